@@ -1,0 +1,121 @@
+/* graph.h - building a model as a graph of typed, static-shaped values.
+ *
+ * A builder call returns a value; nothing is computed. Errors are sticky: a call with an invalid operand returns an invalid value, and
+ * the first error surfaces, with the file and line of the call that made it, from ls_graph_finish (or ls_graph_status).
+ * Every call is local. Shapes are written [batch, tokens, hidden]. */
+#pragma once
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_graph ls_graph;
+typedef struct ls_value { int32_t id; } ls_value; /* 0: absent, negative: the result of a failed call */
+#define LS_NONE ((ls_value){ 0 })
+
+LS_API ls_status ls_graph_create(ls_graph **out, const char *name);
+LS_API void ls_graph_destroy(ls_graph **g); /* nulls *g; null is fine */
+LS_API ls_status ls_graph_status(const ls_graph *g);
+/* Checks the finished graph; LS_OK or the first error with its call site. */
+LS_API ls_status ls_graph_finish(ls_graph *g);
+/* The whole graph as text, one op a line; malloc'ed. `with_sites` adds file:line. */
+LS_API char *ls_graph_print(const ls_graph *g, bool with_sites);
+
+LS_API ls_type ls_value_type(const ls_graph *g, ls_value v);
+LS_API ls_value ls_nth(ls_graph *g, ls_value v, int n); /* output n of the op that made v */
+
+/* Scopes give parameters their dotted names and blocks their class. */
+LS_API void ls_scope_push(ls_graph *g, const char *name, const char *block); /* block NULL or "": just a prefix */
+LS_API void ls_scope_pop(ls_graph *g);
+
+/* Remembers the call site; the macros below wrap their first argument in it. Bindings call the functions directly. */
+LS_API ls_graph *ls_at(ls_graph *g, const char *file, int line);
+
+/* Sources. Names must be unique in the graph. */
+typedef enum ls_init_kind { LS_INIT_ZERO, LS_INIT_ONE, LS_INIT_CONST, LS_INIT_NORMAL, LS_INIT_UNIFORM, LS_INIT_TRUNC_NORMAL } ls_init_kind;
+/* CONST: a; NORMAL: mean a, deviation b; UNIFORM: [a, b); TRUNC_NORMAL: mean 0, deviation a, cut at +-b (absolute) */
+typedef struct ls_init { ls_init_kind kind; double a, b; } ls_init;
+LS_API ls_value ls_input(ls_graph *g, const char *name, ls_type type);
+LS_API ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init); /* full name: scope path + "." + name */
+LS_API ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init); /* lives between steps, not differentiated */
+LS_API ls_value ls_fill(ls_graph *g, ls_type type, double value);
+LS_API void ls_output(ls_graph *g, const char *name, ls_value v);
+
+/* Element-wise; shapes broadcast as in NumPy; both operands have the same float type. */
+LS_API ls_value ls_add(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_sub(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_mul(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_div(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_max(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_min(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_neg(ls_graph *g, ls_value a);
+LS_API ls_value ls_sqrt(ls_graph *g, ls_value a);
+LS_API ls_value ls_exp(ls_graph *g, ls_value a);
+LS_API ls_value ls_log_e(ls_graph *g, ls_value a); /* natural logarithm */
+LS_API ls_value ls_tanh(ls_graph *g, ls_value a);
+LS_API ls_value ls_square(ls_graph *g, ls_value a);
+LS_API ls_value ls_relu(ls_graph *g, ls_value a);
+LS_API ls_value ls_gelu(ls_graph *g, ls_value a);      /* x * Phi(x), erf form */
+LS_API ls_value ls_gelu_tanh(ls_graph *g, ls_value a);
+LS_API ls_value ls_add_const(ls_graph *g, ls_value a, double c);
+LS_API ls_value ls_mul_const(ls_graph *g, ls_value a, double c);
+LS_API ls_value ls_div_const(ls_graph *g, ls_value a, double c);
+LS_API ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to); /* integers to floats too */
+
+/* Shape. */
+LS_API ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* one -1 allowed */
+#define ls_reshape(g, a, ...) \
+    ls_reshape_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+LS_API ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim, const int64_t *perm); /* out dim i is in dim perm[i] */
+#define ls_permute(g, a, ...) \
+    ls_permute_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+LS_API ls_value ls_slice(ls_graph *g, ls_value a, int dim, int64_t start, int64_t count);
+LS_API ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts);
+LS_API ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims);
+#define ls_broadcast(g, a, ...) \
+    ls_broadcast_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* the transpose of broadcast */
+
+/* Products. x [..., K], w [N, K], b [N] or LS_NONE -> [..., N]; PyTorch's F.linear. (ls_linear of nn.h makes the parameters too.) */
+LS_API ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b);
+/* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean and rstd [rows]. */
+LS_API ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
+/* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of Hkv (grouped queries);
+ * bias LS_NONE or [1 or batch, H, Tq, Tk], added to the scaled scores; causal masks keys after the query's position (aligned at the end).
+ * -> [batch, Tq, H*head_dim]; output 1 is the log-sum-exp of each row of scores, f32 [batch, H, Tq]. */
+LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal);
+/* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log p[label] over valid rows / count, f32 [];
+ * output 1: log-sum-exp per row f32 [rows]; output 2: loss per row f32 [rows] (0 where ignored). */
+LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index);
+/* Index of the largest of the last dim, i32 [...]: the first one if several are. */
+LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
+/* rows of table [V, D] picked by ids i32 [...] -> [..., D] */
+LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
+
+#ifndef LS_NO_CALL_SITES
+#define ls_input(g, ...) (ls_input)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_param(g, ...) (ls_param)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_state(g, ...) (ls_state)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_fill(g, ...) (ls_fill)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_output(g, ...) (ls_output)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_add(g, ...) (ls_add)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_sub(g, ...) (ls_sub)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_mul(g, ...) (ls_mul)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_div(g, ...) (ls_div)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_gelu(g, ...) (ls_gelu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_relu(g, ...) (ls_relu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cast(g, ...) (ls_cast)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_slice(g, ...) (ls_slice)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_concat(g, ...) (ls_concat)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_matmul_wt(g, ...) (ls_matmul_wt)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_layer_norm_op(g, ...) (ls_layer_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_attention(g, ...) (ls_attention)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_softmax(g, ...) (ls_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,49 @@
+/* attrs.h - the constants of each op, shared by its row (src/ops) and its kernels (src/device).
+ *
+ * One struct per op that has any. Every field is listed in the op's field table (ops/op.h), which drives printing, comparing, copying
+ * and digests; structs are zeroed before they are filled. An attribute never holds a size that splitting a tensor over ranks would
+ * change (head_dim, not the number of heads); where a size must be named, -1 means "what is left". */
+#pragma once
+#include "lockstep/types.h"
+
+typedef struct ls_i64_list { int64_t n; const int64_t *v; } ls_i64_list; /* owned by the graph's arena */
+typedef struct ls_f64_list { int64_t n; const double *v; } ls_f64_list;
+
+/* Activations that a matrix product can apply while its tile is still in registers. gelu is the erf form (PyTorch's default). */
+typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } ls_act;
+
+/* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
+typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b; } ls_source_attrs;
+typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
+typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
+typedef struct ls_number_attrs { double value; } ls_number_attrs;                            /* mul_const, add_const, max_const */
+typedef struct ls_reshape_attrs { ls_i64_list dims; } ls_reshape_attrs;                      /* reshape: one -1 allowed */
+typedef struct ls_permute_attrs { ls_i64_list perm; } ls_permute_attrs;                      /* permute (a copy) */
+typedef struct ls_slice_attrs { int64_t dim, start, count; } ls_slice_attrs;                 /* slice (a view) along one dim */
+typedef struct ls_flat_view_attrs { int64_t offset; ls_i64_list dims; } ls_flat_view_attrs;  /* view of a flat buffer at `offset` elements */
+typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pack_attrs;     /* pack: inputs laid at starts[i] along dim of a tensor whose size there is extent; the rest is zero */
+typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;                  /* broadcast_to, sum_to: numpy rules; -1 keeps */
+typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;                             /* linear, linear_dx */
+typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;                      /* linear_dw: 1 = also the bias gradient */
+typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, layer_norm_grad */
+typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; } ls_attention_attrs; /* attention, attention_grad */
+typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;                        /* cross_entropy and its gradient */
+typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */
+typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
+typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs; /* dynamic loss scaling */
+typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;            /* purpose: hash of the scope path */
+
+/* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each instruction appends one
+ * register; the last one is the result. Four numbers an instruction: opcode (ls_ew), register a, register b (or -1), dtype that the
+ * result is rounded to (where the unfused graph would have stored it). `numbers[i]` is instruction i's constant. */
+typedef struct ls_fused_attrs { ls_i64_list code; ls_f64_list numbers; int64_t to; } ls_fused_attrs;
+
+/* Element-wise opcodes: op rows of the same name exist for each. Arithmetic is f32 (f64 where an operand is f64). */
+typedef enum ls_ew {
+    LS_EW_ADD, LS_EW_SUB, LS_EW_MUL, LS_EW_DIV, LS_EW_MAX, LS_EW_MIN,          /* a, b */
+    LS_EW_NEG, LS_EW_SQRT, LS_EW_EXP, LS_EW_LOG, LS_EW_TANH, LS_EW_SQUARE,     /* a */
+    LS_EW_RELU, LS_EW_GELU, LS_EW_GELU_TANH,                                   /* a */
+    LS_EW_RELU_GRAD, LS_EW_GELU_GRAD, LS_EW_GELU_TANH_GRAD,                    /* a = dy, b = x; result dy * f'(x) */
+    LS_EW_ADD_CONST, LS_EW_MUL_CONST, LS_EW_DIV_CONST, LS_EW_CAST,             /* a, number */
+    LS_EW_COUNT
+} ls_ew;

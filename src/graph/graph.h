@@ -1,0 +1,72 @@
+/* graph.h - the program as data: nodes apply ops to values. Private to the library; models use include/lockstep/graph.h.
+ *
+ * A graph owns everything in it through one arena. It is only ever appended to: passes build a new graph (graph/rewrite.h) instead of
+ * changing one, so an id, once given, means the same for ever, and node order is a valid execution order by construction. */
+#pragma once
+#include "base/arena.h"
+#include "device/attrs.h"
+#include "lockstep/graph.h"
+
+typedef struct ls_op ls_op;
+
+/* Where a node comes from in the model. Scopes form a tree; `path` is dotted ("encoder.layers.encoder_layer_3"), `block` is the class
+ * name given to LS_SCOPE ("EncoderBlock") or "" for a plain prefix. */
+typedef struct ls_scope {
+    const struct ls_scope *parent;
+    const char *path, *block;
+    int id, instance; /* instance: the how-manieth block of its class, from 0 */
+} ls_scope;
+
+typedef enum ls_phase { LS_PHASE_FORWARD, LS_PHASE_BACKWARD, LS_PHASE_UPDATE } ls_phase;
+
+typedef struct ls_node {
+    const ls_op *op;
+    int id, n_in, n_out;
+    ls_value *in;        /* an absent optional input is {0} */
+    ls_value *out;
+    void *attrs;
+    const ls_scope *scope;
+    ls_phase phase;
+    int clone_of;        /* recompute: id of the node this one repeats, else -1; common subexpressions never merge it back */
+    const char *file;    /* the builder call that made it */
+    int line;
+} ls_node;
+
+typedef struct ls_val {
+    ls_type type;
+    int node, out; /* producer and which of its outputs */
+} ls_val;
+
+typedef struct ls_output { const char *name; ls_value value; } ls_output;
+
+struct ls_graph {
+    ls_arena arena;
+    const char *name;
+    ls_node **nodes; int n_nodes, cap_nodes;
+    ls_val *vals; int n_vals, cap_vals;     /* vals[0] is the absent value */
+    ls_output *outputs; int n_outputs, cap_outputs;
+    const ls_scope *scope;                  /* where new nodes go */
+    ls_scope root; int n_scopes;
+    ls_phase phase;
+    ls_status status;                       /* sticky: first error of a builder call */
+    char *message;
+    const char *file; int line;             /* call site of the current builder call */
+    int site_depth;
+};
+
+static inline const ls_val *ls_val_of(const ls_graph *g, ls_value v) { return &g->vals[v.id]; }
+static inline const ls_type *ls_type_of(const ls_graph *g, ls_value v) { return &g->vals[v.id].type; }
+static inline ls_node *ls_node_of(const ls_graph *g, ls_value v) { return g->nodes[g->vals[v.id].node]; }
+static inline bool ls_present(ls_value v) { return v.id > 0; }
+
+/* Appends a node: runs the op's shape rule, makes its outputs, returns the node or NULL after an error (sticky). `attrs` is copied
+ * deeply. Inputs that are absent must be allowed by the op; an invalid (error) input makes the result invalid silently. */
+ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
+/* First output of the same. */
+ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
+
+/* Sticky failure at the current call site. */
+void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Everything that must hold of a graph: operands before use, types as the shape rules say, names unique, outputs live. Local. */
+ls_status ls_graph_verify(const ls_graph *g);

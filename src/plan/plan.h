@@ -1,0 +1,82 @@
+/* plan.h - from graph to schedule and memory: which node runs when, where every value lives, what it costs. Everything that `plan`,
+ * `explain` and the report print comes from this object, and the executor runs exactly it.
+ *
+ * Memory kinds. STATE: parameters, moments, counters; lives between steps, shared by the programs of a step by name. IO: inputs that
+ * the caller fills and outputs that it (or the next program) reads. ARENA: everything else, packed by lifetime.
+ * Lifetimes are in schedule positions, both ends inclusive. Two allocations of the arena overlap in memory only if their lifetimes do
+ * not meet; tests/plan checks that by brute force. */
+#pragma once
+#include "device/device.h"
+#include "graph/graph.h"
+#include "ops/op.h"
+
+typedef enum ls_memory { LS_MEM_ARENA, LS_MEM_STATE, LS_MEM_IO } ls_memory;
+typedef enum ls_category { LS_CAT_PARAMETERS, LS_CAT_GRADIENTS, LS_CAT_OPTIMIZER, LS_CAT_ACTIVATIONS, LS_CAT_WORKSPACE, LS_CAT_DATA, LS_CAT_COUNT } ls_category;
+const char *ls_category_name(ls_category c);
+
+typedef struct ls_alloc {
+    ls_memory memory;
+    ls_category category;
+    const char *name;      /* STATE and IO: the source's or output's name; ARENA: NULL */
+    int value;             /* the value whose storage this is; -1: workspace of node `first` */
+    size_t offset, bytes;  /* in its memory kind's region; 64-byte aligned */
+    int first, last;       /* schedule positions */
+} ls_alloc;
+
+typedef struct ls_place {  /* where a value lies */
+    int alloc;             /* -1: never materialised (dead, or a source that nothing reads) */
+    size_t offset;         /* bytes from the start of the allocation */
+    int64_t strides[LS_MAX_DIMS];
+} ls_place;
+
+typedef struct ls_step {   /* one kernel call */
+    int node;
+    const ls_kernel *kernel;
+    int workspace;         /* allocation, -1 none */
+    ls_cost cost;
+    double seconds;        /* estimate; 0 without a calibration */
+} ls_step;
+
+typedef struct ls_plan {
+    const ls_graph *graph;         /* the lowered graph that steps and places refer to; owned by the plan */
+    ls_device device;
+    ls_step *steps; int n_steps;
+    ls_place *places;              /* per value of graph */
+    ls_alloc *allocs; int n_allocs;
+    size_t arena_bytes;            /* size of the packed arena */
+    size_t live_peak_bytes;        /* largest sum of live allocations: the packing's lower bound */
+    int peak_step;                 /* where that is */
+    size_t peak_by_category[LS_CAT_COUNT];
+    size_t state_bytes, io_bytes;
+    double flops, bytes, seconds;
+    ls_arena arena;
+} ls_plan;
+
+/* Lowers `g` for the device (inserts copies where a kernel cannot take a strided operand), schedules, packs and costs it. Refuses with
+ * the op, the model's file and line and the reason when a kernel is missing. `g` is not changed. Local. */
+typedef struct ls_plan_opts {
+    const struct ls_calibration *calibration; /* NULL: no time estimates */
+} ls_plan_opts;
+ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o);
+void ls_plan_destroy(ls_plan **p);
+
+/* Bytes live at each schedule position by category (n_steps entries), for the timeline picture; arena-allocated in p->arena. */
+typedef struct ls_timeline_point { size_t bytes[LS_CAT_COUNT]; } ls_timeline_point;
+const ls_timeline_point *ls_plan_timeline(ls_plan *p);
+
+/* Every pair of arena allocations that meet in time must be apart in memory: LS_E_INTERNAL names the first pair that is not. O(n^2). */
+ls_status ls_plan_check(const ls_plan *p);
+
+/* What a machine can do, from a short measurement that `doctor` keeps in the user's cache. */
+typedef struct ls_calibration {
+    char cpu[64];
+    ls_isa isa;
+    int threads;
+    double flops;             /* FMA peak, FLOP/s over `threads` */
+    double gemm_efficiency;   /* fraction of it that a typical product reaches */
+    double bytes_cache, bytes_memory; /* B/s for working sets inside and outside the cache */
+    double op_overhead;       /* seconds per kernel call */
+} ls_calibration;
+ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d); /* about half a second */
+ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);    /* LS_E_IO if there is none for this CPU, isa, threads */
+ls_status ls_calibration_save(const ls_calibration *c);

@@ -1,0 +1,24 @@
+/* session.h - memory for a set of plans, and the loop that runs them. A step allocates nothing: everything is resolved here.
+ *
+ * Several programs (micro, update, eval) share one session: STATE by name, IO by name (an output of one program named like an input of
+ * another is the same memory: how gradients go from `micro` to `update`), and one arena as large as the largest needs. */
+#pragma once
+#include "plan/plan.h"
+
+typedef struct ls_session ls_session;
+
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans); /* plans must outlive the session */
+void ls_session_destroy(ls_session **s);
+
+/* STATE or IO memory by name; LS_E_ARG if no plan has it. The tensor stays valid and in place for the session's life. Local. */
+ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);
+
+/* Runs plan number `i` once. With check_finite, every float output of every op is looked at and the first op with a NaN or infinity
+ * fails the run with LS_E_NUMERIC, its scope and op (slow: for explaining a bad loss). */
+ls_status ls_session_run(ls_session *s, int i, bool check_finite);
+
+/* Per-step seconds of plan i are recorded while on; steps[k] are seconds of the latest run. */
+void ls_session_profile(ls_session *s, bool on);
+const double *ls_session_times(const ls_session *s, int i); /* start times then durations: 2 * n_steps, seconds since the run began */
+
+size_t ls_session_bytes(const ls_session *s);         /* all memory of the session: state + io + arena (+ guard pages in dev builds) */
