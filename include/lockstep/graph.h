@@ -90,7 +90,6 @@ LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index);
 /* Index of the largest of the last dim, i32 [...]: the first one if several are. */
 LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
-/* rows of table [V, D] picked by ids i32 [...] -> [..., D] */
 LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 
 #ifndef LS_NO_CALL_SITES
