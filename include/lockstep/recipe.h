@@ -1,0 +1,120 @@
+/* recipe.h - a run, described. One table (src/train/recipe_fields.c) lists every key with its type, default, range and help; the YAML reader,
+ * --set, --help, the resolved recipe, recipe.yaml in the run directory and docs/recipe.md all come from it.
+ *
+ * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so
+ * was what this version cannot do. All functions are local. Strings are never NULL and live as long as the recipe. */
+#pragma once
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LS_RECIPE_LIST 16 /* longest list in a recipe */
+#define LS_RECIPE_AXES 8
+
+typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
+typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
+typedef enum ls_model_choice { LS_MODEL_VIT, LS_MODEL_MLP } ls_model_choice;
+typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
+typedef enum ls_optimizer_choice { LS_ADAM, LS_ADAMW, LS_SGD } ls_optimizer_choice;
+typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
+typedef enum ls_act_choice { LS_ACT_RELU, LS_ACT_GELU, LS_ACT_TANH } ls_act_choice;
+typedef enum ls_data_parallel { LS_DATA_FSDP, LS_DATA_DDP, LS_DATA_HYBRID, LS_DATA_NONE } ls_data_parallel;
+typedef enum ls_gather_choice { LS_GATHER_AUTO, LS_GATHER_MAP, LS_GATHER_COPY } ls_gather_choice;
+typedef enum ls_offload_choice { LS_OFFLOAD_NONE, LS_OFFLOAD_CPU } ls_offload_choice;
+typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
+typedef enum ls_verify_choice { LS_VERIFY_FULL, LS_VERIFY_SIZES, LS_VERIFY_NONE } ls_verify_choice;
+
+typedef struct ls_int_list { int n; int64_t at[LS_RECIPE_LIST]; } ls_int_list;
+typedef struct ls_mesh_spec { int n; struct { char name[24]; int64_t size; } axes[LS_RECIPE_AXES]; } ls_mesh_spec; /* size 0: auto; outermost first */
+
+typedef struct ls_recipe {
+    struct { const char *name, *storage; int64_t seed; double time_limit; /* seconds, 0: none */ } run;
+    struct { int64_t min, max; } workers; /* equal for a plain number */
+    int64_t threads;                      /* per rank; 0: cores / ranks */
+    ls_device_choice device;
+    ls_kernels_choice kernels;
+    const char *isa;                      /* "auto" or a level's name */
+    struct {
+        ls_model_choice type;
+        int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes; /* mlp: hidden_size x layers become `hidden` */
+        int64_t in;                       /* mlp: input features (resolved: image_size^2 * in_channels where not given) */
+        ls_int_list hidden;               /* mlp: sizes of the hidden layers (resolved, may be empty) */
+        ls_act_choice act;                /* mlp */
+        const char *init;                 /* "random" or a path */
+    } model;
+    struct { const char *type, *path; double mean, std; bool shuffle; } data; /* type: fashion-mnist, mnist, idx, builtin */
+    struct {
+        int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
+        bool drop_last;
+        ls_accumulate accumulate;
+        double clip_norm;                 /* 0: none */
+    } train;
+    struct { ls_optimizer_choice type; double lr, betas[2], eps, weight_decay, momentum, dampening; bool nesterov; } optimizer;
+    struct {
+        ls_schedule_choice type;
+        int64_t warmup_steps;
+        int64_t step_size;                /* step: optimizer steps between cuts */
+        double gamma;                     /* step: factor of a cut */
+        int64_t total_steps;              /* cosine, linear: length in steps counted from the first one; 0: the run's */
+        double min_lr;                    /* cosine, linear: rate at the end */
+    } schedule;
+    struct {
+        ls_mesh_spec mesh;
+        ls_data_parallel data;
+        const char *units;                /* class:NAME | pattern:GLOB | size:N | none */
+        int64_t reshard_after_forward;    /* -1: true; 0: false; N > 1 */
+        ls_gather_choice gather;
+        struct { int64_t forward, backward; } prefetch;
+        ls_offload_choice offload;
+        const char *recompute;            /* none | units | class:NAME */
+    } parallel;
+    struct { ls_dtype param, reduce, output; } precision;
+    struct { int64_t every_epochs; } eval;
+    struct {
+        int64_t every_epochs, every_steps, keep;
+        struct { const char *metric; ls_metric_mode mode; } best;
+        bool async;
+        int64_t max_file;                 /* bytes */
+        ls_verify_choice verify;
+    } checkpoint;
+    struct { int64_t max_failures; double stall_seconds; } failure;
+    struct { int64_t every; } log;
+    struct ls_recipe_state *state;        /* private: arena, origins */
+} ls_recipe;
+
+/* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that is no existing file), then applies
+ * `sets` ("train.epochs=3"), then checks. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when there is no such file. */
+LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets);
+/* The same from memory; `name` stands for the file in messages and its folder is where `include` looks. */
+LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);
+LS_API void ls_recipe_destroy(ls_recipe **r); /* nulls *r; null is fine */
+
+/* Sets one key of a loaded recipe and checks the whole again; `origin` is what the resolved recipe says about it ("resolved", "--resume").
+ * On an error the recipe is as before. */
+LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin);
+
+/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With origins, every line ends in a comment saying where its value is from. */
+LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
+/* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key. */
+LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
+/* "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or what ls_recipe_set was told; NULL for an unknown key. */
+LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
+/* Identity of what the run computes: keys that may change between two starts of one run (epochs, steps, log, threads, ...) do not count. */
+LS_API uint64_t ls_recipe_hash(const ls_recipe *r);
+/* What of that differs, "train.global_batch: 128 here, 64 there" joined by "; " and malloc'ed; NULL when nothing does. */
+LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there);
+
+/* Bundled recipes: name of the i-th, its one-line description and its text; NULL past the end. */
+LS_API const char *ls_recipe_bundled(int i, const char **summary, const char **text);
+/* Reference of every key, as Markdown (docs/recipe.md) or as plain text for --help; malloc'ed. */
+LS_API char *ls_recipe_reference(bool markdown);
+
+/* Names as recipes write them, for messages and reports. */
+LS_API const char *ls_model_choice_name(ls_model_choice c);
+LS_API const char *ls_optimizer_choice_name(ls_optimizer_choice c);
+
+#ifdef __cplusplus
+}
+#endif
