@@ -1,0 +1,156 @@
+/* data.h - image data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
+ *
+ * A data set is a function from index to (image u8 [channels, height, width], label). The order of an epoch is a pure function of
+ * (seed, epoch, position), so any process can start at any step and any rank can find its samples without talking to the others. */
+#pragma once
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LS_IGNORE_LABEL (-100) /* label of a padded sample: no loss, no metric, not counted */
+
+/* ---- data sets ------------------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
+
+typedef struct ls_dataset ls_dataset;
+struct ls_dataset {
+    const char *name;   /* "fashion-mnist"; "shapes" when the built-in set stands in */
+    const char *source; /* one line for logs and results: where the samples come from, and why if it is the built-in set */
+    bool builtin;       /* the procedural set: every result must say so */
+    ls_split split;
+    int64_t n;
+    int channels, height, width;
+    int classes;
+    const char *const *class_names; /* [classes] */
+    /* Sample i, 0 <= i < n, into image u8 [channels, height, width] and *label (0 .. classes-1). Any thread, any order. */
+    ls_status (*read)(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label);
+    void (*close)(ls_dataset *set); /* frees everything, the struct too */
+};
+
+typedef struct ls_dataset_options {
+    const char *path; /* folder of the set, or one that holds NAME/; "": LOCKSTEP_DATA, else cache, else download, else built-in */
+    const char *images, *labels; /* type "idx" only: the two files of this split */
+    int classes;                 /* 0: the set's own; else labels must be below it ("idx": 0 counts the labels) */
+    bool download;               /* may fetch a missing set into the cache */
+    bool fallback;               /* may use the built-in set when nothing else is to be had */
+    const char *mirror;          /* "": the known mirrors; else a URL of a folder with the four files (http, https, file) */
+    /* Called while a file is fetched, about ten times a second and at its end; total is 0 while unknown. NULL: none. */
+    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
+    void *context;
+} ls_dataset_options;
+#define LS_DATASET_DEFAULTS .path = "", .images = "", .labels = "", .classes = 0, .download = true, .fallback = true, .mirror = ""
+
+/* Opens one split. type: "mnist", "fashion-mnist", "idx" or "shapes" (the built-in set by its name). Local.
+ *     ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = folder)
+ * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or path, LS_E_SHAPE classes. */
+LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *options);
+#define ls_dataset_open(out, type, split, ...) \
+    ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ })
+LS_API void ls_dataset_close(ls_dataset **set); /* harmless on NULL; the loaders on it must be destroyed first */
+
+/* LS_E_SHAPE with both sizes if the set does not fit a model with this input and this many classes. Local. */
+LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes);
+/* "mnist, fashion-mnist, idx, shapes": for help and messages. */
+LS_API const char *ls_dataset_types(void);
+/* Whether `type` is one of them. */
+LS_API bool ls_dataset_type_known(const char *type);
+/* Sizes that are known without any file, so that `plan` needs no data. False for "idx". Counts are of the real set. */
+LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes);
+
+/* ---- order ----------------------------------------------------------------------------------------------------------------- */
+
+/* Step k of an epoch takes positions [k*global_batch, (k+1)*global_batch) of the epoch's order; its micro-batch m of
+ * M = global_batch / micro_batch takes positions m, m+M, m+2M, ... of those. */
+typedef struct ls_order {
+    int64_t n;                         /* samples in the set */
+    int64_t global_batch, micro_batch; /* samples; micro_batch divides global_batch */
+    uint64_t seed;
+    bool shuffle;   /* false: position p is sample p, in every epoch */
+    bool drop_last; /* false: the ragged last step is padded with LS_IGNORE_LABEL */
+} ls_order;
+LS_API ls_status ls_order_check(const ls_order *o); /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
+LS_API int64_t ls_order_steps(const ls_order *o);   /* per epoch */
+LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position);          /* sample, 0 .. n-1 */
+LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row); /* sample, or -1: padding */
+LS_API int64_t ls_order_targets(const ls_order *o, int64_t step); /* samples of that step that are not padding */
+
+/* Fills one micro-batch: images u8 [micro_batch, C, H, W], labels i32 [micro_batch]; padding is zero images with LS_IGNORE_LABEL.
+ * One copy, straight from the mapped file. Local; any thread. */
+LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, uint8_t *images,
+                               int32_t *labels);
+
+/* ---- loader ---------------------------------------------------------------------------------------------------------------- */
+
+/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last false,
+ * one epoch; every sample comes exactly once. */
+typedef struct ls_loader ls_loader;
+typedef struct ls_loader_step {
+    int64_t epoch, step;
+    int64_t micro_batches; /* M */
+    int64_t samples;       /* not padding: what the loss of the step is divided by */
+    const uint8_t *images; /* [M, micro_batch, C, H, W] */
+    const int32_t *labels; /* [M, micro_batch] */
+} ls_loader_step;
+
+typedef struct ls_loader_options {
+    int64_t epoch, step; /* where to start */
+    int64_t epochs;      /* the last epoch is epochs-1; after it ls_loader_next gives done. -1: never ends */
+    int ring;            /* steps filled ahead, at least 1 */
+    double deadline;     /* seconds that ls_loader_next waits for a step before it is an error */
+} ls_loader_options;
+#define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .ring = 4, .deadline = 300
+LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *options);
+#define ls_loader_create(out, set, order, ...) \
+    ls_loader_create_with((out), (set), (order), &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ })
+LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thread; harmless on NULL */
+
+/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the next
+ * call on this loader. An error of the loader thread (its message too) comes out here, and again at every later call until a seek. */
+LS_API ls_status ls_loader_next(ls_loader *loader, ls_loader_step *step, bool *done);
+/* Continues at (epoch, step); what was filled ahead is thrown away. */
+LS_API ls_status ls_loader_seek(ls_loader *loader, int64_t epoch, int64_t step);
+LS_API size_t ls_loader_bytes(const ls_loader *loader); /* memory of the ring */
+
+/* ---- images from files ----------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_image {
+    int channels, height, width; /* 1 gray, 3 red green blue */
+    uint8_t *data;               /* [channels, height, width]; freed by ls_image_release */
+} ls_image;
+
+/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart by their first bytes. */
+LS_API ls_status ls_image_read(ls_image *out, const char *path);
+LS_API ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what); /* `what` names it in messages */
+LS_API void ls_image_release(ls_image *image);
+/* Makes the image fit a model: colour becomes gray (ITU-R BT.601 weights) and gray is repeated as needed; another size is LS_E_SHAPE
+ * naming both, or with `resize` a bilinear one (pixel centres at half, as PyTorch's align_corners=False, antialiased when shrinking). */
+LS_API ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool resize, const char *what);
+
+/* ---- pictures out ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_picture_cell {
+    const uint8_t *image;  /* [channels, height, width] of the picture */
+    const char *label;     /* NULL: not known */
+    const char *predicted; /* NULL: none */
+    double probability;    /* of the prediction; negative: none */
+} ls_picture_cell;
+
+typedef struct ls_picture {
+    const char *title;
+    const char *note; /* second line, e.g. that the built-in set was used; "" none */
+    int channels, height, width;
+    int columns; /* cells beside each other; 0: chosen for a pleasant shape */
+    int64_t n;
+    const ls_picture_cell *cells;
+} ls_picture;
+
+/* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong ones
+ * red and say both names. Local. */
+LS_API ls_status ls_picture_write(const char *path, const ls_picture *picture);
+
+#ifdef __cplusplus
+}
+#endif
