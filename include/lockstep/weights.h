@@ -1,0 +1,70 @@
+/* weights.h - tensors in files: safetensors, as one file or as a directory of shards. All calls are local.
+ *
+ * Opening maps the files and checks every number in their headers; nothing is copied until it is asked for, and nothing is copied at all
+ * unless everything that was asked for fits. Writing is all or nothing. */
+#pragma once
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_weights ls_weights;
+
+/* One tensor of a file. Valid until ls_weights_close. */
+typedef struct ls_weight {
+    const char *name;
+    const char *file;    /* path of the file that holds it */
+    const char *stored;  /* the file's word for its element type: "F32", "BF16", "F8_E4M3", ... */
+    bool loadable;       /* false: `stored` has no ls_dtype; type.dtype means nothing then, the dimensions do */
+    ls_type type;
+    uint64_t offset;     /* bytes from the start of the file */
+    uint64_t bytes;
+    const void *data;    /* `bytes` bytes, little-endian, row-major, possibly unaligned: memcpy, or ls_weight_read */
+} ls_weight;
+
+/* `path` is a .safetensors file, a ....safetensors.index.json file, or a directory with model.safetensors or
+ * model.safetensors.index.json. A damaged or inconsistent file is LS_E_FORMAT with path, tensor, numbers and advice. */
+LS_API ls_status ls_weights_open(ls_weights **out, const char *path);
+/* The same for bytes in memory, which must outlive the result; `what` names them in messages. */
+LS_API ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what);
+LS_API void ls_weights_close(ls_weights **w); /* nulls *w; null is fine */
+
+LS_API int64_t ls_weights_count(const ls_weights *w);
+LS_API const ls_weight *ls_weights_at(const ls_weights *w, int64_t i);            /* in file order: shard after shard, by offset */
+LS_API const ls_weight *ls_weights_find(const ls_weights *w, const char *name);   /* NULL if there is none */
+LS_API int ls_weights_file_count(const ls_weights *w);
+LS_API const char *ls_weights_metadata(const ls_weights *w, const char *key);     /* of the first file; NULL if there is none */
+
+/* Copies one tensor to `out` (type_count * dtype_size bytes) as `to`. A different type is converted only between float types, rounding to
+ * nearest even. LS_E_UNSUPPORTED if the stored type is not loadable, LS_E_SHAPE if it is not convertible. */
+LS_API ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out);
+
+/* A tensor with a name: what a model wants, or what it has to give. */
+typedef struct ls_named_tensor {
+    const char *name;
+    ls_tensor tensor; /* contiguous */
+} ls_named_tensor;
+
+/* Fills `n` tensors by name. Every name must be there with exactly this shape and type, and nothing else may be there; otherwise nothing
+ * is written and one LS_E_SHAPE message tells all that is missing, unexpected, differently shaped or typed (counts, and the first few). */
+typedef struct ls_weights_load_opts {
+    bool convert;          /* float types may differ: converted, rounding to nearest even */
+    bool allow_unexpected; /* the file may hold more than is wanted */
+    bool check_only;       /* compare names, shapes and types; `data` is not touched and may be NULL */
+} ls_weights_load_opts;
+#define LS_WEIGHTS_LOAD_DEFAULTS .convert = false, .allow_unexpected = false, .check_only = false
+LS_API ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o);
+#define ls_weights_load(w, n, want, ...) \
+    ls_weights_load_with((w), (n), (want), &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, ##__VA_ARGS__ })
+
+/* Writes one .safetensors file: tensors in the given order, contiguous, `__metadata__` {"format": "pt"}, data 8-byte aligned. Equal tensors
+ * give equal files. The file replaces an old one atomically; a failure leaves that as it was. */
+LS_API ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors);
+/* Writes model.safetensors into an existing directory or, when the data exceed `max_file` bytes (0: no limit), model-00001-of-0000N.safetensors
+ * ... with model.safetensors.index.json. A tensor is never cut. */
+LS_API ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors);
+
+#ifdef __cplusplus
+}
+#endif
