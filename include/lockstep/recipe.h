@@ -17,9 +17,9 @@ typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
 typedef enum ls_model_choice { LS_MODEL_VIT, LS_MODEL_MLP } ls_model_choice;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
-typedef enum ls_optimizer_choice { LS_ADAM, LS_ADAMW, LS_SGD } ls_optimizer_choice;
+typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
-typedef enum ls_act_choice { LS_ACT_RELU, LS_ACT_GELU, LS_ACT_TANH } ls_act_choice;
+typedef enum ls_mlp_act { LS_MLP_RELU, LS_MLP_GELU, LS_MLP_GELU_TANH } ls_mlp_act;
 typedef enum ls_data_parallel { LS_DATA_FSDP, LS_DATA_DDP, LS_DATA_HYBRID, LS_DATA_NONE } ls_data_parallel;
 typedef enum ls_gather_choice { LS_GATHER_AUTO, LS_GATHER_MAP, LS_GATHER_COPY } ls_gather_choice;
 typedef enum ls_offload_choice { LS_OFFLOAD_NONE, LS_OFFLOAD_CPU } ls_offload_choice;
@@ -41,7 +41,7 @@ typedef struct ls_recipe {
         int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes; /* mlp: hidden_size x layers become `hidden` */
         int64_t in;                       /* mlp: input features (resolved: image_size^2 * in_channels where not given) */
         ls_int_list hidden;               /* mlp: sizes of the hidden layers (resolved, may be empty) */
-        ls_act_choice act;                /* mlp */
+        ls_mlp_act act;                /* mlp */
         const char *init;                 /* "random" or a path */
     } model;
     struct { const char *type, *path; double mean, std; bool shuffle; } data; /* type: fashion-mnist, mnist, idx, builtin */

@@ -1,0 +1,60 @@
+/* commands.h - what each verb of the command does, without its command line: src/cli parses into these structs, src/train implements. Results go
+ * to ui->out, messages through ls_log; nothing here exits. Status: LS_E_USAGE means exit 2, LS_E_STOPPED 75, any other error 1. */
+#pragma once
+#include <signal.h>
+#include <stdio.h>
+#include "lockstep/recipe.h"
+
+/* Where long work is; `total` 0: unknown. The program draws a line of it on a terminal, or nothing. */
+typedef struct ls_progress {
+    const char *what;       /* "epoch 2/5", "evaluating", "downloading train-images" */
+    int64_t done, total;    /* in `unit`s */
+    const char *unit;       /* "steps", "samples", "bytes" */
+    double rate;            /* units per second; 0: not known yet */
+    const char *note;       /* "loss 0.5312"; may be NULL */
+} ls_progress;
+
+typedef struct ls_ui {
+    FILE *out;                                             /* results */
+    void (*progress)(void *context, const ls_progress *p); /* may be NULL; cheap: it throttles itself. p NULL: remove the line */
+    void *context;
+    const volatile sig_atomic_t *stop;                     /* nonzero: stop at the next step's end, save, return LS_E_STOPPED; may be NULL */
+    struct ls_rundir **log_to;                             /* set *log_to while a run directory is open: its log file gets every message; may be NULL */
+} ls_ui;
+
+typedef struct ls_recipe_arg { const char *name; int n_sets; const char *const *sets; } ls_recipe_arg; /* for ls_recipe_load */
+
+typedef struct ls_train_opts {
+    ls_recipe_arg recipe;
+    bool resume_never;                    /* --resume never; `auto` is the default, a checkpoint is refused by src/cli */
+    bool allow_change, dry_run;
+    bool profile;
+    int64_t profile_first, profile_last;  /* steps, from 1, inclusive; both 0: steps 11 to 20, or all when fewer */
+} ls_train_opts;
+
+typedef struct ls_eval_opts {
+    ls_recipe_arg target;                 /* a run, a checkpoint or a recipe */
+    bool json;
+} ls_eval_opts;
+
+typedef struct ls_predict_opts {
+    ls_recipe_arg target;
+    int n_inputs;
+    const char *const *inputs;            /* image files; none: samples of a split */
+    bool train_split;                     /* --split train; default the evaluation split */
+    int64_t first, count;                 /* samples of the split; default 0, 10 */
+    bool resize;                          /* --resize: scale image files to the model's size */
+    const char *out;                      /* --out FILE.svg|FILE.png, NULL: none */
+    bool json;
+} ls_predict_opts;
+
+typedef struct ls_plan_command_opts { ls_recipe_arg recipe; bool json; } ls_plan_command_opts; /* --isa and --threads arrive as sets; the ISA need not exist here */
+typedef struct ls_explain_opts { ls_recipe_arg recipe; int64_t rank; const char *param; bool json; } ls_explain_opts;
+typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree) */
+
+ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
+ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
+ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
+ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);
+ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui);
+ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui);

@@ -1,0 +1,30 @@
+/* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A row is one write, so a reader or a
+ * crash never sees half of one; losses are printed so that reading them back gives the same float. Allocates nothing. */
+#pragma once
+#include "rundir.h"
+
+typedef struct ls_step_row {
+    int64_t step, epoch, samples; /* step: number of finished optimizer steps, so the first row says 1 */
+    float loss;                   /* global mean over the step's targets */
+    double lr, seconds;
+    double grad_norm;             /* before clipping; < 0: not measured */
+    double loss_scale;            /* f16; 0: none */
+    bool skipped;                 /* f16: the update was skipped */
+} ls_step_row;
+
+typedef struct ls_eval_row { int64_t step, epoch, samples; double loss, accuracy, seconds; } ls_eval_row;
+
+typedef struct ls_epoch_row {
+    int64_t epoch, step, samples;
+    double loss;                  /* mean over the epoch's samples in training */
+    double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
+    double lr, seconds;
+} ls_epoch_row;
+
+typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes; double seconds; } ls_checkpoint_row;
+
+ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
+/* Also keeps the best value; *is_best (may be NULL) says whether this one is. */
+ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best);
+ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
+ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);

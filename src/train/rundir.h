@@ -1,0 +1,69 @@
+/* rundir.h - the run directory storage/name/ (docs/run_directory.md): made or refused, locked against a second process, and result.json kept
+ * true. metrics.h writes the rows, report.h the page.
+ *
+ * One process owns a run directory at a time: lock.txt in it is flock'ed for the life of the run and says host and process id. result.json is
+ * replaced whole: at the start, at evaluations, checkpoints and the end, and every ten seconds of steps in between. A run whose result.json
+ * says running while nobody holds the lock has died; `lockstep runs` says so. */
+#pragma once
+#include <stdio.h>
+#include "base/log.h"
+#include "lockstep/recipe.h"
+
+typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_DIED } ls_run_state;
+const char *ls_run_state_name(ls_run_state s); /* "new" "running" ... */
+
+/* What is known about the run's metrics; kept by the row writers of metrics.h, read by result.json, `runs` and the report. NAN: none yet. */
+typedef struct ls_run_metrics {
+    int64_t step, epoch;                /* finished optimizer steps; epoch of the last one */
+    double loss, lr;                    /* of the last step */
+    double eval_loss, eval_accuracy;    /* last evaluation */
+    int64_t eval_step;
+    double best_value;                  /* of checkpoint.best.metric */
+    int64_t best_step, best_epoch;
+} ls_run_metrics;
+
+#define LS_STARTUP_PARTS 8
+typedef struct ls_startup { int n; struct { const char *name; double seconds; } parts[LS_STARTUP_PARTS]; double total; /* exec to first step */ } ls_startup;
+
+typedef struct ls_rundir {
+    char *path;                 /* storage/name */
+    ls_run_state before;        /* what was there when it was opened; LS_RUN_NEW: nothing */
+    int64_t attempt;            /* 0, one more for each later process */
+    ls_run_metrics metrics;     /* at first those of result.json when the run existed */
+    ls_startup startup;         /* set by the train loop; goes to result.json */
+    double step_median, train_seconds, eval_seconds; /* set by the train loop; 0: not known */
+    int64_t peak_rss;           /* bytes; 0: not known */
+    const char *data_note;      /* what the data set was, one line; not owned */
+    bool builtin_data;
+    struct ls_rundir_private *own;
+} ls_rundir;
+
+/* Makes storage/name with recipe.yaml, metrics.jsonl, metrics.csv, result.json (running), log/rank-0.log; or opens the one that is there:
+ * refuses with LS_E_USAGE when it belongs to another recipe (the differing keys are named) or is not a run directory, and when another process
+ * holds it (host and pid are named); takes over a micro_batch that was resolved before when `r` leaves it 0. recipe.yaml of an existing run
+ * changes only with ls_rundir_save_recipe. Local. */
+ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r);
+/* Writes recipe.yaml anew (train.micro_batch was resolved, train.epochs grew). Local. */
+ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
+/* Remembers a checkpoint for result.json's list. `best` marks it as the best so far. */
+void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
+/* Replaces result.json now. */
+ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);
+/* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. */
+ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error);
+
+/* log/rank-0.log: each message with time and level. The program's sink calls it for every message while a run is open. */
+void ls_rundir_log(ls_rundir *d, ls_level level, const char *message);
+
+/* result.json of a run directory as others see it; a broken or missing file gives LS_E_FORMAT or LS_E_IO. */
+typedef struct ls_run_info {
+    char name[128];
+    ls_run_state state;
+    ls_run_metrics metrics;
+    double seconds_ago;         /* since result.json was written */
+    char error[256];
+    char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
+} ls_run_info;
+ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
+/* The table of `lockstep runs`: every folder of `storage` with a recipe.yaml or a result.json, by name. */
+ls_status ls_runs_print(FILE *out, const char *storage, bool json);
