@@ -24,7 +24,7 @@ typedef enum ls_data_parallel { LS_DATA_FSDP, LS_DATA_DDP, LS_DATA_HYBRID, LS_DA
 typedef enum ls_gather_choice { LS_GATHER_AUTO, LS_GATHER_MAP, LS_GATHER_COPY } ls_gather_choice;
 typedef enum ls_offload_choice { LS_OFFLOAD_NONE, LS_OFFLOAD_CPU } ls_offload_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
-typedef enum ls_verify_choice { LS_VERIFY_FULL, LS_VERIFY_SIZES, LS_VERIFY_NONE } ls_verify_choice;
+typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice; /* what opening a checkpoint checks */
 
 typedef struct ls_int_list { int n; int64_t at[LS_RECIPE_LIST]; } ls_int_list;
 typedef struct ls_mesh_spec { int n; struct { char name[24]; int64_t size; } axes[LS_RECIPE_AXES]; } ls_mesh_spec; /* size 0: auto; outermost first */
