@@ -39,7 +39,8 @@ typedef struct ls_kernel {
 typedef struct ls_device ls_device;
 typedef struct ls_device_ops {
     const char *name;
-    const ls_kernel *kernels; /* ended by a row with op NULL */
+    const ls_kernel *kernels; /* ended by a row with op NULL; NULL where the kernels depend on the level: */
+    const ls_kernel *const *(*tables)(ls_isa level); /* tables to search in order, ended by NULL; NULL: this level was not built */
     bool computes;            /* false: null */
 } ls_device_ops;
 

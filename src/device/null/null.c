@@ -1,0 +1,34 @@
+/* null.c - the CPU device with the computing taken out: the same kernels are found, with the same demands on memory and strides, but
+ * running one does nothing. For planning (memory, communication, time estimates) and for measuring what the runtime itself costs. */
+#include <pthread.h>
+#include "base/check.h"
+#include "device/device.h"
+
+enum { MAX_KERNELS = 160 };
+static ls_kernel idle[LS_ISA_COUNT][MAX_KERNELS]; /* the CPU's rows, `run` replaced; ended by op NULL */
+static const ls_kernel *lists[LS_ISA_COUNT][2];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void run_nothing(const ls_kernel_args *a) {
+    (void)a;
+}
+
+static void fill(void) {
+    for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
+        int n = 0;
+        for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
+            for (const ls_kernel *k = *t; k->op; k++) {
+                LS_CHECK(n < MAX_KERNELS - 1, "raise MAX_KERNELS");
+                idle[isa][n] = *k;
+                idle[isa][n++].run = run_nothing;
+            }
+        lists[isa][0] = idle[isa];
+    }
+}
+
+static const ls_kernel *const *tables(ls_isa level) {
+    pthread_once(&once, fill);
+    return ls_device_cpu.tables(level) ? lists[level] : NULL;
+}
+
+const ls_device_ops ls_device_null = { .name = "null", .tables = tables, .computes = false };
