@@ -1,0 +1,172 @@
+/* file.c - reading: mappings, whole files, folders and paths. Writing is in writer.c. */
+#include "file.h"
+#include "check.h"
+#include "oserror.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opens a regular file and tells its size; anything else (a folder, a pipe) is refused with its name. */
+static ls_status open_regular(int *fd, size_t *size, const char *path) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return ls_fail_os(path, "open", errno);
+    struct stat st;
+    if (fstat(*fd, &st) != 0) {
+        int error = errno;
+        close(*fd);
+        return ls_fail_os(path, "look at", error);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(*fd);
+        return S_ISDIR(st.st_mode) ? ls_fail_os(path, "read", EISDIR) : ls_fail(LS_E_IO, "%s: cannot read: not a regular file", path);
+    }
+    *size = (size_t)st.st_size;
+    return LS_OK;
+}
+
+ls_status ls_file_map(ls_mapping *out, const char *path) {
+    int fd;
+    size_t size = 0;
+    LS_TRY(open_regular(&fd, &size, path));
+    ls_mapping m = { .size = size };
+    if (size > 0) {
+        m.base = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (m.base == MAP_FAILED) {
+            int error = errno;
+            close(fd);
+            return ls_fail_os(path, "map", error);
+        }
+        m.data = m.base;
+    }
+    close(fd);
+    *out = m;
+    return LS_OK;
+}
+
+void ls_file_unmap(ls_mapping *m) {
+    if (m->base)
+        munmap(m->base, m->size);
+    *m = (ls_mapping){ 0 };
+}
+
+ls_status ls_file_read(char **out, size_t *size, const char *path) {
+    int fd;
+    size_t expect = 0;
+    LS_TRY(open_regular(&fd, &expect, path));
+    /* Files of /proc say 0 and hold more, others may grow: read until the end, not until the size. */
+    size_t cap = expect + 1, used = 0;
+    char *text = malloc(cap);
+    for (;;) {
+        if (!text) {
+            close(fd);
+            return ls_fail(LS_E_MEMORY, "%s: cannot read: %zu bytes do not fit in memory", path, cap);
+        }
+        if (used + 1 >= cap) { /* the last byte is the NUL's */
+            char probe;
+            ssize_t more = read(fd, &probe, 1);
+            if (more == 0)
+                break;
+            if (more < 0 && errno == EINTR)
+                continue;
+            if (more > 0) {
+                char *larger = realloc(text, cap = 2 * cap + 4096);
+                if (!larger)
+                    free(text);
+                else
+                    larger[used++] = probe;
+                text = larger;
+                continue;
+            }
+        } else {
+            ssize_t n = read(fd, text + used, cap - 1 - used);
+            if (n == 0)
+                break;
+            if (n > 0) {
+                used += (size_t)n;
+                continue;
+            }
+            if (errno == EINTR)
+                continue;
+        }
+        int error = errno;
+        free(text);
+        close(fd);
+        return ls_fail_os(path, "read", error);
+    }
+    close(fd);
+    text[used] = 0;
+    *out = text;
+    if (size)
+        *size = used;
+    return LS_OK;
+}
+
+ls_status ls_make_dirs(const char *path) {
+    if (!*path)
+        return ls_fail(LS_E_ARG, "cannot create a folder without a name");
+    char *part = strdup(path);
+    LS_CHECK(part != NULL);
+    int error = 0;
+    for (char *p = part + 1; !error; p++) {
+        char c = *p;
+        if (c != '/' && c)
+            continue;
+        *p = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) /* a parent may exist and be read-only: only what is missing matters */
+            error = ls_dir_exists(part) ? 0 : errno;
+        else if (!ls_dir_exists(part))
+            error = ENOTDIR;
+        *p = c;
+        if (!c)
+            break;
+    }
+    free(part);
+    return error ? ls_fail_os(path, "create folder", error) : LS_OK;
+}
+
+bool ls_file_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+bool ls_dir_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int64_t ls_file_size(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+}
+
+static char *format_path(const char *format, const char *a, const char *b) {
+    char *path;
+    LS_CHECK(asprintf(&path, format, a, b) >= 0, "out of memory");
+    return path;
+}
+
+char *ls_path_join(const char *a, const char *b) {
+    size_t n = strlen(a);
+    if (n == 0 || b[0] == '/')
+        return format_path("%.0s%s", a, b);
+    return format_path(a[n - 1] == '/' ? "%s%s" : "%s/%s", a, b);
+}
+
+char *ls_cache_dir(void) {
+    const char *own = getenv("LOCKSTEP_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own)
+        return format_path("%s%s", own, "");
+    if (xdg && xdg[0] == '/') /* the XDG specification: a relative path is to be ignored */
+        return ls_path_join(xdg, "lockstep");
+    if (home && *home)
+        return ls_path_join(home, ".cache/lockstep");
+    char user[32];
+    snprintf(user, sizeof user, "lockstep-cache-%u", (unsigned)getuid());
+    return ls_path_join("/tmp", user); /* a service account without a home */
+}

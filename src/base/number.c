@@ -1,0 +1,172 @@
+/* number.c - numbers and people (declared in str.h): sizes, durations, and decimal text that reads back as the same number.
+ * All of it is independent of the program's locale: a decimal comma would break every file that we write. */
+#include "str.h"
+#include "check.h"
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void) {
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    LS_CHECK(c_locale != (locale_t)0);
+}
+
+/* Switches this thread to the C locale; give the result to uselocale afterwards. */
+static locale_t enter_c_locale(void) {
+    pthread_once(&c_locale_once, make_c_locale);
+    return uselocale(c_locale);
+}
+
+bool ls_parse_bytes(const char *text, int64_t *out) {
+    static const char UNITS[] = "kmgtp";
+    if (!((*text >= '0' && *text <= '9') || *text == '.')) /* no sign, no space, no "inf", no hexadecimal */
+        return false;
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+        return false;
+    char *end;
+    locale_t old = enter_c_locale();
+    double value = strtod(text, &end);
+    uselocale(old);
+    if (end == text)
+        return false;
+    while (*end == ' ')
+        end++;
+    double scale = 1;
+    if (*end && strcasecmp(end, "b") != 0) {
+        const char *unit = strchr(UNITS, *end | 0x20);
+        if (!unit)
+            return false;
+        bool binary = strcasecmp(end + 1, "ib") == 0;
+        if (!binary && strcasecmp(end + 1, "b") != 0) /* a bare "M" could mean either */
+            return false;
+        for (int power = (int)(unit - UNITS) + 1; power > 0; power--)
+            scale *= binary ? 1024 : 1000;
+    }
+    double bytes = value * scale;
+    if (!(bytes < 0x1p63) || bytes != floor(bytes)) /* half a byte is a slip */
+        return false;
+    *out = (int64_t)bytes;
+    return true;
+}
+
+const char *ls_format_bytes(char buffer[32], uint64_t bytes) {
+    static const char *const UNITS[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    if (bytes < 1024) {
+        snprintf(buffer, 32, "%d B", (int)bytes);
+        return buffer;
+    }
+    int unit = 0;
+    double value = (double)bytes;
+    while (value >= 1023.5 && unit < 6) { /* what would print as 1024 goes to the next unit */
+        value /= 1024;
+        unit++;
+    }
+    locale_t old = enter_c_locale();
+    snprintf(buffer, 32, value < 99.95 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
+    uselocale(old);
+    return buffer;
+}
+
+const char *ls_format_duration(char buffer[32], double seconds) {
+    const char *sign = seconds < 0 ? "-" : "";
+    double s = fabs(seconds);
+    locale_t old = enter_c_locale();
+    if (!(s < 1e9))
+        snprintf(buffer, 32, "%s", isnan(s) ? "unknown" : "forever");
+    else if (s < 0.9995e-3)
+        snprintf(buffer, 32, "%s%.0f us", sign, s * 1e6);
+    else if (s < 0.9995)
+        snprintf(buffer, 32, s < 9.95e-3 ? "%s%.1f ms" : "%s%.0f ms", sign, s * 1e3);
+    else if (s < 59.95)
+        snprintf(buffer, 32, "%s%.1f s", sign, s);
+    else {
+        long long whole = llround(s), minutes = llround(s / 60), hours = llround(s / 3600);
+        if (whole < 3600)
+            snprintf(buffer, 32, "%s%lld min %02lld s", sign, whole / 60, whole % 60);
+        else if (minutes < 48 * 60)
+            snprintf(buffer, 32, "%s%lld h %02lld min", sign, minutes / 60, minutes % 60);
+        else
+            snprintf(buffer, 32, "%s%lld d %02lld h", sign, hours / 24, hours % 24);
+    }
+    uselocale(old);
+    return buffer;
+}
+
+/* Lays out the digits of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else with an exponent. */
+static void layout(char *out, const char *scientific, int plain) {
+    char digits[24];
+    int n = 0, exponent = 0;
+    if (*scientific == '-')
+        *out++ = *scientific++;
+    for (; *scientific != 'e'; scientific++)
+        if (*scientific != '.')
+            digits[n++] = *scientific;
+    exponent = atoi(scientific + 1);
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    if (exponent < -5 || exponent >= plain) {
+        *out++ = digits[0];
+        if (n > 1)
+            *out++ = '.';
+        memcpy(out, digits + 1, (size_t)(n - 1));
+        sprintf(out + n - 1, "e%d", exponent);
+        return;
+    }
+    if (exponent < 0) {
+        memcpy(out, "0.00000", (size_t)(1 - exponent)); /* "0." and -exponent - 1 zeros */
+        out += 1 - exponent;
+        memcpy(out, digits, (size_t)n);
+        out[n] = 0;
+        return;
+    }
+    for (int i = 0; i < n || i <= exponent; i++) {
+        if (i == exponent + 1)
+            *out++ = '.';
+        *out++ = i < n ? digits[i] : '0';
+    }
+    *out = 0;
+}
+
+static bool special(char buffer[32], double x) {
+    if (isfinite(x))
+        return false;
+    strcpy(buffer, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+    return true;
+}
+
+const char *ls_format_f32(char buffer[32], float x) {
+    char text[32];
+    if (special(buffer, (double)x))
+        return buffer;
+    locale_t old = enter_c_locale();
+    for (int precision = 0; precision < 9; precision++) { /* 9 digits always suffice */
+        snprintf(text, sizeof text, "%.*e", precision, (double)x);
+        if (strtof(text, NULL) == x)
+            break;
+    }
+    uselocale(old);
+    layout(buffer, text, 9);
+    return buffer;
+}
+
+const char *ls_format_f64(char buffer[32], double x) {
+    char text[32];
+    if (special(buffer, x))
+        return buffer;
+    locale_t old = enter_c_locale();
+    for (int precision = 0; precision < 17; precision++) { /* 17 digits always suffice */
+        snprintf(text, sizeof text, "%.*e", precision, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    uselocale(old);
+    layout(buffer, text, 16);
+    return buffer;
+}

@@ -1,0 +1,133 @@
+/* rng.c - Philox4x32-10 and what is drawn from it. The kinds of draws use different upper counter halves, so that one key never
+ * gives correlated uniform and normal numbers.
+ *
+ * Logarithm and cosine are our own: the C library picks versions with and without fused multiply-add by machine, whose last bits
+ * differ, and initial weights must not depend on the machine. */
+#include "rng.h"
+#include "check.h"
+#include <math.h>
+
+enum { DRAW_UNIFORM = 0, DRAW_NORMAL = 1, DRAW_KEY = 2, DRAW_ROUND_KEYS = 3, DRAW_BELOW = 16 /* + attempt */ };
+
+void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4]) {
+    uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32), c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53 * c0, p1 = (uint64_t)0xCD9E8D57 * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9;
+        k1 += 0xBB67AE85;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+static uint64_t join(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
+
+ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose) {
+    uint32_t x[4];
+    ls_rng_block((ls_rng_key){ { (uint32_t)seed, (uint32_t)(seed >> 32) } }, purpose, DRAW_KEY, x);
+    return (ls_rng_key){ { x[0], x[1] } };
+}
+
+double ls_rng_uniform(ls_rng_key key, uint64_t index) {
+    uint32_t x[4];
+    ls_rng_block(key, index, DRAW_UNIFORM, x);
+    return (double)(join(x[0], x[1]) >> 11) * 0x1p-53;
+}
+
+/* Natural logarithm of 0 < x <= 1, to about one unit in the last place: x = 2^e m, log m = 2 atanh((m-1)/(m+1)). */
+static double log_of(double x) {
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        e--;
+    }
+    double s = (m - 1) / (m + 1), s2 = s * s, sum = 0; /* s2 < 0.0295: 12 terms leave less than 1e-18 */
+    for (int k = 12; k >= 1; k--)
+        sum = sum * s2 + 1.0 / (2 * k + 1);
+    return (double)e * 0.69314718055994531 + 2 * (s + s * s2 * sum);
+}
+
+/* cos(2 pi t) for 0 <= t < 1: the nearest quarter turn is removed exactly, the rest is a Taylor series on [-pi/4, pi/4]. */
+static double cos_turns(double t) {
+    int quarter = (int)(4 * t + 0.5);
+    double x = (t - 0.25 * quarter) * 6.2831853071795865, x2 = x * x;
+    double c = 1, s = 1;
+    for (int k = 9; k >= 1; k--) {
+        c = 1 - c * x2 / ((2 * k - 1) * (2 * k));
+        s = 1 - s * x2 / ((2 * k) * (2 * k + 1));
+    }
+    s *= x;
+    switch (quarter % 4) {
+    case 0: return c;
+    case 1: return -s;
+    case 2: return -c;
+    default: return s;
+    }
+}
+
+double ls_rng_normal(ls_rng_key key, uint64_t index) {
+    uint32_t x[4];
+    ls_rng_block(key, index, DRAW_NORMAL, x);
+    double u = (double)((join(x[0], x[1]) >> 11) + 1) * 0x1p-53; /* (0, 1]: the logarithm is finite */
+    double turns = (double)(join(x[2], x[3]) >> 11) * 0x1p-53;
+    return sqrt(-2 * log_of(u)) * cos_turns(turns);
+}
+
+/* Lemire, "Fast random integer generation in an interval": the upper half of x n, unless the lower half shows that x lies in
+ * the surplus of 2^64 over a multiple of n; then another draw. */
+uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n) {
+    LS_CHECK(n > 0);
+    uint64_t surplus = (0 - n) % n; /* 2^64 mod n */
+    for (uint64_t attempt = 0;; attempt++) {
+        uint32_t x[4];
+        ls_rng_block(key, index, DRAW_BELOW + attempt, x);
+        for (int i = 0; i < 4; i += 2) {
+            unsigned __int128 product = (unsigned __int128)join(x[i], x[i + 1]) * n;
+            if ((uint64_t)product >= surplus)
+                return (uint64_t)(product >> 64);
+        }
+    }
+}
+
+enum { ROUNDS = 8 };
+
+/* The Feistel round function: any function will do for a bijection; this one (multiply, fold) mixes all bits of x and the key. */
+static uint32_t mix(uint32_t x, uint32_t round_key) {
+    x ^= round_key;
+    x *= 0x85ebca6b;
+    x ^= x >> 13;
+    x *= 0xc2b2ae35;
+    return x ^ x >> 16;
+}
+
+/* A balanced Feistel network permutes the 2^bits >= n numbers below the next power of four. Walking along the cycle from
+ * position until a number below n comes up is then a permutation of [0, n): at most 4 steps on average. */
+uint64_t ls_permute(ls_rng_key key, uint64_t position, uint64_t n) {
+    LS_CHECK(position < n, "position %llu of %llu", (unsigned long long)position, (unsigned long long)n);
+    int half = 1;
+    while (half < 32 && (uint64_t)1 << (2 * half) < n)
+        half++;
+    uint32_t mask = half == 32 ? UINT32_MAX : ((uint32_t)1 << half) - 1;
+    uint32_t round_keys[ROUNDS];
+    for (uint64_t i = 0; i < ROUNDS / 4; i++)
+        ls_rng_block(key, i, DRAW_ROUND_KEYS, round_keys + 4 * i);
+    uint64_t x = position;
+    do {
+        uint32_t left = (uint32_t)(x >> half) & mask, right = (uint32_t)x & mask;
+        for (int r = 0; r < ROUNDS; r++) {
+            uint32_t next = left ^ (mix(right, round_keys[r]) & mask);
+            left = right;
+            right = next;
+        }
+        x = (uint64_t)left << half | right;
+    } while (x >= n);
+    return x;
+}

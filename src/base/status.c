@@ -1,0 +1,70 @@
+/* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here allocates, so that
+ * "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
+#include "lockstep/status.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    ls_harm harm;
+} STATUS[LS_STATUS_COUNT] = {
+    [LS_OK] = { "ok", LS_HARM_NONE },
+    [LS_E_ARG] = { "invalid argument", LS_HARM_CALL },
+    [LS_E_USAGE] = { "wrong usage", LS_HARM_CALL },
+    [LS_E_IO] = { "input/output error", LS_HARM_CALL },
+    [LS_E_FORMAT] = { "wrong format", LS_HARM_CALL },
+    [LS_E_SHAPE] = { "shapes do not fit", LS_HARM_CALL },
+    [LS_E_MEMORY] = { "out of memory", LS_HARM_CALL },
+    [LS_E_UNSUPPORTED] = { "not supported", LS_HARM_CALL },
+    [LS_E_NUMERIC] = { "not a finite number", LS_HARM_CALL },
+    [LS_E_STOPPED] = { "stopped", LS_HARM_NONE },
+    [LS_E_INTERNAL] = { "internal error", LS_HARM_PROCESS },
+};
+
+enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
+static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local char trace[TRACE_SIZE];
+
+ls_harm ls_status_harm(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].harm : LS_HARM_PROCESS; }
+
+const char *ls_status_name(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].name : "unknown status"; }
+
+const char *ls_error_message(void) { return message; }
+
+const char *ls_error_trace(void) { return trace; }
+
+static void mark_cut(char *text, size_t size, int wanted) {
+    if (wanted >= (int)size)
+        memcpy(text + size - 4, "...", 4);
+}
+
+ls_status ls_fail(ls_status code, const char *format, ...) {
+    char text[MESSAGE_SIZE]; /* not `message` itself: it may be one of the arguments */
+    va_list args;
+    va_start(args, format);
+    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format, args));
+    va_end(args);
+    strcpy(message, text);
+    trace[0] = 0;
+    return code;
+}
+
+ls_status ls_fail_in(ls_status code, const char *format, ...) {
+    char context[MESSAGE_SIZE], text[MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(context, sizeof context, format, args);
+    va_end(args);
+    mark_cut(text, sizeof text, snprintf(text, sizeof text, "%s: %s", context, message));
+    strcpy(message, text);
+    return code;
+}
+
+ls_status ls_trace(ls_status s, const char *file, int line, const char *function) {
+    size_t used = strlen(trace);
+    int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file, line, function);
+    if (wanted >= (int)(sizeof trace - used))
+        trace[used] = 0; /* whole frames only; the innermost ones matter most */
+    return s;
+}

@@ -1,0 +1,85 @@
+/* types.c - sizes, names and shapes. A type whose element count does not fit in 63 bits counts as INT64_MAX (bytes: SIZE_MAX), so
+ * that a comparison with what memory or a file holds fails instead of wrapping around. */
+#include "lockstep/types.h"
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+    bool is_float;
+} DTYPES[LS_DTYPE_COUNT] = {
+    [LS_F32] = { "f32", 4, true },   [LS_F64] = { "f64", 8, true },  [LS_BF16] = { "bf16", 2, true }, [LS_F16] = { "f16", 2, true },
+    [LS_I32] = { "i32", 4, false },  [LS_I64] = { "i64", 8, false }, [LS_U8] = { "u8", 1, false },
+};
+
+static bool known(ls_dtype t) { return (unsigned)t < LS_DTYPE_COUNT; }
+
+size_t ls_dtype_size(ls_dtype t) { return known(t) ? DTYPES[t].size : 0; }
+
+const char *ls_dtype_name(ls_dtype t) { return known(t) ? DTYPES[t].name : "?"; }
+
+bool ls_dtype_is_float(ls_dtype t) { return known(t) && DTYPES[t].is_float; }
+
+bool ls_dtype_parse(const char *name, ls_dtype *out) {
+    for (int t = 0; t < LS_DTYPE_COUNT; t++)
+        if (strcmp(DTYPES[t].name, name) == 0) {
+            *out = (ls_dtype)t;
+            return true;
+        }
+    return false;
+}
+
+int64_t ls_type_count(const ls_type *t) {
+    if (t->ndim < 0) /* an absent optional operand */
+        return 0;
+    int64_t count = 1;
+    bool overflow = false;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->dims[i] <= 0)
+            return 0;
+        overflow |= __builtin_mul_overflow(count, t->dims[i], &count);
+    }
+    return overflow ? INT64_MAX : count;
+}
+
+size_t ls_type_bytes(const ls_type *t) {
+    size_t bytes;
+    return __builtin_mul_overflow((size_t)ls_type_count(t), ls_dtype_size(t->dtype), &bytes) ? SIZE_MAX : bytes;
+}
+
+bool ls_type_equal(const ls_type *a, const ls_type *b) {
+    if (a->dtype != b->dtype || a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dims[i] != b->dims[i])
+            return false;
+    return true;
+}
+
+int64_t ls_type_rows(const ls_type *t) {
+    ls_type rows = *t;
+    rows.ndim = t->ndim > 1 ? t->ndim - 1 : 0;
+    return ls_type_count(&rows);
+}
+
+ls_tensor ls_tensor_of(void *data, const ls_type *type) {
+    ls_tensor t = { .data = data, .type = *type };
+    int64_t stride = 1;
+    for (int i = type->ndim - 1; i >= 0; i--) {
+        t.strides[i] = stride;
+        stride *= type->dims[i];
+    }
+    return t;
+}
+
+bool ls_tensor_is_contiguous(const ls_tensor *t) {
+    int64_t stride = 1;
+    if (ls_type_count(&t->type) == 0)
+        return true;
+    for (int i = t->type.ndim - 1; i >= 0; i--) {
+        if (t->type.dims[i] != 1 && t->strides[i] != stride) /* nobody steps along a dimension of size 1 */
+            return false;
+        stride *= t->type.dims[i];
+    }
+    return true;
+}

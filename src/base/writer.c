@@ -1,0 +1,162 @@
+/* writer.c - replacing a file all or nothing, and appending to one.
+ *
+ * The new content goes to PATH.tmp-PID, which is renamed over PATH once it is on disk; so a reader, and a crash at any moment, sees
+ * the old file or the new one. What is not a regular file (a pipe, /dev/stdout) cannot be replaced and is written directly: then
+ * `tmp` is NULL. */
+#include "file.h"
+#include "check.h"
+#include "oserror.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER_SIZE = 1 << 18 };
+
+/* Writes all of it, however the kernel cuts it. Returns 0 or an errno; *written counts what went out in either case. */
+static int write_all(int fd, const uint8_t *p, size_t n, size_t *written) {
+    for (*written = 0; *written < n;) {
+        ssize_t done = write(fd, p + *written, n - *written);
+        if (done > 0)
+            *written += (size_t)done;
+        else if (done == 0)
+            return EIO; /* POSIX allows it for a count > 0 only on odd devices: do not spin */
+        else if (errno != EINTR)
+            return errno;
+    }
+    return 0;
+}
+
+static void release(ls_writer *w) {
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w->path);
+    free(w->tmp);
+    free(w->buffer);
+    *w = (ls_writer){ .fd = -1 };
+}
+
+ls_status ls_writer_open(ls_writer *w, const char *path) {
+    *w = (ls_writer){ .fd = -1, .path = strdup(path), .buffer = malloc(BUFFER_SIZE) };
+    LS_CHECK(w->path && w->buffer, "out of memory");
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    int error = there && S_ISDIR(st.st_mode) ? EISDIR : 0;
+    if (!error && there && !S_ISREG(st.st_mode))
+        w->fd = open(path, O_WRONLY | O_CLOEXEC);
+    else if (!error) {
+        LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld", path, (long)getpid()) >= 0, "out of memory");
+        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (w->fd >= 0 && there)
+            (void)!fchmod(w->fd, st.st_mode & 07777); /* keeps the old file's permissions where the file system lets us */
+    }
+    if (!error && w->fd < 0)
+        error = errno;
+    if (!error)
+        return LS_OK;
+    ls_status s = ls_fail_os(path, "write", error);
+    release(w);
+    return s;
+}
+
+static ls_status put_out(ls_writer *w, const uint8_t *p, size_t n) {
+    size_t written;
+    int error = write_all(w->fd, p, n, &written);
+    return error ? ls_fail_os(w->path, "write", error) : LS_OK;
+}
+
+ls_status ls_writer_put(ls_writer *w, const void *data, size_t n) {
+    LS_CHECK(w->fd >= 0, "the writer is not open");
+    w->offset += n;
+    if (n <= BUFFER_SIZE - w->used) {
+        if (n)
+            memcpy(w->buffer + w->used, data, n);
+        w->used += n;
+        return LS_OK;
+    }
+    LS_TRY(put_out(w, w->buffer, w->used));
+    w->used = 0;
+    if (n >= BUFFER_SIZE)
+        return put_out(w, data, n);
+    memcpy(w->buffer, data, n);
+    w->used = n;
+    return LS_OK;
+}
+
+/* The rename is on disk only once the folder is. Some file systems cannot sync a folder (EINVAL) and need not. */
+static int sync_folder(const char *path) {
+    char *copy = strdup(path);
+    LS_CHECK(copy != NULL);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd < 0)
+        return errno == EACCES ? 0 : errno; /* a folder may be writable and not readable */
+    int error = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
+    close(fd);
+    return error;
+}
+
+ls_status ls_writer_commit(ls_writer *w) {
+    LS_CHECK(w->fd >= 0, "the writer is not open");
+    ls_status s = put_out(w, w->buffer, w->used);
+    int error = 0;
+    if (s == LS_OK && fsync(w->fd) != 0 && (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
+        error = errno;
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0 && !error && errno != EINTR) /* NFS reports a full disk here */
+        error = errno;
+    if (s == LS_OK && !error && w->tmp) {
+        if (rename(w->tmp, w->path) == 0) {
+            free(w->tmp);
+            w->tmp = NULL;
+            error = sync_folder(w->path);
+        } else
+            error = errno;
+    }
+    if (s == LS_OK && error)
+        s = ls_fail_os(w->path, "write", error);
+    if (w->tmp)
+        unlink(w->tmp);
+    release(w);
+    return s;
+}
+
+void ls_writer_abort(ls_writer *w) {
+    if (w->fd >= 0 && w->tmp)
+        unlink(w->tmp);
+    if (w->fd >= 0)
+        release(w);
+}
+
+ls_status ls_file_write(const char *path, const void *data, size_t n) {
+    ls_writer w;
+    LS_TRY(ls_writer_open(&w, path));
+    ls_status s = ls_writer_put(&w, data, n);
+    if (s != LS_OK) {
+        ls_writer_abort(&w);
+        return s;
+    }
+    return ls_writer_commit(&w);
+}
+
+/* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends in half a line (if
+ * nobody else appended meanwhile). */
+ls_status ls_file_append(const char *path, const void *data, size_t n) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return ls_fail_os(path, "append to", errno);
+    struct stat before, after;
+    bool known = fstat(fd, &before) == 0;
+    size_t written;
+    int error = write_all(fd, data, n, &written);
+    if (error && written && known && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 && after.st_size == before.st_size + (off_t)written)
+        (void)!ftruncate(fd, before.st_size);
+    if (close(fd) != 0 && !error && errno != EINTR)
+        error = errno;
+    return error ? ls_fail_os(path, "append to", error) : LS_OK;
+}
