@@ -37,14 +37,14 @@ typedef struct ls_val {
     int node, out; /* producer and which of its outputs */
 } ls_val;
 
-typedef struct ls_output { const char *name; ls_value value; } ls_output;
+typedef struct ls_output_entry { const char *name; ls_value value; } ls_output_entry;
 
 struct ls_graph {
     ls_arena arena;
     const char *name;
     ls_node **nodes; int n_nodes, cap_nodes;
     ls_val *vals; int n_vals, cap_vals;     /* vals[0] is the absent value */
-    ls_output *outputs; int n_outputs, cap_outputs;
+    ls_output_entry *outputs; int n_outputs, cap_outputs;
     const ls_scope *scope;                  /* where new nodes go */
     ls_scope root; int n_scopes;
     ls_phase phase;

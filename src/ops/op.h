@@ -21,7 +21,7 @@ enum ls_op_flags {
     LS_OP_EFFECT      = 1 << 3, /* writes state: never removed, never merged */
     LS_OP_RANDOM      = 1 << 4, /* a function of (seed, purpose, step, position): may be cloned, never merged across purposes */
     LS_OP_COLLECTIVE  = 1 << 5, /* has a group and bytes; order kept */
-    LS_OP_NO_GRAD     = 1 << 6, /* no gradient flows through (integer results, optimizers) */
+    LS_OP_NO_GRAD     = 1 << 6, /* never differentiated: integer results, gradients, optimizers (an op without `grad` is refused on a gradient's path) */
 };
 
 /* What a shape rule sees. Pure: reads types and attrs, writes out[] and n_out; returns ls_fail(LS_E_SHAPE, ...) with the shapes. */

@@ -1,0 +1,192 @@
+/* graph.c - appending to a graph: nodes, values, scopes, outputs and the sticky error. */
+#include "graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "ops/op.h"
+
+#define LS_NO_CALL_SITES
+#undef ls_output
+
+static void *grown(void *items, int n, int *cap, size_t item)
+{
+    if (n < *cap)
+        return items;
+    *cap = *cap ? 2 * *cap : 64;
+    void *p = realloc(items, (size_t)*cap * item);
+    LS_CHECK(p, "out of memory growing a graph to %d items", *cap);
+    return p;
+}
+
+ls_status ls_graph_create(ls_graph **out, const char *name)
+{
+    ls_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", name);
+    ls_arena_init(&g->arena);
+    g->name = ls_arena_strdup(&g->arena, name);
+    g->root = (ls_scope){ .path = "", .block = "", .id = 0 };
+    g->n_scopes = 1;
+    g->scope = &g->root;
+    g->vals = grown(NULL, 0, &g->cap_vals, sizeof *g->vals);
+    g->vals[0] = (ls_val){ .type = { .ndim = -1 }, .node = -1 }; /* the absent value */
+    g->n_vals = 1;
+    *out = g;
+    return LS_OK;
+}
+
+void ls_graph_destroy(ls_graph **gp)
+{
+    ls_graph *g = *gp;
+    if (!g)
+        return;
+    ls_arena_release(&g->arena);
+    free(g->nodes);
+    free(g->vals);
+    free(g->outputs);
+    free(g->message);
+    free(g);
+    *gp = NULL;
+}
+
+ls_graph *ls_at(ls_graph *g, const char *file, int line)
+{
+    g->file = file;
+    g->line = line;
+    return g;
+}
+
+void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
+{
+    if (g->status != LS_OK)
+        return; /* the first error is the one worth reading */
+    char text[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    g->status = code;
+    if (asprintf(&g->message, "%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text, g->scope->path[0] ? " in " : "",
+                 g->scope->path) < 0)
+        g->message = NULL;
+}
+
+ls_status ls_graph_status(const ls_graph *g)
+{
+    return g->status == LS_OK ? LS_OK : ls_fail(g->status, "%s", g->message ? g->message : "building the graph failed");
+}
+
+ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
+{
+    if (g->status != LS_OK)
+        return NULL;
+    if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in)) {
+        ls_graph_error(g, LS_E_ARG, "%s takes %d to %d operands, got %d", op->name, op->min_in, op->max_in, n_in);
+        return NULL;
+    }
+    ls_infer infer = { .op = op, .n_in = n_in, .attrs = attrs, .n_out = op->n_out };
+    ls_type *types = malloc(sizeof(ls_type) * (size_t)(n_in + 1));
+    LS_CHECK(types, "out of memory");
+    for (int i = 0; i < n_in; i++) {
+        if (in[i].id < 0 || in[i].id >= g->n_vals) {
+            free(types);
+            ls_graph_error(g, LS_E_ARG, "operand %d of %s is not a value of this graph", i, op->name);
+            return NULL;
+        }
+        if (!ls_present(in[i]) && !(i < 32 && (op->optional_in >> i & 1))) {
+            free(types);
+            ls_graph_error(g, LS_E_ARG, "operand %d of %s is required", i, op->name);
+            return NULL;
+        }
+        types[i] = g->vals[in[i].id].type;
+    }
+    infer.in = types;
+    ls_status s = op->infer(&infer);
+    free(types);
+    if (s != LS_OK) {
+        ls_graph_error(g, s, "%s", ls_error_message());
+        return NULL;
+    }
+
+    ls_node *n = LS_ARENA_NEW(&g->arena, ls_node);
+    *n = (ls_node){ .op = op, .id = g->n_nodes, .n_in = n_in, .n_out = infer.n_out, .scope = g->scope, .phase = g->phase,
+                    .clone_of = -1, .file = g->file, .line = g->line };
+    n->in = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in);
+    n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
+    n->attrs = ls_attrs_copy(&g->arena, op, attrs);
+    for (int i = 0; i < infer.n_out; i++) {
+        g->vals = grown(g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals);
+        g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };
+        n->out[i].id = g->n_vals++;
+    }
+    g->nodes = grown(g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes);
+    g->nodes[g->n_nodes++] = n;
+    return n;
+}
+
+ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
+{
+    ls_node *n = ls_graph_add(g, op, n_in, in, attrs);
+    return n ? n->out[0] : (ls_value){ -1 };
+}
+
+ls_type ls_value_type(const ls_graph *g, ls_value v)
+{
+    return v.id > 0 && v.id < g->n_vals ? g->vals[v.id].type : (ls_type){ .ndim = -1 };
+}
+
+ls_value ls_nth(ls_graph *g, ls_value v, int n)
+{
+    if (v.id <= 0)
+        return v;
+    const ls_node *node = ls_node_of(g, v);
+    if (n < 0 || n >= node->n_out) {
+        ls_graph_error(g, LS_E_ARG, "%s has %d outputs, asked for number %d", node->op->name, node->n_out, n);
+        return (ls_value){ -1 };
+    }
+    return node->out[n];
+}
+
+void ls_scope_push(ls_graph *g, const char *name, const char *block)
+{
+    ls_scope *s = LS_ARENA_NEW(&g->arena, ls_scope);
+    const char *up = g->scope->path;
+    s->parent = g->scope;
+    s->path = up[0] && name[0] ? ls_arena_printf(&g->arena, "%s.%s", up, name) : ls_arena_strdup(&g->arena, name[0] ? name : up);
+    s->block = block && block[0] ? ls_arena_strdup(&g->arena, block) : "";
+    s->id = g->n_scopes++;
+    g->scope = s;
+}
+
+void ls_scope_pop(ls_graph *g)
+{
+    LS_CHECK(g->scope->parent, "scope_pop without a scope_push");
+    g->scope = g->scope->parent;
+}
+
+void(ls_output)(ls_graph *g, const char *name, ls_value v)
+{
+    if (v.id <= 0) {
+        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value", name);
+        return;
+    }
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!strcmp(g->outputs[i].name, name)) {
+            ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", name);
+            return;
+        }
+    g->outputs = grown(g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs);
+    g->outputs[g->n_outputs++] = (ls_output_entry){ ls_arena_strdup(&g->arena, name), v };
+}
+
+ls_status ls_graph_finish(ls_graph *g)
+{
+    LS_TRY(ls_graph_status(g));
+    if (g->scope != &g->root)
+        return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);
+    return ls_graph_verify(g);
+}

@@ -1,0 +1,125 @@
+/* rewrite.c - copying a graph node by node under a value map. */
+#include "rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "ops/op.h"
+
+static void *zeroed(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size);
+    LS_CHECK(p, "out of memory in a graph pass");
+    return p;
+}
+
+ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from)
+{
+    *r = (ls_rewrite){ .from = from };
+    LS_TRY(ls_graph_create(&r->to, from->name));
+    r->map = zeroed((size_t)from->n_vals, sizeof *r->map);
+    r->scopes = zeroed((size_t)from->n_scopes, sizeof *r->scopes);
+    r->scopes[0] = &r->to->root;
+    r->to->n_scopes = from->n_scopes;
+    return LS_OK;
+}
+
+static const ls_scope *scope_of(ls_rewrite *r, const ls_scope *old)
+{
+    if (!r->scopes[old->id]) {
+        ls_scope *s = LS_ARENA_NEW(&r->to->arena, ls_scope);
+        *s = (ls_scope){ .parent = scope_of(r, old->parent), .path = ls_arena_strdup(&r->to->arena, old->path),
+                         .block = ls_arena_strdup(&r->to->arena, old->block), .id = old->id };
+        r->scopes[old->id] = s;
+    }
+    return r->scopes[old->id];
+}
+
+ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old)
+{
+    if (old.id <= 0)
+        return old;
+    ls_value v = r->map[old.id];
+    return v.id ? v : (ls_value){ -1 };
+}
+
+void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
+{
+    r->to->scope = scope_of(r, n->scope);
+    r->to->phase = n->phase;
+    r->to->file = n->file ? ls_arena_strdup(&r->to->arena, n->file) : NULL;
+    r->to->line = n->line;
+}
+
+ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs)
+{
+    ls_rewrite_like(r, n);
+    ls_node *copy = ls_graph_add(r->to, n->op, n->n_in, in, attrs);
+    if (!copy)
+        return NULL;
+    copy->clone_of = n->clone_of;
+    for (int i = 0; i < n->n_out && i < copy->n_out; i++)
+        r->map[n->out[i].id] = copy->out[i];
+    return copy;
+}
+
+ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n)
+{
+    ls_value few[16] = { { 0 } }, *in = n->n_in <= 16 ? few : zeroed((size_t)n->n_in, sizeof *in);
+    for (int i = 0; i < n->n_in; i++)
+        in[i] = ls_rewrite_value(r, n->in[i]);
+    ls_node *copy = ls_rewrite_copy_with(r, n, in, n->attrs);
+    if (in != few)
+        free(in);
+    return copy;
+}
+
+void ls_rewrite_abort(ls_rewrite *r)
+{
+    free(r->map);
+    free(r->scopes);
+    ls_graph_destroy(&r->to);
+}
+
+ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
+{
+    for (int i = 0; i < r->from->n_outputs; i++)
+        (ls_output)(r->to, r->from->outputs[i].name, ls_rewrite_value(r, r->from->outputs[i].value));
+    ls_status s = ls_graph_status(r->to);
+    if (s != LS_OK) {
+        ls_rewrite_abort(r);
+        return s;
+    }
+    r->to->scope = &r->to->root;
+    r->to->phase = r->from->phase;
+    free(r->map);
+    free(r->scopes);
+    ls_graph_destroy(g);
+    *g = r->to;
+    return LS_OK;
+}
+
+void ls_uses_init(ls_uses *u, const ls_graph *g)
+{
+    u->count = zeroed((size_t)g->n_vals, sizeof *u->count);
+    u->user = zeroed((size_t)g->n_vals, sizeof *u->user);
+    u->output = zeroed((size_t)g->n_vals, sizeof *u->output);
+    memset(u->user, 0xff, sizeof(int) * (size_t)g->n_vals); /* -1 */
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++) {
+            u->count[g->nodes[i]->in[k].id]++;
+            u->user[g->nodes[i]->in[k].id] = i;
+        }
+    for (int i = 0; i < g->n_outputs; i++) {
+        u->count[g->outputs[i].value.id]++;
+        u->output[g->outputs[i].value.id] = true;
+    }
+}
+
+void ls_uses_release(ls_uses *u)
+{
+    free(u->count);
+    free(u->user);
+    free(u->output);
+}

@@ -1,0 +1,101 @@
+/* attention.c - scaled dot-product attention with grouped queries, additive bias and causal masking; the gradient rebuilds the
+ * probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq x Tk is kept. */
+#include "rules.h"
+
+enum { Q, K, V, BIAS };
+
+static int64_t heads(const ls_type *t, const ls_attention_attrs *a) { return t->dims[2] / a->head_dim; }
+
+static ls_status check_operands(const ls_infer *i, int first, ls_type *lse)
+{
+    const ls_attention_attrs *a = i->attrs;
+    const ls_type *q = &i->in[first + Q], *k = &i->in[first + K], *v = &i->in[first + V];
+    LS_RULE_CHECK(i, q->ndim == 3 && k->ndim == 3 && v->ndim == 3, "q, k and v are [batch, tokens, heads * head_dim]");
+    LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dtype == v->dtype, "q, k and v have different types");
+    LS_RULE_CHECK(i, ls_type_equal(k, v), "k and v have different shapes");
+    LS_RULE_CHECK(i, q->dims[0] == k->dims[0], "q and k have different batches");
+    LS_RULE_CHECK(i, a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0,
+                  "head_dim %lld does not divide the features", (long long)a->head_dim);
+    LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are no multiple of %lld key heads", (long long)heads(q, a),
+                  (long long)heads(k, a));
+    const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
+    if (b && b->ndim >= 0)
+        LS_RULE_CHECK(i, b->ndim == 4 && b->dtype == q->dtype && (b->dims[0] == 1 || b->dims[0] == q->dims[0]) && b->dims[1] == heads(q, a)
+                             && b->dims[2] == q->dims[1] && b->dims[3] == k->dims[1], "bias is [1 or batch, heads, Tq, Tk]");
+    *lse = LS_TYPE(ls_stat_dtype(q->dtype), q->dims[0], heads(q, a), q->dims[1]);
+    return LS_OK;
+}
+
+static ls_status infer_attention(ls_infer *i)
+{
+    ls_type lse;
+    LS_TRY(check_operands(i, 0, &lse));
+    i->out[0] = i->in[Q];
+    i->out[1] = lse;
+    return LS_OK;
+}
+
+static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse */
+{
+    ls_type lse;
+    LS_TRY(check_operands(i, 1, &lse));
+    LS_TRY(ls_infer_expect(i, 0, &i->in[1], "dy"));
+    LS_TRY(ls_infer_expect(i, 5, &i->in[1], "y"));
+    LS_TRY(ls_infer_expect(i, 6, &lse, "lse"));
+    i->out[0] = i->in[1];
+    i->out[1] = i->in[2];
+    i->out[2] = i->in[3];
+    i->n_out = 3;
+    if (i->in[4].ndim >= 0)
+        i->out[i->n_out++] = i->in[4];
+    return LS_OK;
+}
+
+static ls_cost cost(const ls_infer *i, int first, double products)
+{
+    const ls_type *q = &i->in[first + Q], *k = &i->in[first + K];
+    double pairs = (double)q->dims[0] * (double)q->dims[1] * (double)k->dims[1] * (double)q->dims[2];
+    double bytes = 0;
+    for (int j = 0; j < i->n_in; j++)
+        bytes += i->in[j].ndim >= 0 ? (double)ls_type_bytes(&i->in[j]) : 0;
+    for (int j = 0; j < i->n_out; j++)
+        bytes += (double)ls_type_bytes(&i->out[j]);
+    if (((const ls_attention_attrs *)i->attrs)->causal)
+        products *= 0.5;
+    return (ls_cost){ .flops = 2.0 * products * pairs, .bytes = bytes };
+}
+
+static ls_cost cost_attention(const ls_infer *i) { return cost(i, 0, 2); }
+static ls_cost cost_attention_grad(const ls_infer *i) { return cost(i, 1, 5); }
+
+static void grad_attention(ls_grad *c)
+{
+    const ls_node *n = c->node;
+    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE;
+    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1] };
+    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, 7, in, n->attrs);
+    for (int j = 0; j < 3; j++)
+        c->din[j] = ls_nth(c->g, dq, j);
+    if (ls_present(bias))
+        c->din[BIAS] = ls_nth(c->g, dq, 3);
+}
+
+static const ls_attr_field FIELDS[] = {
+    { "head_dim", LS_FIELD_I64, offsetof(ls_attention_attrs, head_dim), NULL },
+    { "causal", LS_FIELD_I64, offsetof(ls_attention_attrs, causal), NULL },
+    { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
+    { 0 },
+};
+const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 4, .n_out = 2, .optional_in = 1 << BIAS,
+                                .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention,
+                                .grad = grad_attention, .cost = cost_attention,
+                                .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row" };
+const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 7, .n_out = 3, .optional_in = 1 << 4,
+                                     .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS,
+                                     .infer = infer_attention_grad, .cost = cost_attention_grad, .summary = "dq, dk, dv (and dbias)" };
+
+ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal)
+{
+    ls_attention_attrs a = { .head_dim = head_dim, .causal = causal, .scale = scale };
+    return ls_graph_apply(g, &ls_op_attention, bias.id ? 4 : 3, (ls_value[]){ q, k, v, bias }, &a);
+}

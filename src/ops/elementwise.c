@@ -1,0 +1,205 @@
+/* elementwise.c - one row per element-wise op; each has an ls_ew opcode, so all of them can be fused into one pass over memory.
+ * Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016), gelu_tanh its tanh approximation. */
+#include "rules.h"
+
+static ls_cost cost_elementwise(const ls_infer *i)
+{
+    ls_cost c = { .flops = (double)ls_type_count(&i->out[0]), .bytes = (double)ls_type_bytes(&i->out[0]) };
+    for (int k = 0; k < i->n_in; k++)
+        c.bytes += (double)ls_type_bytes(&i->in[k]);
+    return c;
+}
+
+static ls_value in0(const ls_grad *c) { return c->node->in[0]; }
+static ls_value in1(const ls_grad *c) { return c->node->in[1]; }
+static double number(const ls_grad *c) { return ((const ls_number_attrs *)c->node->attrs)->value; }
+
+static void give(ls_grad *c, int j, ls_value v) { c->din[j] = ls_sum_like(c->g, v, c->node->in[j]); }
+
+static void grad_add(ls_grad *c)
+{
+    for (int j = 0; j < 2; j++)
+        if (c->needs[j])
+            give(c, j, c->dout[0]);
+}
+
+static void grad_sub(ls_grad *c)
+{
+    if (c->needs[0])
+        give(c, 0, c->dout[0]);
+    if (c->needs[1])
+        give(c, 1, ls_neg(c->g, c->dout[0]));
+}
+
+static void grad_mul(ls_grad *c)
+{
+    if (c->needs[0])
+        give(c, 0, ls_mul(c->g, c->dout[0], in1(c)));
+    if (c->needs[1])
+        give(c, 1, ls_mul(c->g, c->dout[0], in0(c)));
+}
+
+static void grad_div(ls_grad *c)
+{
+    ls_value over = ls_div(c->g, c->dout[0], in1(c));
+    if (c->needs[0])
+        give(c, 0, over);
+    if (c->needs[1])
+        give(c, 1, ls_neg(c->g, ls_mul(c->g, over, c->node->out[0])));
+}
+
+static void grad_neg(ls_grad *c) { c->din[0] = ls_neg(c->g, c->dout[0]); }
+static void grad_sqrt(ls_grad *c) { c->din[0] = ls_mul_const(c->g, ls_div(c->g, c->dout[0], c->node->out[0]), 0.5); }
+static void grad_exp(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], c->node->out[0]); }
+static void grad_log(ls_grad *c) { c->din[0] = ls_div(c->g, c->dout[0], in0(c)); }
+static void grad_square(ls_grad *c) { c->din[0] = ls_mul_const(c->g, ls_mul(c->g, c->dout[0], in0(c)), 2.0); }
+
+static void grad_tanh(ls_grad *c)
+{
+    ls_value y2 = ls_square(c->g, c->node->out[0]);
+    c->din[0] = ls_mul(c->g, c->dout[0], ls_add_const(c->g, ls_neg(c->g, y2), 1.0));
+}
+
+static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
+static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
+static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
+static void grad_relu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL); }
+static void grad_gelu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL); }
+
+static void grad_gelu_tanh(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_tanh_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
+}
+
+static const ls_attr_field NUMBER_FIELDS[] = { { "value", LS_FIELD_F64, offsetof(ls_number_attrs, value), NULL }, { 0 } };
+
+#define ROW(symbol, text, arity, opcode, gradient, about)                                                                             \
+    const ls_op ls_op_##symbol = { .name = text, .min_in = arity, .max_in = arity, .n_out = 1,                                        \
+                                   .flags = LS_OP_ELEMENTWISE, .infer = ls_infer_broadcast,                                           \
+                                   .grad = gradient, .cost = cost_elementwise, .inplace = (arity) == 2 ? 3 : 1, .ew = opcode,         \
+                                   .summary = about }
+#define ROW_CONST(symbol, text, opcode, gradient, about)                                                                              \
+    const ls_op ls_op_##symbol = { .name = text, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,                    \
+                                   .attrs_size = sizeof(ls_number_attrs), .fields = NUMBER_FIELDS, .infer = ls_infer_broadcast,       \
+                                   .grad = gradient, .cost = cost_elementwise, .inplace = 1, .ew = opcode, .summary = about }
+
+ROW(add, "add", 2, LS_EW_ADD, grad_add, "a + b");
+ROW(sub, "sub", 2, LS_EW_SUB, grad_sub, "a - b");
+ROW(mul, "mul", 2, LS_EW_MUL, grad_mul, "a * b");
+ROW(div, "div", 2, LS_EW_DIV, grad_div, "a / b");
+ROW(max, "max", 2, LS_EW_MAX, NULL, "larger of a and b");
+ROW(min, "min", 2, LS_EW_MIN, NULL, "smaller of a and b");
+ROW(neg, "neg", 1, LS_EW_NEG, grad_neg, "-a");
+ROW(sqrt, "sqrt", 1, LS_EW_SQRT, grad_sqrt, "square root");
+ROW(exp, "exp", 1, LS_EW_EXP, grad_exp, "e^a");
+ROW(log, "log", 1, LS_EW_LOG, grad_log, "natural logarithm");
+ROW(tanh, "tanh", 1, LS_EW_TANH, grad_tanh, "hyperbolic tangent");
+ROW(square, "square", 1, LS_EW_SQUARE, grad_square, "a * a");
+ROW(relu, "relu", 1, LS_EW_RELU, grad_relu, "max(a, 0)");
+ROW(gelu, "gelu", 1, LS_EW_GELU, grad_gelu, "a * Phi(a), erf form");
+ROW(gelu_tanh, "gelu_tanh", 1, LS_EW_GELU_TANH, grad_gelu_tanh, "tanh approximation of gelu");
+ROW(relu_grad, "relu_grad", 2, LS_EW_RELU_GRAD, NULL, "dy where x > 0, else 0");
+ROW(gelu_grad, "gelu_grad", 2, LS_EW_GELU_GRAD, NULL, "dy * (Phi(x) + x * phi(x))");
+ROW(gelu_tanh_grad, "gelu_tanh_grad", 2, LS_EW_GELU_TANH_GRAD, NULL, "dy * d/dx gelu_tanh(x)");
+ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "a + number");
+ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "a * number");
+ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "a / number");
+
+/* cast: any type to any; only float to float has a gradient. */
+static ls_status infer_cast(ls_infer *i)
+{
+    int64_t to = ((const ls_cast_attrs *)i->attrs)->to;
+    LS_RULE_CHECK(i, to >= 0 && to < LS_DTYPE_COUNT, "unknown type number %lld", (long long)to);
+    i->out[0] = i->in[0];
+    i->out[0].dtype = (ls_dtype)to;
+    return LS_OK;
+}
+
+static void grad_cast(ls_grad *c)
+{
+    ls_dtype from = ls_type_of(c->g, in0(c))->dtype;
+    if (ls_dtype_is_float(from))
+        c->din[0] = ls_cast(c->g, c->dout[0], from);
+}
+
+static const char *const DTYPE_WORDS[] = { "f32", "f64", "bf16", "f16", "i32", "i64", "u8", NULL };
+static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS }, { 0 } };
+const ls_op ls_op_cast = { .name = "cast", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,
+                           .attrs_size = sizeof(ls_cast_attrs), .fields = CAST_FIELDS, .infer = infer_cast, .grad = grad_cast,
+                           .cost = cost_elementwise, .ew = LS_EW_CAST, .summary = "another element type, rounded to nearest even" };
+
+/* fused: made by passes/fuse.c after differentiation, so it needs no gradient. */
+static ls_status infer_fused(ls_infer *i)
+{
+    const ls_fused_attrs *a = i->attrs;
+    LS_RULE_CHECK(i, a->code.n > 0 && a->code.n % 4 == 0 && a->numbers.n == a->code.n / 4, "malformed element-wise program");
+    ls_type out = i->in[0];
+    for (int k = 1; k < i->n_in; k++)
+        for (int d = 1; d <= (i->in[k].ndim > out.ndim ? i->in[k].ndim : out.ndim); d++) {
+            const ls_type *t = &i->in[k];
+            if (d > out.ndim) { /* grow to the left */
+                for (int m = out.ndim; m > 0; m--)
+                    out.dims[m] = out.dims[m - 1];
+                out.dims[0] = 1;
+                out.ndim++;
+            }
+            int64_t x = out.dims[out.ndim - d], y = d <= t->ndim ? t->dims[t->ndim - d] : 1;
+            LS_RULE_CHECK(i, x == y || x == 1 || y == 1, "shapes do not broadcast");
+            out.dims[out.ndim - d] = x == 1 ? y : x;
+        }
+    out.dtype = (ls_dtype)a->to;
+    i->out[0] = out;
+    return LS_OK;
+}
+
+static ls_cost cost_fused(const ls_infer *i)
+{
+    ls_cost c = cost_elementwise(i);
+    c.flops *= (double)((const ls_fused_attrs *)i->attrs)->numbers.n;
+    return c;
+}
+
+static const ls_attr_field FUSED_FIELDS[] = {
+    { "code", LS_FIELD_I64S, offsetof(ls_fused_attrs, code), NULL },
+    { "numbers", LS_FIELD_F64S, offsetof(ls_fused_attrs, numbers), NULL },
+    { "to", LS_FIELD_I64, offsetof(ls_fused_attrs, to), DTYPE_WORDS },
+    { 0 },
+};
+const ls_op ls_op_fused = { .name = "fused", .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_fused_attrs),
+                            .flags = LS_OP_NO_GRAD, .fields = FUSED_FIELDS, .infer = infer_fused, .cost = cost_fused, .inplace = 0xff,
+                            .summary = "several element-wise ops in one pass over memory" };
+
+#define UNARY(name, row) \
+    ls_value name(ls_graph *g, ls_value a) { return ls_graph_apply(g, &row, 1, (ls_value[]){ a }, NULL); }
+#define BINARY(name, row) \
+    ls_value name(ls_graph *g, ls_value a, ls_value b) { return ls_graph_apply(g, &row, 2, (ls_value[]){ a, b }, NULL); }
+#define WITH_CONST(name, row)                                                                   \
+    ls_value name(ls_graph *g, ls_value a, double c)                                            \
+    {                                                                                           \
+        return ls_graph_apply(g, &row, 1, (ls_value[]){ a }, &(ls_number_attrs){ .value = c }); \
+    }
+BINARY(ls_add, ls_op_add)
+BINARY(ls_sub, ls_op_sub)
+BINARY(ls_mul, ls_op_mul)
+BINARY(ls_div, ls_op_div)
+BINARY(ls_max, ls_op_max)
+BINARY(ls_min, ls_op_min)
+UNARY(ls_neg, ls_op_neg)
+UNARY(ls_sqrt, ls_op_sqrt)
+UNARY(ls_exp, ls_op_exp)
+UNARY(ls_log_e, ls_op_log)
+UNARY(ls_tanh, ls_op_tanh)
+UNARY(ls_square, ls_op_square)
+UNARY(ls_relu, ls_op_relu)
+UNARY(ls_gelu, ls_op_gelu)
+UNARY(ls_gelu_tanh, ls_op_gelu_tanh)
+WITH_CONST(ls_add_const, ls_op_add_const)
+WITH_CONST(ls_mul_const, ls_op_mul_const)
+WITH_CONST(ls_div_const, ls_op_div_const)
+
+ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to)
+{
+    if (a.id > 0 && ls_type_of(g, a)->dtype == to)
+        return a;
+    return ls_graph_apply(g, &ls_op_cast, 1, (ls_value[]){ a }, &(ls_cast_attrs){ .to = to });
+}

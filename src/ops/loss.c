@@ -1,0 +1,91 @@
+/* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by `count`, the number of
+ * valid targets of the whole optimizer step, which is an input: never a mean of means. */
+#include "rules.h"
+
+static ls_cost cost_rows(const ls_infer *i)
+{
+    return (ls_cost){ .flops = 6.0 * (double)ls_type_count(&i->in[0]),
+                      .bytes = (double)ls_type_bytes(&i->in[0]) * (ls_type_equal(&i->in[0], &i->out[0]) ? 2 : 1) };
+}
+
+static ls_status infer_softmax(ls_infer *i)
+{
+    LS_RULE_CHECK(i, i->in[0].ndim >= 1 && ls_dtype_is_float(i->in[0].dtype), "needs float a [.., C]");
+    return ls_infer_same(i);
+}
+
+static ls_status infer_softmax_grad(ls_infer *i)
+{
+    LS_TRY(ls_infer_expect(i, 0, &i->in[1], "dy"));
+    return ls_infer_same(i);
+}
+
+static void grad_softmax(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_softmax_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
+}
+
+static ls_status infer_cross_entropy(ls_infer *i)
+{
+    const ls_type *z = &i->in[0];
+    LS_RULE_CHECK(i, z->ndim == 2 && ls_dtype_is_float(z->dtype), "needs float logits [rows, classes]");
+    ls_dtype stat = ls_stat_dtype(z->dtype);
+    LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
+    LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
+    i->out[0] = LS_SCALAR(stat);
+    i->out[1] = i->out[2] = LS_TYPE(stat, z->dims[0]);
+    return LS_OK;
+}
+
+static ls_status infer_cross_entropy_grad(ls_infer *i) /* logits, labels, lse, count, dloss */
+{
+    const ls_type *z = &i->in[0];
+    LS_RULE_CHECK(i, z->ndim == 2, "needs logits [rows, classes]");
+    ls_type scalar = LS_SCALAR(ls_stat_dtype(z->dtype));
+    LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
+    LS_TRY(ls_infer_expect(i, 2, &LS_TYPE(scalar.dtype, z->dims[0]), "lse"));
+    LS_TRY(ls_infer_expect(i, 3, &scalar, "count"));
+    LS_TRY(ls_infer_expect(i, 4, &scalar, "dloss"));
+    return ls_infer_same(i);
+}
+
+static void grad_cross_entropy(ls_grad *c)
+{
+    const ls_node *n = c->node;
+    if (!ls_present(c->dout[0]) || ls_present(c->dout[1]) || ls_present(c->dout[2])) {
+        ls_graph_error(c->g, LS_E_UNSUPPORTED, "cross_entropy: only the loss (output 0) has a gradient");
+        return;
+    }
+    ls_value in[] = { n->in[0], n->in[1], n->out[1], n->in[2], c->dout[0] };
+    c->din[0] = ls_graph_apply(c->g, &ls_op_cross_entropy_grad, 5, in, n->attrs);
+}
+
+static ls_status infer_argmax(ls_infer *i)
+{
+    LS_RULE_CHECK(i, i->in[0].ndim >= 1 && ls_dtype_is_float(i->in[0].dtype), "needs float a [.., C]");
+    i->out[0] = ls_type_drop_last(&i->in[0], LS_I32);
+    return LS_OK;
+}
+
+static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL }, { 0 } };
+
+const ls_op ls_op_softmax = { .name = "softmax", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_softmax, .grad = grad_softmax,
+                              .cost = cost_rows, .inplace = 1, .summary = "over the last dimension" };
+const ls_op ls_op_softmax_grad = { .name = "softmax_grad", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+                                   .infer = infer_softmax_grad, .cost = cost_rows, .summary = "y * (dy - sum(dy * y))" };
+const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .min_in = 3, .max_in = 3, .n_out = 3, .attrs_size = sizeof(ls_loss_attrs),
+                                    .fields = LOSS_FIELDS, .infer = infer_cross_entropy, .grad = grad_cross_entropy, .cost = cost_rows,
+                                    .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row" };
+const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
+                                         .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_grad,
+                                         .cost = cost_rows, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
+const ls_op ls_op_argmax = { .name = "argmax", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
+                             .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
+
+ls_value ls_softmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_softmax, 1, &a, NULL); }
+ls_value ls_argmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_argmax, 1, &a, NULL); }
+
+ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index)
+{
+    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, &(ls_loss_attrs){ ignore_index });
+}

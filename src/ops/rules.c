@@ -1,0 +1,90 @@
+/* rules.c - what several shape rules need, and the text of a type. */
+#include "rules.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ls_type_text(char buffer[128], const ls_type *t)
+{
+    if (t->ndim < 0)
+        return strcpy(buffer, "(absent)");
+    int n = snprintf(buffer, 128, "%s [", ls_dtype_name(t->dtype));
+    for (int d = 0; d < t->ndim && n < 100; d++)
+        n += snprintf(buffer + n, 128 - (size_t)n, "%s%lld", d ? ", " : "", (long long)t->dims[d]);
+    snprintf(buffer + n, 128 - (size_t)n, "]");
+    return buffer;
+}
+
+ls_status ls_infer_fail(const ls_infer *i, const char *format, ...)
+{
+    char why[512], operands[768] = "", one[128];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(why, sizeof why, format, ap);
+    va_end(ap);
+    size_t n = 0;
+    for (int k = 0; k < i->n_in && k < 6; k++)
+        n += (size_t)snprintf(operands + n, sizeof operands - n, "%s%s", k ? ", " : "", ls_type_text(one, &i->in[k]));
+    return ls_fail(LS_E_SHAPE, "%s(%s%s): %s", i->op->name, operands, i->n_in > 6 ? ", ..." : "", why);
+}
+
+ls_status ls_infer_same(ls_infer *i)
+{
+    i->out[0] = i->in[0];
+    return LS_OK;
+}
+
+ls_status ls_infer_broadcast(ls_infer *i)
+{
+    ls_type out = i->in[0];
+    for (int k = 1; k < i->n_in; k++) {
+        const ls_type *t = &i->in[k];
+        LS_RULE_CHECK(i, t->dtype == out.dtype, "operands have different types; cast one");
+        ls_type wide = t->ndim > out.ndim ? *t : out;
+        for (int d = 1; d <= wide.ndim; d++) {
+            int64_t a = d <= out.ndim ? out.dims[out.ndim - d] : 1, b = d <= t->ndim ? t->dims[t->ndim - d] : 1;
+            LS_RULE_CHECK(i, a == b || a == 1 || b == 1, "shapes do not broadcast: %lld against %lld, dimension %d from the right",
+                          (long long)a, (long long)b, d);
+            wide.dims[wide.ndim - d] = a == 1 ? b : a;
+        }
+        out = wide;
+    }
+    LS_RULE_CHECK(i, ls_dtype_is_float(out.dtype), "needs a float type");
+    i->out[0] = out;
+    return LS_OK;
+}
+
+ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what)
+{
+    char text[128];
+    LS_RULE_CHECK(i, ls_type_equal(&i->in[j], t), "%s must be %s", what, ls_type_text(text, t));
+    return LS_OK;
+}
+
+ls_dtype ls_stat_dtype(ls_dtype data) { return data == LS_F64 ? LS_F64 : LS_F32; }
+
+ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype)
+{
+    ls_type r = *t;
+    r.dtype = dtype;
+    r.ndim = t->ndim > 0 ? t->ndim - 1 : 0;
+    r.dims[r.ndim] = 0;
+    return r;
+}
+
+ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like)
+{
+    if (v.id <= 0 || like.id <= 0)
+        return v;
+    const ls_type a = *ls_type_of(g, v), b = *ls_type_of(g, like);
+    if (a.ndim == b.ndim && !memcmp(a.dims, b.dims, sizeof(int64_t) * (size_t)a.ndim))
+        return v;
+    return ls_sum_to(g, v, b.ndim, b.dims);
+}
+
+ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like)
+{
+    const ls_type t = ls_value_type(g, like);
+    return ls_reshape_dims(g, v, t.ndim, t.dims);
+}

@@ -1,0 +1,38 @@
+/* rules.h - shared by the op files: shape-rule helpers and the builders of ops that only other ops' gradients make. */
+#pragma once
+#define LS_NO_CALL_SITES /* gradients and layers keep the call site of the model's line */
+#include <stddef.h>
+#include "op.h"
+
+#define LS_RULE_CHECK(i, e, ...)                    \
+    do {                                            \
+        if (!(e))                                   \
+            return ls_infer_fail((i), __VA_ARGS__); \
+    } while (0)
+
+ls_status ls_infer_same(ls_infer *i);      /* out 0 like in 0 */
+ls_status ls_infer_broadcast(ls_infer *i); /* out 0: NumPy broadcast of all present inputs, which share one float type */
+/* Fails unless input j has this type exactly. */
+ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
+ls_dtype ls_stat_dtype(ls_dtype data);     /* f64 for f64, else f32 */
+ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype);
+
+ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like); /* sum_to the shape of `like`; v itself if it has it */
+ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like);
+ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts);
+ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape);
+ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
+ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
+
+/* Rows of the table, by what makes them. */
+extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_fill;
+extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack, ls_op_broadcast_to, ls_op_sum_to;
+extern const ls_op ls_op_add, ls_op_sub, ls_op_mul, ls_op_div, ls_op_max, ls_op_min, ls_op_neg, ls_op_sqrt, ls_op_exp, ls_op_log,
+    ls_op_tanh, ls_op_square, ls_op_relu, ls_op_gelu, ls_op_gelu_tanh, ls_op_relu_grad, ls_op_gelu_grad, ls_op_gelu_tanh_grad,
+    ls_op_add_const, ls_op_mul_const, ls_op_div_const, ls_op_cast, ls_op_fused;
+extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw;
+extern const ls_op ls_op_layer_norm, ls_op_layer_norm_grad;
+extern const ls_op ls_op_attention, ls_op_attention_grad;
+extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad, ls_op_argmax;
+extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
+extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;

@@ -1,0 +1,354 @@
+/* shape.c - ops that move or rename elements and compute nothing: views (reshape, slice, flat_view), and copies (permute, pack,
+ * broadcast_to, copy) with sum_to as the transpose of broadcasting. `pack` is the transpose of slice and flat_view: the planner lets
+ * its inputs be computed in place inside its output, so gradients land in their flat buffer without a copy. */
+#include "rules.h"
+
+#include <string.h>
+
+static ls_value dy(const ls_grad *c) { return c->dout[0]; }
+static int64_t normal_dim(int64_t dim, int ndim) { return dim < 0 ? dim + ndim : dim; }
+
+static ls_cost cost_move(const ls_infer *i)
+{
+    ls_cost c = { .bytes = (double)ls_type_bytes(&i->out[0]) };
+    for (int k = 0; k < i->n_in; k++)
+        c.bytes += (double)ls_type_bytes(&i->in[k]);
+    return c;
+}
+
+/* reshape */
+static ls_status infer_reshape(ls_infer *i)
+{
+    const ls_reshape_attrs *a = i->attrs;
+    int64_t count = ls_type_count(&i->in[0]), known = 1;
+    int open = -1;
+    LS_RULE_CHECK(i, a->dims.n <= LS_MAX_DIMS, "more than %d dimensions", LS_MAX_DIMS);
+    ls_type t = { .dtype = i->in[0].dtype, .ndim = (int)a->dims.n };
+    for (int d = 0; d < t.ndim; d++) {
+        t.dims[d] = a->dims.v[d];
+        if (t.dims[d] == -1) {
+            LS_RULE_CHECK(i, open < 0, "only one size may be -1");
+            open = d;
+        } else {
+            LS_RULE_CHECK(i, t.dims[d] > 0, "size %lld in dimension %d", (long long)t.dims[d], d);
+            known *= t.dims[d];
+        }
+    }
+    if (open >= 0) {
+        LS_RULE_CHECK(i, count % known == 0, "%lld elements do not divide into %lld", (long long)count, (long long)known);
+        t.dims[open] = count / known;
+    } else {
+        LS_RULE_CHECK(i, count == known, "%lld elements cannot become %lld", (long long)count, (long long)known);
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static void contiguous_strides(ls_tensor *t)
+{
+    int64_t s = 1;
+    for (int d = t->type.ndim - 1; d >= 0; d--) {
+        t->strides[d] = s;
+        s *= t->type.dims[d];
+    }
+}
+
+/* The strides of a reshape exist when every group of new dimensions lies inside a run of old ones that collapse. */
+static bool view_reshape(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
+{
+    *offset = 0;
+    out->type = i->out[0];
+    int64_t od[LS_MAX_DIMS], os[LS_MAX_DIMS];
+    int n = 0; /* old dimensions without those of size 1, collapsed where they can be */
+    for (int d = 0; d < in->type.ndim; d++) {
+        if (in->type.dims[d] == 1)
+            continue;
+        if (n && os[n - 1] == in->type.dims[d] * in->strides[d]) {
+            od[n - 1] *= in->type.dims[d];
+            os[n - 1] = in->strides[d];
+        } else {
+            od[n] = in->type.dims[d];
+            os[n++] = in->strides[d];
+        }
+    }
+    int k = n - 1;
+    int64_t left = k >= 0 ? od[k] : 1, stride = k >= 0 ? os[k] : 1;
+    for (int d = out->type.ndim - 1; d >= 0; d--) {
+        int64_t size = out->type.dims[d];
+        if (size == 1) {
+            out->strides[d] = stride;
+            continue;
+        }
+        if (left == 1 && k > 0) {
+            k--;
+            left = od[k];
+            stride = os[k];
+        }
+        if (left % size)
+            return false;
+        out->strides[d] = stride;
+        stride *= size;
+        left /= size;
+    }
+    return true;
+}
+
+static void grad_reshape(ls_grad *c) { c->din[0] = ls_reshape_like(c->g, dy(c), c->node->in[0]); }
+
+/* slice */
+static ls_status infer_slice(ls_infer *i)
+{
+    const ls_slice_attrs *a = i->attrs;
+    ls_type t = i->in[0];
+    LS_RULE_CHECK(i, a->dim >= 0 && a->dim < t.ndim, "no dimension %lld", (long long)a->dim);
+    LS_RULE_CHECK(i, a->start >= 0 && a->count > 0 && a->start + a->count <= t.dims[a->dim], "[%lld, %lld) is outside dimension %lld",
+                  (long long)a->start, (long long)(a->start + a->count), (long long)a->dim);
+    t.dims[a->dim] = a->count;
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static bool view_slice(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
+{
+    const ls_slice_attrs *a = i->attrs;
+    out->type = i->out[0];
+    memcpy(out->strides, in->strides, sizeof out->strides);
+    *offset = a->start * in->strides[a->dim];
+    return true;
+}
+
+static void grad_slice(ls_grad *c)
+{
+    const ls_slice_attrs *a = c->node->attrs;
+    int64_t extent = ls_type_of(c->g, c->node->in[0])->dims[a->dim];
+    c->din[0] = ls_pack(c->g, 1, c->dout, (int)a->dim, extent, &a->start);
+}
+
+/* flat_view */
+static ls_status infer_flat_view(ls_infer *i)
+{
+    const ls_flat_view_attrs *a = i->attrs;
+    LS_RULE_CHECK(i, i->in[0].ndim == 1, "needs a flat buffer");
+    ls_type t = { .dtype = i->in[0].dtype, .ndim = (int)a->dims.n };
+    memcpy(t.dims, a->dims.v, sizeof(int64_t) * (size_t)a->dims.n);
+    LS_RULE_CHECK(i, a->offset >= 0 && a->offset + ls_type_count(&t) <= i->in[0].dims[0], "view at %lld of %lld elements is outside",
+                  (long long)a->offset, (long long)ls_type_count(&t));
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static bool view_flat_view(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
+{
+    const ls_flat_view_attrs *a = i->attrs;
+    out->type = i->out[0];
+    contiguous_strides(out);
+    *offset = a->offset;
+    return in->strides[0] == 1;
+}
+
+static void grad_flat_view(ls_grad *c)
+{
+    const ls_flat_view_attrs *a = c->node->attrs;
+    int64_t extent = ls_type_of(c->g, c->node->in[0])->dims[0];
+    ls_value flat = ls_reshape_dims(c->g, dy(c), 1, (int64_t[]){ -1 });
+    c->din[0] = ls_pack(c->g, 1, &flat, 0, extent, &a->offset);
+}
+
+/* permute */
+static ls_status infer_permute(ls_infer *i)
+{
+    const ls_permute_attrs *a = i->attrs;
+    ls_type t = i->in[0];
+    LS_RULE_CHECK(i, a->perm.n == t.ndim, "permutation of %lld for %d dimensions", (long long)a->perm.n, t.ndim);
+    unsigned seen = 0;
+    for (int d = 0; d < t.ndim; d++) {
+        int64_t from = a->perm.v[d];
+        LS_RULE_CHECK(i, from >= 0 && from < t.ndim && !(seen >> from & 1), "not a permutation");
+        seen |= 1u << from;
+        t.dims[d] = i->in[0].dims[from];
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static void grad_permute(ls_grad *c)
+{
+    const ls_permute_attrs *a = c->node->attrs;
+    int64_t inverse[LS_MAX_DIMS];
+    for (int64_t d = 0; d < a->perm.n; d++)
+        inverse[a->perm.v[d]] = d;
+    c->din[0] = ls_permute_dims(c->g, dy(c), (int)a->perm.n, inverse);
+}
+
+/* pack */
+static ls_status infer_pack(ls_infer *i)
+{
+    const ls_pack_attrs *a = i->attrs;
+    ls_type t = i->in[0];
+    LS_RULE_CHECK(i, a->starts.n == i->n_in, "%lld starts for %d parts", (long long)a->starts.n, i->n_in);
+    LS_RULE_CHECK(i, a->dim >= 0 && a->dim < t.ndim, "no dimension %lld", (long long)a->dim);
+    int64_t end = 0;
+    for (int k = 0; k < i->n_in; k++) {
+        const ls_type *p = &i->in[k];
+        LS_RULE_CHECK(i, p->dtype == t.dtype && p->ndim == t.ndim, "part %d has another type", k);
+        for (int d = 0; d < t.ndim; d++)
+            LS_RULE_CHECK(i, d == a->dim || p->dims[d] == t.dims[d], "part %d differs in dimension %d", k, d);
+        LS_RULE_CHECK(i, a->starts.v[k] >= end, "part %d overlaps the one before it", k);
+        end = a->starts.v[k] + p->dims[a->dim];
+    }
+    LS_RULE_CHECK(i, end <= a->extent, "parts reach %lld of %lld", (long long)end, (long long)a->extent);
+    t.dims[a->dim] = a->extent;
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static void grad_pack(ls_grad *c)
+{
+    const ls_pack_attrs *a = c->node->attrs;
+    for (int k = 0; k < c->node->n_in; k++)
+        if (c->needs[k])
+            c->din[k] = ls_slice(c->g, dy(c), (int)a->dim, a->starts.v[k], ls_type_of(c->g, c->node->in[k])->dims[a->dim]);
+}
+
+/* broadcast_to and sum_to */
+static ls_status infer_broadcast_to(ls_infer *i)
+{
+    const ls_broadcast_attrs *a = i->attrs;
+    const ls_type *in = &i->in[0];
+    LS_RULE_CHECK(i, a->dims.n >= in->ndim && a->dims.n <= LS_MAX_DIMS, "cannot broadcast to fewer dimensions");
+    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
+    for (int d = 1; d <= t.ndim; d++) {
+        int64_t have = d <= in->ndim ? in->dims[in->ndim - d] : 1, want = a->dims.v[t.ndim - d];
+        want = want < 0 ? have : want;
+        LS_RULE_CHECK(i, have == want || have == 1, "size %lld cannot become %lld", (long long)have, (long long)want);
+        t.dims[t.ndim - d] = want;
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static ls_status infer_sum_to(ls_infer *i)
+{
+    const ls_broadcast_attrs *a = i->attrs;
+    const ls_type *in = &i->in[0];
+    LS_RULE_CHECK(i, a->dims.n <= in->ndim, "cannot sum to more dimensions");
+    LS_RULE_CHECK(i, ls_dtype_is_float(in->dtype), "needs a float type");
+    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
+    for (int d = 1; d <= t.ndim; d++) {
+        int64_t have = in->dims[in->ndim - d], want = a->dims.v[t.ndim - d];
+        LS_RULE_CHECK(i, have == want || want == 1, "size %lld cannot be summed to %lld", (long long)have, (long long)want);
+        t.dims[t.ndim - d] = want;
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static void grad_broadcast_to(ls_grad *c) { c->din[0] = ls_sum_like(c->g, dy(c), c->node->in[0]); }
+
+static void grad_sum_to(ls_grad *c)
+{
+    const ls_type t = *ls_type_of(c->g, c->node->in[0]);
+    c->din[0] = ls_broadcast_dims(c->g, dy(c), t.ndim, t.dims);
+}
+
+static void grad_copy(ls_grad *c) { c->din[0] = dy(c); }
+
+#define LIST(record, field) offsetof(record, field), NULL
+static const ls_attr_field RESHAPE_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_reshape_attrs, dims) }, { 0 } };
+static const ls_attr_field SLICE_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_slice_attrs, dim) },
+                                              { "start", LS_FIELD_I64, LIST(ls_slice_attrs, start) },
+                                              { "count", LS_FIELD_I64, LIST(ls_slice_attrs, count) },
+                                              { 0 } };
+static const ls_attr_field FLAT_VIEW_FIELDS[] = { { "at", LS_FIELD_I64, LIST(ls_flat_view_attrs, offset) },
+                                                  { "dims", LS_FIELD_I64S, LIST(ls_flat_view_attrs, dims) },
+                                                  { 0 } };
+static const ls_attr_field PERMUTE_FIELDS[] = { { "perm", LS_FIELD_I64S, LIST(ls_permute_attrs, perm) }, { 0 } };
+static const ls_attr_field PACK_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_pack_attrs, dim) },
+                                             { "extent", LS_FIELD_I64, LIST(ls_pack_attrs, extent) },
+                                             { "starts", LS_FIELD_I64S, LIST(ls_pack_attrs, starts) },
+                                             { 0 } };
+static const ls_attr_field BROADCAST_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) }, { 0 } };
+
+const ls_op ls_op_copy = { .name = "copy", .min_in = 1, .max_in = 1, .n_out = 1, .infer = ls_infer_same, .grad = grad_copy,
+                           .cost = cost_move, .summary = "the same elements, contiguous; the planner inserts it" };
+const ls_op ls_op_reshape = { .name = "reshape", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+                              .attrs_size = sizeof(ls_reshape_attrs), .fields = RESHAPE_FIELDS, .infer = infer_reshape,
+                              .grad = grad_reshape, .view = view_reshape, .summary = "the same elements under another shape" };
+const ls_op ls_op_slice = { .name = "slice", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+                            .attrs_size = sizeof(ls_slice_attrs), .fields = SLICE_FIELDS, .infer = infer_slice, .grad = grad_slice,
+                            .view = view_slice, .summary = "a range of one dimension" };
+const ls_op ls_op_flat_view = { .name = "flat_view", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+                                .attrs_size = sizeof(ls_flat_view_attrs), .fields = FLAT_VIEW_FIELDS, .infer = infer_flat_view,
+                                .grad = grad_flat_view, .view = view_flat_view, .summary = "a tensor inside a unit's flat buffer" };
+const ls_op ls_op_permute = { .name = "permute", .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_permute_attrs),
+                              .fields = PERMUTE_FIELDS, .infer = infer_permute, .grad = grad_permute, .cost = cost_move,
+                              .summary = "dimensions in another order, copied" };
+const ls_op ls_op_pack = { .name = "pack", .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_pack_attrs),
+                           .fields = PACK_FIELDS, .infer = infer_pack, .grad = grad_pack, .cost = cost_move,
+                           .summary = "parts laid side by side along one dimension, zeros between; computed in place where possible" };
+const ls_op ls_op_broadcast_to = { .name = "broadcast_to", .min_in = 1, .max_in = 1, .n_out = 1,
+                                   .attrs_size = sizeof(ls_broadcast_attrs), .fields = BROADCAST_FIELDS, .infer = infer_broadcast_to,
+                                   .grad = grad_broadcast_to, .cost = cost_move, .summary = "NumPy broadcasting, copied" };
+const ls_op ls_op_sum_to = { .name = "sum_to", .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_broadcast_attrs),
+                             .fields = BROADCAST_FIELDS, .infer = infer_sum_to, .grad = grad_sum_to, .cost = cost_move,
+                             .summary = "sums over what broadcasting would expand" };
+
+ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
+{
+    ls_reshape_attrs at = { .dims = { ndim, dims } };
+    return ls_graph_apply(g, &ls_op_reshape, 1, &a, &at);
+}
+
+ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim, const int64_t *perm)
+{
+    ls_permute_attrs at = { .perm = { ndim, perm } };
+    return ls_graph_apply(g, &ls_op_permute, 1, &a, &at);
+}
+
+ls_value ls_slice(ls_graph *g, ls_value a, int dim, int64_t start, int64_t count)
+{
+    ls_slice_attrs at = { .dim = normal_dim(dim, ls_value_type(g, a).ndim), .start = start, .count = count };
+    return ls_graph_apply(g, &ls_op_slice, 1, &a, &at);
+}
+
+ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape)
+{
+    ls_flat_view_attrs at = { .offset = offset, .dims = { shape->ndim, shape->dims } };
+    return ls_graph_apply(g, &ls_op_flat_view, 1, &flat, &at);
+}
+
+ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts)
+{
+    ls_pack_attrs at = { .dim = dim, .extent = extent, .starts = { n, starts } };
+    return ls_graph_apply(g, &ls_op_pack, n, parts, &at);
+}
+
+ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
+{
+    if (g->status != LS_OK || n < 1)
+        return (ls_value){ -1 };
+    int64_t *starts = LS_ARENA_ARRAY(&g->arena, int64_t, n), extent = 0;
+    int d = (int)normal_dim(dim, ls_value_type(g, parts[0]).ndim);
+    for (int k = 0; k < n; k++) {
+        const ls_type t = ls_value_type(g, parts[k]);
+        if (d < 0 || d >= t.ndim) {
+            ls_graph_error(g, LS_E_SHAPE, "concat: part %d has no dimension %d", k, dim);
+            return (ls_value){ -1 };
+        }
+        starts[k] = extent;
+        extent += t.dims[d];
+    }
+    return ls_pack(g, n, parts, d, extent, starts);
+}
+
+ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
+{
+    ls_broadcast_attrs at = { .dims = { ndim, dims } };
+    return ls_graph_apply(g, &ls_op_broadcast_to, 1, &a, &at);
+}
+
+ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
+{
+    ls_broadcast_attrs at = { .dims = { ndim, dims } };
+    return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
+}

@@ -1,0 +1,74 @@
+/* source.c - values that come from outside the step (input), live between steps (param, state) or are constant (fill). */
+#include "rules.h"
+
+#include <string.h>
+
+static ls_status infer_source(ls_infer *i)
+{
+    const ls_source_attrs *a = i->attrs;
+    for (int d = 0; d < a->type.ndim; d++)
+        LS_RULE_CHECK(i, a->type.dims[d] > 0, "\"%s\" has size %lld in dimension %d", a->name, (long long)a->type.dims[d], d);
+    i->out[0] = a->type;
+    return LS_OK;
+}
+
+static ls_status infer_fill(ls_infer *i)
+{
+    i->out[0] = ((const ls_fill_attrs *)i->attrs)->type;
+    return LS_OK;
+}
+
+static const char *const INIT_WORDS[] = { "zero", "one", "const", "normal", "uniform", "trunc_normal", NULL };
+
+static const ls_attr_field SOURCE_FIELDS[] = {
+    { "name", LS_FIELD_TEXT, offsetof(ls_source_attrs, name), NULL },
+    { "type", LS_FIELD_TYPE, offsetof(ls_source_attrs, type), NULL },
+    { "init", LS_FIELD_I64, offsetof(ls_source_attrs, init), INIT_WORDS },
+    { "a", LS_FIELD_F64, offsetof(ls_source_attrs, init_a), NULL },
+    { "b", LS_FIELD_F64, offsetof(ls_source_attrs, init_b), NULL },
+    { 0 },
+};
+static const ls_attr_field FILL_FIELDS[] = {
+    { "type", LS_FIELD_TYPE, offsetof(ls_fill_attrs, type), NULL },
+    { "value", LS_FIELD_F64, offsetof(ls_fill_attrs, value), NULL },
+    { 0 },
+};
+
+const ls_op ls_op_input = { .name = "input", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
+                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "filled by the caller before each run" };
+const ls_op ls_op_param = { .name = "param", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
+                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "a trained tensor, named as PyTorch names it" };
+const ls_op ls_op_state = { .name = "state", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
+                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "lives between steps; not differentiated" };
+const ls_op ls_op_fill = { .name = "fill", .n_out = 1, .attrs_size = sizeof(ls_fill_attrs), .fields = FILL_FIELDS, .infer = infer_fill,
+                           .flags = LS_OP_NO_GRAD, .summary = "a constant" };
+
+static ls_value source(ls_graph *g, const ls_op *op, const char *name, ls_type type, ls_init init)
+{
+    if (g->status != LS_OK)
+        return (ls_value){ -1 };
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if ((n->op->flags & LS_OP_SOURCE) && !strcmp(((const ls_source_attrs *)n->attrs)->name, name)) {
+            ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name, n->file ? n->file : "?", n->line);
+            return (ls_value){ -1 };
+        }
+    }
+    ls_source_attrs a = { .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b };
+    return ls_graph_apply(g, op, 0, NULL, &a);
+}
+
+ls_value ls_input(ls_graph *g, const char *name, ls_type type) { return source(g, &ls_op_input, name, type, (ls_init){ 0 }); }
+
+ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
+{
+    const char *path = g->scope->path;
+    return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
+}
+
+ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init) { return source(g, &ls_op_state, name, type, init); }
+
+ls_value ls_fill(ls_graph *g, ls_type type, double value)
+{
+    return ls_graph_apply(g, &ls_op_fill, 0, NULL, &(ls_fill_attrs){ .type = type, .value = value });
+}

@@ -1,0 +1,27 @@
+/* table.c - every op, in the order of docs/ops.md. */
+#include <string.h>
+
+#include "rules.h"
+
+const ls_op *const ls_ops[] = {
+    &ls_op_input, &ls_op_param, &ls_op_state, &ls_op_fill,
+    &ls_op_copy, &ls_op_reshape, &ls_op_slice, &ls_op_flat_view, &ls_op_permute, &ls_op_pack, &ls_op_broadcast_to, &ls_op_sum_to,
+    &ls_op_add, &ls_op_sub, &ls_op_mul, &ls_op_div, &ls_op_max, &ls_op_min, &ls_op_neg, &ls_op_sqrt, &ls_op_exp, &ls_op_log, &ls_op_tanh,
+    &ls_op_square, &ls_op_relu, &ls_op_gelu, &ls_op_gelu_tanh, &ls_op_relu_grad, &ls_op_gelu_grad, &ls_op_gelu_tanh_grad,
+    &ls_op_add_const, &ls_op_mul_const, &ls_op_div_const, &ls_op_cast, &ls_op_fused,
+    &ls_op_linear, &ls_op_linear_dx, &ls_op_linear_dw,
+    &ls_op_layer_norm, &ls_op_layer_norm_grad,
+    &ls_op_attention, &ls_op_attention_grad,
+    &ls_op_softmax, &ls_op_softmax_grad, &ls_op_cross_entropy, &ls_op_cross_entropy_grad, &ls_op_argmax,
+    &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,
+    &ls_op_count_step, &ls_op_adam, &ls_op_sgd, &ls_op_loss_scale_update,
+    NULL,
+};
+
+const ls_op *ls_op_find(const char *name)
+{
+    for (const ls_op *const *op = ls_ops; *op; op++)
+        if (!strcmp((*op)->name, name))
+            return *op;
+    return NULL;
+}
