@@ -1,0 +1,212 @@
+/* load.c - from weight files to a model's tensors: the comparison that reports everything at once, and the copy, with conversion between
+ * float types where that was asked for. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "ckpt/safetensors.h"
+
+/* A double holds every value of the four float types exactly, so one widening and one narrowing function per type make all conversions. */
+static double widen(const uint8_t *p, ls_dtype t)
+{
+    uint16_t h;
+    uint32_t u;
+    float f;
+    double d;
+    switch (t) {
+    case LS_F32:
+        memcpy(&f, p, 4);
+        return (double)f;
+    case LS_F64:
+        memcpy(&d, p, 8);
+        return d;
+    case LS_BF16:
+        memcpy(&h, p, 2);
+        u = (uint32_t)h << 16;
+        memcpy(&f, &u, 4);
+        return (double)f;
+    default: /* LS_F16 */
+        memcpy(&h, p, 2);
+        break;
+    }
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
+                     : exponent == 0  ? ldexp(fraction, -24)
+                                      : ldexp(1024 + fraction, exponent - 25);
+    return h & 0x8000 ? -magnitude : magnitude;
+}
+
+/* |x| as sign-less bits of a format with `bits` bits of fraction and `exponent_bits` of exponent, rounded to nearest even. */
+static uint32_t narrow_magnitude(double x, int bits, int exponent_bits)
+{
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    uint32_t infinite = (uint32_t)((1 << exponent_bits) - 1) << bits;
+    if (isnan(x))
+        return infinite | 1u << (bits - 1);
+    if (isinf(x))
+        return infinite;
+    if (x == 0)
+        return 0;
+    int e;
+    frexp(x, &e); /* x = f * 2^e, 0.5 <= f < 1 */
+    int unit = (e - 1 < 1 - bias ? 1 - bias : e - 1) - bits; /* exponent of the last place; below the normal range it stays */
+    uint32_t places = (uint32_t)nearbyint(ldexp(x, -unit)); /* exact scaling, then the one rounding */
+    /* A normal number's leading 1 in `places` counts the exponent field up by one; so does a carry out of the rounding. */
+    uint32_t out = ((uint32_t)(unit + bits + bias - 1) << bits) + places;
+    return out > infinite ? infinite : out;
+}
+
+static void narrow(uint8_t *p, ls_dtype t, double x)
+{
+    uint16_t h;
+    float f = (float)x;
+    switch (t) {
+    case LS_F32:
+        memcpy(p, &f, 4);
+        return;
+    case LS_F64:
+        memcpy(p, &x, 8);
+        return;
+    default:
+        h = (uint16_t)(t == LS_BF16 ? narrow_magnitude(fabs(x), 7, 8) : narrow_magnitude(fabs(x), 10, 5));
+        h = (uint16_t)(h | (signbit(x) ? 0x8000 : 0));
+        memcpy(p, &h, 2);
+        return;
+    }
+}
+
+static bool convertible(const ls_weight *t, ls_dtype to)
+{
+    return ls_dtype_is_float(t->type.dtype) && ls_dtype_is_float(to);
+}
+
+ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
+{
+    char shown[128];
+    if (!t->loadable)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16", t->file,
+                       ls_shown_name(shown, t->name), t->stored);
+    if (t->bytes == 0)
+        return LS_OK;
+    if (t->type.dtype == to) {
+        memcpy(out, t->data, (size_t)t->bytes);
+        return LS_OK;
+    }
+    if (!convertible(t, to))
+        return ls_fail(LS_E_SHAPE, "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,
+                       ls_shown_name(shown, t->name), t->stored, ls_dtype_name(to));
+    size_t from_size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
+    int64_t n = ls_type_count(&t->type);
+    for (int64_t i = 0; i < n; i++)
+        narrow((uint8_t *)out + (size_t)i * to_size, to, widen((const uint8_t *)t->data + (size_t)i * from_size, t->type.dtype));
+    return LS_OK;
+}
+
+/* One kind of misfit: how many there are, and the first few in words. */
+typedef struct misfits {
+    const char *label;
+    int64_t count;
+    ls_str text;
+} misfits;
+
+#define SHOWN 4
+
+static void misfit_add(misfits *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void misfit_add(misfits *m, const char *format, ...)
+{
+    if (m->count++ >= SHOWN)
+        return;
+    char line[700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    ls_str_printf(&m->text, "%s%s", m->text.len ? "; " : "", line);
+}
+
+static bool same_dims(const ls_type *a, const ls_type *b)
+{
+    return a->ndim == b->ndim && memcmp(a->dims, b->dims, sizeof a->dims[0] * (size_t)a->ndim) == 0;
+}
+
+static int compare_wanted(const void *a, const void *b)
+{
+    return strcmp((*(const ls_named_tensor *const *)a)->name, (*(const ls_named_tensor *const *)b)->name);
+}
+
+/* A sorted view of `want`: the "unexpected" half of the comparison looks names up in it. */
+static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
+{
+    const ls_named_tensor **list = malloc(sizeof *list * (size_t)(n + 1));
+    for (int64_t i = 0; list && i < n; i++)
+        list[i] = &want[i];
+    if (list && n > 1)
+        qsort(list, (size_t)n, sizeof *list, compare_wanted);
+    return list;
+}
+
+static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o)
+{
+    enum { MISSING, UNEXPECTED, SHAPE, TYPE, KINDS };
+    misfits kinds[KINDS] = { { .label = "missing" }, { .label = "unexpected" }, { .label = "of another shape" }, { .label = "of another type" } };
+    char name[128], have_dims[192], want_dims[192];
+    for (int64_t i = 0; i < n; i++) {
+        const ls_type *type = &want[i].tensor.type;
+        const ls_weight *t = ls_weights_find(w, want[i].name);
+        if (!t) {
+            misfit_add(&kinds[MISSING], "%s %s", want[i].name, ls_shown_dims(want_dims, type));
+            continue;
+        }
+        if (!same_dims(&t->type, type))
+            misfit_add(&kinds[SHAPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), ls_shown_dims(have_dims, &t->type),
+                       ls_shown_dims(want_dims, type));
+        if (!t->loadable || (t->type.dtype != type->dtype && !(o->convert && convertible(t, type->dtype))))
+            misfit_add(&kinds[TYPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), t->stored, ls_dtype_name(type->dtype));
+    }
+    if (!o->allow_unexpected) {
+        const ls_named_tensor **list = sorted(n, want);
+        if (!list)
+            return ls_fail(LS_E_MEMORY, "out of memory comparing %" PRId64 " tensors", n);
+        for (int64_t i = 0; i < ls_weights_count(w); i++) {
+            const ls_weight *t = ls_weights_at(w, i);
+            ls_named_tensor key = { .name = t->name };
+            const ls_named_tensor *wanted = &key;
+            if (n == 0 || !bsearch(&wanted, list, (size_t)n, sizeof *list, compare_wanted))
+                misfit_add(&kinds[UNEXPECTED], "%s %s", ls_shown_name(name, t->name), ls_shown_dims(have_dims, &t->type));
+        }
+        free(list);
+    }
+
+    ls_str text = { 0 };
+    for (int k = 0; k < KINDS; k++) {
+        if (kinds[k].count > 0)
+            ls_str_printf(&text, "%s%" PRId64 " %s: %s%s", text.len ? " | " : "", kinds[k].count, kinds[k].label, ls_str_text(&kinds[k].text),
+                          kinds[k].count > SHOWN ? "; ..." : "");
+        ls_str_release(&kinds[k].text);
+    }
+    ls_status s = LS_OK;
+    if (text.len > 0) {
+        const ls_weight *any = ls_weights_at(w, 0);
+        s = ls_fail(LS_E_SHAPE, "%s does not fit the model (%" PRId64 " tensors in the file, %" PRId64 " wanted): %s. Use weights of this very configuration%s",
+                    any ? any->file : "the weight file", ls_weights_count(w), n, text.data,
+                    kinds[TYPE].count > 0 && !o->convert ? ", or ask for the types to be converted" : "");
+    }
+    ls_str_release(&text);
+    return s;
+}
+
+ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o)
+{
+    LS_TRY(compare(w, n, want, o));
+    if (o->check_only)
+        return LS_OK;
+    for (int64_t i = 0; i < n; i++)
+        if (!ls_tensor_is_contiguous(&want[i].tensor) || (!want[i].tensor.data && ls_type_count(&want[i].tensor.type) > 0))
+            return ls_fail(LS_E_ARG, "tensor \"%s\" to be loaded is not contiguous or has no memory", want[i].name);
+    for (int64_t i = 0; i < n; i++)
+        LS_TRY(ls_weight_read(ls_weights_find(w, want[i].name), want[i].tensor.type.dtype, want[i].tensor.data));
+    return LS_OK;
+}

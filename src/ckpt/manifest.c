@@ -1,0 +1,166 @@
+/* manifest.c - writing and checking manifest.json (manifest.h has the format). The manifest comes from outside too: its own digest is
+ * checked first, then everything in it before it is used. */
+#include "ckpt/manifest.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+#define FORMAT_NAME "lockstep checkpoint"
+#define FORMAT_VERSION 1
+#define DIGEST_LINE "\"digest\":\"%016" PRIx64 "\"}\n"
+#define DIGEST_BYTES 30 /* of that line: "digest":"................"} and a newline */
+
+static ls_status add_file(ls_json *j, const char *dir, const char *name)
+{
+    ls_mapping m;
+    char *path = ls_path_join(dir, name);
+    ls_status s = ls_file_map(&m, path);
+    free(path);
+    if (s != LS_OK)
+        return ls_trace(s, __FILE__, __LINE__, __func__);
+    ls_str_add(&j->out, "\n"); /* one file a line, for people */
+    ls_json_object(j, NULL);
+    ls_json_text(j, "name", name);
+    ls_json_int(j, "size", (int64_t)m.size);
+    ls_json_array(j, "pieces");
+    for (uint64_t at = 0; at < m.size; at += LS_MANIFEST_PIECE) {
+        uint64_t length = m.size - at < LS_MANIFEST_PIECE ? m.size - at : LS_MANIFEST_PIECE;
+        char sum[17];
+        snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64(m.data + at, length));
+        ls_json_array(j, NULL);
+        ls_json_int(j, NULL, (int64_t)at);
+        ls_json_int(j, NULL, (int64_t)length);
+        ls_json_text(j, NULL, sum);
+        ls_json_close_array(j);
+    }
+    ls_json_close_array(j);
+    ls_json_close_object(j);
+    ls_file_unmap(&m);
+    return LS_OK;
+}
+
+ls_status ls_manifest_write(const char *dir, int n, const char *const *names)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "format", FORMAT_NAME);
+    ls_json_int(&j, "version", FORMAT_VERSION);
+    ls_json_array(&j, "files");
+    ls_status s = LS_OK;
+    for (int i = 0; i < n && s == LS_OK; i++)
+        s = add_file(&j, dir, names[i]);
+    ls_json_close_array(&j);
+    ls_str_add(&j.out, ",\n");
+    if (s == LS_OK) {
+        ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
+        char *path = ls_path_join(dir, LS_MANIFEST);
+        s = ls_file_write(path, j.out.data, j.out.len);
+        free(path);
+    }
+    ls_str_release(&j.out);
+    return s;
+}
+
+/* One file of the list: its size, and with FULL its bytes, piece by piece. */
+static ls_status check_file(const char *dir, const char *manifest, json_t *entry, ls_verify how)
+{
+    char shown[128];
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    json_t *size_value = json_object_get(entry, "size"), *pieces = json_object_get(entry, "pieces");
+    if (!name || !name[0] || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".") || !json_is_integer(size_value) || !json_is_array(pieces))
+        return ls_fail(LS_E_FORMAT, "%s: an entry of \"files\" has no plain name, size and pieces", manifest);
+    int64_t size = json_integer_value(size_value);
+    ls_mapping m;
+    char *path = ls_path_join(dir, name);
+    ls_status s = LS_OK;
+    if (!ls_file_exists(path)) {
+        s = ls_fail(LS_E_FORMAT, "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is incomplete, use another one", path);
+        goto done;
+    }
+    if (ls_file_size(path) != size) {
+        s = ls_fail(LS_E_FORMAT, "%s: holds %" PRId64 " bytes, the manifest says %" PRId64 ": the checkpoint is damaged, use another one", path,
+                    ls_file_size(path), size);
+        goto done;
+    }
+    LS_TRY_TO(s, ls_file_map(&m, path), done);
+    uint64_t at = 0;
+    for (size_t i = 0; i < json_array_size(pieces) && s == LS_OK; i++) {
+        json_t *piece = json_array_get(pieces, i);
+        json_int_t offset = json_integer_value(json_array_get(piece, 0)), length = json_integer_value(json_array_get(piece, 1));
+        const char *sum = json_string_value(json_array_get(piece, 2));
+        char actual[17];
+        if (!sum || offset < 0 || (uint64_t)offset != at || length <= 0 || (uint64_t)length > m.size - at) {
+            s = ls_fail(LS_E_FORMAT, "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it", manifest, i,
+                        ls_shown_name(shown, name));
+            break;
+        }
+        if (how == LS_VERIFY_FULL) {
+            snprintf(actual, sizeof actual, "%016" PRIx64, ls_hash64(m.data + at, (size_t)length));
+            if (strcmp(actual, sum) != 0)
+                s = ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged (xxh3 %s, the manifest says %.16s): use another checkpoint", path,
+                            at, at + (uint64_t)length - 1, actual, sum);
+        }
+        at += (uint64_t)length;
+    }
+    if (s == LS_OK && at != m.size)
+        s = ls_fail(LS_E_FORMAT, "%s: the pieces of \"%s\" end at byte %" PRIu64 " of %zu", manifest, ls_shown_name(shown, name), at, m.size);
+    ls_file_unmap(&m);
+done:
+    free(path);
+    return s;
+}
+
+static ls_status check_text(const char *text, size_t size, const char *path)
+{
+    char line[64];
+    uint64_t digest = size > DIGEST_BYTES ? ls_hash64(text, size - DIGEST_BYTES) : 0;
+    snprintf(line, sizeof line, DIGEST_LINE, digest);
+    if (size <= DIGEST_BYTES || memcmp(text + size - DIGEST_BYTES, line, DIGEST_BYTES) != 0)
+        return ls_fail(LS_E_FORMAT, "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged, use another checkpoint", path, size);
+    return LS_OK;
+}
+
+ls_status ls_manifest_check(const char *dir, ls_verify how, int *files)
+{
+    if (files)
+        *files = 0;
+    char *path = ls_path_join(dir, LS_MANIFEST), *text = NULL;
+    size_t size = 0;
+    json_t *root = NULL;
+    ls_status s;
+    if (!ls_file_exists(path)) {
+        s = ls_fail(LS_E_IO, "%s: not there, so %s is not a (complete) checkpoint of ours", path, dir);
+        goto done;
+    }
+    LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
+    LS_TRY_TO(s, check_text(text, size, path), done);
+    LS_TRY_TO(s, ls_json_parse(&root, text, size, path), done);
+    json_int_t version = json_integer_value(json_object_get(root, "version"));
+    if (version != FORMAT_VERSION) {
+        s = ls_fail(LS_E_FORMAT, "%s: version %" PRId64 " of the checkpoint format; this program knows version %d: use a newer one", path,
+                    (int64_t)version, FORMAT_VERSION);
+        goto done;
+    }
+    json_t *list = json_object_get(root, "files");
+    if (!json_is_array(list)) {
+        s = ls_fail(LS_E_FORMAT, "%s: no \"files\" list", path);
+        goto done;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        LS_TRY_TO(s, check_file(dir, path, json_array_get(list, i), how), done);
+    if (files)
+        *files = (int)json_array_size(list);
+done:
+    json_decref(root);
+    free(text);
+    free(path);
+    return s;
+}

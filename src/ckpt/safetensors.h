@@ -1,0 +1,20 @@
+/* safetensors.h - one safetensors file: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without holes.
+ * Private to src/ckpt: everybody else uses lockstep/weights.h, which puts several files together. */
+#pragma once
+#include <jansson.h>
+#include "base/arena.h"
+#include "lockstep/weights.h"
+
+/* Element types by the names of the format. `type` -1: known, not loadable. Returns false for a name that the format does not have. */
+bool ls_safetensors_dtype(const char *name, const char **stored, int *bits, int *type);
+const char *ls_safetensors_name(ls_dtype t);
+
+/* Reads and checks the header of the `size` bytes at `bytes`, which are file `path`. Tensors, in order of offset, and their texts live in
+ * `arena`; their `data` point into `bytes`. *metadata is the file's `__metadata__` (a new reference) or NULL. */
+ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count,
+                               json_t **metadata);
+
+/* Names come from outside: cut to a readable length, control characters as '?'. */
+const char *ls_shown_name(char buffer[128], const char *name);
+/* "[64, 17, 128]" */
+const char *ls_shown_dims(char buffer[192], const ls_type *t);

@@ -1,0 +1,162 @@
+/* save.c - writing safetensors: a header whose length is a multiple of 8 (spaces fill it up), then the tensors in the given order without
+ * holes. The bytes are a function of names, types, shapes and values only. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const ls_named_tensor *const *)a)->name, (*(const ls_named_tensor *const *)b)->name);
+}
+
+/* What a reader would refuse must not be written. */
+static ls_status check_tensors(const char *path, int64_t n, const ls_named_tensor *tensors)
+{
+    const ls_named_tensor **list = malloc(sizeof *list * (size_t)(n + 1));
+    if (!list)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
+    ls_status s = LS_OK;
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        const ls_named_tensor *t = &tensors[i];
+        list[i] = t;
+        if (!t->name || !t->name[0] || strcmp(t->name, "__metadata__") == 0)
+            s = ls_fail(LS_E_ARG, "%s: tensor %" PRId64 " has no name that can be written", path, i);
+        else if (!ls_tensor_is_contiguous(&t->tensor))
+            s = ls_fail(LS_E_ARG, "%s: tensor \"%s\" is not contiguous", path, t->name);
+        else if (!t->tensor.data && ls_type_count(&t->tensor.type) > 0)
+            s = ls_fail(LS_E_ARG, "%s: tensor \"%s\" has no data", path, t->name);
+    }
+    if (s == LS_OK && n > 1) {
+        qsort(list, (size_t)n, sizeof *list, compare_names);
+        for (int64_t i = 1; i < n && s == LS_OK; i++)
+            if (strcmp(list[i - 1]->name, list[i]->name) == 0)
+                s = ls_fail(LS_E_ARG, "%s: two tensors are named \"%s\"", path, list[i]->name);
+    }
+    free(list);
+    return s;
+}
+
+static void make_header(ls_json *j, int64_t n, const ls_named_tensor *tensors)
+{
+    ls_json_object(j, NULL);
+    ls_json_object(j, "__metadata__");
+    ls_json_text(j, "format", "pt"); /* other readers ask for it */
+    ls_json_close_object(j);
+    uint64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const ls_type *type = &tensors[i].tensor.type;
+        uint64_t bytes = ls_type_bytes(type);
+        ls_json_object(j, tensors[i].name);
+        ls_json_text(j, "dtype", ls_safetensors_name(type->dtype));
+        ls_json_array(j, "shape");
+        for (int d = 0; d < type->ndim; d++)
+            ls_json_int(j, NULL, type->dims[d]);
+        ls_json_close_array(j);
+        ls_json_array(j, "data_offsets");
+        ls_json_int(j, NULL, (int64_t)at);
+        ls_json_int(j, NULL, (int64_t)(at + bytes));
+        ls_json_close_array(j);
+        ls_json_close_object(j);
+        at += bytes;
+    }
+    ls_json_close_object(j);
+    while (j->out.len % 8 != 0)
+        ls_str_add(&j->out, " ");
+}
+
+static ls_status put_all(ls_writer *w, const ls_str *header, int64_t n, const ls_named_tensor *tensors)
+{
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)((uint64_t)header->len >> (8 * i));
+    LS_TRY(ls_writer_put(w, length, sizeof length));
+    LS_TRY(ls_writer_put(w, header->data, header->len));
+    for (int64_t i = 0; i < n; i++)
+        if (ls_type_count(&tensors[i].tensor.type) > 0)
+            LS_TRY(ls_writer_put(w, tensors[i].tensor.data, ls_type_bytes(&tensors[i].tensor.type)));
+    return LS_OK;
+}
+
+ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors)
+{
+    LS_TRY(check_tensors(path, n, tensors));
+    ls_writer w;
+    LS_TRY(ls_writer_open(&w, path));
+    ls_json j = { 0 };
+    make_header(&j, n, tensors);
+    ls_status s = put_all(&w, &j.out, n, tensors);
+    ls_str_release(&j.out);
+    if (s == LS_OK)
+        return ls_writer_commit(&w);
+    ls_writer_abort(&w);
+    return s;
+}
+
+/* How many tensors from `first` on fit into one file of at most max_file bytes; at least one. */
+static int64_t shard_end(int64_t first, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+{
+    uint64_t bytes = 0;
+    int64_t i = first;
+    for (; i < n; i++) {
+        bytes += ls_type_bytes(&tensors[i].tensor.type);
+        if (max_file > 0 && bytes > max_file && i > first)
+            break;
+    }
+    return i;
+}
+
+static ls_status write_index(const char *dir, int shards, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+{
+    uint64_t total = 0;
+    for (int64_t i = 0; i < n; i++)
+        total += ls_type_bytes(&tensors[i].tensor.type);
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_object(&j, "metadata");
+    ls_json_int(&j, "total_size", (int64_t)total);
+    ls_json_close_object(&j);
+    ls_json_object(&j, "weight_map");
+    int64_t first = 0;
+    for (int k = 1; k <= shards; k++) {
+        char file[64];
+        snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
+        int64_t end = shard_end(first, max_file, n, tensors);
+        for (; first < end; first++)
+            ls_json_text(&j, tensors[first].name, file);
+    }
+    ls_json_close_object(&j);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    char *path = ls_path_join(dir, "model.safetensors.index.json");
+    ls_status s = ls_file_write(path, j.out.data, j.out.len);
+    free(path);
+    ls_str_release(&j.out);
+    return s;
+}
+
+ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+{
+    LS_TRY(check_tensors(dir, n, tensors));
+    int shards = 0;
+    for (int64_t first = 0; first < n; first = shard_end(first, max_file, n, tensors))
+        shards++;
+    int64_t first = 0;
+    for (int k = 1; k == 1 || k <= shards; k++) {
+        char file[64] = "model.safetensors";
+        if (shards > 1)
+            snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
+        int64_t end = shard_end(first, max_file, n, tensors);
+        char *path = ls_path_join(dir, file);
+        ls_status s = ls_weights_save(path, end - first, tensors + first);
+        free(path);
+        if (s != LS_OK)
+            return ls_trace(s, __FILE__, __LINE__, __func__);
+        first = end;
+    }
+    return shards > 1 ? write_index(dir, shards, max_file, n, tensors) : LS_OK; /* the index last: without it there is no sharded model */
+}

@@ -1,0 +1,277 @@
+/* weights.c - weight files put together: one safetensors file, or the shards that a model.safetensors.index.json lists. Owns the mappings
+ * and everything parsed from them. A sharded model must agree with its index in both directions, or somebody mixed up files. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+struct ls_weights {
+    ls_arena arena;
+    ls_mapping *maps;        /* one a file; NULL when the bytes are the caller's */
+    int mapped;
+    json_t *metadata;        /* of the first file */
+    ls_weight *tensors;
+    const ls_weight **by_name;
+    int64_t count;
+    int files;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(const ls_weight *const *)a)->name, (*(const ls_weight *const *)b)->name);
+}
+
+static ls_status index_names(ls_weights *w)
+{
+    w->by_name = LS_ARENA_ARRAY(&w->arena, const ls_weight *, w->count + 1);
+    for (int64_t i = 0; i < w->count; i++)
+        w->by_name[i] = &w->tensors[i];
+    if (w->count > 1)
+        qsort(w->by_name, (size_t)w->count, sizeof *w->by_name, compare_names);
+    for (int64_t i = 1; i < w->count; i++) {
+        const ls_weight *a = w->by_name[i - 1], *b = w->by_name[i];
+        char shown[128];
+        if (strcmp(a->name, b->name) == 0)
+            return ls_fail(LS_E_FORMAT, "tensor \"%s\" is both in %s and in %s: the shards are not of one model, or one was saved twice",
+                           ls_shown_name(shown, a->name), a->file, b->file);
+    }
+    return LS_OK;
+}
+
+/* Parses one file and appends its tensors. */
+static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, const char *path)
+{
+    ls_weight *list = NULL;
+    int64_t n = 0;
+    json_t *metadata = NULL;
+    LS_TRY(ls_safetensors_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
+    if (w->files == 0)
+        w->metadata = metadata;
+    else
+        json_decref(metadata);
+    if (w->count == 0) {
+        w->tensors = list;
+    } else {
+        ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->count + n);
+        memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
+        memcpy(all + w->count, list, sizeof *all * (size_t)n);
+        w->tensors = all;
+    }
+    w->count += n;
+    w->files++;
+    return LS_OK;
+}
+
+static ls_status map_file(ls_weights *w, const char *path)
+{
+    ls_mapping *m = &w->maps[w->mapped];
+    LS_TRY(ls_file_map(m, path));
+    w->mapped++;
+    return add_file(w, m->data, m->size, path);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The shards' file names, sorted, each once. */
+static ls_status shard_names(ls_weights *w, json_t *map, const char *path, const char ***names, int *count)
+{
+    char shown[128];
+    const char **list = LS_ARENA_ARRAY(&w->arena, const char *, json_object_size(map) + 1);
+    size_t n = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(map, key, value) {
+        const char *file = json_string_value(value);
+        if (!file)
+            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" does not name a file", path, ls_shown_name(shown, key));
+        if (file[0] == 0 || strchr(file, '/') || strcmp(file, ".") == 0 || strcmp(file, "..") == 0)
+            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" is not the name of a file beside the index", path, ls_shown_name(shown, file));
+        list[n++] = file;
+    }
+    if (n > 0)
+        qsort(list, n, sizeof *list, compare_texts);
+    int unique = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+            list[unique++] = list[i];
+    *names = list;
+    *count = unique;
+    return LS_OK;
+}
+
+/* What the index says must be where it says, and every tensor of the shards must be in the index. */
+static ls_status check_index(const ls_weights *w, json_t *map, const char *path)
+{
+    char shown[128], shown_file[128];
+    const char *key;
+    json_t *value;
+    json_object_foreach(map, key, value) {
+        const ls_weight *t = ls_weights_find(w, key);
+        const char *file = json_string_value(value);
+        if (!t)
+            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" is said to be in %s, which does not hold it: a shard is damaged or of another model", path,
+                           ls_shown_name(shown, key), ls_shown_name(shown_file, file));
+        const char *slash = strrchr(t->file, '/');
+        if (strcmp(slash ? slash + 1 : t->file, file) != 0)
+            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" is said to be in %s, but is in %s", path, ls_shown_name(shown, key),
+                           ls_shown_name(shown_file, file), t->file);
+    }
+    for (int64_t i = 0; i < w->count; i++)
+        if (!json_object_get(map, w->tensors[i].name))
+            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" of %s is not in the index: a shard is of another model, or the index is older", path,
+                           ls_shown_name(shown, w->tensors[i].name), w->tensors[i].file);
+    return LS_OK;
+}
+
+static ls_status open_sharded(ls_weights *w, const char *dir, const char *index)
+{
+    char *text = NULL;
+    size_t size = 0;
+    LS_TRY(ls_file_read(&text, &size, index));
+    json_t *root = NULL;
+    ls_status s = ls_json_parse(&root, text, size, index);
+    free(text);
+    if (s != LS_OK)
+        return ls_trace(s, __FILE__, __LINE__, __func__);
+    json_t *map = json_object_get(root, "weight_map");
+    const char **names = NULL;
+    int n = 0;
+    if (!json_is_object(map)) {
+        s = ls_fail(LS_E_FORMAT, "%s: no \"weight_map\" object that says which file holds which tensor", index);
+        goto done;
+    }
+    LS_TRY_TO(s, shard_names(w, map, index, &names, &n), done);
+    w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, n);
+    for (int i = 0; i < n; i++) {
+        char *path = ls_path_join(dir, names[i]);
+        s = map_file(w, path);
+        if (s == LS_E_IO)
+            ls_fail_in(s, "%s names this shard", index);
+        free(path);
+        if (s != LS_OK)
+            goto done;
+    }
+    LS_TRY_TO(s, index_names(w), done);
+    LS_TRY_TO(s, check_index(w, map, index), done);
+done:
+    json_decref(root);
+    return s;
+}
+
+static ls_status open_single(ls_weights *w, const char *path)
+{
+    w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, 1);
+    LS_TRY(map_file(w, path));
+    return index_names(w);
+}
+
+static ls_status open_directory(ls_weights *w, const char *dir)
+{
+    char *single = ls_path_join(dir, "model.safetensors"), *index = ls_path_join(dir, "model.safetensors.index.json");
+    ls_status s;
+    if (ls_file_exists(single))
+        s = open_single(w, single);
+    else if (ls_file_exists(index))
+        s = open_sharded(w, dir, index);
+    else
+        s = ls_fail(LS_E_IO, "%s: no model.safetensors and no model.safetensors.index.json in this directory: name a weight file, or a directory with one",
+                    dir);
+    free(single);
+    free(index);
+    return s;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+ls_status ls_weights_open(ls_weights **out, const char *path)
+{
+    *out = NULL;
+    ls_weights *w = calloc(1, sizeof *w);
+    if (!w)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
+    ls_arena_init(&w->arena);
+    ls_status s;
+    if (ls_dir_exists(path)) {
+        s = open_directory(w, path);
+    } else if (ends_with(path, ".safetensors.index.json")) {
+        const char *slash = strrchr(path, '/');
+        char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+        s = open_sharded(w, dir, path);
+        free(dir);
+    } else {
+        s = open_single(w, path);
+    }
+    if (s != LS_OK)
+        ls_weights_close(&w);
+    *out = w;
+    return s;
+}
+
+ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what)
+{
+    *out = NULL;
+    ls_weights *w = calloc(1, sizeof *w);
+    if (!w)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", what);
+    ls_arena_init(&w->arena);
+    ls_status s = add_file(w, bytes, n, what);
+    if (s == LS_OK)
+        s = index_names(w);
+    if (s != LS_OK)
+        ls_weights_close(&w);
+    *out = w;
+    return s;
+}
+
+void ls_weights_close(ls_weights **w)
+{
+    if (!w || !*w)
+        return;
+    ls_weights *x = *w;
+    for (int i = 0; i < x->mapped; i++)
+        ls_file_unmap(&x->maps[i]);
+    json_decref(x->metadata);
+    ls_arena_release(&x->arena);
+    free(x);
+    *w = NULL;
+}
+
+int64_t ls_weights_count(const ls_weights *w)
+{
+    return w->count;
+}
+
+const ls_weight *ls_weights_at(const ls_weights *w, int64_t i)
+{
+    return i >= 0 && i < w->count ? &w->tensors[i] : NULL;
+}
+
+const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
+{
+    ls_weight key = { .name = name };
+    const ls_weight *wanted = &key;
+    if (w->count == 0)
+        return NULL;
+    const ls_weight **found = bsearch(&wanted, w->by_name, (size_t)w->count, sizeof *w->by_name, compare_names);
+    return found ? *found : NULL;
+}
+
+int ls_weights_file_count(const ls_weights *w)
+{
+    return w->files;
+}
+
+const char *ls_weights_metadata(const ls_weights *w, const char *key)
+{
+    return json_string_value(json_object_get(w->metadata, key));
+}
