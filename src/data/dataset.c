@@ -1,0 +1,305 @@
+/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then nowhere else), LOCKSTEP_DATA,
+ * the cache, a download into the cache, the built-in set. The first folder that holds any of the set's files is the one for both splits,
+ * so training and evaluation never come from different places. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "data/idx.h"
+#include "data/known.h"
+
+typedef struct idx_set {
+    ls_dataset set;
+    ls_idx_file images, labels;
+    size_t sample_bytes;
+    char *source;
+    char **names; /* made up for "idx"; else NULL */
+} idx_set;
+
+/* ---- one split from two files ---- */
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    const idx_set *d = (const idx_set *)set;
+    memcpy(image, d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
+    *label = d->labels.idx.data[i];
+    return LS_OK;
+}
+
+static void close_set(ls_dataset *set)
+{
+    idx_set *d = (idx_set *)set;
+    ls_idx_close(&d->images);
+    ls_idx_close(&d->labels);
+    for (int i = 0; d->names && i < set->classes; i++)
+        free(d->names[i]);
+    free(d->names);
+    free(d->source);
+    free(d);
+}
+
+/* Counts that agree, labels below `classes` (0: as many as the largest label needs). */
+static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels)
+{
+    const ls_idx *im = &d->images.idx, *la = &d->labels.idx;
+    if (im->dims[0] != la->dims[0])
+        return ls_fail(LS_E_FORMAT, "%s: %lld labels (offset 4), but %s holds %lld images; the two files do not belong together", labels,
+                       (long long)la->dims[0], images, (long long)im->dims[0]);
+    if (im->dims[1] > 1 << 16 || im->dims[2] > 1 << 16)
+        return ls_fail(LS_E_FORMAT, "%s: images of %lld x %lld (offset 8), at most 65536 x 65536 is possible", images, (long long)im->dims[1],
+                       (long long)im->dims[2]);
+    int largest = 0;
+    for (size_t i = 0; i < la->bytes; i++) {
+        if (*classes && la->data[i] >= *classes)
+            return ls_fail(LS_E_FORMAT, "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise model.classes or mend the file",
+                           labels, la->data[i], i, 8 + i, *classes);
+        if (la->data[i] > largest)
+            largest = la->data[i];
+    }
+    if (!*classes)
+        *classes = largest + 1;
+    return LS_OK;
+}
+
+static ls_status name_classes(idx_set *d, int classes)
+{
+    d->names = calloc((size_t)classes, sizeof *d->names);
+    for (int i = 0; d->names && i < classes; i++)
+        if (asprintf(&d->names[i], "%d", i) < 0)
+            return ls_fail(LS_E_MEMORY, "no memory for class names");
+    return d->names ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for class names");
+}
+
+static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images, const char *labels,
+                           int classes)
+{
+    idx_set *d = calloc(1, sizeof *d);
+    if (!d || asprintf(&d->source, "%s", images) < 0) {
+        free(d);
+        return ls_fail(LS_E_MEMORY, "no memory for data set %s", name);
+    }
+    ls_status s;
+    d->set = (ls_dataset){ .name = known ? known->name : "idx", .source = d->source, .split = split, .channels = 1, .read = read_sample,
+                           .close = close_set };
+    LS_TRY_TO(s, ls_idx_open(&d->images, images, 3), fail);
+    LS_TRY_TO(s, ls_idx_open(&d->labels, labels, 1), fail);
+    LS_TRY_TO(s, check_labels(d, &classes, images, labels), fail);
+    d->set.classes = classes;
+    d->set.n = d->images.idx.dims[0];
+    d->set.height = (int)d->images.idx.dims[1];
+    d->set.width = (int)d->images.idx.dims[2];
+    d->sample_bytes = (size_t)d->set.height * (size_t)d->set.width;
+    if (known && classes == known->classes) {
+        d->set.class_names = known->class_names;
+    } else {
+        LS_TRY_TO(s, name_classes(d, classes), fail);
+        d->set.class_names = (const char *const *)d->names;
+    }
+    *out = &d->set;
+    return LS_OK;
+fail:
+    close_set(&d->set);
+    return s;
+}
+
+/* ---- named sets: where are the files? ---- */
+
+/* DIR/FILE.gz or DIR/FILE without .gz, whichever is there; malloc'ed, NULL: neither. */
+static char *find_file(const char *dir, const ls_known_file *file)
+{
+    char *path = ls_path_join(dir, file->name);
+    if (ls_file_exists(path))
+        return path;
+    path[strlen(path) - 3] = 0;
+    if (ls_file_exists(path))
+        return path;
+    free(path);
+    return NULL;
+}
+
+static bool holds_any(const char *dir, const ls_known *k)
+{
+    for (int i = 0; i < LS_KNOWN_FILES; i++) {
+        char *path = find_file(dir, &k->files[i]);
+        free(path);
+        if (path)
+            return true;
+    }
+    return false;
+}
+
+/* All sets name their files alike: a folder called `mnist` is not a place to find fashion-mnist in. */
+static bool is_named_after_another(const char *dir, const ls_known *k)
+{
+    size_t n = strlen(dir);
+    while (n && dir[n - 1] == '/')
+        n--;
+    size_t start = n;
+    while (start && dir[start - 1] != '/')
+        start--;
+    for (int i = 0; i < ls_known_count; i++)
+        if (&ls_known_sets[i] != k && strlen(ls_known_sets[i].name) == n - start && !strncmp(dir + start, ls_known_sets[i].name, n - start))
+            return true;
+    return false;
+}
+
+/* The set's folder in `root`: ROOT/NAME, ROOT/torchvision's/raw, or ROOT itself. malloc'ed; NULL: none. */
+static char *find_folder(const char *root, const ls_known *k)
+{
+    char *dir = ls_path_join(root, k->name);
+    if (holds_any(dir, k))
+        return dir;
+    free(dir);
+    if (asprintf(&dir, "%s/%s/raw", root, k->torchvision) >= 0) {
+        if (holds_any(dir, k))
+            return dir;
+        free(dir);
+    }
+    return !is_named_after_another(root, k) && holds_any(root, k) ? strdup(root) : NULL;
+}
+
+static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir, int classes)
+{
+    const ls_known_file *file = &k->files[2 * split];
+    char *images = find_file(dir, &file[0]), *labels = find_file(dir, &file[1]);
+    ls_status s = LS_OK;
+    if (!images || !labels)
+        s = ls_fail(LS_E_IO, "%s: %s (or the same without .gz) is missing beside the other files of %s; put it there", dir,
+                    (images ? file[1] : file[0]).name, k->name);
+    else
+        s = open_pair(out, k->name, k, split, images, labels, classes ? classes : k->classes);
+    free(images);
+    free(labels);
+    return s;
+}
+
+static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
+{
+    if (!ls_dir_exists(o->path))
+        return ls_fail(LS_E_USAGE, "data.path %s: no such folder (for data.type %s it is a folder with %s and three more, or one that holds %s/)",
+                       o->path, k->name, k->files[0].name, k->name);
+    char *dir = find_folder(o->path, k);
+    if (!dir)
+        return ls_fail(LS_E_USAGE, "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave it empty to use "
+                       "LOCKSTEP_DATA, the cache or a download", o->path, k->files[0].name, k->name);
+    ls_status s = open_folder(out, k, split, dir, o->classes);
+    free(dir);
+    return s;
+}
+
+/* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
+static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o)
+{
+    const char *env = getenv("LOCKSTEP_DATA");
+    *dir = env && *env ? find_folder(env, k) : NULL;
+    if (*dir)
+        return;
+    char *cache = ls_cache_dir(), *data = ls_path_join(cache, "data"), *own = ls_path_join(data, k->name);
+    bool whole = true;
+    for (int i = 0; i < LS_KNOWN_FILES; i++) {
+        char *file = find_file(own, &k->files[i]);
+        whole = whole && file;
+        free(file);
+    }
+    if (whole || (o->download && ls_known_download(k, own, o) == LS_OK)) {
+        *dir = own;
+        own = NULL;
+    } else {
+        ls_str_printf(why, "%s is neither in LOCKSTEP_DATA (%s) nor in %s%s%s", k->name, env && *env ? env : "not set", own,
+                      o->download ? ", and its download failed: " : "", o->download ? ls_error_message() : "");
+    }
+    free(own);
+    free(data);
+    free(cache);
+}
+
+static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
+{
+    if (*o->path)
+        return open_path(out, k, split, o);
+    ls_str why = { 0 };
+    char *dir = NULL;
+    ls_status s;
+    search(&dir, &why, k, o);
+    if (dir) {
+        s = open_folder(out, k, split, dir, o->classes);
+    } else if (o->fallback) {
+        ls_log_warn("using the built-in procedural shapes instead of %s: %s", k->name, ls_str_text(&why));
+        s = ls_shapes_open(out, split, ls_str_text(&why));
+    } else {
+        s = ls_fail(LS_E_IO, "%s; put the files there or set data.path", ls_str_text(&why));
+    }
+    free(dir);
+    ls_str_release(&why);
+    return s;
+}
+
+/* ---- the door ---- */
+
+ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *o)
+{
+    *out = NULL;
+    ls_status s;
+    const ls_known *k = ls_known_find(type);
+    if (o->classes < 0 || o->classes > 256)
+        return ls_fail(LS_E_SHAPE, "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible", o->classes, type);
+    if (k) {
+        s = open_known(out, k, split, o);
+    } else if (!strcmp(type, "idx")) {
+        if (!*o->images || !*o->labels)
+            return ls_fail(LS_E_USAGE, "data.type idx needs the paths of two files for the %s split, images and labels",
+                           split == LS_SPLIT_TRAIN ? "training" : "evaluation");
+        s = open_pair(out, type, NULL, split, o->images, o->labels, o->classes);
+    } else if (!strcmp(type, "shapes")) {
+        s = ls_shapes_open(out, split, "");
+    } else {
+        const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" }, *near = ls_nearest_name(type, names, 4);
+        return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(), near ? "; did you mean " : "",
+                       near ? near : "", near ? "?" : "");
+    }
+    LS_TRY(s);
+    if (o->classes && (*out)->builtin && (*out)->classes > o->classes) {
+        int have = (*out)->classes;
+        ls_dataset_close(out);
+        return ls_fail(LS_E_SHAPE, "the built-in data set has %d classes, the model has %d; set model.classes: %d", have, o->classes, have);
+    }
+    return LS_OK;
+}
+
+void ls_dataset_close(ls_dataset **set)
+{
+    if (*set)
+        (*set)->close(*set);
+    *set = NULL;
+}
+
+ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes)
+{
+    if (set->channels != channels || set->height != height || set->width != width)
+        return ls_fail(LS_E_SHAPE, "%s (%s) has images of %d x %d x %d (channels, height, width), the model takes %d x %d x %d; set "
+                       "model.image_size: %d and model.in_channels: %d", set->name, set->source, set->channels, set->height, set->width,
+                       channels, height, width, set->height, set->channels);
+    if (set->classes > classes)
+        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d", set->name, set->source, set->classes,
+                       classes, set->classes);
+    return LS_OK;
+}
+
+const char *ls_dataset_types(void) { return "mnist, fashion-mnist, idx, shapes"; }
+
+bool ls_dataset_type_known(const char *type) { return ls_known_find(type) || !strcmp(type, "idx") || !strcmp(type, "shapes"); }
+
+bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes)
+{
+    const ls_known *k = ls_known_find(type);
+    if (!k && strcmp(type, "shapes"))
+        return false;
+    *train = k ? k->n[LS_SPLIT_TRAIN] : LS_SHAPES_TRAIN;
+    *eval = k ? k->n[LS_SPLIT_EVAL] : LS_SHAPES_EVAL;
+    *channels = 1;
+    *height = *width = k ? k->size : LS_SHAPES_SIZE;
+    *classes = k ? k->classes : 10;
+    return true;
+}

@@ -1,0 +1,246 @@
+/* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its SHA-256 and renamed; what a
+ * broken connection or a killed process left of it is continued. Processes that want the same file wait for each other on a lock of the
+ * .part file. The only place that includes libcurl. */
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "data/known.h"
+
+/* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
+enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000 };
+
+typedef struct transfer {
+    const ls_known_file *file;
+    const ls_dataset_options *o;
+    int fd;
+    int64_t at;      /* bytes in the .part file */
+    int64_t resumed; /* of these, from before */
+    double began, reported;
+    int error; /* errno of a failed write */
+} transfer;
+
+static void report(transfer *t, bool last)
+{
+    double now = ls_now();
+    if (!t->o->progress || (!last && now - t->reported < 0.1))
+        return;
+    t->reported = now;
+    double seconds = now - t->began;
+    t->o->progress(t->o->context, t->file->name, t->at, t->file->bytes, seconds > 0 ? (double)(t->at - t->resumed) / seconds : 0);
+}
+
+static size_t on_bytes(char *data, size_t size, size_t count, void *context)
+{
+    transfer *t = context;
+    size_t n = size * count;
+    if (t->at + (int64_t)n > t->file->bytes) /* not our file: an error page, a portal; the checksum would say so later */
+        return 0;
+    for (size_t done = 0; done < n;) {
+        ssize_t w = pwrite(t->fd, data + done, n - done, (off_t)t->at);
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0) {
+            t->error = w < 0 ? errno : ENOSPC;
+            return 0;
+        }
+        done += (size_t)w;
+        t->at += w;
+    }
+    report(t, false);
+    return n;
+}
+
+static void start_curl(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+/* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the middle; LS_E_FORMAT: too
+ * many bytes. */
+static ls_status fetch(transfer *t, const char *url)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_curl);
+    CURL *c = curl_easy_init();
+    if (!c)
+        return ls_fail(LS_E_MEMORY, "libcurl cannot start");
+    char text[CURL_ERROR_SIZE] = "";
+    curl_easy_setopt(c, CURLOPT_URL, url);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,file");
+    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE));
+    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(c, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
+    curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)t->at);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, text);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
+    t->resumed = t->at;
+    t->began = ls_now();
+    CURLcode r = curl_easy_perform(c);
+    long answer = 0;
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &answer);
+    curl_easy_cleanup(c);
+    if (t->error)
+        return ls_fail(LS_E_IO, "cannot write %s.part: %s", t->file->name, strerror(t->error));
+    if (r == CURLE_WRITE_ERROR)
+        return ls_fail(LS_E_FORMAT, "%s: more than the %lld bytes of %s came", url, (long long)t->file->bytes, t->file->name);
+    if (r == CURLE_RANGE_ERROR || r == CURLE_BAD_DOWNLOAD_RESUME || answer == 416)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", url, (long long)t->resumed);
+    if (r != CURLE_OK)
+        return ls_fail(LS_E_IO, "%s: %s", url, *text ? text : curl_easy_strerror(r));
+    return LS_OK;
+}
+
+static ls_status verify(transfer *t, const char *url)
+{
+    ls_sha256 sha;
+    char hex[65], buffer[1 << 16];
+    ls_sha256_init(&sha);
+    for (int64_t at = 0; at < t->at;) {
+        ssize_t n = pread(t->fd, buffer, sizeof buffer, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return ls_fail(LS_E_IO, "cannot read %s.part back: %s", t->file->name, n < 0 ? strerror(errno) : "it became shorter");
+        ls_sha256_add(&sha, buffer, (size_t)n);
+        at += n;
+    }
+    ls_sha256_hex(&sha, hex);
+    if (t->at != t->file->bytes || strcmp(hex, t->file->sha256))
+        return ls_fail(LS_E_FORMAT, "%s: %lld bytes with SHA-256 %s came, expected %lld bytes with %s", url, (long long)t->at, hex,
+                       (long long)t->file->bytes, t->file->sha256);
+    return LS_OK;
+}
+
+/* From one mirror: first what is missing, then, if that cannot be continued or makes a wrong file, once more from the beginning. */
+static ls_status fetch_from(transfer *t, const char *mirror)
+{
+    char *url = NULL;
+    if (asprintf(&url, "%s%s%s", mirror, mirror[strlen(mirror) - 1] == '/' ? "" : "/", t->file->name) < 0)
+        return ls_fail(LS_E_MEMORY, "no memory for a URL");
+    ls_status s = LS_OK;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        bool resuming = t->at > 0;
+        s = t->at < t->file->bytes ? fetch(t, url) : LS_OK;
+        if (s == LS_OK)
+            s = verify(t, url);
+        if (s == LS_OK || s == LS_E_IO || t->error) /* what a broken connection left is kept for the next mirror, or the next start */
+            break;
+        t->at = 0;
+        if (ftruncate(t->fd, 0) != 0)
+            t->error = errno;
+        if (!resuming)
+            break;
+    }
+    free(url);
+    return s;
+}
+
+/* Opens and locks PATH.part; *done if another process finished the file meanwhile. */
+static ls_status lock_part(int *fd, bool *done, const char *path, const char *part)
+{
+    for (;;) {
+        *fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*fd < 0)
+            return ls_fail(LS_E_IO, "%s: cannot create: %s", part, strerror(errno));
+        while (flock(*fd, LOCK_EX) != 0)
+            if (errno != EINTR) {
+                int error = errno;
+                close(*fd);
+                return ls_fail(LS_E_IO, "%s: cannot lock: %s", part, strerror(error));
+            }
+        struct stat mine, there;
+        bool current = fstat(*fd, &mine) == 0 && stat(part, &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+        *done = ls_file_exists(path);
+        if (current || *done) {
+            if (*done && current)
+                unlink(part);
+            return LS_OK;
+        }
+        close(*fd); /* renamed or removed while we waited */
+    }
+}
+
+static ls_status download_file(const ls_known *k, const ls_known_file *file, const char *dir, const ls_dataset_options *o)
+{
+    char *path = ls_path_join(dir, file->name), *part = NULL;
+    ls_str tried = { 0 };
+    ls_status s = LS_OK;
+    transfer t = { .file = file, .o = o, .fd = -1 };
+    bool done = ls_file_exists(path);
+    if (done)
+        goto end;
+    if (asprintf(&part, "%s.part", path) < 0) {
+        part = NULL;
+        s = ls_fail(LS_E_MEMORY, "no memory for a path");
+        goto end;
+    }
+    LS_TRY_TO(s, lock_part(&t.fd, &done, path, part), end);
+    if (done)
+        goto end;
+    t.at = lseek(t.fd, 0, SEEK_END);
+    if (t.at > file->bytes) {
+        t.at = 0;
+        if (ftruncate(t.fd, 0) != 0)
+            t.error = errno;
+    }
+    const char *own[] = { o->mirror, NULL }, *const *mirrors = *o->mirror ? own : k->mirrors;
+    for (int i = 0; !done && !t.error && mirrors[i]; i++) {
+        s = fetch_from(&t, mirrors[i]);
+        done = s == LS_OK;
+        if (!done)
+            ls_str_printf(&tried, "%s%s", i ? "; " : "", ls_error_message());
+    }
+    if (!done) {
+        s = ls_fail(s == LS_OK ? LS_E_IO : s, "%s", *ls_str_text(&tried) ? ls_str_text(&tried) : strerror(t.error));
+        if (t.at == 0)
+            unlink(part);
+    } else if (fsync(t.fd) != 0 || rename(part, path) != 0) {
+        s = ls_fail(LS_E_IO, "%s: cannot finish: %s", path, strerror(errno));
+    } else {
+        report(&t, true);
+        ls_log_info("downloaded %s", path);
+    }
+end:
+    if (t.fd >= 0)
+        close(t.fd);
+    ls_str_release(&tried);
+    free(part);
+    free(path);
+    return s;
+}
+
+ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o)
+{
+    LS_TRY(ls_make_dirs(dir));
+    for (int i = 0; i < LS_KNOWN_FILES; i++) {
+        char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3), *path = ls_path_join(dir, plain);
+        bool there = ls_file_exists(path); /* inflated by hand */
+        free(plain);
+        free(path);
+        if (!there)
+            LS_TRY(download_file(k, &k->files[i], dir, o));
+    }
+    return LS_OK;
+}

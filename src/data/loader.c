@@ -1,0 +1,249 @@
+/* loader.c - one thread that fills steps ahead of the training thread.
+ *
+ * The loader thread touches: its copy of the order, the data set's read function, and the slots between `taken` and `taken + ring`. All
+ * counters are guarded by `lock`; a slot's memory belongs to the loader thread until `filled` passes it, then to the training thread until
+ * its next call. Slot of step number s is s % (ring + 1): one more than the ring, because the training thread still reads the latest one. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lockstep/data.h"
+
+typedef struct slot {
+    uint8_t *images;
+    int32_t *labels;
+    int64_t epoch, step;
+} slot;
+
+struct ls_loader {
+    const ls_dataset *set;
+    ls_order order;
+    int64_t steps, epochs; /* per epoch; the first epoch that is not run, or -1 */
+    double deadline;
+    int ring;
+    slot *slots; /* [ring + 1] */
+    size_t slot_images, slot_labels; /* bytes */
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* guarded by lock: */
+    int64_t filled, taken;   /* steps since the last seek */
+    int64_t epoch, step;     /* of the next one to fill */
+    uint64_t generation;     /* counts seeks: a step begun before the latest one is thrown away */
+    bool stop, ended;
+    ls_status status;        /* of the loader thread, comes after the steps filled before it */
+    char message[1024];
+};
+
+/* Fills one step; gives up early when nobody wants it any more. */
+static ls_status fill(ls_loader *l, slot *to, uint64_t generation, bool *wanted)
+{
+    int64_t micro_batches = l->order.global_batch / l->order.micro_batch;
+    size_t images = l->slot_images / (size_t)micro_batches, labels = (size_t)l->order.micro_batch;
+    for (int64_t m = 0; m < micro_batches; m++) {
+        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, m, to->images + (size_t)m * images, to->labels + (size_t)m * labels));
+        pthread_mutex_lock(&l->lock);
+        *wanted = !l->stop && l->generation == generation;
+        pthread_mutex_unlock(&l->lock);
+        if (!*wanted)
+            break;
+    }
+    return LS_OK;
+}
+
+/* The loader thread. */
+static void *run(void *context)
+{
+    ls_loader *l = context;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        l->ended = l->epochs >= 0 && l->epoch >= l->epochs;
+        if (l->ended)
+            pthread_cond_broadcast(&l->changed);
+        if (l->ended || l->status != LS_OK || l->filled - l->taken >= l->ring) {
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        slot *to = &l->slots[l->filled % (l->ring + 1)];
+        to->epoch = l->epoch;
+        to->step = l->step;
+        uint64_t generation = l->generation;
+        pthread_mutex_unlock(&l->lock);
+
+        bool wanted = true;
+        ls_status s = fill(l, to, generation, &wanted);
+
+        pthread_mutex_lock(&l->lock);
+        if (l->generation != generation)
+            continue;
+        if (s != LS_OK) {
+            l->status = s;
+            snprintf(l->message, sizeof l->message, "%s", ls_error_message());
+        } else if (wanted) {
+            l->filled++;
+            if (++l->step == l->steps) {
+                l->step = 0;
+                l->epoch++;
+            }
+        }
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step)
+{
+    if (epoch < 0 || step < 0 || step >= l->steps)
+        return ls_fail(LS_E_ARG, "the loader cannot start at epoch %lld, step %lld: an epoch has steps 0 to %lld", (long long)epoch,
+                       (long long)step, (long long)l->steps - 1);
+    return LS_OK;
+}
+
+static ls_status allocate(ls_loader *l)
+{
+    l->slots = calloc((size_t)l->ring + 1, sizeof *l->slots);
+    for (int i = 0; l->slots && i <= l->ring; i++) {
+        l->slots[i].images = aligned_alloc(64, (l->slot_images + 63) / 64 * 64);
+        l->slots[i].labels = aligned_alloc(64, (l->slot_labels + 63) / 64 * 64);
+        if (!l->slots[i].images || !l->slots[i].labels)
+            return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1, l->slot_images + l->slot_labels);
+    }
+    return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
+}
+
+static ls_status start(ls_loader *l)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC); /* deadlines must not jump with the wall clock */
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, &a);
+    pthread_condattr_destroy(&a);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
+    int r = pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (r)
+        return ls_fail(LS_E_IO, "cannot start the loader thread: %s", strerror(r));
+    l->started = true;
+    return LS_OK;
+}
+
+ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *o)
+{
+    *out = NULL;
+    LS_TRY(ls_order_check(order));
+    if (order->n != set->n)
+        return ls_fail(LS_E_ARG, "the order is of %lld samples, %s has %lld", (long long)order->n, set->name, (long long)set->n);
+    if (o->ring < 1)
+        return ls_fail(LS_E_ARG, "a loader's ring of %d steps: at least 1", o->ring);
+    ls_loader *l = calloc(1, sizeof *l);
+    if (!l)
+        return ls_fail(LS_E_MEMORY, "no memory for a loader");
+    *l = (ls_loader){ .set = set, .order = *order, .steps = ls_order_steps(order), .epochs = o->epochs, .deadline = o->deadline,
+                      .ring = o->ring, .epoch = o->epoch, .step = o->step };
+    l->slot_images = (size_t)order->global_batch * (size_t)set->channels * (size_t)set->height * (size_t)set->width;
+    l->slot_labels = (size_t)order->global_batch * sizeof(int32_t);
+    ls_status s;
+    LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
+    LS_TRY_TO(s, allocate(l), fail);
+    LS_TRY_TO(s, start(l), fail);
+    *out = l;
+    return LS_OK;
+fail:
+    ls_loader_destroy(&l);
+    return s;
+}
+
+void ls_loader_destroy(ls_loader **loader)
+{
+    ls_loader *l = *loader;
+    if (!l)
+        return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+        pthread_cond_destroy(&l->changed);
+        pthread_mutex_destroy(&l->lock);
+    }
+    for (int i = 0; l->slots && i <= l->ring; i++) {
+        free(l->slots[i].images);
+        free(l->slots[i].labels);
+    }
+    free(l->slots);
+    free(l);
+    *loader = NULL;
+}
+
+static struct timespec in_seconds(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double whole = (double)(int64_t)seconds;
+    t.tv_sec += (time_t)whole;
+    t.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+/* Called, and returns, with the lock held. */
+static ls_status wait_for_step(ls_loader *l)
+{
+    struct timespec until = in_seconds(l->deadline);
+    while (l->filled == l->taken && l->status == LS_OK && !l->ended)
+        if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT && l->filled == l->taken && l->status == LS_OK && !l->ended)
+            return ls_fail(LS_E_IO, "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
+                           (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
+    if (l->filled == l->taken && l->status != LS_OK)
+        return ls_fail(l->status, "loading epoch %lld, step %lld: %s", (long long)l->epoch, (long long)l->step, l->message);
+    return LS_OK;
+}
+
+ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
+{
+    *done = false;
+    pthread_mutex_lock(&l->lock);
+    ls_status s = wait_for_step(l);
+    if (s == LS_OK && l->filled == l->taken) {
+        *done = true;
+    } else if (s == LS_OK) {
+        const slot *from = &l->slots[l->taken % (l->ring + 1)];
+        *step = (ls_loader_step){ .epoch = from->epoch, .step = from->step, .micro_batches = l->order.global_batch / l->order.micro_batch,
+                                  .samples = ls_order_targets(&l->order, from->step), .images = from->images, .labels = from->labels };
+        l->taken++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)
+{
+    LS_TRY(check_start(l, epoch, step));
+    pthread_mutex_lock(&l->lock);
+    l->generation++;
+    l->filled = l->taken = 0;
+    l->epoch = epoch;
+    l->step = step;
+    l->status = LS_OK;
+    l->ended = false;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return LS_OK;
+}
+
+size_t ls_loader_bytes(const ls_loader *l) { return ((size_t)l->ring + 1) * (l->slot_images + l->slot_labels); }

@@ -1,0 +1,101 @@
+/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried with no files and no network.
+ * A sample is a pure function of (split, index): class, place, size, turn, stroke, brightness and noise come from the counter RNG. Only
+ * + - * / and sqrt are used (exact in IEEE arithmetic), so every machine draws the same bytes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "data/known.h"
+
+static const char *const NAMES[10] = { "disk", "ring", "square", "frame", "triangle", "plus", "cross", "bars", "moon", "arrow" };
+enum { DISK, RING, SQUARE, FRAME, TRIANGLE, PLUS, CROSS, BARS, MOON, ARROW };
+
+static float max2(float a, float b) { return a > b ? a : b; }
+static float min2(float a, float b) { return a < b ? a : b; }
+static float circle(float x, float y, float r) { return sqrtf(x * x + y * y) - r; }
+static float box(float x, float y, float w, float h) { return max2(fabsf(x) - w, fabsf(y) - h); }
+
+/* Signed distance (about; negative inside) from (x, y) to the shape of unit size; t: half the stroke's width. */
+static float distance_to(int shape, float x, float y, float t)
+{
+    const float r = 0.70710678f; /* sin 45 degrees */
+    switch (shape) {
+    case DISK: return circle(x, y, 0.9f);
+    case RING: return fabsf(circle(x, y, 0.85f)) - t;
+    case SQUARE: return box(x, y, 0.8f, 0.8f);
+    case FRAME: return fabsf(box(x, y, 0.8f, 0.8f)) - t;
+    case TRIANGLE: return max2(fabsf(x) * 0.894f + (y - 0.8f) * -0.447f - 0.894f * 0.9f + 0.2f, max2(y - 0.8f, -y - 1.0f));
+    case PLUS: return min2(box(x, y, 1.0f, t), box(x, y, t, 1.0f));
+    case CROSS: return min2(box(r * (x + y), r * (x - y), 1.1f, t), box(r * (x + y), r * (x - y), t, 1.1f));
+    case BARS: return min2(box(x, y - 0.65f, 1.0f, t), min2(box(x, y, 1.0f, t), box(x, y + 0.65f, 1.0f, t)));
+    case MOON: return max2(circle(x, y, 1.0f), -circle(x - 0.55f, y, 0.85f));
+    default: /* ARROW: a shaft, and a head of two strokes at its right end */
+        return min2(box(x, y, 0.9f, t), max2(fabsf(r * (fabsf(y) + x - 0.9f)) - t, max2(fabsf(y) - 0.75f, 0.0f - x)));
+    }
+}
+
+int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE])
+{
+    static const uint64_t PURPOSE[2] = { 0x7368617065730001u, 0x7368617065730002u }; /* fixed: the set is the same for every seed */
+    ls_rng_key key = ls_rng_key_of(0, PURPOSE[split]);
+    uint32_t w[12];
+    for (uint64_t b = 0; b < 3; b++)
+        ls_rng_block(key, (uint64_t)i, b, w + 4 * b);
+    float u[12];
+    for (int k = 0; k < 12; k++)
+        u[k] = (float)(w[k] >> 8) * 0x1p-24f; /* [0, 1) */
+
+    int shape = (int)(((uint64_t)w[0] * 10) >> 32);
+    float cx = 13.5f + 6.0f * (u[1] - 0.5f), cy = 13.5f + 6.0f * (u[2] - 0.5f); /* pixels */
+    float scale = 7.0f + 3.0f * u[3], squeeze = 0.85f + 0.3f * u[4];
+    float stroke = 0.14f + 0.10f * u[5];
+    float a = 0.5f * (u[6] - 0.5f); /* radians: up to 14 degrees either way */
+    float sine = a * (1.0f - a * a * (1.0f / 6.0f)), cosine = 1.0f - a * a * (0.5f - a * a * (1.0f / 24.0f));
+    float ink = 150.0f + 105.0f * u[7], paper = 50.0f * u[8], slope = 40.0f * (u[9] - 0.5f), noise = 10.0f + 30.0f * u[10];
+
+    uint32_t r[4] = { 0 };
+    for (int p = 0; p < LS_SHAPES_SIZE * LS_SHAPES_SIZE; p++) {
+        if (p % 16 == 0)
+            ls_rng_block(key, (uint64_t)i, 3 + (uint64_t)p / 16, r);
+        float dx = (float)(p % LS_SHAPES_SIZE) - cx, dy = (float)(p / LS_SHAPES_SIZE) - cy;
+        float x = (cosine * dx + sine * dy) / (scale * squeeze), y = (cosine * dy - sine * dx) / scale;
+        float cover = min2(max2(0.5f - distance_to(shape, x, y, stroke) * scale, 0.0f), 1.0f); /* soft edge one pixel wide */
+        float grain = (float)(r[p % 16 / 4] >> p % 4 * 8 & 255) * (1.0f / 255.0f) - 0.5f;
+        float value = paper + (ink - paper) * cover + slope * dx * (1.0f / 14.0f) + noise * grain;
+        image[p] = (uint8_t)min2(max2(value, 0.0f), 255.0f);
+    }
+    return shape;
+}
+
+typedef struct shapes {
+    ls_dataset set;
+    char *source;
+} shapes;
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    *label = ls_shapes_draw(set->split, i, image);
+    return LS_OK;
+}
+
+static void close_set(ls_dataset *set)
+{
+    free(((shapes *)set)->source);
+    free(set);
+}
+
+ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why)
+{
+    shapes *d = calloc(1, sizeof *d);
+    if (!d || asprintf(&d->source, "built-in procedural shapes%s%s", *why ? ", because " : "", why) < 0) {
+        free(d);
+        return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
+    }
+    d->set = (ls_dataset){ .name = "shapes", .source = d->source, .builtin = true, .split = split,
+                           .n = split == LS_SPLIT_TRAIN ? LS_SHAPES_TRAIN : LS_SHAPES_EVAL, .channels = 1,
+                           .height = LS_SHAPES_SIZE, .width = LS_SHAPES_SIZE, .classes = 10, .class_names = NAMES,
+                           .read = read_sample, .close = close_set };
+    *out = &d->set;
+    return LS_OK;
+}
