@@ -118,10 +118,9 @@ ls_status ls_make_dirs(const char *path) {
         if (c != '/' && c)
             continue;
         *p = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) /* a parent may exist and be read-only: only what is missing matters */
-            error = ls_dir_exists(part) ? 0 : errno;
-        else if (!ls_dir_exists(part))
-            error = ENOTDIR;
+        int made = mkdir(part, 0777) == 0 ? 0 : errno;
+        if (made != 0 && !ls_dir_exists(part)) /* a parent may exist and be read-only: only what is missing matters */
+            error = made == EEXIST ? ENOTDIR : made;
         *p = c;
         if (!c)
             break;

@@ -14,7 +14,8 @@ void ls_file_unmap(ls_mapping *m);
 
 ls_status ls_file_read(char **out, size_t *size, const char *path); /* malloc'ed, NUL added after the last byte */
 
-/* Write to PATH.tmp-PID, fsync, rename over PATH, fsync the folder. A failure leaves the old file as it was and no temporary. */
+/* Write to PATH.tmp-PID, fsync, rename over PATH, fsync the folder. A failure leaves the old file as it was and no temporary.
+ * A pipe or a device (/dev/stdout) cannot be replaced; it is written directly, and `tmp` is NULL. */
 typedef struct ls_writer {
     int fd;
     char *path, *tmp;

@@ -16,11 +16,11 @@ void ls_str_add_n(ls_str *s, const char *text, size_t n);
 void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *ls_str_text(const ls_str *s); /* "" when empty */
 
-/* Glob with * and ? over dot-separated names; `**` is not special. */
+/* Glob with * and ? over dot-separated names; both match dots too (`*.bias` is every bias), so `**` is not special. */
 bool ls_glob_match(const char *pattern, const char *text);
 /* Nearest of `n` names by edit distance, NULL if none is near: for "did you mean". */
 const char *ls_nearest_name(const char *name, const char *const *names, int n);
-/* "512MiB", "1.5GB", "64" -> bytes. */
+/* "512MiB", "1.5GB", "64" -> bytes. A bare "M" is refused: it could mean either. */
 bool ls_parse_bytes(const char *text, int64_t *out);
 /* 1536 -> "1.5 KiB"; into a static-size caller buffer. */
 const char *ls_format_bytes(char buffer[32], uint64_t bytes);

@@ -1,0 +1,303 @@
+/* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a message that helps. */
+#include "base/file.h"
+#include "support/support.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void expect_content(const char *path, const char *content, size_t n) {
+    char *text;
+    size_t size;
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    assert_int_equal(size, n);
+    assert_memory_equal(text, content, n);
+    assert_int_equal(text[n], 0);
+    free(text);
+    ls_mapping m;
+    ASSERT_OK(ls_file_map(&m, path));
+    assert_int_equal(m.size, n);
+    if (n)
+        assert_memory_equal(m.data, content, n);
+    else
+        assert_null(m.data);
+    ls_file_unmap(&m);
+    ls_file_unmap(&m);
+}
+
+static void write_and_read(void **state) {
+    (void)state;
+    enum { BIG = 3000000 };
+    char *big = malloc(BIG);
+    for (int i = 0; i < BIG; i++)
+        big[i] = (char)(i * 7 ^ i >> 9);
+    const char *path = ls_test_path("file");
+    ASSERT_OK(ls_file_write(path, "", 0));
+    expect_content(path, "", 0);
+    ASSERT_OK(ls_file_write(path, "hello", 5));
+    expect_content(path, "hello", 5);
+    ls_writer w;
+    ASSERT_OK(ls_writer_open(&w, path));
+    size_t n = 0;
+    for (size_t piece = 1; n + piece < BIG; piece = piece * 3 + 1) { /* 1 byte up to several buffers in one call */
+        ASSERT_OK(ls_writer_put(&w, big + n, piece));
+        n += piece;
+        assert_int_equal(w.offset, n);
+    }
+    expect_content(path, "hello", 5); /* not before the commit */
+    ASSERT_OK(ls_writer_commit(&w));
+    ls_writer_abort(&w);
+    expect_content(path, big, n);
+    ASSERT_OK(ls_writer_open(&w, path));
+    ASSERT_OK(ls_writer_put(&w, "gone", 4));
+    ls_writer_abort(&w);
+    expect_content(path, big, n);
+    assert_int_equal(ls_test_count(ls_test_dir()), 1);
+    assert_int_equal(ls_file_size(path), n);
+    free(big);
+    unlink(path);
+    assert_int_equal(ls_file_size(path), -1);
+}
+
+static void keeps_permissions(void **state) {
+    (void)state;
+    const char *path = ls_test_path("mode");
+    struct stat st;
+    ASSERT_OK(ls_file_write(path, "a", 1));
+    assert_int_equal(chmod(path, 0640), 0);
+    ASSERT_OK(ls_file_write(path, "b", 1));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    unlink(path);
+}
+
+static void bad_paths(void **state) {
+    (void)state;
+    ls_mapping m;
+    char *text;
+    const char *file = ls_test_path("plain"), *dir = ls_test_dir();
+    ASSERT_OK(ls_file_write(file, "x", 1));
+    ASSERT_FAILS(ls_file_map(&m, ls_test_path("none")), LS_E_IO, "/none", "No such file", "check the path");
+    ASSERT_FAILS(ls_file_read(&text, NULL, ls_test_path("none")), LS_E_IO, "/none", "No such file");
+    ASSERT_FAILS(ls_file_map(&m, dir), LS_E_IO, dir, "folder");
+    ASSERT_FAILS(ls_file_read(&text, NULL, "/dev/null"), LS_E_IO, "/dev/null", "not a regular file");
+    ASSERT_FAILS(ls_file_write(ls_test_path("no/where"), "x", 1), LS_E_IO, "/no/where", "No such file");
+    ASSERT_FAILS(ls_file_write(ls_test_path("plain/sub"), "x", 1), LS_E_IO, "Not a directory", "is a file, not a folder");
+    ASSERT_FAILS(ls_file_write(dir, "x", 1), LS_E_IO, dir, "folder");
+    ASSERT_FAILS(ls_file_append(dir, "x", 1), LS_E_IO, dir, "folder");
+    assert_int_equal(ls_test_count(dir), 1);
+    unlink(file);
+}
+
+/* Runs `body` in a child process (it changes user, limits or signals for good). */
+static void in_child(void (*body)(void)) {
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+#define MUST(condition)                                                              \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            print_error("line %d: %s (%s)\n", __LINE__, #condition, ls_error_message()); \
+            _exit(1);                                                                \
+        }                                                                            \
+    } while (0)
+
+static void write_to_closed_folder(void) {
+    MUST(geteuid() != 0 || setuid(65534) == 0); /* root may write anywhere */
+    const char *path = ls_test_path("closed/file");
+    MUST(ls_file_write(path, "x", 1) == LS_E_IO);
+    MUST(strstr(ls_error_message(), "closed/file: cannot write: Permission denied (check the permissions"));
+    MUST(ls_make_dirs(ls_test_path("closed/a/b")) == LS_E_IO);
+    MUST(strstr(ls_error_message(), "closed/a/b: cannot create folder: Permission denied"));
+}
+
+static void unwritable_folder(void **state) {
+    (void)state;
+    const char *dir = ls_test_path("closed");
+    assert_int_equal(chmod(ls_test_dir(), 0755), 0);
+    assert_int_equal(mkdir(dir, 0555), 0);
+    in_child(write_to_closed_folder);
+    assert_int_equal(ls_test_count(dir), 0);
+    rmdir(dir);
+}
+
+/* A size limit behaves as a disk that fills up: a short write first, then an error. */
+static void write_beyond_the_limit(void) {
+    static char data[1 << 20];
+    struct rlimit limit = { 300000, 300000 };
+    signal(SIGXFSZ, SIG_IGN);
+    MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    const char *path = ls_test_path("limited");
+    MUST(ls_file_write(path, data, sizeof data) == LS_E_IO);
+    MUST(strstr(ls_error_message(), "limited: cannot write: File too large ("));
+    ls_writer w;
+    MUST(ls_writer_open(&w, path) == LS_OK); /* the same, but the last buffer meets the limit: at commit */
+    MUST(ls_writer_put(&w, data, 290000) == LS_OK);
+    MUST(ls_writer_put(&w, data, 20000) == LS_OK);
+    MUST(ls_writer_commit(&w) == LS_E_IO);
+    ls_writer_abort(&w);
+    MUST(ls_file_append(path, data, sizeof data) == LS_E_IO);
+}
+
+static void full_disk_leaves_the_old_file(void **state) {
+    (void)state;
+    const char *path = ls_test_path("limited");
+    ASSERT_OK(ls_file_write(path, "old", 3));
+    in_child(write_beyond_the_limit);
+    expect_content(path, "old", 3);
+    assert_int_equal(ls_test_count(ls_test_dir()), 1);
+    unlink(path);
+}
+
+static void devices_are_written_directly(void **state) {
+    (void)state;
+    struct stat st;
+    ASSERT_FAILS(ls_file_write("/dev/full", "x", 1), LS_E_IO, "/dev/full", "No space left on device", "free some space");
+    ASSERT_FAILS(ls_file_append("/dev/full", "x", 1), LS_E_IO, "/dev/full", "No space left on device");
+    static char data[1 << 20];
+    ASSERT_FAILS(ls_file_write("/dev/full", data, sizeof data), LS_E_IO, "No space left on device");
+    ASSERT_OK(ls_file_write("/dev/null", data, sizeof data));
+    assert_int_equal(stat("/dev/full", &st), 0);
+    assert_true(S_ISCHR(st.st_mode)); /* not replaced by a file */
+    assert_int_equal(stat("/dev/null", &st), 0);
+    assert_true(S_ISCHR(st.st_mode));
+}
+
+static void nothing(int signal) { (void)signal; }
+
+/* A pipe that is read slowly while a timer interrupts the writer: short writes and EINTR in numbers. */
+static void *slow_reader(void *argument) {
+    const char *path = argument;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL); /* the writer gets the signals */
+    int fd = open(path, O_RDONLY);
+    char *got = malloc(4 << 20);
+    size_t n = 0;
+    for (ssize_t k; (k = read(fd, got + n, 5000)) > 0; n += (size_t)k)
+        if (n % 50 == 0)
+            usleep(100);
+    close(fd);
+    for (size_t i = 0; i < n; i++)
+        if (got[i] != (char)(i % 251))
+            n = 0;
+    free(got);
+    return (void *)n;
+}
+
+static void interrupted_writes(void **state) {
+    (void)state;
+    enum { SIZE = 2 << 20 };
+    const char *path = ls_test_path("pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    pthread_t reader;
+    assert_int_equal(pthread_create(&reader, NULL, slow_reader, (void *)path), 0);
+    char *data = malloc(SIZE);
+    for (int i = 0; i < SIZE; i++)
+        data[i] = (char)(i % 251);
+    ls_writer w;
+    ASSERT_OK(ls_writer_open(&w, path));
+    struct sigaction action = { .sa_handler = nothing }; /* no SA_RESTART */
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval every = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &every, NULL);
+    ls_status put = ls_writer_put(&w, data, SIZE), commit = ls_writer_commit(&w);
+    setitimer(ITIMER_REAL, &never, NULL);
+    void *received;
+    pthread_join(reader, &received);
+    assert_int_equal(put, LS_OK);
+    assert_int_equal(commit, LS_OK);
+    assert_int_equal((size_t)received, SIZE);
+    free(data);
+    unlink(path);
+}
+
+static void appending(void **state) {
+    (void)state;
+    const char *path = ls_test_path("log");
+    ASSERT_OK(ls_file_append(path, "one\n", 4));
+    ASSERT_OK(ls_file_append(path, "two\n", 4));
+    expect_content(path, "one\ntwo\n", 8);
+    unlink(path);
+}
+
+static void folders_and_paths(void **state) {
+    (void)state;
+    const char *deep = ls_test_path("a/b//c/");
+    ASSERT_OK(ls_make_dirs(deep));
+    ASSERT_OK(ls_make_dirs(deep));
+    assert_true(ls_dir_exists(deep));
+    assert_false(ls_file_exists(deep));
+    const char *file = ls_test_path("a/file");
+    ASSERT_OK(ls_file_write(file, "x", 1));
+    assert_true(ls_file_exists(file));
+    assert_false(ls_dir_exists(file));
+    ASSERT_FAILS(ls_make_dirs(ls_test_path("a/file/d")), LS_E_IO, "a/file/d", "Not a directory");
+    ASSERT_FAILS(ls_make_dirs(file), LS_E_IO, "a/file", "Not a directory");
+    ASSERT_FAILS(ls_make_dirs(""), LS_E_ARG, "without a name");
+    ASSERT_OK(ls_make_dirs("/"));
+    static const char *const JOINS[][3] = { { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { "a", "/b", "/b" }, { "/", "b", "/b" } };
+    for (size_t i = 0; i < sizeof JOINS / sizeof *JOINS; i++) {
+        char *joined = ls_path_join(JOINS[i][0], JOINS[i][1]);
+        assert_string_equal(joined, JOINS[i][2]);
+        free(joined);
+    }
+}
+
+static void expect_cache(const char *expected) {
+    char *dir = ls_cache_dir();
+    assert_string_equal(dir, expected);
+    free(dir);
+}
+
+static void cache_folder(void **state) {
+    (void)state;
+    setenv("LOCKSTEP_CACHE", "/c", 1);
+    setenv("XDG_CACHE_HOME", "/x", 1);
+    setenv("HOME", "/h", 1);
+    expect_cache("/c");
+    setenv("LOCKSTEP_CACHE", "", 1);
+    expect_cache("/x/lockstep");
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    expect_cache("/h/.cache/lockstep");
+    unsetenv("HOME");
+    char expected[64];
+    snprintf(expected, sizeof expected, "/tmp/lockstep-cache-%u", (unsigned)getuid());
+    expect_cache(expected);
+}
+
+static void files_that_lie_about_their_size(void **state) {
+    (void)state;
+    char *text; /* /proc says 0 bytes */
+    size_t n;
+    ASSERT_OK(ls_file_read(&text, &n, "/proc/self/status"));
+    assert_true(n > 100 && strlen(text) == n);
+    assert_memory_equal(text, "Name:", 5);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(write_and_read),    cmocka_unit_test(keeps_permissions),  cmocka_unit_test(bad_paths),
+        cmocka_unit_test(unwritable_folder), cmocka_unit_test(full_disk_leaves_the_old_file), cmocka_unit_test(devices_are_written_directly),
+        cmocka_unit_test(interrupted_writes), cmocka_unit_test(appending),         cmocka_unit_test(folders_and_paths),
+        cmocka_unit_test(cache_folder),      cmocka_unit_test(files_that_lie_about_their_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

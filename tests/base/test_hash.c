@@ -1,0 +1,59 @@
+/* Known answers: SHA-256 from FIPS 180-4's examples, xxh3 from its specification's sanity values. */
+#include "base/hash.h"
+#include "support/support.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void sha(const char *text, size_t n, size_t piece, char out[65]) {
+    ls_sha256 s;
+    ls_sha256_init(&s);
+    for (size_t i = 0; i < n; i += piece)
+        ls_sha256_add(&s, text + i, n - i < piece ? n - i : piece);
+    ls_sha256_hex(&s, out);
+}
+
+static void sha256_known_answers(void **state) {
+    (void)state;
+    char hex[65];
+    sha("", 0, 1, hex);
+    assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    sha("abc", 3, 3, hex);
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    sha("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, 56, hex);
+    assert_string_equal(hex, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    char *a = malloc(1000000);
+    memset(a, 'a', 1000000);
+    sha(a, 1000000, 777, hex);
+    assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    for (size_t n = 0; n < 200; n++) { /* every length around the block limits, whole and in pieces */
+        char whole[65], pieces[65];
+        sha(a, n, n + 1, whole);
+        for (size_t piece = 1; piece < 70; piece += 9) {
+            sha(a, n, piece, pieces);
+            assert_string_equal(whole, pieces);
+        }
+    }
+    free(a);
+}
+
+static void xxh3_known_answers(void **state) {
+    (void)state;
+    assert_true(ls_hash64("", 0) == 0x2d06800538d394c2u);
+    assert_true(ls_hash_text("") == ls_hash64("", 0));
+    assert_true(ls_hash_text("abc") == 0x78af5f94892f3950u);
+    assert_true(ls_hash64_more(0, "abc", 3) == ls_hash64("abc", 3));
+    assert_true(ls_hash64_more(1, "abc", 3) != ls_hash64("abc", 3));
+    static char big[4096];
+    uint64_t h = ls_hash64(big, sizeof big);
+    for (size_t i = 0; i < sizeof big; i += 61) {
+        big[i] ^= 1;
+        assert_true(ls_hash64(big, sizeof big) != h);
+        big[i] ^= 1;
+    }
+    assert_true(ls_hash64(big, sizeof big) == h);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers), cmocka_unit_test(xxh3_known_answers) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

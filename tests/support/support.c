@@ -1,0 +1,85 @@
+/* support.c - see support.h. */
+#include "support.h"
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void ls_test_ok(ls_status s, const char *call, const char *file, int line) {
+    if (s == LS_OK)
+        return;
+    print_error("%s: %s: %s\n%s", call, ls_status_name(s), ls_error_message(), ls_error_trace());
+    _fail(file, line);
+}
+
+void ls_test_contains(const char *text, const char *part, const char *file, int line) {
+    if (strstr(text, part))
+        return;
+    print_error("\"%s\" is not in \"%s\"\n", part, text);
+    _fail(file, line);
+}
+
+void ls_test_fails(ls_status s, ls_status expected, const char *call, const char *file, int line, const char *const *parts) {
+    if (s != expected) {
+        print_error("%s: expected \"%s\", got \"%s\" (%s)\n", call, ls_status_name(expected), ls_status_name(s), s ? ls_error_message() : "");
+        _fail(file, line);
+    }
+    for (; *parts; parts++)
+        ls_test_contains(ls_error_message(), *parts, file, line);
+}
+
+static char scratch[256];
+static pid_t scratch_owner; /* a forked child must not remove its parent's folder */
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *where) {
+    (void)st, (void)flag, (void)where;
+    return remove(path);
+}
+
+static void remove_scratch(void) {
+    if (getpid() == scratch_owner)
+        nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *ls_test_dir(void) {
+    if (!scratch[0]) {
+        const char *base = getenv("TMPDIR");
+        snprintf(scratch, sizeof scratch, "%s/lockstep-test-XXXXXX", base && *base ? base : "/tmp");
+        if (!mkdtemp(scratch)) {
+            perror(scratch);
+            abort();
+        }
+        scratch_owner = getpid();
+        atexit(remove_scratch);
+    }
+    return scratch;
+}
+
+const char *ls_test_path(const char *name) {
+    static char paths[8][512];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", ls_test_dir(), name);
+    return path;
+}
+
+int ls_test_count(const char *dir) {
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return -1;
+    for (struct dirent *e; (e = readdir(d));)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    return n;
+}
+
+const char *ls_test_data(const char *what) {
+    const char *data = getenv("LOCKSTEP_DATA");
+    if (data && *data)
+        return data;
+    fprintf(stderr, "skipped: %s (LOCKSTEP_DATA is not set)\n", what);
+    return NULL;
+}
