@@ -1,0 +1,180 @@
+/* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved log-sum-exp.
+ *
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j iff j <= i + Tk - Tq. A query that sees no key (all masked, or
+ * all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0. */
+#include "ref.h"
+#include "base/parallel.h"
+
+typedef struct shape {
+    int64_t B, H, G, Tq, Tk, D;
+    bool causal;
+    double scale;
+} shape;
+
+static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *k)
+{
+    const ls_attention_attrs *at = a->attrs;
+    return (shape){ .B = q->dims[0], .H = q->dims[2] / at->head_dim, .G = k->dims[2] / at->head_dim, .Tq = q->dims[1], .Tk = k->dims[1],
+                    .D = at->head_dim, .causal = at->causal != 0, .scale = at->scale };
+}
+
+static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return b * t->strides[0] + i * t->strides[1] + c * t->strides[2]; }
+static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return ls_ref_get(t, at3(t, b, i, c)); }
+static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) /* bias: its batch may be 1 */
+{
+    return (t->type.dims[0] > 1 ? b * t->strides[0] : 0) + h * t->strides[1] + i * t->strides[2] + j * t->strides[3];
+}
+
+/* scale * q_i . k_j + bias; -inf where masked. */
+static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    if (s->causal && j > i + s->Tk - s->Tq)
+        return -HUGE_VAL;
+    const int64_t g = h / (s->H / s->G);
+    double dot = 0;
+    for (int64_t d = 0; d < s->D; d++)
+        dot += get3(q, b, i, h * s->D + d) * get3(k, b, j, g * s->D + d);
+    return s->scale * dot + (bias ? ls_ref_get(bias, at4(bias, b, h, i, j)) : 0);
+}
+
+typedef struct forward { const ls_kernel_args *a; shape s; } forward;
+
+static void forward_rows(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, h, i) */
+{
+    const forward *f = context;
+    const ls_kernel_args *a = f->a; /* q, k, v, bias? -> y, lse */
+    const shape *s = &f->s;
+    double *p = (double *)a->workspace + worker * s->Tk;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t i = task % s->Tq, h = task / s->Tq % s->H, b = task / s->Tq / s->H, g = h / (s->H / s->G);
+        double max = -HUGE_VAL, sum = 0;
+        for (int64_t j = 0; j < s->Tk; j++) {
+            p[j] = score(s, &a->in[0], &a->in[1], given(a, 3) ? &a->in[3] : NULL, b, h, i, j);
+            max = fmax(max, p[j]);
+        }
+        for (int64_t j = 0; j < s->Tk; j++) {
+            p[j] = p[j] == -HUGE_VAL ? 0 : exp(p[j] - max);
+            sum += p[j];
+        }
+        for (int64_t d = 0; d < s->D; d++) {
+            double y = 0;
+            for (int64_t j = 0; j < s->Tk; j++)
+                if (p[j] != 0) /* a masked key counts nothing, whatever it holds */
+                    y += p[j] * get3(&a->in[2], b, j, g * s->D + d);
+            ls_ref_put(&a->out[0], at3(&a->out[0], b, i, h * s->D + d), sum == 0 ? 0 : y / sum);
+        }
+        flat_put(&a->out[1], task, sum == 0 ? -HUGE_VAL : max + log(sum));
+    }
+}
+
+void ls_ref_attention(const ls_kernel_args *a)
+{
+    forward f = { a, shape_of(a, &a->in[0].type, &a->in[1].type) };
+    ls_parallel_for(a->threads, f.s.B * f.s.H * f.s.Tq, forward_rows, &f);
+}
+
+size_t ls_ref_attention_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)a->in[1].type.dims[1];
+}
+
+/* Gradient: dy, q, k, v, bias?, y, lse -> dq, dk, dv, dbias if bias. */
+enum { DY, Q, K, V, BIAS, Y, LSE };
+enum { DQ, DK, DV, DBIAS };
+
+/* p[j] = exp(s_j - lse) and ds[j] = p[j] * (dy.v_j - dy.y) of one query row. */
+static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p, double *ds)
+{
+    const int64_t g = h / (s->H / s->G);
+    const double lse = flat_get(&a->in[LSE], (b * s->H + h) * s->Tq + i);
+    double dy_y = 0;
+    for (int64_t d = 0; d < s->D; d++)
+        dy_y += get3(&a->in[DY], b, i, h * s->D + d) * get3(&a->in[Y], b, i, h * s->D + d);
+    for (int64_t j = 0; j < s->Tk; j++) {
+        const double x = score(s, &a->in[Q], &a->in[K], given(a, BIAS) ? &a->in[BIAS] : NULL, b, h, i, j);
+        p[j] = ds[j] = 0;
+        if (x == -HUGE_VAL)
+            continue;
+        double dp = 0;
+        for (int64_t d = 0; d < s->D; d++)
+            dp += get3(&a->in[DY], b, i, h * s->D + d) * get3(&a->in[V], b, j, g * s->D + d);
+        p[j] = exp(x - lse);
+        ds[j] = p[j] * (dp - dy_y);
+    }
+}
+
+typedef struct backward { const ls_kernel_args *a; shape s; int64_t scratch; } backward; /* scratch: doubles a worker */
+
+static void backward_heads(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, key head g) */
+{
+    const backward *w = context;
+    const ls_kernel_args *a = w->a;
+    const shape *s = &w->s;
+    const int64_t D = s->D, Tk = s->Tk, group = s->H / s->G;
+    double *p = (double *)a->workspace + worker * w->scratch, *ds = p + Tk, *dk = ds + Tk, *dv = dk + Tk * D; /* [Tk] [Tk] [Tk,D] [Tk,D] */
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t b = task / s->G, g = task % s->G;
+        for (int64_t c = 0; c < Tk * D; c++)
+            dk[c] = dv[c] = 0;
+        for (int64_t h = g * group; h < (g + 1) * group; h++)
+            for (int64_t i = 0; i < s->Tq; i++) {
+                row_grad(a, s, b, h, i, p, ds);
+                for (int64_t d = 0; d < D; d++) {
+                    const double q = get3(&a->in[Q], b, i, h * D + d), dy = get3(&a->in[DY], b, i, h * D + d);
+                    double dq = 0;
+                    for (int64_t j = 0; j < Tk; j++) {
+                        if (p[j] == 0)
+                            continue;
+                        dq += ds[j] * get3(&a->in[K], b, j, g * D + d);
+                        dk[j * D + d] += s->scale * ds[j] * q;
+                        dv[j * D + d] += p[j] * dy;
+                    }
+                    ls_ref_put(&a->out[DQ], at3(&a->out[DQ], b, i, h * D + d), s->scale * dq);
+                }
+            }
+        for (int64_t j = 0; j < Tk; j++)
+            for (int64_t d = 0; d < D; d++) {
+                ls_ref_put(&a->out[DK], at3(&a->out[DK], b, j, g * D + d), dk[j * D + d]);
+                ls_ref_put(&a->out[DV], at3(&a->out[DV], b, j, g * D + d), dv[j * D + d]);
+            }
+    }
+}
+
+/* dbias[bb, h, i, j] = ds of batch bb, or the sum over all batches where the bias has one. */
+static void bias_grad(const ls_kernel_args *a, const shape *s)
+{
+    const ls_tensor *out = &a->out[DBIAS];
+    double *p = a->workspace, *ds = p + s->Tk, *sum = ds + s->Tk; /* [Tk] each */
+    for (int64_t bb = 0; bb < out->type.dims[0]; bb++)
+        for (int64_t h = 0; h < s->H; h++)
+            for (int64_t i = 0; i < s->Tq; i++) {
+                for (int64_t j = 0; j < s->Tk; j++)
+                    sum[j] = 0;
+                for (int64_t b = 0; b < s->B; b++) {
+                    if (out->type.dims[0] > 1 && b != bb)
+                        continue;
+                    row_grad(a, s, b, h, i, p, ds);
+                    for (int64_t j = 0; j < s->Tk; j++)
+                        sum[j] += ds[j];
+                }
+                for (int64_t j = 0; j < s->Tk; j++)
+                    ls_ref_put(out, at4(out, bb, h, i, j), sum[j]);
+            }
+}
+
+static int64_t backward_scratch(const shape *s) { return 2 * s->Tk + 2 * s->Tk * s->D; }
+
+void ls_ref_attention_grad(const ls_kernel_args *a)
+{
+    backward w = { .a = a, .s = shape_of(a, &a->in[Q].type, &a->in[K].type) };
+    w.scratch = backward_scratch(&w.s);
+    ls_parallel_for(a->threads, w.s.B * w.s.G, backward_heads, &w);
+    if (wanted(a, DBIAS))
+        bias_grad(a, &w.s);
+}
+
+size_t ls_ref_attention_grad_workspace(const ls_kernel_args *a)
+{
+    const shape s = shape_of(a, &a->in[Q].type, &a->in[K].type);
+    return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)backward_scratch(&s);
+}

@@ -1,0 +1,144 @@
+/* elementwise.c - the element-wise ops, and `fused`, which is a list of them. One function gives the value of every opcode; all else is
+ * looping over the broadcast shape. */
+#include "ref.h"
+#include "base/check.h"
+
+static const double SQRT_HALF = 0.70710678118654752440, INV_SQRT_2PI = 0.39894228040143267794, SQRT_2_OVER_PI = 0.79788456080286535588;
+
+static double gelu(double x) { return 0.5 * x * erfc(-x * SQRT_HALF); } /* x * Phi(x); erfc keeps the digits of the left tail */
+static double gelu_grad(double x)
+{
+    if (isinf(x))
+        return x > 0; /* x * phi(x) would be inf * 0 */
+    return 0.5 * erfc(-x * SQRT_HALF) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
+}
+
+/* Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). 1 + tanh(u) = 2 / (1 + exp(-2u)). */
+static double gelu_tanh_slope(double x) { return 1 / (1 + exp(-2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))); }
+static double gelu_tanh(double x) { return x == -HUGE_VAL ? -0.0 : x * gelu_tanh_slope(x); }
+static double gelu_tanh_grad(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double s = gelu_tanh_slope(x);
+    return s + 2 * x * s * (1 - s) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x);
+}
+
+double ls_ref_act(ls_act act, double x)
+{
+    switch (act) {
+    case LS_ACT_NONE: return x;
+    case LS_ACT_RELU: return x < 0 ? 0 : x;
+    case LS_ACT_GELU: return x == -HUGE_VAL ? -0.0 : gelu(x);
+    case LS_ACT_GELU_TANH: return gelu_tanh(x);
+    }
+    return (double)NAN;
+}
+
+double ls_ref_act_grad(ls_act act, double dy, double x)
+{
+    switch (act) {
+    case LS_ACT_NONE: return dy;
+    case LS_ACT_RELU: return x > 0 ? dy : 0; /* a choice, not a product: no inf * 0 */
+    case LS_ACT_GELU: return dy * gelu_grad(x);
+    case LS_ACT_GELU_TANH: return dy * gelu_tanh_grad(x);
+    }
+    return (double)NAN;
+}
+
+static double larger(double a, double b) { return isnan(a) || a > b ? a : b; } /* NaN if either is, as NumPy and PyTorch */
+static double smaller(double a, double b) { return isnan(a) || a < b ? a : b; }
+
+static double value(ls_ew op, double a, double b, double number)
+{
+    switch (op) {
+    case LS_EW_ADD: return a + b;
+    case LS_EW_SUB: return a - b;
+    case LS_EW_MUL: return a * b;
+    case LS_EW_DIV: return a / b;
+    case LS_EW_MAX: return larger(a, b);
+    case LS_EW_MIN: return smaller(a, b);
+    case LS_EW_NEG: return -a;
+    case LS_EW_SQRT: return sqrt(a);
+    case LS_EW_EXP: return exp(a);
+    case LS_EW_LOG: return log(a);
+    case LS_EW_TANH: return tanh(a);
+    case LS_EW_SQUARE: return a * a;
+    case LS_EW_RELU: return ls_ref_act(LS_ACT_RELU, a);
+    case LS_EW_GELU: return ls_ref_act(LS_ACT_GELU, a);
+    case LS_EW_GELU_TANH: return ls_ref_act(LS_ACT_GELU_TANH, a);
+    case LS_EW_RELU_GRAD: return ls_ref_act_grad(LS_ACT_RELU, a, b);
+    case LS_EW_GELU_GRAD: return ls_ref_act_grad(LS_ACT_GELU, a, b);
+    case LS_EW_GELU_TANH_GRAD: return ls_ref_act_grad(LS_ACT_GELU_TANH, a, b);
+    case LS_EW_ADD_CONST: return a + number;
+    case LS_EW_MUL_CONST: return a * number;
+    case LS_EW_DIV_CONST: return a / number;
+    case LS_EW_CAST: return a;
+    case LS_EW_COUNT: break;
+    }
+    return (double)NAN;
+}
+
+static double operand(const ls_tensor *t, const ls_type *shape, int64_t i) { return ls_ref_get(t, ls_ref_broadcast(t, shape, i)); }
+
+static void elementwise(const ls_kernel_args *a, ls_ew op)
+{
+    const ls_type *shape = &a->out[0].type;
+    const bool has_number = op == LS_EW_ADD_CONST || op == LS_EW_MUL_CONST || op == LS_EW_DIV_CONST;
+    const double number = has_number ? ((const ls_number_attrs *)a->attrs)->value : 0;
+    const int64_t n = ls_type_count(shape);
+    for (int64_t i = 0; i < n; i++) {
+        const double x = operand(&a->in[0], shape, i), y = a->n_in > 1 ? operand(&a->in[1], shape, i) : 0;
+        flat_put(&a->out[0], i, value(op, x, y, number));
+    }
+}
+
+/* Registers 0 .. n_in-1 are the inputs; instruction m writes register n_in + m, rounded to the type it names. */
+void ls_ref_fused(const ls_kernel_args *a)
+{
+    const ls_fused_attrs *program = a->attrs;
+    const ls_type *shape = &a->out[0].type;
+    const int64_t n = ls_type_count(shape), steps = program->numbers.n;
+    double *reg = a->workspace;
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; k < a->n_in; k++)
+            reg[k] = operand(&a->in[k], shape, i);
+        for (int64_t m = 0; m < steps; m++) {
+            const int64_t *code = program->code.v + 4 * m;
+            LS_ASSERT(code[1] < a->n_in + m && code[2] < a->n_in + m);
+            const double x = reg[code[1]], y = code[2] < 0 ? 0 : reg[code[2]];
+            reg[a->n_in + m] = ls_ref_round(value((ls_ew)code[0], x, y, program->numbers.v[m]), (ls_dtype)code[3]);
+        }
+        flat_put(&a->out[0], i, reg[a->n_in + steps - 1]);
+    }
+}
+
+size_t ls_ref_fused_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * ((size_t)a->n_in + (size_t)((const ls_fused_attrs *)a->attrs)->numbers.n);
+}
+
+#define RUN(name, opcode) void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, opcode); }
+RUN(add, LS_EW_ADD)
+RUN(sub, LS_EW_SUB)
+RUN(mul, LS_EW_MUL)
+RUN(div, LS_EW_DIV)
+RUN(max, LS_EW_MAX)
+RUN(min, LS_EW_MIN)
+RUN(neg, LS_EW_NEG)
+RUN(sqrt, LS_EW_SQRT)
+RUN(exp, LS_EW_EXP)
+RUN(log, LS_EW_LOG)
+RUN(tanh, LS_EW_TANH)
+RUN(square, LS_EW_SQUARE)
+RUN(relu, LS_EW_RELU)
+RUN(gelu, LS_EW_GELU)
+RUN(gelu_tanh, LS_EW_GELU_TANH)
+RUN(relu_grad, LS_EW_RELU_GRAD)
+RUN(gelu_grad, LS_EW_GELU_GRAD)
+RUN(gelu_tanh_grad, LS_EW_GELU_TANH_GRAD)
+RUN(add_const, LS_EW_ADD_CONST)
+RUN(mul_const, LS_EW_MUL_CONST)
+RUN(div_const, LS_EW_DIV_CONST)
+RUN(cast, LS_EW_CAST)
+

@@ -1,0 +1,57 @@
+/* ref.h - what the reference kernels share: reading any element of any float or integer tensor as a double and storing one back.
+ *
+ * The reference device is the readable truth that other devices are tested against: every kernel follows the formula of docs/ops.md
+ * in double, takes any strides for every operand, and rounds once, when an element is stored. Nothing here is fast on purpose. */
+#pragma once
+#include <math.h>
+#include "device/device.h"
+
+double ls_ref_get(const ls_tensor *t, int64_t offset);          /* element at that distance (in elements) from t->data */
+void ls_ref_put(const ls_tensor *t, int64_t offset, double x);  /* rounded to nearest even; integers saturate, NaN becomes 0 */
+double ls_ref_round(double x, ls_dtype t);                      /* what a put and a get would give */
+
+/* Distance of element number `index` in row-major order of the first `dims` dimensions (the others at 0). */
+int64_t ls_ref_offset(const ls_tensor *t, int dims, int64_t index);
+/* The same where `index` counts in `shape`, to which t broadcasts. */
+int64_t ls_ref_broadcast(const ls_tensor *t, const ls_type *shape, int64_t index);
+
+/* One row: the last dimension as columns, all others as rows. */
+typedef struct ls_ref_row { const ls_tensor *t; int64_t start, step; } ls_ref_row;
+
+static inline ls_ref_row ref_row(const ls_tensor *t, int64_t row)
+{
+    const int last = t->type.ndim - 1;
+    return (ls_ref_row){ t, last > 0 ? ls_ref_offset(t, last, row) : 0, last >= 0 ? t->strides[last] : 0 };
+}
+static inline double row_get(ls_ref_row r, int64_t k) { return ls_ref_get(r.t, r.start + k * r.step); }
+static inline void row_put(ls_ref_row r, int64_t k, double x) { ls_ref_put(r.t, r.start + k * r.step, x); }
+
+/* Element number i in row-major order. */
+static inline double flat_get(const ls_tensor *t, int64_t i) { return ls_ref_get(t, ls_ref_offset(t, t->type.ndim, i)); }
+static inline void flat_put(const ls_tensor *t, int64_t i, double x) { ls_ref_put(t, ls_ref_offset(t, t->type.ndim, i), x); }
+static inline double scalar_get(const ls_tensor *t) { return ls_ref_get(t, 0); }
+
+static inline int64_t columns(const ls_type *t) { return t->ndim > 0 ? t->dims[t->ndim - 1] : 1; }
+static inline bool given(const ls_kernel_args *a, int j) { return j < a->n_in && a->in[j].type.ndim >= 0; }
+static inline bool wanted(const ls_kernel_args *a, int j) { return j < a->n_out && a->out[j].type.ndim >= 0; }
+
+/* Activations and their gradients; relu'(0) = 0 as PyTorch has it. */
+double ls_ref_act(ls_act act, double x);
+double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
+
+/* The kernels, by file. */
+#define REF_RUN(name) void ls_ref_##name(const ls_kernel_args *a)
+#define REF_WORKSPACE(name) size_t ls_ref_##name##_workspace(const ls_kernel_args *a)
+REF_RUN(add); REF_RUN(sub); REF_RUN(mul); REF_RUN(div); REF_RUN(max); REF_RUN(min); /* elementwise.c */
+REF_RUN(neg); REF_RUN(sqrt); REF_RUN(exp); REF_RUN(log); REF_RUN(tanh); REF_RUN(square);
+REF_RUN(relu); REF_RUN(gelu); REF_RUN(gelu_tanh); REF_RUN(relu_grad); REF_RUN(gelu_grad); REF_RUN(gelu_tanh_grad);
+REF_RUN(add_const); REF_RUN(mul_const); REF_RUN(div_const); REF_RUN(cast);
+REF_RUN(fused); REF_WORKSPACE(fused);
+REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack); REF_RUN(sum_to); /* shape.c */
+REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
+REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
+REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */
+REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
+REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
+REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
+REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */

@@ -1,0 +1,23 @@
+/* table.c - the reference device: a kernel for every op, for any float type and any strides of every operand. */
+#include "ref.h"
+
+#define ANY_STRIDES .rows_in = UINT32_MAX, .rows_out = UINT32_MAX, .any_in = UINT32_MAX
+#define ROW(name) { .op = #name, .run = ls_ref_##name, ANY_STRIDES }
+#define ROW_WORKSPACE(name) { .op = #name, .run = ls_ref_##name, .workspace = ls_ref_##name##_workspace, ANY_STRIDES }
+
+static const ls_kernel KERNELS[] = {
+    ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(max), ROW(min), ROW(neg), ROW(sqrt), ROW(exp), ROW(log), ROW(tanh), ROW(square),
+    ROW(relu), ROW(gelu), ROW(gelu_tanh), ROW(relu_grad), ROW(gelu_grad), ROW(gelu_tanh_grad),
+    ROW(add_const), ROW(mul_const), ROW(div_const), ROW(cast), ROW_WORKSPACE(fused),
+    ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to),
+    { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
+    ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
+    ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad),
+    ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
+    ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
+    ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
+    ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),
+    { 0 },
+};
+
+const ls_device_ops ls_device_ref = { .name = "ref", .kernels = KERNELS, .computes = true };
