@@ -1,0 +1,190 @@
+/* gemm.c - the loops around the tile: blocks of columns, chunks of depth, strips of rows, and how they are shared by threads.
+ * gemm.h has the whole picture. */
+#include "gemm.h"
+
+static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
+    const ls_tensor *x = &a->in[0], *w = &a->in[1];
+    gemm_plan p = { .kind = kind, .threads = a->threads < 1 ? 1 : a->threads };
+    p.rows = kind == GEMM_DW ? cols_of(x) : rows_of(x);
+    p.cols = kind == GEMM_LINEAR ? rows_of(w) : cols_of(w);
+    p.depth = kind == GEMM_DW ? rows_of(x) : cols_of(x);
+    p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
+    p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
+    p.strip = GEMM_STRIP / p.mr * p.mr;
+    p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
+    p.chunks = p.depth > GEMM_CHUNK ? (p.depth + GEMM_CHUNK - 1) / GEMM_CHUNK : 1;
+    p.chunk = p.chunks > 1 ? GEMM_CHUNK : p.depth;
+    /* One panel at a time if a strip is all there is; else as many as fill 1 MB, or 4 MB where many rows pay for them. */
+    const int64_t bytes = p.rows <= p.strip ? 1 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
+    p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
+    p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
+    p.b_bytes = (size_t)round_up(p.block * p.chunk * 4, 64);
+    p.c_bytes = p.chunks > 1 ? (size_t)round_up(p.scratch_rows * p.block * 4, 64) : 0;
+    p.a_bytes = (size_t)round_up((p.strip * (p.chunk + GEMM_PAD) + GEMM_PAD) * 4, 64);
+    p.t_bytes = (size_t)round_up((int64_t)p.strip * p.nr * 4, 64);
+    return p;
+}
+
+static size_t workspace_of(const gemm_plan *p) {
+    const size_t threads = (size_t)p->threads, shared = p->b_bytes + p->c_bytes;
+    return (p->by_columns ? shared * threads : shared) + (p->a_bytes + p->t_bytes) * threads;
+}
+
+typedef struct gemm {
+    gemm_plan p;
+    const ls_kernel_args *args;
+    bool a_in_place;
+    float *b, *c;       /* packed block of B; sums between chunks, [scratch_rows][block] */
+    char *per_thread;   /* a_bytes + t_bytes each */
+    /* the step at hand */
+    int64_t j0, j1, i0, i1, k0, depth;
+    bool first, last;   /* chunk */
+} gemm;
+
+static void pack_b(gemm *g, int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t j = g->j0 + panel * g->p.nr;
+        LS_NAME(ls_gemm_pack_b)(&g->p, g->b + panel * g->p.nr * g->depth, &g->args->in[1], g->k0, g->depth, j,
+                                (int)min_i64(g->p.nr, g->j1 - j));
+    }
+}
+
+/* Rows i0 .. i0+rows of the block: all its columns, over the chunk's depth. */
+static void strip(const gemm *g, int64_t i0, int rows, int worker) {
+    const gemm_plan *p = &g->p;
+    const ls_tensor *a = &g->args->in[0];
+    float *copy = (float *)(g->per_thread + (size_t)worker * (p->a_bytes + p->t_bytes)), *sums = copy + p->a_bytes / 4;
+    const int tiles = (rows + p->mr - 1) / p->mr;
+    const float *from = copy;
+    int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
+    if (p->kind == GEMM_DW) {
+        LS_NAME(ls_gemm_pack_a)(copy, a, i0, rows, tiles, g->k0, g->depth);
+    } else if (g->a_in_place) {
+        row_bytes = row_stride(a) * 4;
+        from = (const float *)a->data + i0 * row_stride(a) + g->k0;
+    } else {
+        LS_NAME(ls_gemm_copy_a)(copy, row_bytes / 4, a, i0, rows, g->k0, g->depth);
+    }
+    for (int64_t j = g->j0; j < g->j1; j += p->nr) {
+        const int cols = (int)min_i64(p->nr, g->j1 - j);
+        const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[p->kind == GEMM_DW][cols > VF_LANES];
+        const float *panel = g->b + (j - g->j0) * g->depth;
+        const int64_t ldc = p->chunks > 1 ? p->block : p->nr;
+        float *c = p->chunks > 1 ? g->c + (i0 - g->i0) * p->block + (j - g->j0) : sums;
+        int64_t k = 0;
+        do { /* at least once: depth 0 makes zeros */
+            const int64_t depth = min_i64(GEMM_KC, g->depth - k);
+            for (int t = 0; t < tiles; t++) {
+                const int begin = (int)part_begin(rows, t, tiles), height = (int)part_begin(rows, t + 1, tiles) - begin;
+                const float *at = p->kind == GEMM_DW ? from + begin * g->depth + k * height
+                                                     : (const float *)((const char *)from + begin * row_bytes) + k;
+                tile[height - 1](depth, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !g->first || k > 0);
+            }
+            k += GEMM_KC;
+        } while (k < g->depth);
+        if (g->last)
+            LS_NAME(ls_gemm_finish)(g->args, p->kind, c, ldc, i0, rows, j, cols);
+    }
+}
+
+static void rows_part(gemm *g, int64_t begin, int64_t end, int worker) {
+    const int64_t strips = (end - begin + g->p.strip - 1) / g->p.strip;
+    for (int64_t s = 0; s < strips; s++) {
+        const int64_t i = begin + part_begin(end - begin, s, strips);
+        strip(g, i, (int)(begin + part_begin(end - begin, s + 1, strips) - i), worker);
+    }
+}
+
+static void pack_task(void *context, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    pack_b(context, begin, end);
+}
+static void rows_task(void *context, int64_t begin, int64_t end, int worker) {
+    gemm *g = context;
+    rows_part(g, g->i0 + begin, g->i0 + end, worker);
+}
+
+/* Columns [from, to), with `threads` sharing each step; or alone, as `worker`, inside a parallel region. */
+static void columns_part(gemm *g, int64_t from, int64_t to, int threads, int worker) {
+    const gemm_plan *p = &g->p;
+    for (g->j0 = from; g->j0 < to; g->j0 = g->j1) {
+        g->j1 = min_i64(to, g->j0 + p->block);
+        for (g->i0 = 0; g->i0 < p->rows; g->i0 = g->i1) {
+            g->i1 = min_i64(p->rows, g->i0 + p->scratch_rows);
+            for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
+                g->k0 = chunk * p->chunk;
+                g->depth = min_i64(p->chunk, p->depth - g->k0);
+                g->first = chunk == 0;
+                g->last = chunk == p->chunks - 1;
+                const int64_t panels = (g->j1 - g->j0 + p->nr - 1) / p->nr;
+                if (threads > 1) {
+                    ls_parallel_for(threads, panels, pack_task, g);
+                    ls_parallel_for(threads, g->i1 - g->i0, rows_task, g);
+                } else {
+                    pack_b(g, 0, panels);
+                    rows_part(g, g->i0, g->i1, worker);
+                }
+            }
+        }
+    }
+}
+
+static void columns_task(void *context, int64_t begin, int64_t end, int worker) {
+    gemm g = *(const gemm *)context;
+    g.b = (float *)((char *)g.b + (size_t)worker * g.p.b_bytes);
+    g.c = (float *)((char *)g.c + (size_t)worker * g.p.c_bytes);
+    columns_part(&g, begin * g.p.nr, min_i64(g.p.cols, end * g.p.nr), 1, worker);
+}
+
+static void sums_task(void *context, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    const ls_kernel_args *a = context;
+    LS_NAME(ls_gemm_column_sums)(&a->in[0], &a->out[1], begin * VF_LANES, min_i64(cols_of(&a->in[0]), end * VF_LANES));
+}
+
+static void run(const ls_kernel_args *a, gemm_kind kind) {
+    gemm g = { .p = plan_of(a, kind), .args = a };
+    const gemm_plan *p = &g.p;
+    const size_t copies = p->by_columns ? (size_t)p->threads : 1;
+    g.b = a->workspace;
+    g.c = (float *)((char *)a->workspace + copies * p->b_bytes);
+    g.per_thread = (char *)g.c + copies * p->c_bytes;
+    /* Rows a multiple of 4 KB apart would fight for one cache set. */
+    g.a_in_place = kind != GEMM_DW && a->in[0].type.dtype == LS_F32 && row_stride(&a->in[0]) * 4 % 4096 != 0;
+    if (p->by_columns)
+        ls_parallel_for(p->threads, (p->cols + p->nr - 1) / p->nr, columns_task, &g);
+    else
+        columns_part(&g, 0, p->cols, p->threads, 0);
+    if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
+        ls_parallel_for(threads_for(a, p->rows * p->depth), (p->rows + VF_LANES - 1) / VF_LANES, sums_task, (void *)(uintptr_t)a);
+}
+
+static void run_linear(const ls_kernel_args *a) { run(a, GEMM_LINEAR); }
+static void run_dx(const ls_kernel_args *a) { run(a, GEMM_DX); }
+static void run_dw(const ls_kernel_args *a) { run(a, GEMM_DW); }
+
+static size_t workspace(const ls_kernel_args *a, gemm_kind kind) {
+    const gemm_plan p = plan_of(a, kind);
+    return workspace_of(&p);
+}
+static size_t workspace_linear(const ls_kernel_args *a) { return workspace(a, GEMM_LINEAR); }
+static size_t workspace_dx(const ls_kernel_args *a) { return workspace(a, GEMM_DX); }
+static size_t workspace_dw(const ls_kernel_args *a) { return workspace(a, GEMM_DW); }
+
+static const char *supports(const ls_kernel_args *a) {
+    for (int i = 0; i < a->n_in + a->n_out; i++) {
+        const ls_tensor *t = i < a->n_in ? &a->in[i] : &a->out[i - a->n_in];
+        if (t->type.ndim >= 0 && !is_float16_or_32(t->type.dtype))
+            return "only f32, bf16 and f16 (f64 is for device ref)";
+        if (t->type.ndim >= 0 && t->type.dtype != a->in[0].type.dtype)
+            return "all operands must have one type";
+    }
+    return NULL;
+}
+
+const ls_kernel LS_NAME(ls_gemm_kernels)[] = {
+    { .op = "linear", .run = run_linear, .workspace = workspace_linear, .supports = supports, .rows_in = 0xb, .rows_out = 0x3 },
+    { .op = "linear_dx", .run = run_dx, .workspace = workspace_dx, .supports = supports, .rows_in = 0xf, .rows_out = 0x1 },
+    { .op = "linear_dw", .run = run_dw, .workspace = workspace_dw, .supports = supports, .rows_in = 0x3, .rows_out = 0x1 },
+    { 0 },
+};

@@ -1,0 +1,111 @@
+/* gemm_finish.c - from finished sums to outputs, while they are still in L1: bias, activation, residual; activation gradient, addend.
+ * Every step is rounded to the tensor's type, as if it had been an op of its own that stored its result. */
+#include "gemm.h"
+
+SIMD_FN void *row_of(const ls_tensor *t, int64_t i) { return t->type.ndim >= 0 ? elem_at(t, i * row_stride(t)) : NULL; }
+
+/* One row: n columns from j0. */
+SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y, int64_t j0,
+                           int n) {
+    for (int j = 0; j < n; j += VF_LANES) {
+        const int m = n - j;
+        const bool whole = m >= VF_LANES;
+        vf v = vf_load(sums + j);
+#define GET(p) (whole ? vf_get(p, t, j0 + j) : vf_get_n(p, t, j0 + j, m))
+#define PUT(p, value) (whole ? vf_put(p, t, j0 + j, value) : vf_put_n(p, t, j0 + j, value, m))
+        if (bias)
+            v = v + GET(bias);
+        if (act != LS_ACT_NONE) {
+            PUT(pre, v);
+            v = vf_act(act, vf_round_to(v, t));
+        }
+        if (residual)
+            v = vf_round_to(v, t) + GET(residual);
+        PUT(y, v);
+    }
+}
+
+SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pre, const void *addend, void *dx, int64_t j0, int n) {
+    for (int j = 0; j < n; j += VF_LANES) {
+        const int m = n - j;
+        const bool whole = m >= VF_LANES;
+        vf v = vf_load(sums + j);
+        if (act == LS_ACT_RELU) /* not a product with the slope: 0 * inf */
+            v = vf_select(vf_lt(vf_zero(), GET(pre)), v, vf_zero());
+        else if (act != LS_ACT_NONE)
+            v = vf_round_to(v, t) * vf_act_slope(act, GET(pre));
+        if (addend)
+            v = vf_round_to(v, t) + GET(addend);
+        PUT(dx, v);
+    }
+}
+
+/* f(type, act, ...) with both constant. */
+#define BY_ACT(t, act, f, ...)                                                  \
+    do {                                                                        \
+        switch (act) {                                                          \
+        case LS_ACT_RELU: f(t, LS_ACT_RELU, __VA_ARGS__); break;                \
+        case LS_ACT_GELU: f(t, LS_ACT_GELU, __VA_ARGS__); break;                \
+        case LS_ACT_GELU_TANH: f(t, LS_ACT_GELU_TANH, __VA_ARGS__); break;      \
+        default: f(t, LS_ACT_NONE, __VA_ARGS__); break;                         \
+        }                                                                       \
+    } while (0)
+
+typedef struct work {
+    const ls_kernel_args *a;
+    const float *sums;
+    int64_t ld, i0, j0;
+    int rows, cols;
+} work;
+
+SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w) {
+    const ls_kernel_args *a = w->a;
+    const void *bias = a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
+    for (int i = 0; i < w->rows; i++)
+        finish_linear(t, act, w->sums + i * w->ld, bias, row_of(&a->in[3], w->i0 + i), act ? row_of(&a->out[1], w->i0 + i) : NULL,
+                      row_of(&a->out[0], w->i0 + i), w->j0, w->cols);
+}
+SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w) {
+    const ls_kernel_args *a = w->a;
+    for (int i = 0; i < w->rows; i++)
+        finish_dx(t, act, w->sums + i * w->ld, row_of(&a->in[2], w->i0 + i), row_of(&a->in[3], w->i0 + i), row_of(&a->out[0], w->i0 + i),
+                  w->j0, w->cols);
+}
+SIMD_FN void any_linear(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_linear, w); }
+SIMD_FN void any_dx(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_dx, w); }
+SIMD_FN void any_dw(ls_dtype t, const work *w) {
+    for (int i = 0; i < w->rows; i++)
+        finish_linear(t, LS_ACT_NONE, w->sums + i * w->ld, NULL, NULL, NULL, row_of(&w->a->out[0], w->i0 + i), w->j0, w->cols);
+}
+
+void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
+                             int cols) {
+    const work w = { .a = a, .sums = sums, .ld = ld, .i0 = i0, .j0 = j0, .rows = rows, .cols = cols };
+    const ls_dtype t = a->out[0].type.dtype;
+    const int64_t act = kind != GEMM_DW && a->attrs ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
+    if (kind == GEMM_LINEAR)
+        BY_FLOAT(t, any_linear, act, &w);
+    else if (kind == GEMM_DX)
+        BY_FLOAT(t, any_dx, act, &w);
+    else
+        BY_FLOAT(t, any_dw, &w);
+}
+
+SIMD_FN void column_sums(ls_dtype t, const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1) {
+    const int64_t rows = rows_of(dy), ld = row_stride(dy);
+    for (int64_t n = n0; n < n1; n += VF_LANES) {
+        const int m = (int)min_i64(VF_LANES, n1 - n);
+        vf total = vf_zero();
+        for (int64_t i = 0; i < rows;) {
+            vf sum = vf_zero();
+            for (const int64_t end = min_i64(rows, i + GEMM_KC); i < end; i++)
+                sum = sum + vf_get_n(dy->data, t, i * ld + n, m);
+            total = total + sum;
+        }
+        vf_put_n(db->data, db->type.dtype, n, total, m);
+    }
+}
+
+void LS_NAME(ls_gemm_column_sums)(const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1) {
+    BY_FLOAT(dy->type.dtype, column_sums, dy, db, n0, n1);
+}

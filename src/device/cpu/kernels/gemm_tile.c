@@ -1,0 +1,79 @@
+/* gemm_tile.c - the inner loop: a tile of up to 14 x 32 (AVX-512), 6 x 16 (AVX2) or 4 x 8 sums in registers, one depth step at a time.
+ * A function for every height, so that edges cost what they compute. */
+#include "gemm.h"
+
+#if defined(LS_SIMD_512)
+#define MR 14
+#elif defined(LS_SIMD_256)
+#define MR 6
+#else
+#define MR 4
+#endif
+
+/* Keeps the compiler from splitting one pointer into a pointer a row: with three rows to a base the addresses fit x86's
+ * base + {0, 1, 2} * stride, and 14 rows need 5 registers. */
+#define OPAQUE(p) __asm__("" : "+r"(p))
+
+SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc,
+                  bool add) {
+    vf sum[MR][2];
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < nv; v++)
+            sum[i][v] = vf_zero();
+    const char *base[5];
+#pragma GCC unroll 5
+    for (int g = 0; g < 5; g++)
+        base[g] = (const char *)a + 3 * g * row_bytes;
+    for (int64_t k = 0; k < depth; k++) {
+        vf bv[2];
+        for (int v = 0; v < nv; v++)
+            bv[v] = vf_load(b + v * VF_LANES);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            const vf av = vf_set1(packed ? a[i] : *(const float *)(base[i / 3] + i % 3 * row_bytes));
+            for (int v = 0; v < nv; v++)
+                sum[i][v] = vf_fma(av, bv[v], sum[i][v]);
+        }
+        b += 2 * VF_LANES;
+        if (packed) {
+            a += rows;
+        } else {
+#pragma GCC unroll 5
+            for (int g = 0; 3 * g < rows; g++) {
+                base[g] += sizeof(float);
+                OPAQUE(base[g]);
+            }
+        }
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < nv; v++) {
+            float *to = c + i * ldc + v * VF_LANES;
+            vf_store(to, add ? vf_load(to) + sum[i][v] : sum[i][v]);
+        }
+}
+
+#define TILE(rows, nv, packed)                                                                                                   \
+    static void tile_##rows##_##nv##_##packed(int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, \
+                                              bool add) {                                                                        \
+        tile(rows, nv, packed, depth, a, row_bytes, b, c, ldc, add);                                                             \
+    }
+#if MR == 14
+#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed) f(5, nv, packed) f(6, nv, packed) \
+    f(7, nv, packed) f(8, nv, packed) f(9, nv, packed) f(10, nv, packed) f(11, nv, packed) f(12, nv, packed) f(13, nv, packed) f(14, nv, packed)
+#elif MR == 6
+#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed) f(5, nv, packed) f(6, nv, packed)
+#else
+#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed)
+#endif
+EACH(TILE, 1, 0)
+EACH(TILE, 2, 0)
+EACH(TILE, 1, 1)
+EACH(TILE, 2, 1)
+
+#define NAME(rows, nv, packed) tile_##rows##_##nv##_##packed,
+const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR] = {
+    { { EACH(NAME, 1, 0) }, { EACH(NAME, 2, 0) } },
+    { { EACH(NAME, 1, 1) }, { EACH(NAME, 2, 1) } },
+};
