@@ -1,0 +1,86 @@
+/* clean.c - dead code and common subexpressions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "graph/rewrite.h"
+#include "ops/op.h"
+#include "passes.h"
+
+ls_status ls_pass_dce(ls_graph **gp)
+{
+    const ls_graph *g = *gp;
+    bool *live = calloc((size_t)g->n_nodes + 1, sizeof *live);
+    LS_CHECK(live, "out of memory");
+    for (int i = 0; i < g->n_outputs; i++)
+        live[ls_node_of(g, g->outputs[i].value)->id] = true;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const ls_node *n = g->nodes[i];
+        live[i] |= (n->op->flags & LS_OP_EFFECT) != 0;
+        for (int k = 0; k < n->n_in && live[i]; k++)
+            if (ls_present(n->in[k]))
+                live[ls_node_of(g, n->in[k])->id] = true;
+    }
+    ls_rewrite r;
+    ls_status s = ls_rewrite_begin(&r, g);
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++)
+        if (live[i] && !ls_rewrite_copy(&r, g->nodes[i]))
+            break;
+    free(live);
+    LS_TRY(s);
+    return ls_rewrite_end(&r, gp);
+}
+
+static uint64_t digest(const ls_node *n, const ls_value *in)
+{
+    uint64_t h = ls_hash64(&n->op, sizeof n->op);
+    h = ls_hash64_more(h, in, sizeof *in * (size_t)n->n_in);
+    return ls_attrs_digest(n->op, n->attrs, h);
+}
+
+static bool same(const ls_node *a, const ls_node *b, const ls_value *in)
+{
+    return a->op == b->op && a->n_in == b->n_in && !memcmp(a->in, in, sizeof *in * (size_t)a->n_in)
+           && ls_attrs_equal(a->op, a->attrs, b->attrs);
+}
+
+ls_status ls_pass_cse(ls_graph **gp)
+{
+    const ls_graph *g = *gp;
+    size_t size = 64;
+    while (size < 2 * (size_t)g->n_nodes)
+        size *= 2;
+    int *table = malloc(size * sizeof *table); /* new node ids, open addressing */
+    LS_CHECK(table, "out of memory");
+    memset(table, 0xff, size * sizeof *table);
+    ls_rewrite r;
+    ls_status s = ls_rewrite_begin(&r, g);
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++) {
+        const ls_node *n = g->nodes[i];
+        bool unique = (n->op->flags & (LS_OP_EFFECT | LS_OP_SOURCE | LS_OP_RANDOM | LS_OP_COLLECTIVE)) || n->clone_of >= 0;
+        ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
+        for (int k = 0; k < n->n_in; k++)
+            in[k] = ls_rewrite_value(&r, n->in[k]);
+        size_t at = unique ? 0 : digest(n, in) & (size - 1);
+        const ls_node *twin = NULL;
+        for (; !unique && table[at] >= 0; at = (at + 1) & (size - 1))
+            if (same(r.to->nodes[table[at]], n, in)) {
+                twin = r.to->nodes[table[at]];
+                break;
+            }
+        if (twin) {
+            for (int k = 0; k < n->n_out; k++)
+                r.map[n->out[k].id] = twin->out[k];
+            continue;
+        }
+        const ls_node *copy = ls_rewrite_copy_with(&r, n, in, n->attrs);
+        if (!copy)
+            break;
+        if (!unique)
+            table[at] = copy->id;
+    }
+    free(table);
+    LS_TRY(s);
+    return ls_rewrite_end(&r, gp);
+}

@@ -1,0 +1,111 @@
+/* recompute.c - activation checkpointing. A block's forward nodes are cloned in front of the first backward node that reads any of their
+ * values; backward readers use the clones, so the originals die in the forward pass. What the clones do not need is dead code.
+ * A value that leaves its block is somebody else's input and is kept, as in PyTorch's checkpoint. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "graph/rewrite.h"
+#include "ops/op.h"
+#include "passes.h"
+
+/* Scope id of the outermost enclosing block of the class, -1 for none. */
+static int block_of(const ls_scope *s, const char *block_class)
+{
+    int found = -1;
+    for (; s; s = s->parent)
+        if (!strcmp(s->block, block_class))
+            found = s->id;
+    return found;
+}
+
+typedef struct state {
+    ls_rewrite r;
+    const int *block;   /* per node, -1 outside */
+    ls_value *again;    /* per old value: its clone, for backward readers */
+    bool *leaves;       /* per old value: a forward node outside its block reads it */
+    bool *cloned;       /* per scope id */
+} state;
+
+static void clone_block(state *t, int block, int upto)
+{
+    const ls_graph *g = t->r.from;
+    t->cloned[block] = true;
+    for (int i = 0; i < upto; i++) {
+        const ls_node *n = g->nodes[i];
+        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD || (n->op->flags & LS_OP_SOURCE))
+            continue;
+        LS_CHECK(!(n->op->flags & LS_OP_EFFECT), "%s cannot be recomputed", n->op->name);
+        ls_value *in = LS_ARENA_ARRAY(&t->r.to->arena, ls_value, n->n_in + 1);
+        for (int k = 0; k < n->n_in; k++)
+            in[k] = t->again[n->in[k].id].id ? t->again[n->in[k].id] : ls_rewrite_value(&t->r, n->in[k]);
+        ls_rewrite_like(&t->r, n);
+        t->r.to->phase = LS_PHASE_BACKWARD;
+        ls_node *copy = ls_graph_add(t->r.to, n->op, n->n_in, in, n->attrs);
+        if (!copy)
+            return;
+        copy->clone_of = ls_present(n->out[0]) ? ls_node_of(t->r.to, t->r.map[n->out[0].id])->id : -1;
+        for (int k = 0; k < n->n_out; k++)
+            t->again[n->out[k].id] = copy->out[k];
+    }
+}
+
+static void find_leaving(state *t)
+{
+    const ls_graph *g = t->r.from;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++) {
+            ls_value v = g->nodes[i]->in[k];
+            if (ls_present(v) && g->nodes[i]->phase == LS_PHASE_FORWARD && t->block[ls_node_of(g, v)->id] != t->block[i])
+                t->leaves[v.id] = true;
+        }
+    for (int i = 0; i < g->n_outputs; i++)
+        t->leaves[g->outputs[i].value.id] = true;
+}
+
+ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
+{
+    const ls_graph *g = *gp;
+    int *block = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    LS_CHECK(block, "out of memory");
+    int blocks = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        block[i] = block_of(g->nodes[i]->scope, block_class);
+        blocks += block[i] >= 0;
+    }
+    if (!blocks) {
+        free(block);
+        return ls_fail(LS_E_USAGE, "parallel.recompute: the model \"%s\" has no block of class \"%s\"", g->name, block_class);
+    }
+    state t = { .block = block };
+    ls_status s = ls_rewrite_begin(&t.r, g);
+    t.again = calloc((size_t)g->n_vals, sizeof *t.again);
+    t.cloned = calloc((size_t)g->n_scopes, sizeof *t.cloned);
+    t.leaves = calloc((size_t)g->n_vals, sizeof *t.leaves);
+    LS_CHECK(t.again && t.cloned && t.leaves, "out of memory");
+    if (s == LS_OK)
+        find_leaving(&t);
+    for (int i = 0; i < g->n_nodes && s == LS_OK && t.r.to->status == LS_OK; i++) {
+        const ls_node *n = g->nodes[i];
+        if (n->phase != LS_PHASE_BACKWARD) {
+            ls_rewrite_copy(&t.r, n);
+            continue;
+        }
+        ls_value *in = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, n->n_in + 1);
+        for (int k = 0; k < n->n_in; k++) {
+            ls_value v = n->in[k];
+            const ls_node *p = ls_present(v) ? ls_node_of(g, v) : NULL;
+            bool again = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 && !(p->op->flags & LS_OP_SOURCE) && !t.leaves[v.id];
+            if (again && !t.cloned[block[p->id]])
+                clone_block(&t, block[p->id], i);
+            in[k] = again ? t.again[v.id] : ls_rewrite_value(&t.r, v);
+        }
+        ls_rewrite_copy_with(&t.r, n, in, n->attrs);
+    }
+    free(block);
+    free(t.again);
+    free(t.cloned);
+    free(t.leaves);
+    LS_TRY(s);
+    return ls_rewrite_end(&t.r, gp);
+}
