@@ -38,13 +38,20 @@ typedef struct ls_recipe {
     const char *isa;                      /* "auto" or a level's name */
     struct {
         ls_model_choice type;
-        int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes; /* mlp: hidden_size x layers become `hidden` */
-        int64_t in;                       /* mlp: input features (resolved: image_size^2 * in_channels where not given) */
-        ls_int_list hidden;               /* mlp: sizes of the hidden layers (resolved, may be empty) */
+        int64_t image_size, in_channels, classes;
+        int64_t patch_size, layers, heads, hidden_size, mlp_size; /* vit */
+        ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_mlp_act act;                /* mlp */
         const char *init;                 /* "random" or a path */
     } model;
-    struct { const char *type, *path; double mean, std; bool shuffle; } data; /* type: fashion-mnist, mnist, idx, builtin */
+    struct {
+        const char *type, *path;          /* type as ls_dataset_open takes it */
+        const char *train_images, *train_labels, *eval_images, *eval_labels; /* type idx */
+        bool download, fallback;          /* may fetch a missing set; may use the built-in one */
+        const char *mirror;
+        double mean, std;
+        bool shuffle;
+    } data;
     struct {
         int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
         bool drop_last;
@@ -85,7 +92,7 @@ typedef struct ls_recipe {
 } ls_recipe;
 
 /* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that is no existing file), then applies
- * `sets` ("train.epochs=3"), then checks. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when there is no such file. */
+ * `sets` ("train.epochs=3"), then checks. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot be read. */
 LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets);
 /* The same from memory; `name` stands for the file in messages and its folder is where `include` looks. */
 LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);

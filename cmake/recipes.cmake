@@ -1,0 +1,21 @@
+# The bundled recipes (recipes/NAME.yaml) as C arrays inside the library: src/train/recipe_bundled.c includes what this writes.
+# Run as a script (cmake -DOUT=... -DDIR=... -P recipes.cmake) it writes the file; included, it makes the rule for it.
+if(CMAKE_SCRIPT_MODE_FILE)
+  file(GLOB recipes ${DIR}/*.yaml)
+  list(SORT recipes)
+  set(text "")
+  foreach(recipe ${recipes})
+    get_filename_component(name ${recipe} NAME_WE)
+    file(READ ${recipe} hex HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+    string(APPEND text "{ \"${name}\", (const char[]){ ${bytes}0 } },\n")
+  endforeach()
+  file(WRITE ${OUT} "${text}")
+else()
+  file(GLOB recipes CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/recipes/*.yaml)
+  set(out ${CMAKE_BINARY_DIR}/generated/recipes.inc)
+  add_custom_command(OUTPUT ${out} DEPENDS ${recipes} ${CMAKE_SOURCE_DIR}/cmake/recipes.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DDIR=${CMAKE_SOURCE_DIR}/recipes -P ${CMAKE_SOURCE_DIR}/cmake/recipes.cmake)
+  target_sources(ls_train PRIVATE ${out})
+  target_include_directories(ls_train PRIVATE ${CMAKE_BINARY_DIR}/generated)
+endif()

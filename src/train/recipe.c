@@ -1,0 +1,239 @@
+/* recipe.c - a loaded recipe: settings become checked values, and values become YAML, identity and differences again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/hash.h"
+#include "recipe_fields.h"
+
+static ls_status default_value(const ls_key *k, ls_recipe *r, ls_arena *a)
+{
+    ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;
+    if (*k->fallback == '[' || *k->fallback == '{')
+        LS_TRY(ls_yaml_parse(&value, a, k->fallback, strlen(k->fallback), k->key));
+    return ls_key_read(k, r, value, a, k->key);
+}
+
+static ls_status missing(const ls_recipe_state *state, const ls_key *k)
+{
+    ls_str words = { 0 };
+    for (int i = 0; k->words && k->words[i]; i++)
+        if (!k->now || ls_words_have(k->now, k->words[i]))
+            ls_str_printf(&words, "%s%s", words.len ? ", " : "", k->words[i]);
+    ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe says it (one of %s)", state->name, k->key, ls_str_text(&words));
+    ls_str_release(&words);
+    return s;
+}
+
+/* A key of another model, optimizer, ...: never silently ignored. */
+static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state, const ls_key *k, const char *where)
+{
+    int n = (int)strcspn(k->only, " ");
+    char decider[64];
+    snprintf(decider, sizeof decider, "%.*s", n, k->only);
+    int row = ls_key_find(decider);
+    ls_str is = { 0 };
+    ls_key_print(&LS_KEYS[row], r, &is);
+    const ls_setting *set = &state->set[row];
+    ls_status s = ls_fail(LS_E_USAGE, "%s: this key is for %s%s, but the recipe says %s %s (%s)", where, decider, k->only + n, decider, ls_str_text(&is),
+                          set->value ? set->origin : "default");
+    ls_str_release(&is);
+    return s;
+}
+
+/* From settings to values. Deciders ("model.type") have no `only`, so a first pass over those settles which other keys apply. */
+static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
+{
+    *r = (ls_recipe){ .state = state };
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < LS_KEY_COUNT; i++) {
+            const ls_key *k = &LS_KEYS[i];
+            const ls_setting *set = &state->set[i];
+            if ((k->only != NULL) != pass)
+                continue;
+            if (!k->fallback && !set->value)
+                return missing(state, k);
+            if (set->value && pass && !ls_key_applies(k, r))
+                return refuse_foreign(r, state, k, set->where);
+            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where) : default_value(k, r, &state->arena));
+        }
+    return ls_recipe_check(r);
+}
+
+static ls_status apply_sets(ls_recipe_state *state, int n, const char *const *sets)
+{
+    for (int i = 0; i < n; i++) {
+        const char *equals = strchr(sets[i], '=');
+        if (!equals)
+            return ls_fail(LS_E_USAGE, "--set %s: write --set section.key=value", sets[i]);
+        const char *key = ls_arena_printf(&state->arena, "%.*s", (int)(equals - sets[i]), sets[i]);
+        LS_TRY(ls_recipe_apply_value(state, key, equals + 1, "--set"));
+    }
+    return LS_OK;
+}
+
+static void state_destroy(ls_recipe_state *state)
+{
+    ls_arena_release(&state->arena);
+    free(state);
+}
+
+static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+{
+    *out = NULL;
+    ls_recipe_state *state = calloc(1, sizeof *state);
+    ls_recipe *r = calloc(1, sizeof *r);
+    if (!state || !r) {
+        free(state);
+        free(r);
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", name);
+    }
+    ls_arena_init(&state->arena);
+    state->name = ls_arena_strdup(&state->arena, name);
+    ls_status s;
+    LS_TRY_TO(s, text ? ls_recipe_apply_text(state, text, size, name) : ls_recipe_apply_file(state, name), fail);
+    LS_TRY_TO(s, apply_sets(state, n_sets, sets), fail);
+    LS_TRY_TO(s, resolve(state, r), fail);
+    *out = r;
+    return LS_OK;
+fail:
+    state_destroy(state);
+    free(r);
+    return s;
+}
+
+ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets)
+{
+    return load(out, NULL, 0, path_or_name, n_sets, sets);
+}
+
+ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+{
+    return load(out, text, size, name, n_sets, sets);
+}
+
+void ls_recipe_destroy(ls_recipe **r)
+{
+    if (!*r)
+        return;
+    state_destroy((*r)->state);
+    free(*r);
+    *r = NULL;
+}
+
+ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin)
+{
+    ls_recipe_state *state = r->state;
+    ls_setting before[LS_KEY_COUNT];
+    ls_recipe next;
+    memcpy(before, state->set, sizeof before);
+    ls_status s = ls_recipe_apply_value(state, key, yaml_value, origin);
+    if (s == LS_OK)
+        s = resolve(state, &next);
+    if (s != LS_OK) {
+        memcpy(state->set, before, sizeof before);
+        return s;
+    }
+    *r = next;
+    return LS_OK;
+}
+
+/* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a run inside it. */
+char *ls_recipe_yaml(const ls_recipe *r, bool origins)
+{
+    ls_str out = { 0 };
+    char open[64] = "";
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        if (!ls_key_applies(k, r))
+            continue;
+        const char *rest = k->key;
+        int indent = 0;
+        for (const char *dot; (dot = strchr(rest, '.')); rest = dot + 1, indent += 2) {
+            int length = (int)(dot + 1 - k->key); /* "parallel.prefetch." */
+            if (strncmp(open, k->key, (size_t)length))
+                ls_str_printf(&out, "%*s%.*s:\n", indent, "", (int)(dot - rest), rest);
+        }
+        snprintf(open, sizeof open, "%.*s", (int)(rest - k->key), k->key);
+        size_t begin = out.len;
+        ls_str_printf(&out, "%*s%s: ", indent, "", rest);
+        ls_key_print(k, r, &out);
+        if (origins) {
+            int pad = 44 - (int)(out.len - begin);
+            ls_str_printf(&out, "%*s  # %s", pad > 0 ? pad : 0, "", ls_recipe_origin(r, k->key));
+        }
+        ls_str_add(&out, "\n");
+    }
+    return out.data;
+}
+
+char *ls_recipe_value(const ls_recipe *r, const char *key)
+{
+    int row = ls_key_find(key);
+    if (row < 0)
+        return NULL;
+    ls_str out = { 0 };
+    ls_key_print(&LS_KEYS[row], r, &out);
+    return out.data;
+}
+
+const char *ls_recipe_origin(const ls_recipe *r, const char *key)
+{
+    int row = ls_key_find(key);
+    if (row < 0)
+        return NULL;
+    if (!r->state->set[row].value)
+        return "default";
+    return r->state->set[row].origin;
+}
+
+static bool is_identity(const ls_key *k, const ls_recipe *r)
+{
+    return !k->may_change && ls_key_applies(k, r);
+}
+
+uint64_t ls_recipe_hash(const ls_recipe *r)
+{
+    ls_str all = { 0 };
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (is_identity(&LS_KEYS[i], r)) {
+            ls_str_printf(&all, "%s: ", LS_KEYS[i].key);
+            ls_key_print(&LS_KEYS[i], r, &all);
+            ls_str_add(&all, "\n");
+        }
+    uint64_t h = ls_hash64(all.data, all.len);
+    ls_str_release(&all);
+    return h;
+}
+
+char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
+{
+    ls_str out = { 0 };
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        ls_str a = { 0 }, b = { 0 };
+        if (is_identity(k, here))
+            ls_key_print(k, here, &a);
+        if (is_identity(k, there))
+            ls_key_print(k, there, &b);
+        if (strcmp(ls_str_text(&a), ls_str_text(&b)))
+            ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key, a.len ? a.data : "(none)", b.len ? b.data : "(none)");
+        ls_str_release(&a);
+        ls_str_release(&b);
+    }
+    return out.data;
+}
+
+static const char *word_of(const char *key, int i)
+{
+    return LS_KEYS[ls_key_find(key)].words[i];
+}
+
+const char *ls_model_choice_name(ls_model_choice c)
+{
+    return word_of("model.type", (int)c);
+}
+
+const char *ls_optimizer_choice_name(ls_optimizer_choice c)
+{
+    return word_of("optimizer.type", (int)c);
+}

@@ -1,0 +1,172 @@
+/* recipe_check.c - what no single key can know: values that must fit each other, and combinations that this version refuses. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "recipe_fields.h"
+
+/* "FILE:LINE: KEY" of whoever set the key, "KEY (default)" otherwise. */
+static const char *at(const ls_recipe *r, const char *key)
+{
+    int row = ls_key_find(key);
+    const char *where = row < 0 ? NULL : r->state->set[row].where;
+    return where ? where : ls_arena_printf(&r->state->arena, "%s: %s (default)", r->state->name, key);
+}
+
+/* The same when either of two keys may be the wrong one: the one that somebody set. */
+static const char *at_either(const ls_recipe *r, const char *a, const char *b)
+{
+    return r->state->set[ls_key_find(a)].where || !r->state->set[ls_key_find(b)].where ? at(r, a) : at(r, b);
+}
+
+static ls_status check_name(ls_recipe *r)
+{
+    if (!*r->run.name) { /* the recipe file's name without folder, ending, or the "bundled " of messages */
+        const char *name = strrchr(r->state->name, '/'), *space;
+        name = name ? name + 1 : (space = strrchr(r->state->name, ' ')) ? space + 1 : r->state->name;
+        char *stem = ls_arena_strdup(&r->state->arena, name);
+        char *dot = strrchr(stem, '.');
+        if (dot && dot != stem)
+            *dot = 0;
+        r->run.name = stem;
+    }
+    const char *n = r->run.name;
+    if (!*n || *n == '.' || strchr(n, '/') || strlen(n) > 100)
+        return ls_fail(LS_E_USAGE, "%s: '%s' cannot be a folder's name (not empty, no '/', no leading dot, at most 100 bytes)", at(r, "run.name"), n);
+    for (const char *p = n; *p; p++)
+        if (iscntrl((unsigned char)*p))
+            return ls_fail(LS_E_USAGE, "%s: a control character in the run's name", at(r, "run.name"));
+    if (!*r->run.storage)
+        return ls_fail(LS_E_USAGE, "%s: empty; it is the folder that holds runs", at(r, "run.storage"));
+    return LS_OK;
+}
+
+static ls_status check_model(const ls_recipe *r)
+{
+    long long image = r->model.image_size, patch = r->model.patch_size, hidden = r->model.hidden_size, heads = r->model.heads;
+    if ((double)image * (double)image * (double)r->model.in_channels > 1e9)
+        return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is more than this version can address", at(r, "model.image_size"),
+                       (long long)r->model.in_channels, image, image);
+    if (r->model.type == LS_MODEL_VIT) {
+        if (image % patch)
+            return ls_fail(LS_E_USAGE, "%s: patches of %lld do not divide an image of %lld; take a divisor of %lld",
+                           at_either(r, "model.patch_size", "model.image_size"), patch, image, image);
+        if (hidden % heads)
+            return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
+        double tokens = (double)(image / patch) * (double)(image / patch) + 1;
+        if (tokens > 1e6)
+            return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address", at(r, "model.patch_size"), tokens);
+    }
+    if (!*r->model.init)
+        return ls_fail(LS_E_USAGE, "%s: empty; write `random` or a path to weights", at(r, "model.init"));
+    return LS_OK;
+}
+
+static ls_status check_data(const ls_recipe *r)
+{
+    if (strcmp(r->data.type, "idx"))
+        return LS_OK;
+    static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };
+    const char *const files[] = { r->data.train_images, r->data.train_labels, r->data.eval_images, r->data.eval_labels };
+    for (int i = 0; i < 4; i++)
+        if (!*files[i])
+            return ls_fail(LS_E_USAGE, "%s: data.type idx needs the file %s", at(r, "data.type"), KEYS[i]);
+    return LS_OK;
+}
+
+static ls_status check_train(const ls_recipe *r)
+{
+    long long batch = r->train.global_batch, micro = r->train.micro_batch;
+    if (micro && batch % micro)
+        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", at_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
+    if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
+        return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening", at(r, "optimizer.nesterov"));
+    if (r->schedule.type == LS_SCHEDULE_COSINE || r->schedule.type == LS_SCHEDULE_LINEAR) {
+        if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
+            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is", at_either(r, "schedule.total_steps", "schedule.warmup_steps"),
+                           (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
+        if (r->schedule.min_lr > r->optimizer.lr)
+            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from", at_either(r, "schedule.min_lr", "optimizer.lr"));
+    }
+    return LS_OK;
+}
+
+static ls_status check_device(const ls_recipe *r)
+{
+    bool ref = r->device == LS_RUN_REF;
+    if (ref && r->kernels == LS_KERNELS_ONEDNN)
+        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own", at_either(r, "kernels", "device"));
+    if (ref && strcmp(r->isa, "auto"))
+        return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from", at_either(r, "isa", "device"));
+#ifndef LS_HAVE_ONEDNN
+    if (r->kernels == LS_KERNELS_ONEDNN)
+        return ls_fail(LS_E_USAGE, "%s: this build has no oneDNN", at(r, "kernels"));
+#endif
+    const struct { const char *key; ls_dtype type; } types[] = {
+        { "precision.param", r->precision.param }, { "precision.reduce", r->precision.reduce }, { "precision.output", r->precision.output } };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == LS_F64 && !ref)
+            return ls_fail(LS_E_USAGE, "%s: f64 is for device ref", at(r, types[i].key));
+    if (r->precision.output == LS_F64 && r->precision.param != LS_F64)
+        return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
+    return LS_OK;
+}
+
+/* "class:NAME" and the like. `words`: accepted as they are; `prefixes`: accepted with something behind. */
+static bool is_selector(const char *text, const char *words, const char *prefixes)
+{
+    if (ls_words_have(words, text))
+        return true;
+    const char *colon = strchr(text, ':');
+    char prefix[16];
+    if (!colon || !colon[1] || (size_t)(colon - text) >= sizeof prefix)
+        return false;
+    memcpy(prefix, text, (size_t)(colon - text));
+    prefix[colon - text] = 0;
+    return ls_words_have(prefixes, prefix);
+}
+
+static ls_status check_parallel(const ls_recipe *r)
+{
+    const char *units = r->parallel.units, *recompute = r->parallel.recompute;
+    if (!is_selector(units, "none", "class pattern size"))
+        return ls_fail(LS_E_USAGE, "%s: '%s': write class:NAME, pattern:GLOB, size:N or none", at(r, "parallel.units"), units);
+    if (!strncmp(units, "size:", 5)) {
+        char *end;
+        double n = strtod(units + 5, &end);
+        if (*end || !isdigit((unsigned char)units[5]) || strpbrk(units + 5, "xX") || !(n >= 1 && n <= 1e15))
+            return ls_fail(LS_E_USAGE, "%s: '%s': a number of elements is needed after size:", at(r, "parallel.units"), units);
+    }
+    if (!is_selector(recompute, "none units", "class"))
+        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"), recompute);
+    if (!strcmp(recompute, "units") && !strcmp(units, "none"))
+        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are", at(r, "parallel.recompute"));
+    for (int i = 0; i < r->parallel.mesh.n; i++)
+        if (r->parallel.mesh.axes[i].size > 1)
+            return ls_fail(LS_E_USAGE, "%s: axis %s needs %lld ranks, workers is 1: several ranks are not part of this version", at(r, "parallel.mesh"),
+                           r->parallel.mesh.axes[i].name, (long long)r->parallel.mesh.axes[i].size);
+    if (r->parallel.reshard_after_forward > 1)
+        return ls_fail(LS_E_USAGE, "%s: %lld does not divide the data axis, which has 1 rank", at(r, "parallel.reshard_after_forward"),
+                       (long long)r->parallel.reshard_after_forward);
+    return LS_OK;
+}
+
+static ls_status check_checkpoint(const ls_recipe *r)
+{
+    bool loss = !strcmp(r->checkpoint.best.metric, "eval_loss");
+    if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
+        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s", at_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
+                       r->checkpoint.best.metric, loss ? "smaller" : "larger", loss ? "min" : "max");
+    return LS_OK;
+}
+
+ls_status ls_recipe_check(ls_recipe *r)
+{
+    LS_TRY(check_name(r));
+    LS_TRY(check_model(r));
+    LS_TRY(check_data(r));
+    LS_TRY(check_train(r));
+    LS_TRY(check_device(r));
+    LS_TRY(check_parallel(r));
+    return check_checkpoint(r);
+}

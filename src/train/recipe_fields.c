@@ -1,0 +1,148 @@
+/* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row here; reading, --set, --help, the
+ * resolved recipe and docs/recipe.md follow (regenerate it with `lockstep recipe --reference > docs/recipe.md`; a test compares). */
+#include "recipe_fields.h"
+
+#define AT(member) .offset = offsetof(ls_recipe, member)
+#define WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
+#define MAX_COUNT 1e15
+
+#define SEVERAL "several ranks are not part of this version"
+#define FLOATS "f32 bf16 f16 f64"
+
+const ls_section LS_SECTIONS[] = {
+    { "run", "the run and its folder" },
+    { "workers", "where it runs" },
+    { "model", "the network; keys depend on `type`" },
+    { "data", "the samples" },
+    { "train", "the loop" },
+    { "optimizer", "how a gradient changes a parameter; keys depend on `type`" },
+    { "schedule", "the learning rate over the steps; keys depend on `type`" },
+    { "parallel", "how the step is laid over ranks, and what is recomputed" },
+    { "precision", "element types; parameters and moments are always kept in f32 too" },
+    { "eval", "evaluation on the held-out split" },
+    { "checkpoint", "what is kept on disk" },
+    { "failure", "when something breaks" },
+    { "log", "what is printed" },
+};
+const int LS_SECTION_COUNT = (int)(sizeof LS_SECTIONS / sizeof LS_SECTIONS[0]);
+
+const ls_key LS_KEYS[] = {
+    { "run.name", LS_KEY_TEXT, AT(run.name), "", .help = "folder of the run inside `storage`; empty: the recipe file's name" },
+    { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true, .help = "folder that holds runs" },
+    { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0, .help = "of initial weights, sample order and dropout" },
+    { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true,
+      .help = "seconds after which the run stops with what it has (exit status 75); 0: none" },
+
+    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .now = "1", .later = SEVERAL, .may_change = true,
+      .help = "ranks, or `{min: 1, max: 4}`: take what is there" },
+    { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true, .help = "threads of a rank; 0: cores / ranks" },
+    { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref", .later = "this version has no GPU module",
+      .help = "`cpu`; `ref`: the slow, readable truth, also in f64" },
+    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
+      .help = "matrix products of device cpu: `own` (the same bits on any number of threads) or `onednn`" },
+    { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
+      .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
+
+    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "qwen2", "t5"), .now = "vit mlp",
+      .later = "this version has the models vit and mlp", .help = "the architecture" },
+    { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = "model.type vit mlp", .help = "height and width of an image" },
+    { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
+    { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = "model.type vit mlp", .help = "channels of an image" },
+    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = "model.type vit", .help = "encoder blocks" },
+    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = "model.type vit", .help = "attention heads; divides `hidden_size`" },
+    { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = "model.type vit", .help = "width of a token" },
+    { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = "model.type vit", .help = "width inside a block's MLP" },
+    { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp", .help = "widths of the hidden layers; `[]`: none" },
+    { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
+      .help = "activation after each hidden layer" },
+    { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .help = "size of the output" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors file or a checkpoint folder" },
+
+    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes"),
+      .help = "data set by name; `idx`: files of your own; `shapes`: the built-in procedural set" },
+    { "data.path", LS_KEY_TEXT, AT(data.path), "", .may_change = true,
+      .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
+    { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
+    { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
+    { "data.eval_images", LS_KEY_TEXT, AT(data.eval_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
+    { "data.eval_labels", LS_KEY_TEXT, AT(data.eval_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
+    { "data.download", LS_KEY_BOOL, AT(data.download), "true", .only = "data.type fashion-mnist mnist", .may_change = true,
+      .help = "may fetch a missing set into the cache" },
+    { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .only = "data.type fashion-mnist mnist", .may_change = true,
+      .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
+    { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist", .may_change = true,
+      .help = "URL of a folder with the set's files; empty: the known mirrors" },
+    { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
+    { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .help = "see `mean`" },
+    { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true", .help = "false: the order in the files, every epoch" },
+
+    { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true, .help = "times through the data" },
+    { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true, .help = "stop after so many optimizer steps; 0: no limit" },
+    { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9, .help = "samples of an optimizer step over all ranks" },
+    { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
+      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / ranks, and kept" },
+    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked" },
+    { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
+      .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
+    { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9, .help = "largest global norm of the gradient; 0: no clipping" },
+
+    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", WORDS("adam", "adamw", "sgd"), .help = "as PyTorch defines them" },
+    { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6, .help = "learning rate before the schedule" },
+    { "optimizer.betas", LS_KEY_PAIR, AT(optimizer.betas), "[0.9, 0.999]", 0, 1, .below = true, .only = "optimizer.type adam adamw",
+      .help = "decay of the two moments" },
+    { "optimizer.eps", LS_KEY_REAL, AT(optimizer.eps), "1e-8", 0, 1, .above = true, .only = "optimizer.type adam adamw", .help = "added to the root of the second moment" },
+    { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true, .only = "optimizer.type sgd", .help = "decay of the velocity; 0: none" },
+    { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .only = "optimizer.type sgd", .help = "of the gradient inside the velocity" },
+    { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .only = "optimizer.type sgd", .help = "needs momentum, and no dampening" },
+    { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6, .help = "adam, sgd: added to the gradient; adamw: decoupled" },
+
+    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", WORDS("constant", "step", "cosine", "linear"), .help = "shape after the warm-up" },
+    { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT, .help = "steps over which the rate grows linearly to `lr`" },
+    { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .only = "schedule.type step", .help = "optimizer steps between cuts" },
+    { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .only = "schedule.type step", .help = "factor of a cut" },
+    { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT, .only = "schedule.type cosine linear",
+      .help = "step at which the rate reaches `min_lr`; 0: the run's last one" },
+    { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .only = "schedule.type cosine linear", .help = "rate at the end" },
+
+    { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
+      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`" },
+    { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"), .may_change = true,
+      .help = "how parameters lie over the data ranks; one rank: no difference" },
+    { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
+      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest" },
+    { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true", .may_change = true,
+      .help = "true, false, or N: keep a 1/N slice; one rank: no difference" },
+    { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"), .may_change = true,
+      .help = "`map`: one copy per node; `copy`: one per rank; one rank: no difference" },
+    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead; one rank: no difference" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead; one rank: no difference" },
+    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .now = "none", .later = "parameters already live in CPU memory",
+      .help = "where parameters rest between uses" },
+    { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,
+      .help = "activation checkpointing: `none`, `units` or `class:NAME`; the bits of the result do not change" },
+
+    { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS, .later = "compute precision is one of these",
+      .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
+    { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS, .later = "sums are kept in one of these",
+      .help = "gradients between ranks; one rank: no difference" },
+    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = "f32 f64", .later = "logits and loss are f32 (f64: device ref)", .help = "logits and loss" },
+
+    { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between evaluations; 0: only after the last" },
+
+    { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between checkpoints; 0: only after the last" },
+    { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, .help = "steps between checkpoints; 0: none by steps" },
+    { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, .help = "latest checkpoints that are kept, besides the best" },
+    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, .help = "what makes a checkpoint the best" },
+    { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"), .may_change = true, .help = "smallest or largest" },
+    { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .now = "false", .later = "checkpoints are written between steps in this version", .may_change = true,
+      .help = "write while training goes on" },
+    { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, .help = "larger models are written as several files" },
+    { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"), .may_change = true, .help = "what is checked when a checkpoint is opened" },
+
+    { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", 0, 1e6, .now = "0", .later = "restarts need checkpoints with optimizer state, which this version does not write",
+      .may_change = true, .help = "restarts after a failure" },
+    { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true, .may_change = true,
+      .help = "waiting longer than this for data (later also for other ranks) is an error" },
+
+    { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true, .help = "steps between printed lines; metrics.jsonl always has every step" },
+};

@@ -1,0 +1,68 @@
+/* recipe_fields.h - the one table of recipe keys, and how a value of each kind is read and printed. Private to the recipe_*.c files. */
+#pragma once
+#include "base/arena.h"
+#include "base/str.h"
+#include "lockstep/recipe.h"
+#include "train/yaml_tree.h"
+
+typedef enum ls_key_kind {
+    LS_KEY_TEXT,    /* const char * */
+    LS_KEY_INT,     /* int64_t */
+    LS_KEY_REAL,    /* double */
+    LS_KEY_BOOL,    /* bool */
+    LS_KEY_CHOICE,  /* an enum (int): index of the word */
+    LS_KEY_WORD,    /* const char *: one of the words */
+    LS_KEY_DTYPE,   /* ls_dtype */
+    LS_KEY_BYTES,   /* int64_t */
+    LS_KEY_INTS,    /* ls_int_list */
+    LS_KEY_PAIR,    /* double[2] */
+    LS_KEY_RANGE,   /* {int64_t min, max}: N or {min: A, max: B} */
+    LS_KEY_MESH,    /* ls_mesh_spec */
+    LS_KEY_RESHARD, /* int64_t: -1 true, 0 false, N */
+} ls_key_kind;
+
+typedef struct ls_key {
+    const char *key;          /* "section.key", "section.group.key" or "key" */
+    ls_key_kind kind;
+    size_t offset;            /* in ls_recipe */
+    const char *fallback;     /* default as YAML; NULL: every recipe must say it */
+    double min, max;          /* INT, REAL, INTS, PAIR, BYTES, RANGE: both ends allowed, except: */
+    bool above, below;        /* min itself is not allowed; max itself is not allowed */
+    const char *const *words; /* CHOICE, WORD; ended by NULL */
+    const char *only;         /* "model.type vit": the key belongs to these values of that key */
+    const char *now;          /* words that this version accepts; NULL: all in range */
+    const char *later;        /* why the others are refused */
+    bool may_change;          /* two starts of one run may differ here */
+    const char *help;
+} ls_key;
+
+#define LS_KEY_COUNT 78
+extern const ls_key LS_KEYS[LS_KEY_COUNT];
+typedef struct ls_section { const char *name, *help; } ls_section;
+extern const ls_section LS_SECTIONS[];
+extern const int LS_SECTION_COUNT;
+
+/* What a recipe was made from: for each key the value that was set last (NULL: its default), and who did. */
+typedef struct ls_setting { const ls_yaml *value; const char *where, *origin; } ls_setting;
+typedef struct ls_recipe_state {
+    ls_arena arena;
+    const char *name;          /* of the recipe, in messages; its stem is the default of run.name */
+    ls_setting set[LS_KEY_COUNT];
+} ls_recipe_state;
+
+/* recipe_read.c: what a text or a --set says goes into state->set. */
+ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name);
+ls_status ls_recipe_apply_file(ls_recipe_state *state, const char *path_or_name);
+ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const char *yaml, const char *origin); /* where = "ORIGIN KEY" */
+int ls_key_find(const char *key); /* row, -1 none */
+const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
+
+/* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
+ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
+void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out); /* as YAML that reads back the same */
+void ls_yaml_print_text(ls_str *out, const char *text);              /* a scalar, quoted if it must be */
+bool ls_words_have(const char *words, const char *word);             /* "a b c" has "b" */
+bool ls_key_applies(const ls_key *k, const ls_recipe *r);            /* `only` fits what the recipe says */
+
+/* recipe_check.c: what no single key can know. Also fills in run.name. */
+ls_status ls_recipe_check(ls_recipe *r);

@@ -1,0 +1,239 @@
+/* recipe_read.c - what files, includes and --set say, key by key, into ls_recipe_state.set: the last one to speak wins. Values are not looked at
+ * here (recipe_value.c does), only keys: each must be in the table. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/file.h"
+#include "recipe_fields.h"
+
+#define MAX_INCLUDES 16
+
+typedef struct source {
+    const char *name;            /* "FILE"; for --set what stands before the key */
+    bool lines;                  /* messages name lines */
+    const struct source *parent; /* who includes us */
+} source;
+
+int ls_key_find(const char *key)
+{
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (!strcmp(LS_KEYS[i].key, key))
+            return i;
+    return -1;
+}
+
+/* Some key begins with "PREFIX.". */
+static bool is_group(const char *prefix)
+{
+    size_t n = strlen(prefix);
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (!strncmp(LS_KEYS[i].key, prefix, n) && LS_KEYS[i].key[n] == '.')
+            return true;
+    return false;
+}
+
+static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
+{
+    return from->lines ? ls_arena_printf(a, "%s:%d: %s", from->name, line, key) : ls_arena_printf(a, "%s %s", from->name, key);
+}
+
+/* Nearest known key: a misspelt word of the same group first, then the same last word in another group, then anything alike. */
+static const char *nearest_key(const char *full, ls_arena *a)
+{
+    const char *names[3 * LS_KEY_COUNT]; /* keys, their groups, the sections of those */
+    int n = 0;
+    const char *dot = strrchr(full, '.');
+    const char *leaf = dot ? dot + 1 : full;
+    size_t group = dot ? (size_t)(dot - full) + 1 : 0;
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (!strncmp(LS_KEYS[i].key, full, group)) {
+            const char *rest = LS_KEYS[i].key + group;
+            names[n++] = ls_arena_printf(a, "%.*s", (int)strcspn(rest, "."), rest);
+        }
+    const char *near = n ? ls_nearest_name(leaf, names, n) : NULL;
+    if (near)
+        return ls_arena_printf(a, "%.*s%s", (int)group, full, near);
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const char *last = strrchr(LS_KEYS[i].key, '.');
+        if (!strcmp(last ? last + 1 : LS_KEYS[i].key, leaf))
+            return LS_KEYS[i].key;
+    }
+    n = 0;
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        names[n++] = LS_KEYS[i].key;
+    near = ls_nearest_name(full, names, n);
+    if (near)
+        return near;
+    for (int i = 0; i < LS_KEY_COUNT; i++) { /* a last word misspelt in the wrong group */
+        const char *last = strrchr(LS_KEYS[i].key, '.');
+        names[i] = last ? last + 1 : LS_KEYS[i].key;
+    }
+    near = ls_nearest_name(leaf, names, n);
+    for (int i = 0; near && i < LS_KEY_COUNT; i++)
+        if (near == names[i])
+            return LS_KEYS[i].key;
+    return NULL;
+}
+
+static ls_status unknown_key(const source *from, ls_arena *a, int line, const char *key)
+{
+    const char *near = strcmp(key, "log.tensorboard") ? nearest_key(key, a) : NULL;
+    const char *where = where_text(from, a, line, key);
+    if (near && !strcmp(near, key))
+        return ls_fail(LS_E_USAGE, "%s: unknown key; write it as nested YAML, not with a dot", where);
+    if (near)
+        return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?", where, near);
+    return ls_fail(LS_E_USAGE, "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
+}
+
+static void put(ls_recipe_state *state, const source *from, int row, const ls_yaml *value, int line)
+{
+    const char *env = value->env;
+    for (const ls_yaml *c = value->child; c && !env; c = c->next)
+        env = ls_yaml_real(c)->env;
+    const char *origin = from->lines ? ls_arena_printf(&state->arena, "%s:%d", from->name, line) : from->name;
+    if (env)
+        origin = ls_arena_printf(&state->arena, "%s (environment %s)", origin, env);
+    state->set[row] = (ls_setting){ value, where_text(from, &state->arena, line, LS_KEYS[row].key), origin };
+}
+
+static bool is_null(const ls_yaml *n)
+{
+    return n->kind == LS_YAML_SCALAR && !n->quoted && (!*n->text || !strcmp(n->text, "~") || !strcmp(n->text, "null"));
+}
+
+/* One key, or a map of keys below it. An empty section ("train:" alone) says nothing. */
+static ls_status apply(ls_recipe_state *state, const source *from, const char *key, const ls_yaml *node, int line)
+{
+    const ls_yaml *value = ls_yaml_real(node);
+    int row = ls_key_find(key);
+    if (row >= 0) {
+        put(state, from, row, value, line);
+        return LS_OK;
+    }
+    if (*key && !is_group(key))
+        return unknown_key(from, &state->arena, line, key);
+    if (is_null(value))
+        return LS_OK;
+    if (value->kind != LS_YAML_MAP)
+        return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s: {...}`", where_text(from, &state->arena, line, *key ? key : "the recipe"),
+                       *key ? key : "model");
+    for (const ls_yaml *c = value->child; c; c = c->next) {
+        if (!*key && !strcmp(c->key, "include"))
+            continue;
+        if (strchr(c->key, '.'))
+            return unknown_key(from, &state->arena, c->key_line, c->key);
+        LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c, c->key_line));
+    }
+    return LS_OK;
+}
+
+static ls_status apply_file(ls_recipe_state *state, const char *path_or_name, const source *parent);
+
+static ls_status apply_include(ls_recipe_state *state, const source *from, const ls_yaml *value, int line)
+{
+    if (value->kind != LS_YAML_SCALAR || !*value->text)
+        return ls_fail(LS_E_USAGE, "%s:%d: include: a file name is needed here", from->name, line);
+    const char *slash = strrchr(from->name, '/');
+    const char *path = value->text;
+    if (*path != '/' && slash) /* beside the file that includes it; a bundled name stands alone */
+        path = ls_arena_printf(&state->arena, "%.*s/%s", (int)(slash - from->name), from->name, path);
+    if (!ls_file_exists(path))
+        path = ls_recipe_bundled_text(value->text) ? value->text : path;
+    if (apply_file(state, path, from) != LS_OK)
+        return ls_fail_in(LS_E_USAGE, "%s:%d: include", from->name, line);
+    return LS_OK;
+}
+
+/* Included files speak first, so that the including one has the last word. */
+static ls_status apply_text(ls_recipe_state *state, const char *text, size_t size, const source *from)
+{
+    ls_yaml *root;
+    LS_TRY(ls_yaml_parse(&root, &state->arena, text, size, from->name));
+    if (!root)
+        return LS_OK;
+    for (const ls_yaml *c = root->kind == LS_YAML_MAP ? root->child : NULL; c; c = c->next) {
+        const ls_yaml *value = ls_yaml_real(c);
+        if (strcmp(c->key, "include"))
+            continue;
+        if (value->kind != LS_YAML_LIST)
+            LS_TRY(apply_include(state, from, value, c->key_line));
+        else
+            for (const ls_yaml *item = value->child; item; item = item->next)
+                LS_TRY(apply_include(state, from, ls_yaml_real(item), item->line));
+    }
+    return apply(state, from, "", root, root->line);
+}
+
+static ls_status no_such_recipe(const char *name)
+{
+    const char *names[64];
+    int n = 0;
+    ls_str all = { 0 };
+    for (const char *b; n < 64 && (b = ls_recipe_bundled(n, NULL, NULL)); n++) {
+        names[n] = b;
+        ls_str_printf(&all, "%s%s", n ? ", " : "", b);
+    }
+    const char *near = ls_nearest_name(name, names, n);
+    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
+                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name, ls_str_text(&all));
+    ls_str_release(&all);
+    return s;
+}
+
+static ls_status apply_file(ls_recipe_state *state, const char *path, const source *parent)
+{
+    int depth = 0;
+    for (const source *s = parent; s; s = s->parent, depth++)
+        if (!strcmp(s->name, path))
+            return ls_fail(LS_E_USAGE, "%s includes itself%s", path, depth ? " through the files named before" : "");
+    if (depth > MAX_INCLUDES)
+        return ls_fail(LS_E_USAGE, "%s: more than %d files include one another", path, MAX_INCLUDES);
+    struct stat st;
+    const source from = { .name = ls_arena_strdup(&state->arena, path), .lines = true, .parent = parent };
+    if (stat(path, &st) || S_ISDIR(st.st_mode)) {
+        const char *bundled = ls_recipe_bundled_text(path);
+        if (bundled) {
+            const source builtin = { .name = ls_arena_printf(&state->arena, "bundled %s", path), .lines = true, .parent = &from };
+            return apply_text(state, bundled, strlen(bundled), &builtin);
+        }
+        if (!stat(path, &st))
+            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)", path, path);
+        return no_such_recipe(path);
+    }
+    if (!S_ISREG(st.st_mode))
+        return ls_fail(LS_E_USAGE, "%s is not a regular file", path);
+    if (st.st_size > LS_YAML_MAX_BYTES)
+        return ls_fail(LS_E_USAGE, "%s: %lld bytes is too large for a recipe (limit %d)", path, (long long)st.st_size, LS_YAML_MAX_BYTES);
+    char *text;
+    size_t size;
+    LS_TRY(ls_file_read(&text, &size, path));
+    ls_status s = apply_text(state, text, size, &from);
+    free(text);
+    return s;
+}
+
+ls_status ls_recipe_apply_file(ls_recipe_state *state, const char *path_or_name)
+{
+    return apply_file(state, path_or_name, NULL);
+}
+
+ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name)
+{
+    const source from = { .name = ls_arena_strdup(&state->arena, name), .lines = true };
+    return apply_text(state, text, size, &from);
+}
+
+ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const char *yaml, const char *origin)
+{
+    const source from = { .name = ls_arena_strdup(&state->arena, origin) };
+    ls_yaml *value;
+    LS_TRY(ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where_text(&from, &state->arena, 0, key)));
+    if (!value) { /* nothing after the '=': an empty text */
+        value = LS_ARENA_NEW(&state->arena, ls_yaml);
+        value->text = "";
+    }
+    if (!*key)
+        return ls_fail(LS_E_USAGE, "%s: a key is missing before '='", origin);
+    return apply(state, &from, ls_arena_strdup(&state->arena, key), value, 0);
+}

@@ -1,0 +1,398 @@
+/* recipe_value.c - a value of each kind: from YAML with a message that says what was expected, and back to YAML. */
+#include "recipe_fields.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBER(type, r, k) ((type *)((char *)(r) + (k)->offset))
+#define CONST_MEMBER(type, r, k) ((const type *)((const char *)(r) + (k)->offset))
+
+bool ls_words_have(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = words; n && (p = strstr(p, word)); p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+            return true;
+    return false;
+}
+
+/* Decimal numbers only: strtod alone would also take 0x10, inf and nan. */
+static bool parse_real(const char *text, double *out)
+{
+    if (!*text || strspn(text, "0123456789+-.eE") != strlen(text))
+        return false;
+    char *end;
+    *out = strtod(text, &end);
+    return !*end && isfinite(*out);
+}
+
+/* Whole numbers, also written 1e6. Beyond 2^53 a double no longer counts by ones, so plain digits are read as such. */
+static bool parse_int(const char *text, int64_t *out)
+{
+    double x;
+    if (!parse_real(text, &x) || x != floor(x) || fabs(x) > 9e18)
+        return false;
+    *out = strpbrk(text, ".eE") ? (int64_t)x : strtoll(text, NULL, 10);
+    return true;
+}
+
+static const char *range_text(const ls_key *k, char buffer[96])
+{
+    char low[32], high[32];
+    ls_format_f64(low, k->min);
+    ls_format_f64(high, k->max);
+    const char *above = k->above ? "above " : "from ", *below = k->below ? "below " : "up to ";
+    snprintf(buffer, 96, "%s%s, %s%s", above, low, below, high);
+    return buffer;
+}
+
+static bool in_range(const ls_key *k, double x)
+{
+    return (k->above ? x > k->min : x >= k->min) && (k->below ? x < k->max : x <= k->max);
+}
+
+static ls_status wants(const char *where, const char *what, const char *got)
+{
+    return ls_fail(LS_E_USAGE, "%s: %s is needed here, not '%s'", where, what, got);
+}
+
+static const char *shape_name(const ls_yaml *n)
+{
+    return n->kind == LS_YAML_LIST ? "[...]" : n->kind == LS_YAML_MAP ? "{...}" : n->text;
+}
+
+static ls_status read_int(const ls_key *k, const ls_yaml *v, const char *where, int64_t *out)
+{
+    char range[96];
+    if (v->kind != LS_YAML_SCALAR || !parse_int(v->text, out))
+        return wants(where, "a whole number", shape_name(v));
+    if (!in_range(k, (double)*out))
+        return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s)", where, v->text, range_text(k, range));
+    return LS_OK;
+}
+
+static ls_status read_real(const ls_key *k, const ls_yaml *v, const char *where, double *out)
+{
+    char range[96];
+    if (v->kind != LS_YAML_SCALAR || !parse_real(v->text, out))
+        return wants(where, "a number", shape_name(v));
+    if (!in_range(k, *out))
+        return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s)", where, v->text, range_text(k, range));
+    return LS_OK;
+}
+
+static ls_status read_bool(const ls_yaml *v, const char *where, bool *out)
+{
+    if (v->kind != LS_YAML_SCALAR || (strcmp(v->text, "true") && strcmp(v->text, "false")))
+        return wants(where, "true or false", shape_name(v));
+    *out = v->text[0] == 't';
+    return LS_OK;
+}
+
+static ls_status read_word(const char *const *words, const ls_yaml *v, const char *where, int *out)
+{
+    int n = 0;
+    while (words[n])
+        n++;
+    for (int i = 0; v->kind == LS_YAML_SCALAR && i < n; i++)
+        if (!strcmp(words[i], v->text)) {
+            *out = i;
+            return LS_OK;
+        }
+    ls_str all = { 0 };
+    for (int i = 0; i < n; i++)
+        ls_str_printf(&all, "%s%s", i ? ", " : "", words[i]);
+    const char *near = v->kind == LS_YAML_SCALAR ? ls_nearest_name(v->text, words, n) : NULL;
+    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean '%s'? (one of: %s)", where, shape_name(v), near, ls_str_text(&all))
+                       : ls_fail(LS_E_USAGE, "%s: one of %s is needed here, not '%s'", where, ls_str_text(&all), shape_name(v));
+    ls_str_release(&all);
+    return s;
+}
+
+static ls_status read_bytes(const ls_key *k, const ls_yaml *v, const char *where, int64_t *out)
+{
+    char range[96];
+    if (v->kind != LS_YAML_SCALAR || !ls_parse_bytes(v->text, out))
+        return wants(where, "a size such as 512MiB", shape_name(v));
+    if (!in_range(k, (double)*out))
+        return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s bytes)", where, v->text, range_text(k, range));
+    return LS_OK;
+}
+
+static ls_status read_ints(const ls_key *k, const ls_yaml *v, const char *where, ls_int_list *out)
+{
+    if (v->kind != LS_YAML_LIST)
+        return wants(where, "a list such as [128, 64]", shape_name(v));
+    *out = (ls_int_list){ 0 };
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        if (out->n == LS_RECIPE_LIST)
+            return ls_fail(LS_E_USAGE, "%s: more than %d entries", where, LS_RECIPE_LIST);
+        LS_TRY(read_int(k, ls_yaml_real(c), where, &out->at[out->n++]));
+    }
+    return LS_OK;
+}
+
+static ls_status read_pair(const ls_key *k, const ls_yaml *v, const char *where, double out[2])
+{
+    int n = 0;
+    for (const ls_yaml *c = v->kind == LS_YAML_LIST ? v->child : NULL; c; c = c->next)
+        n++;
+    if (n != 2)
+        return wants(where, "a list of two numbers such as [0.9, 0.999]", shape_name(v));
+    LS_TRY(read_real(k, ls_yaml_real(v->child), where, &out[0]));
+    return read_real(k, ls_yaml_real(v->child->next), where, &out[1]);
+}
+
+static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where, int64_t out[2])
+{
+    if (v->kind == LS_YAML_SCALAR) {
+        LS_TRY(read_int(k, v, where, &out[0]));
+        out[1] = out[0];
+        return LS_OK;
+    }
+    bool seen[2] = { false, false };
+    for (const ls_yaml *c = v->kind == LS_YAML_MAP ? v->child : NULL; c; c = c->next) {
+        int i = !strcmp(c->key, "min") ? 0 : !strcmp(c->key, "max") ? 1 : -1;
+        if (i < 0)
+            return ls_fail(LS_E_USAGE, "%s: no key '%s' here, only min and max", where, c->key);
+        seen[i] = true;
+        LS_TRY(read_int(k, ls_yaml_real(c), where, &out[i]));
+    }
+    if (!seen[0] || !seen[1])
+        return wants(where, "a whole number or {min: A, max: B}", shape_name(v));
+    if (out[0] > out[1])
+        return ls_fail(LS_E_USAGE, "%s: min %lld is above max %lld", where, (long long)out[0], (long long)out[1]);
+    return LS_OK;
+}
+
+static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh_spec *out)
+{
+    bool automatic = false;
+    *out = (ls_mesh_spec){ 0 };
+    if (v->kind != LS_YAML_MAP || !v->child)
+        return wants(where, "axes such as {dp: auto}", shape_name(v));
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const ls_yaml *size = ls_yaml_real(c);
+        if (out->n == LS_RECIPE_AXES)
+            return ls_fail(LS_E_USAGE, "%s: more than %d axes", where, LS_RECIPE_AXES);
+        size_t length = strspn(c->key, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        if (c->key[length] || !length || length >= sizeof out->axes[0].name || !islower((unsigned char)c->key[0]))
+            return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where, c->key);
+        memcpy(out->axes[out->n].name, c->key, length + 1);
+        int64_t *n = &out->axes[out->n++].size;
+        if (size->kind == LS_YAML_SCALAR && !strcmp(size->text, "auto")) {
+            if (automatic)
+                return ls_fail(LS_E_USAGE, "%s: only one axis may be auto", where);
+            automatic = true;
+            *n = 0;
+        } else if (size->kind != LS_YAML_SCALAR || !parse_int(size->text, n) || *n < 1 || *n > 1000000) {
+            return ls_fail(LS_E_USAGE, "%s: axis %s: a number of ranks or auto is needed, not '%s'", where, c->key, shape_name(size));
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status read_reshard(const ls_yaml *v, const char *where, int64_t *out)
+{
+    bool on;
+    if (v->kind == LS_YAML_SCALAR && parse_int(v->text, out) && *out >= 1 && *out <= 1000000) {
+        *out = *out == 1 ? 0 : *out; /* a whole slice is kept: nothing is resharded */
+        return LS_OK;
+    }
+    if (v->kind != LS_YAML_SCALAR || (strcmp(v->text, "true") && strcmp(v->text, "false")))
+        return wants(where, "true, false or a number of slices", shape_name(v));
+    LS_TRY(read_bool(v, where, &on));
+    *out = on ? -1 : 0;
+    return LS_OK;
+}
+
+static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
+{
+    switch (k->kind) {
+    case LS_KEY_TEXT:
+        if (v->kind != LS_YAML_SCALAR)
+            return wants(where, "a text", shape_name(v));
+        *MEMBER(const char *, r, k) = !v->quoted && (!strcmp(v->text, "~") || !strcmp(v->text, "null")) ? "" : ls_arena_strdup(a, v->text);
+        return LS_OK;
+    case LS_KEY_INT:
+        return read_int(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_REAL:
+        return read_real(k, v, where, MEMBER(double, r, k));
+    case LS_KEY_BOOL:
+        return read_bool(v, where, MEMBER(bool, r, k));
+    case LS_KEY_CHOICE: {
+        int i = 0;
+        LS_TRY(read_word(k->words, v, where, &i));
+        *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int that counts the words from 0 */
+        return LS_OK;
+    }
+    case LS_KEY_WORD: {
+        int i = 0;
+        LS_TRY(read_word(k->words, v, where, &i));
+        *MEMBER(const char *, r, k) = k->words[i];
+        return LS_OK;
+    }
+    case LS_KEY_DTYPE:
+        if (v->kind != LS_YAML_SCALAR || !ls_dtype_parse(v->text, MEMBER(ls_dtype, r, k)))
+            return wants(where, "an element type (f32, bf16, f16, f64)", shape_name(v));
+        return LS_OK;
+    case LS_KEY_BYTES:
+        return read_bytes(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_INTS:
+        return read_ints(k, v, where, MEMBER(ls_int_list, r, k));
+    case LS_KEY_PAIR:
+        return read_pair(k, v, where, MEMBER(double, r, k));
+    case LS_KEY_RANGE:
+        return read_range(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_MESH:
+        return read_mesh(v, where, MEMBER(ls_mesh_spec, r, k));
+    case LS_KEY_RESHARD:
+        return read_reshard(v, where, MEMBER(int64_t, r, k));
+    }
+    return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
+}
+
+ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where)
+{
+    LS_TRY(read_any(k, r, value, a, where));
+    if (!k->now)
+        return LS_OK;
+    ls_str text = { 0 };
+    ls_key_print(k, r, &text);
+    ls_status s = LS_OK;
+    if (!ls_words_have(k->now, ls_str_text(&text)))
+        s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later, k->now);
+    ls_str_release(&text);
+    return s;
+}
+
+/* Plain where YAML and our own reader see the same text again; else double-quoted. `$` is doubled: see expand() in recipe_read.c. */
+void ls_yaml_print_text(ls_str *out, const char *text)
+{
+    static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-";
+    bool plain = *text && text[0] != '-' && strspn(text, PLAIN) == strlen(text) && strcmp(text, "null");
+    if (plain) {
+        ls_str_add(out, text);
+        return;
+    }
+    ls_str_add(out, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            ls_str_printf(out, "\\%c", *p);
+        else if (*p == '$' && p[1] == '{')
+            ls_str_add(out, "$$");
+        else if (*p < 0x20 || *p == 0x7f)
+            ls_str_printf(out, "\\x%02x", *p);
+        else
+            ls_str_add_n(out, (const char *)p, 1);
+    }
+    ls_str_add(out, "\"");
+}
+
+static void print_bytes(ls_str *out, int64_t n)
+{
+    static const char *const UNITS[] = { "", "KiB", "MiB", "GiB", "TiB" };
+    int u = 0;
+    while (u < 4 && n && n % 1024 == 0) {
+        n /= 1024;
+        u++;
+    }
+    ls_str_printf(out, "%lld%s", (long long)n, UNITS[u]);
+}
+
+static void print_real(ls_str *out, double x)
+{
+    char buffer[32];
+    ls_str_add(out, ls_format_f64(buffer, x));
+}
+
+void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
+{
+    switch (k->kind) {
+    case LS_KEY_TEXT:
+    case LS_KEY_WORD:
+        ls_yaml_print_text(out, *CONST_MEMBER(char *, r, k));
+        break;
+    case LS_KEY_INT:
+        ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k));
+        break;
+    case LS_KEY_REAL:
+        print_real(out, *CONST_MEMBER(double, r, k));
+        break;
+    case LS_KEY_BOOL:
+        ls_str_add(out, *CONST_MEMBER(bool, r, k) ? "true" : "false");
+        break;
+    case LS_KEY_CHOICE:
+        ls_str_add(out, k->words[*CONST_MEMBER(int, r, k)]);
+        break;
+    case LS_KEY_DTYPE:
+        ls_str_add(out, ls_dtype_name(*CONST_MEMBER(ls_dtype, r, k)));
+        break;
+    case LS_KEY_BYTES:
+        print_bytes(out, *CONST_MEMBER(int64_t, r, k));
+        break;
+    case LS_KEY_INTS: {
+        const ls_int_list *l = CONST_MEMBER(ls_int_list, r, k);
+        ls_str_add(out, "[");
+        for (int i = 0; i < l->n; i++)
+            ls_str_printf(out, "%s%lld", i ? ", " : "", (long long)l->at[i]);
+        ls_str_add(out, "]");
+        break;
+    }
+    case LS_KEY_PAIR: {
+        const double *p = CONST_MEMBER(double, r, k);
+        ls_str_add(out, "[");
+        print_real(out, p[0]);
+        ls_str_add(out, ", ");
+        print_real(out, p[1]);
+        ls_str_add(out, "]");
+        break;
+    }
+    case LS_KEY_RANGE: {
+        const int64_t *p = CONST_MEMBER(int64_t, r, k);
+        if (p[0] == p[1])
+            ls_str_printf(out, "%lld", (long long)p[0]);
+        else
+            ls_str_printf(out, "{min: %lld, max: %lld}", (long long)p[0], (long long)p[1]);
+        break;
+    }
+    case LS_KEY_MESH: {
+        const ls_mesh_spec *m = CONST_MEMBER(ls_mesh_spec, r, k);
+        ls_str_add(out, "{");
+        for (int i = 0; i < m->n; i++) {
+            ls_str_printf(out, "%s%s: ", i ? ", " : "", m->axes[i].name);
+            if (m->axes[i].size)
+                ls_str_printf(out, "%lld", (long long)m->axes[i].size);
+            else
+                ls_str_add(out, "auto");
+        }
+        ls_str_add(out, "}");
+        break;
+    }
+    case LS_KEY_RESHARD: {
+        int64_t n = *CONST_MEMBER(int64_t, r, k);
+        if (n > 1)
+            ls_str_printf(out, "%lld", (long long)n);
+        else
+            ls_str_add(out, n ? "true" : "false");
+        break;
+    }
+    }
+}
+
+bool ls_key_applies(const ls_key *k, const ls_recipe *r)
+{
+    if (!k->only)
+        return true;
+    size_t n = strcspn(k->only, " "); /* "model.type vit mlp": the key that decides, then its values */
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *decider = &LS_KEYS[i];
+        if (strlen(decider->key) != n || strncmp(decider->key, k->only, n))
+            continue;
+        const char *word = decider->kind == LS_KEY_CHOICE ? decider->words[*CONST_MEMBER(int, r, decider)] : *CONST_MEMBER(char *, r, decider);
+        return ls_words_have(k->only + n, word);
+    }
+    return false;
+}
