@@ -110,7 +110,7 @@ static uint32_t mix(uint32_t x, uint32_t round_key) {
 
 /* A balanced Feistel network permutes the 2^bits >= n numbers below the next power of four. Walking along the cycle from
  * position until a number below n comes up is then a permutation of [0, n): at most 4 steps on average. */
-uint64_t ls_permute(ls_rng_key key, uint64_t position, uint64_t n) {
+uint64_t ls_permute_index(ls_rng_key key, uint64_t position, uint64_t n) {
     LS_CHECK(position < n, "position %llu of %llu", (unsigned long long)position, (unsigned long long)n);
     int half = 1;
     while (half < 32 && (uint64_t)1 << (2 * half) < n)

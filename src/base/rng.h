@@ -12,4 +12,4 @@ double ls_rng_normal(ls_rng_key key, uint64_t index);  /* Box-Muller over one bl
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n); /* uniform on [0, n), n > 0, unbiased */
 
 /* Position -> element of a pseudo-random permutation of [0, n), without storing it (cycle-walking Feistel network, 4+ rounds). */
-uint64_t ls_permute(ls_rng_key key, uint64_t position, uint64_t n);
+uint64_t ls_permute_index(ls_rng_key key, uint64_t position, uint64_t n);

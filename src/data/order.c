@@ -32,7 +32,7 @@ int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)
     if (!o->shuffle)
         return position;
     ls_rng_key key = ls_rng_key_of(o->seed, ls_hash64_more(ls_hash_text("shuffle"), &epoch, sizeof epoch));
-    return (int64_t)ls_permute(key, (uint64_t)position, (uint64_t)o->n);
+    return (int64_t)ls_permute_index(key, (uint64_t)position, (uint64_t)o->n);
 }
 
 int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row)

@@ -1,0 +1,54 @@
+/* nn.h - layers: a few lines of graph each, with PyTorch's parameter names and initial values.
+ *
+ * A layer's `name` becomes part of its parameters' names ("encoder.ln" -> encoder.ln.weight). All calls are local. */
+#pragma once
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Opens a scope until the end of the enclosing C block: LS_SCOPE(g, "encoder_layer_3", "EncoderBlock"). */
+#define LS_SCOPE(g, name, block) \
+    __attribute__((cleanup(ls_scope_leave), unused)) ls_graph *LS_SCOPE_NAME(__LINE__) = ls_scope_enter((g), (name), (block))
+#define LS_SCOPE_NAME(line) LS_SCOPE_JOIN(ls_scope_, line)
+#define LS_SCOPE_JOIN(a, b) a##b
+static inline ls_graph *ls_scope_enter(ls_graph *g, const char *name, const char *block)
+{
+    ls_scope_push(g, name, block);
+    return g;
+}
+static inline void ls_scope_leave(ls_graph **g) { ls_scope_pop(*g); }
+
+/* x [.., in] -> [.., out]. Defaults are torch.nn.Linear's: weight and bias uniform in +-1/sqrt(in). */
+typedef struct ls_linear_opts {
+    bool bias;
+    const ls_init *weight_init, *bias_init; /* NULL: the default */
+} ls_linear_opts;
+#define LS_LINEAR_DEFAULTS .bias = true, .weight_init = NULL, .bias_init = NULL
+LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o);
+#define ls_linear(g, name, x, out, ...) \
+    ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ })
+
+/* x [.., K] -> [.., K]; weight 1, bias 0. PyTorch's default eps is 1e-5. */
+LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps);
+
+/* torch.nn.MultiheadAttention(hidden, heads, batch_first=True) of x with itself, in_proj packed [3*hidden, hidden]; no dropout.
+ * x [batch, tokens, hidden] -> the same. heads must divide hidden. */
+LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads);
+
+/* torch.nn.Conv2d with kernel = stride = patch on images [B, C, H, W], as tokens: -> [B, (H/patch)*(W/patch), out].
+ * weight [out, C, patch, patch]. */
+LS_API ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out, const ls_linear_opts *o);
+
+/* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
+LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
+
+/* Glorot and Bengio 2010: uniform in +-sqrt(6 / (in + out)). */
+LS_API ls_init ls_init_xavier_uniform(int64_t in, int64_t out);
+/* PyTorch's default for Linear and Conv2d: uniform in +-1/sqrt(fan_in). */
+LS_API ls_init ls_init_fan_in(int64_t fan_in);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,44 @@
+/* optim.h - optimizers as graph builders, schedules as functions of the step. */
+#pragma once
+#include "graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ls_optimizer_kind { LS_ADAM, LS_ADAMW, LS_SGD } ls_optimizer_kind;
+/* PyTorch's Adam, AdamW and SGD with their defaults; the learning rate is data of each step, not part of the program. */
+typedef struct ls_optimizer {
+    ls_optimizer_kind kind;
+    double beta1, beta2, eps;     /* adam, adamw */
+    double weight_decay;          /* adam, sgd: added to the gradient; adamw: decoupled */
+    double momentum, dampening;   /* sgd */
+    bool nesterov;
+} ls_optimizer;
+#define LS_OPTIMIZER_DEFAULTS \
+    .kind = LS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0, .momentum = 0, .dampening = 0, .nesterov = false
+
+typedef struct ls_update_opts {
+    ls_optimizer optimizer;
+    double clip_norm;   /* 0: none. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all of them, as clip_grad_norm_ */
+    bool loss_scaling;  /* f16: gradients carry the state "loss_scale"; a step with a non-finite one is skipped and the scale backs off */
+} ls_update_opts;
+
+/* Builds the update program of a unit: state `unit` (type t), input "grad.<unit>" (f32 or f64), "lr" f64 []; states "step" i64 and
+ * "<moment>.<unit>". Outputs "grad_norm" when clipping, "applied" i32 when scaling. Local. */
+LS_API ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_update_opts *o);
+
+typedef enum ls_schedule_kind { LS_SCHED_CONSTANT, LS_SCHED_STEP, LS_SCHED_COSINE, LS_SCHED_LINEAR } ls_schedule_kind;
+/* Rate of optimizer step s (from 0). With warmup_steps W the first W steps ramp linearly: base * (s+1)/W; the schedule proper starts after
+ * them with its own step count s - W. step: base * gamma^floor(s/step_size). cosine: min + (base-min) * (1 + cos(pi * s/T)) / 2.
+ * linear: base + (min-base) * s/T, T = total_steps - W, constant from there on. */
+typedef struct ls_schedule {
+    ls_schedule_kind kind;
+    int64_t warmup_steps, step_size, total_steps;
+    double gamma, min_lr;
+} ls_schedule;
+LS_API double ls_schedule_rate(const ls_schedule *s, double base, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif

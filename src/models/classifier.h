@@ -1,0 +1,6 @@
+/* classifier.h - what image classifiers share: inputs and loss. */
+#pragma once
+#include "lockstep/graph.h"
+
+ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std); /* normalised f32 */
+void ls_classifier_outputs(ls_graph *g, ls_value logits);

@@ -1,0 +1,20 @@
+/* mlp.c - multi-layer perceptron over the flattened image, with torch.nn.Linear's initial values. */
+#include <stdio.h>
+
+#include "classifier.h"
+#include "lockstep/models.h"
+#include "lockstep/nn.h"
+
+ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
+{
+    ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
+    x = ls_reshape(g, x, batch, -1);
+    for (int i = 0; i < c->n_hidden; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layers.%d", i);
+        x = ls_linear(g, name, x, c->hidden[i]);
+        x = c->act == LS_MLP_ACT_RELU ? ls_relu(g, x) : c->act == LS_MLP_ACT_GELU ? ls_gelu(g, x) : ls_gelu_tanh(g, x);
+    }
+    ls_classifier_outputs(g, ls_linear(g, "head", x, c->classes));
+    return ls_graph_finish(g);
+}

@@ -1,0 +1,68 @@
+/* init.c - initial values from the counter RNG. Element i uses word i%4 of block i/4 (uniform) or block i (normal). */
+#include "init.h"
+
+#include <math.h>
+
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+
+typedef struct job {
+    void *data;
+    ls_dtype dtype;
+    int64_t first;
+    ls_init init;
+    ls_rng_key key;
+} job;
+
+static void store(const job *j, int64_t i, double x)
+{
+    if (j->dtype == LS_F64)
+        ((double *)j->data)[i] = (double)(float)x; /* the same start as f32, so that the two can be compared */
+    else
+        ((float *)j->data)[i] = (float)x;
+}
+
+/* Normal numbers cut at +-b: drawn again from the next counter plane until inside (rarely twice). */
+static double truncated(const job *j, uint64_t i, double deviation, double cut)
+{
+    for (uint64_t plane = 0;; plane++) {
+        uint32_t w[4];
+        ls_rng_block(j->key, i, plane + 1, w);
+        double u = ((double)w[0] + 0.5) * 0x1p-32, v = (double)w[1] * 0x1p-32;
+        double x = deviation * sqrt(-2.0 * log(u)) * cos(2.0 * M_PI * v);
+        if (fabs(x) <= cut)
+            return x;
+    }
+}
+
+static void fill(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = context;
+    uint32_t words[4] = { 0 };
+    uint64_t block = UINT64_MAX;
+    for (int64_t k = begin; k < end; k++) {
+        uint64_t i = (uint64_t)(j->first + k);
+        double x = 0;
+        switch (j->init.kind) {
+        case LS_INIT_ZERO: break;
+        case LS_INIT_ONE: x = 1; break;
+        case LS_INIT_CONST: x = j->init.a; break;
+        case LS_INIT_NORMAL: x = j->init.a + j->init.b * ls_rng_normal(j->key, i); break;
+        case LS_INIT_TRUNC_NORMAL: x = truncated(j, i, j->init.a, j->init.b); break;
+        case LS_INIT_UNIFORM:
+            if (i / 4 != block)
+                ls_rng_block(j->key, block = i / 4, 0, words);
+            x = j->init.a + (j->init.b - j->init.a) * ((double)(words[i % 4] >> 8) * 0x1p-24);
+            break;
+        }
+        store(j, k, x);
+    }
+}
+
+void ls_init_values(void *data, ls_dtype dtype, int64_t first, int64_t n, ls_init init, uint64_t seed, const char *name, int threads)
+{
+    job j = { data, dtype, first, init, ls_rng_key_of(seed, ls_hash_text(name)) };
+    ls_parallel_for(n < 8192 ? 1 : threads, n, fill, &j);
+}
