@@ -16,7 +16,7 @@
 #define FORMAT_NAME "lockstep checkpoint"
 #define FORMAT_VERSION 1
 #define DIGEST_LINE "\"digest\":\"%016" PRIx64 "\"}\n"
-#define DIGEST_BYTES 30 /* of that line: "digest":"................"} and a newline */
+#define DIGEST_BYTES (sizeof "\"digest\":\"0123456789abcdef\"}\n" - 1)
 
 static ls_status add_file(ls_json *j, const char *dir, const char *name)
 {

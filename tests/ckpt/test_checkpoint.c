@@ -1,0 +1,198 @@
+/* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and named. */
+#include "ckpt/scratch.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/str.h"
+#include "ckpt/checkpoint.h"
+
+static const char CONFIG[] = "{\"type\": \"mlp\"}\n", TRAINER[] = "{\"step\": 3}\n";
+static float values[3000];
+static ls_named_tensor tensors[2];
+
+static void fill(void)
+{
+    for (int i = 0; i < 3000; i++)
+        values[i] = (float)i / 7;
+    tensors[0] = named("fc1.weight", values, LS_TYPE(LS_F32, 20, 100));
+    tensors[1] = named("fc1.bias", values + 2000, LS_TYPE(LS_F32, 1000));
+}
+
+static ls_status save(const char *dir, uint64_t max_file)
+{
+    return ls_checkpoint_save_model(dir, CONFIG, TRAINER, 2, tensors, &(ls_checkpoint_opts){ .max_file = max_file });
+}
+
+static char *slurp(const char *dir, const char *name, size_t *size)
+{
+    char *path = ls_path_join(dir, name), *text;
+    assert_int_equal(ls_file_read(&text, size, path), LS_OK);
+    free(path);
+    return text;
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    fill();
+    const char *dir = scratch_path("ck/step-00000003/");
+    assert_int_equal(save(dir, 0), LS_OK);
+    assert_int_equal(scratch_entries(scratch_path("ck")), 1);
+    assert_int_equal(scratch_entries(dir), 4);
+    assert_true(ls_checkpoint_is(dir));
+    int files;
+    assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, &files), LS_OK);
+    assert_int_equal(files, 3);
+    ls_checkpoint c;
+    assert_int_equal(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL), LS_OK);
+    assert_string_equal(c.config, CONFIG);
+    assert_string_equal(c.trainer, TRAINER);
+    static float back[3000];
+    ls_named_tensor want[] = { named("fc1.bias", back + 2000, LS_TYPE(LS_F32, 1000)), named("fc1.weight", back, LS_TYPE(LS_F32, 20, 100)) };
+    assert_int_equal(ls_weights_load(c.weights, 2, want), LS_OK);
+    assert_memory_equal(values, back, sizeof values);
+    ls_checkpoint_release(&c);
+
+    expect_failure(save(dir, 0), LS_E_IO, "step-00000003", "already there", NULL);
+
+    assert_int_equal(save(scratch_path("ck/step-00000004"), 8000), LS_OK); /* equal weights give equal files; shards verify too */
+    assert_int_equal(ls_checkpoint_verify(scratch_path("ck/step-00000004"), LS_VERIFY_FULL, &files), LS_OK);
+    assert_int_equal(files, 5);
+    assert_int_equal(save(scratch_path("ck/step-00000005"), 0), LS_OK);
+    size_t n, m;
+    char *a = slurp(dir, "model.safetensors", &n), *b = slurp(scratch_path("ck/step-00000005"), "model.safetensors", &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+}
+
+/* Flips one byte of each file at a few places, cuts it, appends to it, removes it: verification names the file every time. */
+static void finds_damage(void **state)
+{
+    (void)state;
+    fill();
+    const char *dir = scratch_path("damage");
+    assert_int_equal(save(dir, 0), LS_OK);
+    static const char *const FILES[] = { "config.json", "model.safetensors", "trainer.json", "manifest.json" };
+    for (int f = 0; f < 4; f++) {
+        size_t n;
+        char *good = slurp(dir, FILES[f], &n);
+        char *path = ls_path_join(dir, FILES[f]);
+        for (size_t at = 0; at < n; at += n / 5) {
+            char *bad = malloc(n);
+            memcpy(bad, good, n);
+            bad[at] ^= 4;
+            assert_int_equal(ls_file_write(path, bad, n), LS_OK);
+            free(bad);
+            char range[64];
+            snprintf(range, sizeof range, "bytes 0 to %zu", f == 3 ? n : n - 1);
+            expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, FILES[f], "damaged", range, NULL);
+            if (f < 3)
+                assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_OK);
+        }
+        for (size_t cut = 0; cut < 3; cut++) {
+            assert_int_equal(ls_file_write(path, good, cut == 2 ? n - 1 : cut * n / 2), LS_OK);
+            expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_E_FORMAT, FILES[f], NULL);
+        }
+        assert_int_equal(unlink(path), 0);
+        ls_checkpoint c;
+        expect_failure(ls_checkpoint_open(&c, dir, LS_VERIFY_SIZES), f == 3 ? LS_E_IO : LS_E_FORMAT, FILES[f], "not there", NULL);
+        assert_null(c.weights);
+        assert_int_equal(ls_file_write(path, good, n), LS_OK);
+        assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_OK);
+        free(path);
+        free(good);
+    }
+}
+
+/* More than one piece: the message names the piece. */
+static void names_the_piece(void **state)
+{
+    (void)state;
+    size_t n = ((size_t)17 << 20) + 5;
+    uint8_t *bytes = calloc(n, 1);
+    ls_named_tensor big = named("big", bytes, LS_TYPE(LS_U8, (int64_t)n));
+    const char *dir = scratch_path("pieces");
+    assert_int_equal(ls_checkpoint_save_model(dir, CONFIG, TRAINER, 1, &big, &(ls_checkpoint_opts){ 0 }), LS_OK);
+    char *path = ls_path_join(dir, "model.safetensors");
+    FILE *f = fopen(path, "r+b");
+    fseek(f, (16 << 20) + 3, SEEK_SET);
+    fputc(1, f);
+    fclose(f);
+    char range[64];
+    snprintf(range, sizeof range, "bytes %d to %lld", 16 << 20, (long long)ls_file_size(path) - 1);
+    expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, path, range, NULL);
+    free(path);
+    free(bytes);
+}
+
+static void points_and_removes(void **state)
+{
+    (void)state;
+    fill();
+    const char *parent = scratch_path("links");
+    assert_int_equal(save(scratch_path("links/step-1"), 0), LS_OK);
+    assert_int_equal(save(scratch_path("links/step-2"), 0), LS_OK);
+    assert_int_equal(ls_checkpoint_point(parent, "latest", "step-1"), LS_OK);
+    assert_int_equal(ls_checkpoint_point(parent, "latest", "step-2"), LS_OK);
+    char target[64] = "";
+    assert_true(readlink(scratch_path("links/latest"), target, sizeof target - 1) > 0);
+    assert_string_equal(target, "step-2");
+    ls_checkpoint c;
+    assert_int_equal(ls_checkpoint_open(&c, scratch_path("links/latest"), LS_VERIFY_FULL), LS_OK);
+    ls_checkpoint_release(&c);
+    expect_failure(ls_checkpoint_point(parent, "step-1", "step-2"), LS_E_IO, "not a symbolic link", NULL);
+    expect_failure(ls_checkpoint_remove(scratch_path("links/latest")), LS_E_ARG, "not a checkpoint", NULL);
+    expect_failure(ls_checkpoint_remove(parent), LS_E_ARG, "not a checkpoint", NULL);
+    assert_int_equal(ls_checkpoint_remove(scratch_path("links/step-1")), LS_OK);
+    assert_int_equal(scratch_entries(parent), 2);
+    expect_failure(ls_checkpoint_remove(scratch_path("links/step-1")), LS_E_IO, "step-1", NULL);
+}
+
+/* Whatever stops a save, the name does not appear, and the next save cleans up. */
+static void failures_leave_nothing(void **state)
+{
+    (void)state;
+    fill();
+    const char *dir = scratch_path("failing/step-1");
+    assert_int_equal(ls_make_dirs(scratch_path("failing/.lockstep-unfinished-step-0/deeper")), LS_OK); /* of a process that was killed */
+    expect_failure(ls_checkpoint_save_model(dir, "{", TRAINER, 2, tensors, &(ls_checkpoint_opts){ 0 }), LS_E_FORMAT, "step-1", "config.json", NULL);
+    assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+
+    /* no file may grow beyond `limit`: the n-th byte of the first too large file fails */
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit old, limited;
+    getrlimit(RLIMIT_FSIZE, &old);
+    static const rlim_t LIMITS[] = { 0, 5, 14, 100, 4000, 12000 };
+    for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
+        limited = old;
+        limited.rlim_cur = LIMITS[i];
+        setrlimit(RLIMIT_FSIZE, &limited);
+        ls_status s = save(dir, 0);
+        setrlimit(RLIMIT_FSIZE, &old);
+        expect_failure(s, LS_E_IO, "step-1", i < 3 ? "config.json" : "model.safetensors", NULL);
+        assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+    }
+    limited.rlim_cur = 100; /* without tensors, the manifest is the largest */
+    setrlimit(RLIMIT_FSIZE, &limited);
+    ls_status s = ls_checkpoint_save_model(dir, CONFIG, TRAINER, 0, tensors, &(ls_checkpoint_opts){ 0 });
+    setrlimit(RLIMIT_FSIZE, &old);
+    expect_failure(s, LS_E_IO, "step-1", "manifest.json", NULL);
+    assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+
+    assert_int_equal(save(dir, 0), LS_OK);
+    assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_OK);
+    assert_int_equal(ls_file_write(scratch_path("plain"), "x", 1), LS_OK);
+    expect_failure(save(scratch_path("plain/step-1"), 0), LS_E_IO, "plain", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(finds_damage), cmocka_unit_test(names_the_piece),
+        cmocka_unit_test(points_and_removes), cmocka_unit_test(failures_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
