@@ -1,12 +1,12 @@
-/* parallel.c - the thread pool: OpenMP's, or under ThreadSanitizer (LS_TSAN) one of plain pthreads that it can watch. In both, one
- * parallel loop runs at a time, and worker t runs range t. */
+/* parallel.c - the thread pool: OpenMP's, or one of plain pthreads where that is missing or must not be (LS_PTHREADS: clang without
+ * it, ThreadSanitizer). In both, one parallel loop runs at a time, and worker t runs range t. */
 #include "parallel.h"
 #include "check.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#ifdef LS_TSAN
+#ifdef LS_PTHREADS
 
 #include <pthread.h>
 

@@ -1,0 +1,47 @@
+# What people type. The build itself is CMake's: see CMakeLists.txt and CMakePresets.json.
+#   make           build/lockstep          make demo     train, evaluate and look, in about a minute
+#   make deps      Debian packages         make test     everything that must hold
+#   make bench     speed                   make parity   against a live PyTorch
+#   make install PREFIX=/usr/local         make format   white space
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+WERROR ?= OFF
+CONFIGURE = -DLS_WERROR=$(WERROR) $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+
+all: build-release
+
+# make build-NAME: one preset of CMakePresets.json
+build-%:
+	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
+	@rm -f .build-$*.log
+	cmake --build --preset $* --parallel $(JOBS)
+
+deps:
+	@tools/deps.sh
+
+demo:
+	@tools/demo.sh
+
+# Release last: it runs everything, so its summary is the one to read.
+test:
+	@tools/test.sh
+
+bench: build-release
+	@tools/bench.sh
+
+parity: build-release
+	@tools/parity.sh
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: build-release
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz
+
+help:
+	@sed -n '2,5s/^# *//p' Makefile
+
+.PHONY: all deps demo test bench parity format install clean help

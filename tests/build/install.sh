@@ -1,0 +1,46 @@
+#!/bin/sh
+# Installs into a fresh prefix and builds a program against it the two ways that people do: pkg-config and find_package(lockstep).
+# Usage: install.sh BUILD_DIR CC
+set -eu
+build=$1 cc=$2
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+unset DESTDIR
+cmake --install "$build" --prefix "$root/prefix" > "$root/log" || { cat "$root/log"; exit 1; }
+
+cat > "$root/main.c" << 'END'
+#include <lockstep/types.h>
+#include <stdio.h>
+int main(void) {
+    ls_type t = LS_TYPE(LS_F32, 64, 17, 128);
+    printf("%lld elements, %s\n", (long long)ls_type_count(&t), ls_status_name(ls_fail(LS_E_SHAPE, "x")));
+    return 0;
+}
+END
+expected="139264 elements, shapes do not fit"
+
+pc=$(find "$root/prefix" -name lockstep.pc)
+lib=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH="$(dirname "$pc")"
+# shellcheck disable=SC2046 # flags are words
+"$cc" "$root/main.c" -o "$root/by_pkg_config" $(pkg-config --cflags --libs lockstep)
+[ "$(LD_LIBRARY_PATH=$lib "$root/by_pkg_config")" = "$expected" ]
+readelf -d "$root/by_pkg_config" | grep -q 'NEEDED.*\[liblockstep\.so\.0\]' || { echo "the program does not ask for the soname" >&2; exit 1; }
+
+mkdir "$root/project"
+cat > "$root/project/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.24)
+project(user C)
+find_package(lockstep 0.1 REQUIRED)
+add_executable(user ../main.c)
+target_link_libraries(user lockstep::lockstep)
+END
+cmake -S "$root/project" -B "$root/out" -DCMAKE_PREFIX_PATH="$root/prefix" -DCMAKE_C_COMPILER="$cc" > "$root/log" 2>&1 &&
+    cmake --build "$root/out" >> "$root/log" 2>&1 || { cat "$root/log"; exit 1; }
+[ "$("$root/out/user")" = "$expected" ]
+
+# The library shows ls_ names only, and the command, its page and its completion are there.
+nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
+"$root/prefix/bin/lockstep" --version | grep -q '0\.1\.0'
+man -l "$root/prefix/share/man/man1/lockstep.1" > /dev/null 2>&1 || ! command -v man > /dev/null
+bash -c '. "$1" && complete -p lockstep' - "$root/prefix/share/bash-completion/completions/lockstep" > /dev/null

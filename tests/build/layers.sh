@@ -1,0 +1,49 @@
+#!/bin/sh
+# tools/check_layers finds every kind of broken rule, and accepts the rules kept. Usage: layers.sh SOURCE_DIR
+set -eu
+checker=$1/tools/check_layers
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir -p "$root/src/base" "$root/src/graph" "$root/src/ops" "$root/src/data" "$root/src/cli"
+
+cat > "$root/src/data/good.c" << 'END'
+#include "local.h"
+#include "base/str.h"
+#include "data/other.h"
+#include "lockstep/graph.h"
+#include <zlib.h>
+/* printf("in a comment") and
+ * exit(1) in a longer one */
+static const char *text = "printf(1)"; // exit(1)
+snprintf(a, 1, "x"); my_exit(1);
+END
+echo '#include "ops/op.h"' > "$root/src/graph/good.c"
+echo '#include "graph/graph.h"' > "$root/src/ops/good.c"
+printf '#include "data/good.h"\nint main(void) { printf("hello"); exit(2); }\n' > "$root/src/cli/good.c"
+"$checker" "$root" || { echo "a clean tree is refused" >&2; exit 1; }
+
+refused() { # SOURCE LINE, MESSAGE
+    printf '%s\n' "$2" > "$root/src/$1"
+    if found=$("$checker" "$root"); then
+        echo "not found: $2" >&2
+        exit 1
+    fi
+    case "$found" in
+        *"src/$1:1: "*"$3"*) ;;
+        *) printf 'for %s expected "%s", got:\n%s\n' "$2" "$3" "$found" >&2; exit 1 ;;
+    esac
+    rm "$root/src/$1"
+}
+refused base/bad.c '#include "graph/graph.h"' 'of graph (level 2)'
+refused base/bad.c '# include  "lockstep/graph.h"' 'of graph (level 2)'
+refused data/bad.h '#include "ckpt/x.h"' 'of ckpt (level 5)'
+refused graph/bad.c '#include "plan/plan.h"' 'of plan (level 3)'
+refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
+refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
+refused data/bad.c '#include "lockstep/unheard.h"' 'has no owner'
+refused graph/bad.c '#include <curl/curl.h>' 'only src/data may'
+refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
+refused data/bad.c 'fprintf(stderr, "x");' 'prints or exits'
+refused data/bad.c '    exit(1);' 'prints or exits'
+mkdir "$root/src/new"
+refused new/bad.c 'int x;' 'has no level'

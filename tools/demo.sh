@@ -1,0 +1,25 @@
+#!/bin/sh
+# The tour: build, train a small vision transformer for about a minute, evaluate it, predict, and say where the report is.
+set -eu
+cd "$(dirname "$0")/.."
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n%s\n' "$*"; }
+run() { printf '$ %s\n' "$*"; "$@"; }
+
+tools/deps.sh
+say "Building"
+make --no-print-directory
+run=runs/vit-fashion-mnist
+
+say "Training a vision transformer on Fashion-MNIST (starting again continues; remove $run to begin anew)"
+run build/lockstep train vit-fashion-mnist
+
+say "The loss and accuracy on the test images, every one counted once"
+run build/lockstep eval "$run"
+
+say "What it says about ten of them"
+run build/lockstep predict "$run" --out "$run/predictions.svg"
+
+say "Look at"
+echo "  $PWD/$run/report.html        curves, memory, plan against measured"
+echo "  $PWD/$run/predictions.svg    images with their predictions"
