@@ -122,7 +122,7 @@ static void refuses_bad_lengths(void **state)
     ls_weights *w;
     size_t n = make_file("{" F32_2X3 "}", strlen("{" F32_2X3 "}"), 24);
     for (size_t cut = 0; cut < n; cut++) /* every truncation */
-        expect_failure(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut", NULL);
+        expect_failure(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut", cut < 8 ? "too few" : cut < n - 24 ? "truncated" : "do not lie", NULL);
     assert_int_equal(ls_weights_open_memory(&w, file, n, "whole"), LS_OK);
     ls_weights_close(&w);
     file[4] = 1; /* 4 GiB of header */
@@ -164,6 +164,15 @@ static void writes_exact_bytes(void **state)
     assert_int_equal(ls_weights_find(w, "w.z")->offset % 8, 0);
     assert_int_equal(ls_weights_count(w), 3);
     ls_weights_close(&w);
+
+    char name[] = "abcdefghi";
+    for (int n = 1; n < 9; n++) { /* headers of every length modulo 8 */
+        ls_named_tensor one = named(name + n, a, LS_TYPE(LS_F32, 6));
+        assert_int_equal(ls_weights_save(path, 1, &one), LS_OK);
+        assert_int_equal(ls_weights_open(&w, path), LS_OK);
+        assert_int_equal(ls_weights_find(w, name + n)->offset % 8, 0);
+        ls_weights_close(&w);
+    }
 
     ls_named_tensor twice[] = { t[0], t[0] };
     expect_failure(ls_weights_save(path, 2, twice), LS_E_ARG, "w.z", NULL);
