@@ -1,0 +1,175 @@
+/* arena.c - offsets. Allocations whose lifetimes meet must not overlap; the arena should be hardly larger than the most that is ever
+ * live at once.
+ *
+ * Greedy: take the allocations in some order and put each into the smallest gap that fits among those already placed that meet it in
+ * time, lowest offset first among equals. Large-first is nearly always best for training steps; two other orders are tried only when
+ * it is not perfect. All orders and ties are fixed, so a plan is a function of graph and device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
+
+typedef enum packing_order { BY_SIZE, BY_AREA, BY_TIME, ORDERS } packing_order;
+typedef struct item { const ls_alloc *alloc; size_t size; double key; int index; } item;
+
+static int by_key(const void *pa, const void *pb)
+{
+    const item *a = pa, *b = pb;
+    if (a->key != b->key)
+        return a->key > b->key ? -1 : 1;
+    return a->index - b->index;
+}
+
+/* Fills offsets (by alloc index); returns the arena's size. `placed` is scratch: indices sorted by offset. */
+static size_t pack(const ls_plan *p, packing_order order, item *items, int n, size_t *offsets, int *placed)
+{
+    for (int i = 0; i < n; i++) {
+        const ls_alloc *a = items[i].alloc;
+        const double size = (double)items[i].size, span = a->last - a->first + 1;
+        items[i].key = order == BY_SIZE ? size : order == BY_AREA ? size * span : -(double)a->first;
+    }
+    qsort(items, (size_t)n, sizeof *items, by_key);
+    size_t total = 0;
+    int n_placed = 0;
+    for (int i = 0; i < n; i++) {
+        const ls_alloc *a = items[i].alloc;
+        const size_t size = items[i].size;
+        size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+        for (int k = 0; k < n_placed; k++) {
+            const ls_alloc *b = &p->allocs[placed[k]];
+            if (!meet(a, b))
+                continue;
+            const size_t at = offsets[placed[k]];
+            if (at > end && at - end >= size && at - end < best_gap) {
+                best = end;
+                best_gap = at - end;
+            }
+            const size_t b_end = at + ls_align_up(b->bytes);
+            end = b_end > end ? b_end : end;
+        }
+        if (best == SIZE_MAX)
+            best = end;
+        offsets[items[i].index] = best;
+        total = best + size > total ? best + size : total;
+        int low = 0, high = n_placed; /* keep `placed` sorted */
+        while (low < high) {
+            const int mid = (low + high) / 2;
+            if (offsets[placed[mid]] <= best)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(n_placed - low));
+        placed[low] = items[i].index;
+        n_placed++;
+    }
+    return total;
+}
+
+static void find_peak(ls_plan *p)
+{
+    const ls_timeline_point *t = ls_plan_timeline(p);
+    size_t fixed = 0, most = 0;
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].memory != LS_MEM_ARENA)
+            fixed += ls_align_up(p->allocs[i].bytes);
+    for (int k = 0; k < p->n_steps; k++) {
+        size_t sum = 0;
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            sum += t[k].bytes[c];
+        if (sum > most || k == 0) {
+            most = sum;
+            p->peak_step = k;
+            memcpy(p->peak_by_category, t[k].bytes, sizeof p->peak_by_category);
+        }
+    }
+    p->live_peak_bytes = p->n_steps ? most - fixed : 0;
+}
+
+void ls_planner_pack_arena(ls_plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_allocs; i++) {
+        ls_alloc *a = &p->allocs[i];
+        if (a->memory == LS_MEM_ARENA) {
+            n++;
+        } else {
+            size_t *region = a->memory == LS_MEM_STATE ? &p->state_bytes : &p->io_bytes;
+            a->offset = *region;
+            *region += ls_align_up(a->bytes);
+        }
+    }
+    find_peak(p);
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    item *items = LS_ARENA_ARRAY(&scratch, item, n);
+    size_t *offsets = LS_ARENA_ARRAY(&scratch, size_t, p->n_allocs), best = SIZE_MAX;
+    int *placed = LS_ARENA_ARRAY(&scratch, int, n);
+    for (packing_order order = 0; order < ORDERS && best > p->live_peak_bytes; order++) {
+        for (int i = 0, k = 0; i < p->n_allocs; i++)
+            if (p->allocs[i].memory == LS_MEM_ARENA)
+                items[k++] = (item){ .alloc = &p->allocs[i], .size = ls_align_up(p->allocs[i].bytes), .index = i };
+        const size_t bytes = pack(p, order, items, n, offsets, placed);
+        if (bytes >= best)
+            continue;
+        best = bytes;
+        for (int k = 0; k < n; k++)
+            p->allocs[items[k].index].offset = offsets[items[k].index];
+    }
+    p->arena_bytes = best;
+    ls_arena_release(&scratch);
+}
+
+const ls_timeline_point *ls_plan_timeline(ls_plan *p)
+{
+    ls_timeline_point *t = LS_ARENA_ARRAY(&p->arena, ls_timeline_point, p->n_steps + 1);
+    for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
+        if (p->n_steps) {
+            const ls_alloc *a = &p->allocs[i];
+            t[a->first].bytes[a->category] += ls_align_up(a->bytes);
+            t[a->last + 1].bytes[a->category] -= ls_align_up(a->bytes); /* unsigned wrap cancels in the running sum */
+        }
+    for (int k = 1; k < p->n_steps; k++)
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            t[k].bytes[c] += t[k - 1].bytes[c];
+    return t;
+}
+
+static const char *owner(const ls_plan *p, const ls_alloc *a, char text[64])
+{
+    const int node = a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node;
+    snprintf(text, 64, "%s of node %d (%s)", a->value < 0 ? "workspace" : "value", node, p->graph->nodes[node]->op->name);
+    return text;
+}
+
+ls_status ls_plan_check(const ls_plan *p)
+{
+    char x[64], y[64];
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->memory == LS_MEM_ARENA && (a->offset % LS_ALIGN || a->offset + a->bytes > p->arena_bytes))
+            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset, p->arena_bytes);
+        for (int k = 0; k < i; k++) {
+            const ls_alloc *b = &p->allocs[k];
+            if (a->memory == b->memory && (a->memory != LS_MEM_ARENA || meet(a, b)) && a->offset < b->offset + b->bytes &&
+                b->offset < a->offset + a->bytes)
+                return ls_fail(LS_E_INTERNAL, "plan: %s at [%zu, %zu) live over steps %d-%d overlaps %s at [%zu, %zu) live over %d-%d",
+                               owner(p, a, x), a->offset, a->offset + a->bytes, a->first, a->last, owner(p, b, y), b->offset,
+                               b->offset + b->bytes, b->first, b->last);
+        }
+    }
+    for (int v = 1; v < p->graph->n_vals; v++) {
+        const ls_place *at = &p->places[v];
+        if (at->alloc < 0)
+            continue;
+        ls_tensor t = { .type = p->graph->vals[v].type };
+        memcpy(t.strides, at->strides, sizeof t.strides);
+        const size_t end = at->offset + (size_t)ls_strides_extent(&t) * ls_dtype_size(t.type.dtype);
+        if (end > p->allocs[at->alloc].bytes)
+            return ls_fail(LS_E_INTERNAL, "plan: value %d reaches byte %zu of an allocation of %zu", v, end, p->allocs[at->alloc].bytes);
+    }
+    return LS_OK;
+}

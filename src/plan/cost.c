@@ -1,0 +1,59 @@
+/* cost.c - FLOPs, bytes and seconds of each step. Bytes are the floor: every operand moved once, with what was already in place left
+ * out. Seconds come from the machine's calibration: the longer of arithmetic and traffic, plus the price of a call. */
+#include <string.h>
+
+#include "internal.h"
+
+static bool same_place(const ls_plan *p, const ls_node *pack, int j)
+{
+    const ls_pack_attrs *a = pack->attrs;
+    const ls_place *out = &p->places[pack->out[0].id], *part = &p->places[pack->in[j].id];
+    const size_t size = ls_dtype_size(ls_type_of(p->graph, pack->out[0])->dtype);
+    return part->alloc == out->alloc && part->offset == out->offset + (size_t)(a->starts.v[j] * out->strides[a->dim]) * size;
+}
+
+static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
+{
+    const ls_graph *g = p->graph;
+    ls_cost c = { 0 };
+    for (int j = 0; j < n->n_in; j++) {
+        types[j] = *ls_type_of(g, n->in[j]);
+        c.bytes += ls_present(n->in[j]) ? (double)ls_type_bytes(&types[j]) : 0;
+    }
+    ls_infer i = { .op = n->op, .n_in = n->n_in, .in = types, .attrs = n->attrs, .n_out = n->n_out };
+    for (int k = 0; k < n->n_out; k++) {
+        i.out[k] = *ls_type_of(g, n->out[k]);
+        c.bytes += (double)ls_type_bytes(&i.out[k]);
+    }
+    if (!strcmp(n->op->name, "pack")) {
+        for (int j = 0; j < n->n_in; j++)
+            if (same_place(p, n, j))
+                c.bytes -= 2.0 * (double)ls_type_bytes(&types[j]);
+        return c;
+    }
+    return n->op->cost ? n->op->cost(&i) : c;
+}
+
+void ls_planner_cost(ls_plan *p, const ls_calibration *c)
+{
+    const double cached = 1 << 20; /* what fits a core's second-level cache nearly everywhere */
+    int most = 1;
+    for (int i = 0; i < p->n_steps; i++)
+        most = p->graph->nodes[p->steps[i].node]->n_in > most ? p->graph->nodes[p->steps[i].node]->n_in : most;
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
+    for (int i = 0; i < p->n_steps; i++) {
+        ls_step *s = &p->steps[i];
+        s->cost = cost_of(p, p->graph->nodes[s->node], types);
+        if (c) {
+            const double arithmetic = s->cost.flops / (c->flops * c->gemm_efficiency);
+            const double traffic = s->cost.bytes / (s->cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
+            s->seconds = (arithmetic > traffic ? arithmetic : traffic) + c->op_overhead;
+        }
+        p->flops += s->cost.flops;
+        p->bytes += s->cost.bytes;
+        p->seconds += s->seconds;
+    }
+    ls_arena_release(&scratch);
+}

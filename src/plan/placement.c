@@ -1,0 +1,138 @@
+/* placement.c - values that are born where they are wanted, decided before lowering because it fixes their strides.
+ *
+ * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place in the pack's output, if
+ * that kernel can write with the strides that result and the value has no other home: it is no source, aliases nothing, is no graph
+ * output and lies in no other pack. Packs are visited last to first, so an outer pack has its place before the inner ones look.
+ *
+ * An output that is named like a source replaces that source's content; where the op may work in place and nothing reads the old
+ * content later, it is computed there. (Where not, lower.c ends the program with a copy.) */
+#include "internal.h"
+
+#include <string.h>
+
+static ls_tensor layout(const ls_planner *p, int v)
+{
+    ls_tensor t = { .type = p->old->vals[v].type };
+    if (p->placed[v].host)
+        memcpy(t.strides, p->placed[v].strides, sizeof t.strides);
+    else
+        ls_strides_contiguous(t.strides, &t.type);
+    return t;
+}
+
+static bool has_alias(const ls_graph *g, int v)
+{
+    return g->nodes[g->vals[v].node]->op->alias[g->vals[v].out] != 0;
+}
+
+/* The kernel's output behind views that only rename the shape, or 0. */
+static int behind_reshapes(const ls_graph *g, int v)
+{
+    const int64_t count = ls_type_count(&g->vals[v].type);
+    for (const ls_node *n = g->nodes[g->vals[v].node]; ls_is_view(n); n = g->nodes[g->vals[v].node]) {
+        v = n->in[0].id;
+        if (ls_type_count(&g->vals[v].type) != count)
+            return 0;
+    }
+    return ls_is_source(g->nodes[g->vals[v].node]) ? 0 : v;
+}
+
+static void place_parts(ls_planner *p, const ls_node *pack)
+{
+    const ls_graph *g = p->old;
+    const ls_pack_attrs *a = pack->attrs;
+    const int out = pack->out[0].id;
+    const ls_tensor whole = layout(p, out);
+    const int64_t size = (int64_t)ls_dtype_size(whole.type.dtype);
+    for (int j = 0; j < pack->n_in; j++) {
+        const int v = behind_reshapes(g, pack->in[j].id);
+        if (!v || p->placed[v].host || p->named[v] || has_alias(g, v))
+            continue;
+        ls_tensor part = { .type = g->vals[pack->in[j].id].type };
+        memcpy(part.strides, whole.strides, sizeof part.strides);
+        ls_strides_canonical(&part);
+        ls_tensor inside = { .type = g->vals[v].type };
+        if (!ls_strides_reshape(&part, &inside.type, inside.strides))
+            continue;
+        const ls_kernel *k = p->kernel[g->vals[v].node];
+        if (!ls_strides_are_contiguous(&inside) && !(ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
+            continue;
+        p->placed[v].host = out;
+        p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
+        memcpy(p->placed[v].strides, inside.strides, sizeof inside.strides);
+    }
+}
+
+/* The source of that name, or 0. */
+static int source_named(const ls_graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (ls_is_source(g->nodes[i]) && !strcmp(ls_source_name(g->nodes[i]), name))
+            return g->nodes[i]->out[0].id;
+    return 0;
+}
+
+static void place_over_source(ls_planner *p, int v, int source, const int *last_use)
+{
+    const ls_graph *g = p->old;
+    const ls_node *n = g->nodes[g->vals[v].node];
+    if (p->root[v] != v || g->vals[v].out != 0 || ls_is_source(n) || p->placed[v].host || p->named[v] ||
+        last_use[source] > p->when[n->id])
+        return;
+    bool takes = false;
+    for (int j = 0; j < n->n_in; j++) {
+        if (!ls_present(n->in[j]) || p->root[n->in[j].id] != source)
+            continue;
+        if (j > 30 || !(n->op->inplace >> j & 1) || ls_type_bytes(&g->vals[n->in[j].id].type) != ls_type_bytes(&g->vals[v].type))
+            return;
+        takes = true;
+    }
+    if (!takes)
+        return;
+    p->placed[v].host = source;
+    ls_strides_contiguous(p->placed[v].strides, &g->vals[v].type);
+}
+
+ls_status ls_planner_place(ls_planner *p)
+{
+    const ls_graph *g = p->old;
+    p->placed = LS_ARENA_ARRAY(&p->scratch, ls_placement, g->n_vals);
+    p->named = LS_ARENA_ARRAY(&p->scratch, const char *, g->n_vals);
+    p->replaces = LS_ARENA_ARRAY(&p->scratch, int, g->n_outputs + 1);
+
+    for (int i = 0; i < g->n_outputs; i++) {
+        const ls_output_entry *o = &g->outputs[i];
+        const int v = o->value.id, r = p->root[v], source = source_named(g, o->name);
+        if (source && source != r) {
+            if (!ls_type_equal(&g->vals[v].type, &g->vals[source].type)) {
+                char a[128], b[128];
+                return ls_fail(LS_E_SHAPE, "graph \"%s\": output \"%s\" is %s, but the source of that name is %s", g->name, o->name,
+                               ls_type_text(a, &g->vals[v].type), ls_type_text(b, &g->vals[source].type));
+            }
+            for (int k = 0; k < g->n_outputs; k++)
+                if (p->root[g->outputs[k].value.id] == source)
+                    return ls_fail(LS_E_UNSUPPORTED, "graph \"%s\": output \"%s\" replaces the source of that name, whose old content "
+                                   "is output \"%s\"; give one of them another name", g->name, o->name, g->outputs[k].name);
+            p->replaces[i] = source;
+        } else if (!ls_is_source(g->nodes[g->vals[r].node]) && !p->named[r] &&
+                   ls_type_bytes(&g->vals[v].type) == ls_type_bytes(&g->vals[r].type)) {
+            p->named[r] = o->name;
+        }
+    }
+
+    int *last_use = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals); /* of a root, position in `order` */
+    for (int i = 0; i < p->n_order; i++) {
+        const ls_node *n = g->nodes[p->order[i]];
+        for (int j = 0; !ls_is_view(n) && j < n->n_in; j++)
+            if (ls_present(n->in[j]))
+                last_use[p->root[n->in[j].id]] = i;
+    }
+    for (int i = 0; i < g->n_outputs; i++)
+        if (p->replaces[i])
+            place_over_source(p, g->outputs[i].value.id, p->replaces[i], last_use);
+
+    for (int i = p->n_order - 1; i >= 0; i--)
+        if (!strcmp(g->nodes[p->order[i]]->op->name, "pack"))
+            place_parts(p, g->nodes[p->order[i]]);
+    return LS_OK;
+}

@@ -1,0 +1,51 @@
+/* plan.c - making a plan: the planner's parts in order. */
+#include <stdlib.h>
+
+#include "internal.h"
+
+const char *ls_category_name(ls_category c)
+{
+    static const char *const NAMES[LS_CAT_COUNT] = { "parameters", "gradients", "optimizer", "activations", "workspace", "data" };
+    return c >= 0 && c < LS_CAT_COUNT ? NAMES[c] : "?";
+}
+
+static ls_status make(ls_planner *p, const ls_plan_opts *o)
+{
+    LS_TRY(ls_graph_status(p->old));
+    LS_TRY(ls_planner_schedule(p));
+    LS_TRY(ls_planner_lower(p));
+    LS_TRY(ls_planner_store(p));
+    ls_planner_pack_arena(p->plan);
+    ls_planner_cost(p->plan, o ? o->calibration : NULL);
+    return LS_OK;
+}
+
+ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o)
+{
+    *out = NULL;
+    ls_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return ls_fail(LS_E_MEMORY, "planning graph \"%s\": out of memory", g->name);
+    ls_arena_init(&plan->arena);
+    plan->device = *d;
+    ls_planner p = { .plan = plan, .old = g };
+    ls_arena_init(&p.scratch);
+    const ls_status s = make(&p, o);
+    ls_arena_release(&p.scratch);
+    if (s != LS_OK)
+        ls_plan_destroy(&plan);
+    *out = plan;
+    return s;
+}
+
+void ls_plan_destroy(ls_plan **pp)
+{
+    ls_plan *p = *pp;
+    if (!p)
+        return;
+    ls_graph *g = (ls_graph *)p->graph; /* const to everybody else */
+    ls_graph_destroy(&g);
+    ls_arena_release(&p->arena);
+    free(p);
+    *pp = NULL;
+}

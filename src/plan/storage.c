@@ -1,0 +1,272 @@
+/* storage.c - from homes to allocations: the steps, the lifetime of every set of values that share memory, reuse in place, and what
+ * the bytes are for.
+ *
+ * Invariant: values whose homes chain to one base form a set; the set is live from the first step that writes any of it to the last
+ * step that reads (or writes) any of it. An op's output takes over an operand's memory only if that whole set ends at this step. */
+#include <limits.h>
+#include <string.h>
+
+#include "internal.h"
+
+typedef struct set {   /* indexed by base value */
+    int first, last;   /* steps; last INT_MAX: the caller reads it */
+    size_t bytes;
+    const char *name;  /* sources and outputs */
+    bool source, used;
+    int alloc;
+} set;
+
+typedef struct storage {
+    ls_planner *p;
+    ls_plan *plan;
+    const ls_graph *g;
+    set *sets;
+    bool *derived, *gradient; /* value: computed from parameters alone; goes nowhere but into the update */
+} storage;
+
+static int base_of(const ls_planner *p, int v, int64_t *offset)
+{
+    int64_t at = 0;
+    while (p->home[v].base != v) {
+        at += p->home[v].offset;
+        v = p->home[v].base;
+    }
+    if (offset)
+        *offset = at;
+    return v;
+}
+
+/* All parts were computed in their places and no gap needs zeros: nothing is left to run. */
+static bool pack_is_covered(const storage *s, const ls_node *n)
+{
+    const ls_pack_attrs *a = n->attrs;
+    const ls_type *out = ls_type_of(s->g, n->out[0]);
+    const ls_home *home = &s->p->home[n->out[0].id];
+    int64_t at, end = 0, part_at;
+    const int base = base_of(s->p, n->out[0].id, &at);
+    for (int j = 0; j < n->n_in; j++) {
+        const ls_type *part = ls_type_of(s->g, n->in[j]);
+        ls_tensor want = { .type = *part };
+        memcpy(want.strides, home->strides, sizeof want.strides);
+        ls_strides_canonical(&want);
+        const int64_t there = at + a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
+        if (a->starts.v[j] != end || base_of(s->p, n->in[j].id, &part_at) != base || part_at != there ||
+            memcmp(want.strides, s->p->home[n->in[j].id].strides, sizeof(int64_t) * (size_t)part->ndim))
+            return false;
+        end += part->dims[a->dim];
+    }
+    return end == a->extent;
+}
+
+static void make_steps(storage *s)
+{
+    ls_plan *plan = s->plan;
+    plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, s->g->n_nodes + 1);
+    for (int i = 0; i < s->g->n_nodes; i++) {
+        const ls_node *n = s->g->nodes[i];
+        if (s->p->chosen[i] && !(!strcmp(n->op->name, "pack") && pack_is_covered(s, n)))
+            plan->steps[plan->n_steps++] = (ls_step){ .node = i, .kernel = s->p->chosen[i], .workspace = -1 };
+    }
+}
+
+static void touch(storage *s, int v, int step)
+{
+    set *t = &s->sets[base_of(s->p, v, NULL)];
+    if (!t->used || step < t->first)
+        t->first = step;
+    if (!t->used || step > t->last)
+        t->last = step;
+    t->used = true;
+}
+
+static void make_sets(storage *s)
+{
+    const ls_graph *g = s->g;
+    s->sets = LS_ARENA_ARRAY(&s->p->scratch, set, g->n_vals);
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!ls_is_source(g->nodes[i]))
+            continue;
+        set *t = &s->sets[g->nodes[i]->out[0].id];
+        t->source = t->used = true;
+        t->name = ls_source_name(g->nodes[i]);
+        t->last = INT_MAX;
+    }
+    for (int v = 1; v < g->n_vals; v++)
+        s->sets[v].bytes = ls_type_bytes(&g->vals[v].type);
+    for (int i = 0; i < s->plan->n_steps; i++) {
+        const ls_node *n = g->nodes[s->plan->steps[i].node];
+        for (int j = 0; j < n->n_in; j++)
+            if (ls_present(n->in[j]))
+                touch(s, n->in[j].id, i);
+        for (int k = 0; k < n->n_out; k++)
+            touch(s, n->out[k].id, i);
+    }
+    /* The output that is the whole memory gives it its name; outputs inside it are found through it. */
+    for (int whole = 1; whole >= 0; whole--)
+        for (int i = 0; i < g->n_outputs; i++) {
+            const int v = g->outputs[i].value.id;
+            set *t = &s->sets[base_of(s->p, v, NULL)];
+            if (t->name || (whole && ls_type_bytes(&g->vals[v].type) != t->bytes))
+                continue;
+            t->name = g->outputs[i].name;
+            t->last = INT_MAX;
+        }
+}
+
+/* Output 0 of step i in the memory of an operand whose last use this is. */
+static void reuse(storage *s, int i)
+{
+    ls_planner *p = s->p;
+    const ls_node *n = s->g->nodes[s->plan->steps[i].node];
+    if (!n->op->inplace || n->op->alias[0])
+        return;
+    const int v = n->out[0].id;
+    const size_t bytes = s->sets[v].bytes;
+    if (p->home[v].base != v || s->sets[v].source)
+        return;
+    for (int j = 0; j < n->n_in && j < 32; j++) {
+        if (!(n->op->inplace >> j & 1) || !ls_present(n->in[j]))
+            continue;
+        const int u = n->in[j].id, base = base_of(p, u, NULL);
+        const set *t = &s->sets[base];
+        const ls_tensor as = { .type = s->g->vals[u].type };
+        ls_tensor seen = as;
+        memcpy(seen.strides, p->home[u].strides, sizeof seen.strides);
+        if (t->name || t->last > i || t->bytes != bytes || ls_type_bytes(&as.type) != bytes || !ls_strides_are_contiguous(&seen))
+            continue;
+        bool mixed = false; /* another operand or output looks at the same memory in another way */
+        for (int k = 0; k < n->n_in + n->n_out; k++) {
+            const ls_value w = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+            if (k != j && ls_present(w) && w.id != v && base_of(p, w.id, NULL) == base)
+                mixed = mixed || !(w.id == u && k < n->n_in && k < 32 && (n->op->inplace >> k & 1));
+        }
+        if (mixed)
+            continue;
+        p->home[v].base = base;
+        p->home[v].offset = 0;
+        s->sets[base].last = s->sets[v].last;
+        s->sets[base].name = s->sets[v].name;
+        s->sets[v].used = false;
+        return;
+    }
+}
+
+static bool moves_only(const ls_node *n)
+{
+    return ls_is_view(n) || (n->op->flags & LS_OP_ELEMENTWISE) || !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") ||
+           !strcmp(n->op->name, "cast") || !strcmp(n->op->name, "fused");
+}
+
+static void classify(storage *s)
+{
+    const ls_graph *g = s->g;
+    s->derived = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    s->gradient = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    s->derived[0] = true; /* an absent operand */
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        bool derived = n->n_in > 0 || !strcmp(n->op->name, "param");
+        for (int j = 0; j < n->n_in; j++)
+            derived = derived && s->derived[n->in[j].id];
+        for (int k = 0; k < n->n_out; k++)
+            s->derived[n->out[k].id] = derived;
+    }
+    /* Backwards: a value of the backward phase is a gradient if all that ever happens to it is the update, or moving it there. */
+    bool *elsewhere = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals), *read = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    for (int i = 0; i < g->n_outputs; i++) {
+        const int v = g->outputs[i].value.id;
+        read[v] = true;
+        elsewhere[v] = strncmp(g->outputs[i].name, "grad.", 5) != 0;
+    }
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const ls_node *n = g->nodes[i];
+        bool all = n->n_out > 0;
+        for (int k = 0; k < n->n_out; k++) {
+            const int v = n->out[k].id;
+            s->gradient[v] = read[v] && !elsewhere[v] && n->phase == LS_PHASE_BACKWARD;
+            all = all && s->gradient[v];
+        }
+        if (ls_is_source(n) && n->out[0].id)
+            s->gradient[n->out[0].id] = !strncmp(ls_source_name(n), "grad.", 5);
+        for (int j = 0; j < n->n_in; j++) {
+            read[n->in[j].id] = true;
+            if (n->phase != LS_PHASE_UPDATE && !(all && moves_only(n)))
+                elsewhere[n->in[j].id] = true;
+        }
+    }
+}
+
+static ls_category category_of(const storage *s, int v)
+{
+    const ls_node *n = s->g->nodes[s->g->vals[v].node];
+    if (s->gradient[v])
+        return LS_CAT_GRADIENTS;
+    if (s->derived[v])
+        return LS_CAT_PARAMETERS;
+    if (ls_is_source(n))
+        return strcmp(n->op->name, "state") ? LS_CAT_DATA : LS_CAT_OPTIMIZER;
+    return LS_CAT_ACTIVATIONS;
+}
+
+static void make_allocs(storage *s, ls_tensor *operands)
+{
+    ls_plan *plan = s->plan;
+    const ls_graph *g = s->g;
+    const int last_step = plan->n_steps ? plan->n_steps - 1 : 0;
+    plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, g->n_vals + plan->n_steps);
+    plan->places = LS_ARENA_ARRAY(&plan->arena, ls_place, g->n_vals);
+    plan->places[0].alloc = -1;
+    for (int v = 1; v < g->n_vals; v++) {
+        set *t = &s->sets[v];
+        if (s->p->home[v].base != v || !(t->used || t->name))
+            continue;
+        t->alloc = plan->n_allocs;
+        const bool state = t->source && strcmp(g->nodes[g->vals[v].node]->op->name, "input");
+        plan->allocs[plan->n_allocs++] = (ls_alloc){
+            .memory = state ? LS_MEM_STATE : t->name ? LS_MEM_IO : LS_MEM_ARENA, .category = category_of(s, v),
+            .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL, .value = v, .bytes = t->bytes,
+            .first = t->name ? 0 : t->first, .last = t->name ? last_step : t->last,
+        };
+    }
+    for (int v = 1; v < g->n_vals; v++) {
+        int64_t offset;
+        const set *t = &s->sets[base_of(s->p, v, &offset)];
+        ls_place *place = &plan->places[v];
+        place->alloc = t->used || t->name ? t->alloc : -1;
+        place->offset = (size_t)offset;
+        memcpy(place->strides, s->p->home[v].strides, sizeof place->strides);
+    }
+    for (int i = 0; i < plan->n_steps; i++) {
+        ls_step *step = &plan->steps[i];
+        const ls_node *n = g->nodes[step->node];
+        if (!step->kernel->workspace)
+            continue;
+        ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
+        for (int j = 0; j < n->n_in + n->n_out; j++)
+            memcpy(operands[j].strides, plan->places[(j < n->n_in ? n->in[j] : n->out[j - n->n_in]).id].strides,
+                   sizeof operands[j].strides);
+        const size_t bytes = step->kernel->workspace(&a);
+        if (!bytes)
+            continue;
+        step->workspace = plan->n_allocs;
+        plan->allocs[plan->n_allocs++] = (ls_alloc){ .memory = LS_MEM_ARENA, .category = LS_CAT_WORKSPACE, .value = -1, .bytes = bytes,
+                                                     .first = i, .last = i };
+    }
+}
+
+ls_status ls_planner_store(ls_planner *p)
+{
+    storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
+    int most = 0;
+    for (int i = 0; i < s.g->n_nodes; i++) {
+        const int n = s.g->nodes[i]->n_in + s.g->nodes[i]->n_out;
+        most = n > most ? n : most;
+    }
+    make_steps(&s);
+    make_sets(&s);
+    for (int i = 0; i < p->plan->n_steps; i++)
+        reuse(&s, i);
+    classify(&s);
+    make_allocs(&s, LS_ARENA_ARRAY(&p->scratch, ls_tensor, most + 1));
+    return LS_OK;
+}

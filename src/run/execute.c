@@ -1,0 +1,162 @@
+/* execute.c - the loop over resolved calls, and its slow twin that looks at every number. A run allocates nothing. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "internal.h"
+
+#ifdef LS_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+/* Memory outside its lifetime: unreadable under ASan, NaN bytes elsewhere, so that a use after death shows. */
+void ls_watch_dead(char *at, size_t bytes)
+{
+#ifdef LS_ASAN
+    __asan_poison_memory_region(at, bytes);
+#else
+    memset(at, 0xff, bytes);
+#endif
+}
+
+/* Usable again: a value is born there, or the mapping goes back to the system (whose next user must not meet our poison). */
+void ls_watch_end(char *at, size_t bytes)
+{
+#ifdef LS_ASAN
+    __asan_unpoison_memory_region(at, bytes);
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
+static void begin(const ls_program *g, int i)
+{
+#ifdef LS_WATCH_ARENA
+    for (int k = g->born_at[i]; k < g->born_at[i + 1]; k++)
+        ls_watch_end(g->where[g->born[k]], g->plan->allocs[g->born[k]].bytes);
+#else
+    (void)g, (void)i;
+#endif
+}
+
+static void end(const ls_program *g, int i)
+{
+#ifdef LS_WATCH_ARENA
+    for (int k = g->dead_at[i]; k < g->dead_at[i + 1]; k++)
+        ls_watch_dead(g->where[g->dead[k]], g->plan->allocs[g->dead[k]].bytes);
+#else
+    (void)g, (void)i;
+#endif
+}
+
+static bool finite_at(const ls_tensor *t, int64_t i)
+{
+    switch (t->type.dtype) {
+    case LS_F32: return isfinite(((const float *)t->data)[i]);
+    case LS_F64: return isfinite(((const double *)t->data)[i]);
+    case LS_BF16: return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80; /* exponent all ones: infinity or NaN */
+    case LS_F16: return (((const uint16_t *)t->data)[i] & 0x7c00) != 0x7c00;
+    default: return true;
+    }
+}
+
+/* Row-major number of the first element that is no finite number; -1 if all are. */
+static int64_t first_bad(const ls_tensor *t)
+{
+    if (!t->data || !ls_dtype_is_float(t->type.dtype))
+        return -1;
+    const int64_t n = ls_type_count(&t->type);
+    int64_t index[LS_MAX_DIMS] = { 0 }, at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!finite_at(t, at))
+            return i;
+        for (int d = t->type.ndim - 1; d >= 0; d--) {
+            at += t->strides[d];
+            if (++index[d] < t->type.dims[d])
+                break;
+            at -= index[d] * t->strides[d];
+            index[d] = 0;
+        }
+    }
+    return -1;
+}
+
+static int64_t bad_count(const ls_tensor *t)
+{
+    int64_t bad = 0;
+    ls_tensor row = *t; /* element by element through a one-element view: this is the error path */
+    row.type.ndim = 0;
+    const int64_t n = ls_type_count(&t->type);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0, left = i;
+        for (int d = t->type.ndim - 1; d >= 0; d--) {
+            at += left % t->type.dims[d] * t->strides[d];
+            left /= t->type.dims[d];
+        }
+        bad += !finite_at(&row, at);
+    }
+    return bad;
+}
+
+static ls_status blame(const ls_program *g, int step, const ls_node *n, const char *what, const ls_tensor *t, int64_t i)
+{
+    char type[128];
+    return ls_fail(LS_E_NUMERIC, "%s: %s %s, has %lld of %lld elements NaN or infinite, the first is element %lld (step %d of %d of \"%s\", "
+                   "%s:%d)", n->scope->path[0] ? n->scope->path : "(top level)", what, ls_type_text(type, &t->type),
+                   (long long)bad_count(t), (long long)ls_type_count(&t->type), (long long)i, step, g->plan->n_steps,
+                   g->plan->graph->name, n->file ? n->file : "?", n->line);
+}
+
+/* Before a step: what it reads from outside. After it: what it made. The first bad number met this way has no bad ancestor. */
+static ls_status look(const ls_program *g, int step, bool after)
+{
+    const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];
+    const ls_kernel_args *a = &g->calls[step].args;
+    char what[300];
+    for (int k = 0; k < (after ? n->n_out : n->n_in); k++) {
+        const ls_tensor *t = after ? &a->out[k] : &a->in[k];
+        const ls_node *source = after ? n : ls_present(n->in[k]) ? ls_node_of(g->plan->graph, n->in[k]) : n;
+        while (!after && ls_is_view(source))
+            source = ls_node_of(g->plan->graph, source->in[0]);
+        if (!after && !ls_is_source(source))
+            continue;
+        const int64_t i = first_bad(t);
+        if (i < 0)
+            continue;
+        if (after)
+            snprintf(what, sizeof what, "output %d of %s", k, n->op->name);
+        else
+            snprintf(what, sizeof what, "%s \"%s\", read by %s", source->op->name, ls_source_name(source), n->op->name);
+        return blame(g, step, n, what, t, i);
+    }
+    return LS_OK;
+}
+
+ls_status ls_session_run(ls_session *s, int i, bool check_finite)
+{
+    if (i < 0 || i >= s->n_programs)
+        return ls_fail(LS_E_ARG, "session: program %d of %d", i, s->n_programs);
+    const ls_program *g = &s->programs[i];
+    const int n = g->plan->n_steps;
+    const double start = s->profile ? ls_now() : 0;
+    for (int k = 0; k < n; k++) {
+        const double t = s->profile ? ls_now() : 0;
+        begin(g, k);
+        if (check_finite)
+            LS_TRY(look(g, k, false));
+        g->calls[k].run(&g->calls[k].args);
+        if (check_finite)
+            LS_TRY(look(g, k, true));
+        end(g, k);
+        if (s->profile) {
+            g->times[k] = t - start;
+            g->times[n + k] = ls_now() - t;
+        }
+    }
+    return LS_OK;
+}
+
+void ls_session_profile(ls_session *s, bool on) { s->profile = on; }
+const double *ls_session_times(const ls_session *s, int i) { return s->programs[i].times; }

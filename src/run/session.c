@@ -1,0 +1,315 @@
+/* session.c - the memory of a set of plans and the names in it. One mapping holds state, io and arena (in dev builds with unreadable
+ * pages around each); every pointer of every call is computed here, once.
+ *
+ * One name is one memory, whichever programs use it and as whatever: an output of one program feeds the input of that name of another
+ * because they are the same bytes. An output that lies inside other named memory (a view of a parameter, a gradient in its flat
+ * buffer) keeps its place there, and an input of that name in another program reads it there. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "internal.h"
+
+static int find_name(const ls_session *s, const char *name)
+{
+    for (uint32_t h = (uint32_t)ls_hash_text(name);; h++) {
+        const int k = s->table[h & s->table_mask];
+        if (!k || !strcmp(s->names[k - 1].name, name))
+            return k - 1;
+    }
+}
+
+static ls_named *add_name(ls_session *s, const char *name, const ls_type *type)
+{
+    uint32_t h = (uint32_t)ls_hash_text(name);
+    while (s->table[h & s->table_mask])
+        h++;
+    ls_named *e = &s->names[s->n_names++];
+    s->table[h & s->table_mask] = s->n_names;
+    *e = (ls_named){ .name = ls_arena_strdup(&s->arena, name), .tensor = ls_tensor_of(NULL, type), .owner = -1,
+                     .bytes = ls_type_bytes(type) };
+    return e;
+}
+
+/* A program's own memory of that name: new, or the same as another program's. */
+static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const ls_type *type, ls_memory memory, bool reads_only)
+{
+    char a[128], b[128];
+    const int k = find_name(s, name);
+    if (k < 0) {
+        add_name(s, name, type)->memory = memory;
+        return LS_OK;
+    }
+    ls_named *e = &s->names[k];
+    if (e->tensor.type.dtype != type->dtype || ls_type_count(&e->tensor.type) != ls_type_count(type))
+        return ls_fail(LS_E_SHAPE, "session: \"%s\" is %s in program \"%s\" but %s in another", name, ls_type_text(a, type), p->graph->name,
+                       ls_type_text(b, &e->tensor.type));
+    if (e->owner >= 0 && !(reads_only && ls_tensor_is_contiguous(&e->tensor)))
+        return ls_fail(LS_E_UNSUPPORTED, "session: \"%s\" is part of \"%s\" in one program; program \"%s\" can only have it as an input%s",
+                       name, s->names[e->owner].name, p->graph->name, reads_only ? ", and only contiguous" : "");
+    if (memory == LS_MEM_STATE && e->owner < 0)
+        e->memory = memory; /* state in one program, input or output in another: it is state */
+    return LS_OK;
+}
+
+/* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up at the end. */
+static ls_status add_parts(ls_session *s, const ls_plan *p, const char **owners)
+{
+    for (int i = 0; i < p->graph->n_outputs; i++) {
+        const ls_output_entry *o = &p->graph->outputs[i];
+        const ls_place *at = &p->places[o->value.id];
+        const char *owner = p->allocs[at->alloc].name;
+        if (!strcmp(owner, o->name))
+            continue;
+        const int k = find_name(s, o->name);
+        if (k >= 0) {
+            if (s->names[k].offset != at->offset || strcmp(owners[k], owner))
+                return ls_fail(LS_E_UNSUPPORTED, "session: output \"%s\" lies inside \"%s\" in program \"%s\" but elsewhere in another",
+                               o->name, owner, p->graph->name);
+            continue;
+        }
+        ls_named *e = add_name(s, o->name, ls_type_of(p->graph, o->value));
+        memcpy(e->tensor.strides, at->strides, sizeof e->tensor.strides);
+        e->offset = at->offset;
+        e->owner = 0; /* marks a part until resolve_parts */
+        owners[s->n_names - 1] = owner;
+    }
+    return LS_OK;
+}
+
+static ls_status add_owned(ls_session *s, const ls_plan *p)
+{
+    const ls_graph *g = p->graph;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (ls_is_source(n))
+            LS_TRY(claim(s, p, ls_source_name(n), ls_type_of(g, n->out[0]), p->allocs[p->places[n->out[0].id].alloc].memory,
+                         !strcmp(n->op->name, "input")));
+    }
+    for (int i = 0; i < g->n_outputs; i++) {
+        const ls_output_entry *o = &g->outputs[i];
+        const ls_alloc *a = &p->allocs[p->places[o->value.id].alloc];
+        if (!strcmp(a->name, o->name))
+            LS_TRY(claim(s, p, o->name, ls_type_of(g, o->value), a->memory, false));
+    }
+    return LS_OK;
+}
+
+static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *plans)
+{
+    int most = 1;
+    for (int i = 0; i < n_plans; i++) {
+        most += plans[i]->graph->n_outputs;
+        for (int k = 0; k < plans[i]->graph->n_nodes; k++)
+            most += ls_is_source(plans[i]->graph->nodes[k]);
+    }
+    uint32_t slots = 16;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    s->names = LS_ARENA_ARRAY(&s->arena, ls_named, most);
+    s->table = LS_ARENA_ARRAY(&s->arena, int, slots);
+    s->table_mask = slots - 1;
+    const char **owners = LS_ARENA_ARRAY(&s->arena, const char *, most);
+    for (int i = 0; i < n_plans; i++)
+        LS_TRY(add_parts(s, plans[i], owners));
+    for (int i = 0; i < n_plans; i++)
+        LS_TRY(add_owned(s, plans[i]));
+    for (int k = 0; k < s->n_names; k++)
+        if (s->names[k].owner >= 0)
+            s->names[k].owner = find_name(s, owners[k]);
+    return LS_OK;
+}
+
+static size_t page_up(size_t n)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (n + page - 1) / page * page;
+}
+
+static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
+{
+    for (int k = 0; k < s->n_names; k++) {
+        ls_named *e = &s->names[k];
+        if (e->owner >= 0)
+            continue;
+        e->offset = s->region_bytes[e->memory];
+        s->region_bytes[e->memory] += ls_align_up(e->bytes);
+    }
+    for (int i = 0; i < n_plans; i++)
+        if (plans[i]->arena_bytes > s->region_bytes[LS_MEM_ARENA])
+            s->region_bytes[LS_MEM_ARENA] = plans[i]->arena_bytes;
+#ifdef LS_DEV
+    const size_t guard = page_up(1);
+#else
+    const size_t guard = 0;
+#endif
+    static const ls_memory ORDER[3] = { LS_MEM_STATE, LS_MEM_IO, LS_MEM_ARENA };
+    size_t at[3], total = guard;
+    for (int k = 0; k < 3; k++) {
+        at[k] = total;
+        total += page_up(s->region_bytes[ORDER[k]]) + guard;
+    }
+    s->bytes = total;
+    if (!total)
+        return LS_OK;
+    s->memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s->memory == MAP_FAILED) {
+        char bytes[32];
+        s->memory = NULL;
+        return ls_fail(LS_E_MEMORY, "session: the system refuses %s for state, inputs and the arena; a smaller micro-batch or recompute needs less",
+                       ls_format_bytes(bytes, total));
+    }
+    for (int k = 0; k < 3; k++) {
+        s->region[ORDER[k]] = s->memory + at[k];
+        if (guard)
+            mprotect(s->memory + at[k] - guard, guard, PROT_NONE);
+    }
+    if (guard)
+        mprotect(s->memory + total - guard, guard, PROT_NONE);
+    return LS_OK;
+}
+
+static void locate_names(ls_session *s)
+{
+    for (int k = 0; k < s->n_names; k++) {
+        const ls_named *e = &s->names[k];
+        size_t offset = 0;
+        for (int hops = 0; e->owner >= 0 && hops < s->n_names; hops++) { /* parts of parts */
+            offset += e->offset;
+            e = &s->names[e->owner];
+        }
+        s->names[k].tensor.data = s->region[e->memory] + offset + e->offset;
+    }
+}
+
+/* Lists the arena allocations by `step_of`: those of step i are list[at[i]] .. list[at[i + 1] - 1]. */
+static void by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, int **at)
+{
+    *at = LS_ARENA_ARRAY(arena, int, p->n_steps + 2);
+    *list = LS_ARENA_ARRAY(arena, int, p->n_allocs);
+    for (int pass = 0; pass < 2; pass++) { /* count into at[step + 2], then fill while at[step + 1] walks to its end */
+        for (int i = 0; i < p->n_allocs; i++) {
+            const ls_alloc *a = &p->allocs[i];
+            if (a->memory != LS_MEM_ARENA)
+                continue;
+            const int step = last ? a->last : a->first;
+            if (pass == 0 && step + 2 < p->n_steps + 2)
+                (*at)[step + 2]++;
+            else if (pass == 1)
+                (*list)[(*at)[step + 1]++] = i;
+        }
+        for (int k = 2; pass == 0 && k < p->n_steps + 2; k++)
+            (*at)[k] += (*at)[k - 1];
+    }
+}
+
+static ls_tensor operand(const ls_program *g, ls_value v)
+{
+    const ls_plan *p = g->plan;
+    ls_tensor t = { .type = *ls_type_of(p->graph, v) };
+    const ls_place *at = &p->places[v.id];
+    if (ls_present(v)) {
+        memcpy(t.strides, at->strides, sizeof t.strides);
+        t.data = g->where[at->alloc] + at->offset;
+    }
+    return t;
+}
+
+static void resolve(ls_session *s, ls_program *g)
+{
+    const ls_plan *p = g->plan;
+    g->where = LS_ARENA_ARRAY(&s->arena, char *, p->n_allocs);
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        g->where[i] = a->memory == LS_MEM_ARENA ? s->region[LS_MEM_ARENA] + a->offset : s->names[find_name(s, a->name)].tensor.data;
+    }
+    int n_operands = 0;
+    for (int i = 0; i < p->n_steps; i++)
+        n_operands += p->graph->nodes[p->steps[i].node]->n_in + p->graph->nodes[p->steps[i].node]->n_out;
+    g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
+    g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
+    g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * p->n_steps);
+    ls_tensor *next = g->operands;
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_step *step = &p->steps[i];
+        const ls_node *n = p->graph->nodes[step->node];
+        ls_tensor *in = next, *out = next + n->n_in;
+        for (int j = 0; j < n->n_in; j++)
+            in[j] = operand(g, n->in[j]);
+        for (int k = 0; k < n->n_out; k++)
+            out[k] = operand(g, n->out[k]);
+        next = out + n->n_out;
+        g->calls[i] = (ls_call){ .run = step->kernel->run,
+                                 .args = { .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out, .attrs = n->attrs,
+                                           .workspace = step->workspace < 0 ? NULL : g->where[step->workspace],
+                                           .threads = p->device.threads, .isa = p->device.isa } };
+    }
+#ifdef LS_WATCH_ARENA
+    by_step(&s->arena, p, false, &g->born, &g->born_at);
+    by_step(&s->arena, p, true, &g->dead, &g->dead_at);
+#else
+    (void)by_step;
+#endif
+}
+
+static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans)
+{
+    for (int i = 0; i < n_plans; i++)
+        if (plans[i]->device.isa > ls_isa_best() && plans[i]->device.ops->computes)
+            return ls_fail(LS_E_UNSUPPORTED, "session: program \"%s\" was planned for %s, which this machine does not have",
+                           plans[i]->graph->name, ls_isa_name(plans[i]->device.isa));
+    LS_TRY(name_everything(s, n_plans, plans));
+    LS_TRY(map_memory(s, n_plans, plans));
+    locate_names(s);
+    s->n_programs = n_plans;
+    s->programs = LS_ARENA_ARRAY(&s->arena, ls_program, n_plans);
+    for (int i = 0; i < n_plans; i++) {
+        s->programs[i].plan = plans[i];
+        resolve(s, &s->programs[i]);
+    }
+#ifdef LS_WATCH_ARENA
+    ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
+#endif
+    return LS_OK;
+}
+
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
+{
+    *out = NULL;
+    ls_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return ls_fail(LS_E_MEMORY, "session: out of memory");
+    ls_arena_init(&s->arena);
+    const ls_status status = fill(s, n_plans, plans);
+    if (status != LS_OK)
+        ls_session_destroy(&s);
+    *out = s;
+    return status;
+}
+
+void ls_session_destroy(ls_session **sp)
+{
+    ls_session *s = *sp;
+    if (!s)
+        return;
+    if (s->memory) {
+        ls_watch_end(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
+        munmap(s->memory, s->bytes);
+    }
+    ls_arena_release(&s->arena);
+    free(s);
+    *sp = NULL;
+}
+
+ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
+{
+    const int k = find_name(s, name);
+    if (k < 0)
+        return ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name);
+    *out = s->names[k].tensor;
+    return LS_OK;
+}
+
+size_t ls_session_bytes(const ls_session *s) { return s->bytes; }
