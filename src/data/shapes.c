@@ -25,7 +25,7 @@ static float distance_to(int shape, float x, float y, float t)
     case RING: return fabsf(circle(x, y, 0.85f)) - t;
     case SQUARE: return box(x, y, 0.8f, 0.8f);
     case FRAME: return fabsf(box(x, y, 0.8f, 0.8f)) - t;
-    case TRIANGLE: return max2(fabsf(x) * 0.894f + (y - 0.8f) * -0.447f - 0.894f * 0.9f + 0.2f, max2(y - 0.8f, -y - 1.0f));
+    case TRIANGLE: return max2(0.894f * fabsf(x) - 0.447f * (y + 1.0f), y - 0.8f); /* apex (0, -1), base y = 0.8 */
     case PLUS: return min2(box(x, y, 1.0f, t), box(x, y, t, 1.0f));
     case CROSS: return min2(box(r * (x + y), r * (x - y), 1.1f, t), box(r * (x + y), r * (x - y), t, 1.1f));
     case BARS: return min2(box(x, y - 0.65f, 1.0f, t), min2(box(x, y, 1.0f, t), box(x, y + 0.65f, 1.0f, t)));
@@ -47,12 +47,12 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
         u[k] = (float)(w[k] >> 8) * 0x1p-24f; /* [0, 1) */
 
     int shape = (int)(((uint64_t)w[0] * 10) >> 32);
-    float cx = 13.5f + 6.0f * (u[1] - 0.5f), cy = 13.5f + 6.0f * (u[2] - 0.5f); /* pixels */
-    float scale = 7.0f + 3.0f * u[3], squeeze = 0.85f + 0.3f * u[4];
+    float cx = 13.5f + 7.5f * (u[1] - 0.5f), cy = 13.5f + 7.5f * (u[2] - 0.5f); /* pixels */
+    float scale = 6.0f + 3.5f * u[3], squeeze = 0.8f + 0.4f * u[4];
     float stroke = 0.14f + 0.10f * u[5];
-    float a = 0.5f * (u[6] - 0.5f); /* radians: up to 14 degrees either way */
+    float a = 0.7f * (u[6] - 0.5f); /* radians: up to 20 degrees either way */
     float sine = a * (1.0f - a * a * (1.0f / 6.0f)), cosine = 1.0f - a * a * (0.5f - a * a * (1.0f / 24.0f));
-    float ink = 150.0f + 105.0f * u[7], paper = 50.0f * u[8], slope = 40.0f * (u[9] - 0.5f), noise = 10.0f + 30.0f * u[10];
+    float ink = 130.0f + 125.0f * u[7], paper = 60.0f * u[8], slope = 60.0f * (u[9] - 0.5f), noise = 20.0f + 60.0f * u[10];
 
     uint32_t r[4] = { 0 };
     for (int p = 0; p < LS_SHAPES_SIZE * LS_SHAPES_SIZE; p++) {

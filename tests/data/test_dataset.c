@@ -1,0 +1,231 @@
+/* Named sets and explicit files: where they are looked for, and what is refused. */
+#include "files.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "data/known.h"
+
+/* Nothing here may touch the network: .mirror points to a folder that is not there. */
+#define OFFLINE .mirror = "file:///nonexistent/mirror"
+
+static void test_path_and_gzip(void **state)
+{
+    (void)state;
+    for (int gzip = 0; gzip < 2; gzip++) {
+        char *dir = make_folder();
+        write_set(in(dir, "root/fashion-mnist"), 40, 10, 6, 5, 10, gzip);
+        const char *roots[] = { "root", "root/fashion-mnist" };
+        for (int r = 0; r < 2; r++) {
+            ls_dataset *set;
+            assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, roots[r])));
+            assert_int_equal(set->n, 40);
+            assert_int_equal(set->channels, 1);
+            assert_int_equal(set->height, 6);
+            assert_int_equal(set->width, 5);
+            assert_int_equal(set->classes, 10);
+            assert_string_equal(set->class_names[7], "Sneaker");
+            assert_false(set->builtin);
+            uint8_t image[30];
+            int32_t label;
+            assert_ok(set->read(set, 23, image, &label));
+            assert_int_equal(label, 3);
+            assert_int_equal(image[0], 23);
+            assert_int_equal(image[29], 23 + 29);
+            ls_dataset_close(&set);
+            assert_null(set);
+            ls_dataset_close(&set);
+            assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_EVAL, .path = in(dir, roots[r])));
+            assert_int_equal(set->n, 10);
+            ls_dataset_close(&set);
+        }
+        remove_tree(dir);
+    }
+}
+
+/* LOCKSTEP_DATA, torchvision's folders, the cache; the first that has the set. */
+static void test_search(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    ls_dataset *set;
+    write_set(in(dir, "cache/data/mnist"), 3, 3, 4, 4, 10, true);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
+    assert_int_equal(set->n, 3);
+    ls_dataset_close(&set);
+    write_set(in(dir, "env/MNIST/raw"), 4, 4, 4, 4, 10, false);
+    setenv("LOCKSTEP_DATA", in(dir, "env"), 1);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
+    assert_int_equal(set->n, 4);
+    assert_string_equal(set->class_names[9], "9");
+    ls_dataset_close(&set);
+    write_set(in(dir, "env/mnist"), 5, 5, 4, 4, 10, false);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
+    assert_int_equal(set->n, 5);
+    ls_dataset_close(&set);
+    setenv("LOCKSTEP_DATA", in(dir, "env/mnist/"), 1); /* the set's own folder */
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
+    assert_int_equal(set->n, 5);
+    ls_dataset_close(&set);
+    /* ... which is not where fashion-mnist is, though its files have the same names */
+    assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, OFFLINE));
+    assert_true(set->builtin);
+    ls_dataset_close(&set);
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")), "env/mnist", "data.path");
+    remove_tree(dir);
+}
+
+static char warned[4096];
+static void keep_warning(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    if (level == LS_WARN)
+        snprintf(warned, sizeof warned, "%s", message);
+}
+
+static void test_fallback_is_said(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    ls_dataset *set;
+    ls_log_set(keep_warning, NULL, LS_WARN);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE));
+    ls_log_set(NULL, NULL, LS_ERROR);
+    assert_true(set->builtin);
+    assert_string_equal(set->name, "shapes");
+    assert_int_equal(set->n, 10000);
+    assert_non_null(strstr(set->source, "built-in"));
+    assert_non_null(strstr(set->source, "/nonexistent/mirror"));
+    assert_non_null(strstr(warned, "built-in procedural shapes instead of mnist"));
+    ls_dataset_close(&set);
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)", "data.path");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false), "neither in LOCKSTEP_DATA", "cache");
+    /* a path that is wrong is an error, never the built-in set */
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "absent")), "absent", "no such folder");
+    assert_ok(ls_make_dirs(in(dir, "empty")));
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "empty")), "empty", "train-images-idx3-ubyte.gz");
+    assert_null(set);
+    remove_tree(dir);
+}
+
+static void test_missing_and_mismatched(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    ls_dataset *set;
+    const char *mine = in(dir, "mnist");
+    write_set(mine, 8, 4, 4, 4, 10, false);
+    remove(in(mine, "t10k-labels-idx1-ubyte"));
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine), "t10k-labels-idx1-ubyte.gz", "missing");
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = mine));
+    ls_dataset_close(&set);
+    rename(in(mine, "train-labels-idx1-ubyte"), in(mine, "t10k-labels-idx1-ubyte"));
+    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine), "8 labels", "4 images");
+
+    uint32_t dims[3] = { 6, 4, 4 };
+    uint8_t labels[6] = { 0, 1, 2, 11, 3, 4 };
+    bytes images = make_idx(3, dims, NULL), lab = make_idx(1, dims, labels);
+    write_bytes(in(dir, "i"), images);
+    write_bytes(in(dir, "l"), lab);
+    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"), .classes = 10),
+                 "label 11 of sample 3 (offset 11)", "classes: 10");
+    assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l")));
+    assert_int_equal(set->classes, 12);
+    assert_string_equal(set->class_names[11], "11");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 28, 28, 12), "1 x 4 x 4", "image_size: 4");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 3, 4, 4, 12), "3 x 4 x 4", "in_channels: 1");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "model.classes: 12");
+    assert_ok(ls_dataset_check(set, 1, 4, 4, 1000));
+    ls_dataset_close(&set);
+    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")), "swapped", "l:");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")), "two files", "training");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN), "unknown data.type fashon-mnist", "did you mean fashion-mnist?");
+    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 4), "10 classes", "model.classes: 10");
+    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes", "256");
+    free_bytes(&images);
+    free_bytes(&lab);
+    remove_tree(dir);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    int64_t train, eval;
+    int c, h, w, k;
+    assert_true(ls_dataset_sizes("fashion-mnist", &train, &eval, &c, &h, &w, &k));
+    assert_int_equal(train, 60000);
+    assert_int_equal(eval, 10000);
+    assert_int_equal(c * h * w * k, 28 * 28 * 10);
+    assert_true(ls_dataset_sizes("shapes", &train, &eval, &c, &h, &w, &k));
+    assert_false(ls_dataset_sizes("idx", &train, &eval, &c, &h, &w, &k));
+    assert_true(ls_dataset_type_known("mnist") && ls_dataset_type_known("idx") && !ls_dataset_type_known("imagenet"));
+}
+
+/* The real set: counts and first labels as published, and our table's sizes and hashes are those of the published files. */
+static void test_real_fashion_mnist(void **state)
+{
+    const char *root = *state;
+    if (!root) {
+        print_message("LOCKSTEP_DATA is not set: the real Fashion-MNIST is not looked at\n");
+        skip();
+    }
+    char *dir = make_folder();
+    setenv("LOCKSTEP_DATA", root, 1);
+    ls_dataset *set;
+    for (int split = 0; split < 2; split++) {
+        assert_ok(ls_dataset_open(&set, "fashion-mnist", split, .download = false, .fallback = false));
+        assert_int_equal(set->n, split ? 10000 : 60000);
+        assert_int_equal(set->height * set->width, 784);
+        int count[10] = { 0 };
+        uint8_t image[784];
+        int32_t label, first[5];
+        uint64_t sum = 0;
+        for (int64_t i = 0; i < set->n; i++) {
+            assert_ok(set->read(set, i, image, &label));
+            count[label]++;
+            if (i < 5)
+                first[i] = label;
+            for (int p = 0; p < 784; p += 97)
+                sum += image[p];
+        }
+        for (int k = 0; k < 10; k++)
+            assert_int_equal(count[k], set->n / 10);
+        static const int32_t EXPECT[2][5] = { { 9, 0, 0, 3, 0 }, { 9, 2, 1, 1, 6 } };
+        assert_memory_equal(first, EXPECT[split], sizeof first);
+        assert_true(sum > 0);
+        ls_dataset_close(&set);
+    }
+    const ls_known *k = ls_known_find("fashion-mnist");
+    for (int i = 0; i < LS_KNOWN_FILES; i++) {
+        const char *path = in(in(root, "fashion-mnist"), k->files[i].name);
+        ls_mapping m;
+        if (!ls_file_exists(path)) /* inflated there */
+            continue;
+        ls_sha256 sha;
+        char hex[65];
+        assert_ok(ls_file_map(&m, path));
+        ls_sha256_init(&sha);
+        ls_sha256_add(&sha, m.data, m.size);
+        ls_sha256_hex(&sha, hex);
+        assert_int_equal(m.size, k->files[i].bytes);
+        assert_string_equal(hex, k->files[i].sha256);
+        ls_file_unmap(&m);
+    }
+    unsetenv("LOCKSTEP_DATA");
+    remove_tree(dir);
+}
+
+int main(void)
+{
+    char *root = getenv("LOCKSTEP_DATA") ? strdup(getenv("LOCKSTEP_DATA")) : NULL; /* make_folder unsets it */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_path_and_gzip),
+        cmocka_unit_test(test_search),
+        cmocka_unit_test(test_fallback_is_said),
+        cmocka_unit_test(test_missing_and_mismatched),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test_prestate(test_real_fashion_mnist, root),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(root);
+    return failed;
+}

@@ -1,0 +1,309 @@
+/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found again and never believed
+ * when its source has changed. */
+#include "files.h"
+
+#include <dirent.h>
+#include <sys/time.h>
+
+#include "base/log.h"
+#include "data/idx.h"
+
+static const uint32_t DIMS[3] = { 5, 4, 3 };
+
+static void test_parse(void **state)
+{
+    (void)state;
+    bytes b = make_idx(3, DIMS, NULL);
+    ls_idx x;
+    assert_ok(ls_idx_parse(&x, b.data, b.size, 3, "a"));
+    assert_int_equal(x.dims[0], 5);
+    assert_int_equal(x.dims[1], 4);
+    assert_int_equal(x.dims[2], 3);
+    assert_int_equal(x.bytes, 60);
+    assert_ptr_equal(x.data, b.data + 16);
+    assert_int_equal(x.data[12 * 2 + 5], 7);
+    free_bytes(&b);
+}
+
+/* Every prefix is refused, and (under ASan) nothing behind it is read: each copy has exactly its size. */
+static void test_every_truncation(void **state)
+{
+    (void)state;
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    for (size_t n = 0; n < b.size; n++) {
+        uint8_t *copy = malloc(n ? n : 1);
+        memcpy(copy, b.data, n);
+        ls_idx x;
+        assert_fails(LS_E_FORMAT, ls_idx_parse(&x, copy, n, 3, "some/file"), "some/file", "offset");
+        free(copy);
+    }
+    for (size_t n = 0; n < z.size; n++) {
+        uint8_t *copy = malloc(n ? n : 1), *out;
+        size_t size;
+        memcpy(copy, z.data, n);
+        assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, copy, n, 3, "some/file"), "some/file", "offset");
+        assert_null(out);
+        free(copy);
+    }
+    free_bytes(&b);
+    free_bytes(&z);
+}
+
+static void test_damaged_header(void **state)
+{
+    (void)state;
+    bytes b = make_idx(3, DIMS, NULL);
+    ls_idx x;
+    b.data[0] = 0x50;
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "not an IDX file", "50 00 08 03");
+    b.data[0] = 0;
+    b.data[2] = 0x0d;
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "type 0x0d at offset 2", "0x08");
+    b.data[2] = 8;
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 1, "f"), "3 dimensions", "swapped");
+    b.data[4] = b.data[8] = b.data[12] = 0xff; /* 2^32 x 2^32 x 2^32 nearly: must not wrap round to something small */
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "2^47", "offset 8");
+    free_bytes(&b);
+    uint32_t none[3] = { 5, 0, 3 };
+    b = make_idx(3, none, NULL);
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "dimension 1 is 0", "offset 8");
+    free_bytes(&b);
+    uint8_t longer[17 + 60] = { 0 };
+    b = make_idx(3, DIMS, NULL);
+    memcpy(longer, b.data, b.size);
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, longer, sizeof longer, 3, "f"), "1 bytes after the end", "offset 76");
+    free_bytes(&b);
+}
+
+static void test_damaged_gzip(void **state)
+{
+    (void)state;
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    uint8_t *out;
+    size_t size;
+    assert_ok(ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"));
+    assert_int_equal(size, b.size);
+    assert_memory_equal(out, b.data, size);
+    free(out);
+
+    z.data[z.size - 8] ^= 1; /* the CRC */
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data", "incorrect data check");
+    z.data[z.size - 8] ^= 1;
+    z.data[z.size - 4] ^= 1; /* the length */
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data", "incorrect length check");
+    z.data[z.size - 4] ^= 1;
+
+    z.data = realloc(z.data, z.size + 3);
+    memset(z.data + z.size, 7, 3);
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size + 3, 3, "f"), "3 bytes after the end of the gzip data", "offset");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, b.data, b.size, 3, "f"), "not a gzip file", "f:");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 1, "f"), "3 dimensions", "expected 1");
+    free_bytes(&z);
+
+    b.data[7] = 4; /* the header promises 4 images, the stream has 5, and the other way round */
+    z = make_gzip(b);
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "inflates to more than the 64 bytes", "f:");
+    free_bytes(&z);
+    b.data[7] = 6;
+    z = make_gzip(b);
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "after 76 inflated bytes", "12 more");
+    free_bytes(&z);
+    b.data[4] = 0x7f; /* terabytes from a hundred bytes: refused before anything is allocated */
+    z = make_gzip(b);
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "cannot hold them", "f:");
+    free_bytes(&z);
+    free_bytes(&b);
+}
+
+static void set_age(const char *path, time_t seconds)
+{
+    struct timeval now, t[2];
+    gettimeofday(&now, NULL);
+    t[0] = t[1] = (struct timeval){ now.tv_sec - seconds, 0 };
+    assert_int_equal(utimes(path, t), 0);
+}
+
+static int count_files(const char *dir, const char *suffix)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        size_t len = strlen(e->d_name), k = strlen(suffix);
+        n += e->d_name[0] != '.' && len >= k && !strcmp(e->d_name + len - k, suffix);
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void test_cache(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    const char *path = in(dir, "x.gz");
+    write_bytes(path, z);
+    ls_idx_file f;
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_non_null(f.map.data); /* the copy in the cache, not the heap */
+    assert_null(f.heap);
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+    ls_idx_close(&f);
+    assert_int_equal(count_files(in(dir, "cache/inflated"), ".idx"), 1);
+
+    /* Other content, same size, same times set by hand (ctime tells): never the old content. */
+    b.data[20] ^= 0xff;
+    bytes z2 = make_gzip(b);
+    write_bytes(path, z2);
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+    assert_int_equal(count_files(in(dir, "cache/inflated"), ".idx"), 2);
+
+    /* A cut copy in the cache is made again. */
+    DIR *d = opendir(in(dir, "cache/inflated"));
+    for (struct dirent *e; (e = readdir(d));)
+        if (strstr(e->d_name, ".idx"))
+            assert_int_equal(truncate(in(in(dir, "cache/inflated"), e->d_name), 30), 0);
+    closedir(d);
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+
+    /* A damaged source leaves nothing in the cache. */
+    z.data[z.size - 8] ^= 1;
+    write_bytes(path, z);
+    assert_fails(LS_E_FORMAT, ls_idx_open(&f, path, 3), path, "damaged gzip");
+    assert_null(f.idx.data);
+    assert_int_equal(count_files(in(dir, "cache/inflated"), ".idx"), 2);
+    free_bytes(&b);
+    free_bytes(&z);
+    free_bytes(&z2);
+    remove_tree(dir);
+}
+
+/* The path of the only file in DIR whose name ends in `suffix`. */
+static const char *only_file(const char *dir, const char *suffix)
+{
+    static char path[1024];
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    *path = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        size_t len = strlen(e->d_name), k = strlen(suffix);
+        if (e->d_name[0] != '.' && e->d_type == DT_REG && len >= k && !strcmp(e->d_name + len - k, suffix)) {
+            assert_int_equal(*path, 0);
+            snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        }
+    }
+    closedir(d);
+    return path;
+}
+
+/* Once the source is old enough, its hash is remembered under its identity, and its bytes are not read any more: shown by putting other
+ * bytes into the copy. */
+static void test_known_hash(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    const char *path = in(dir, "x.gz");
+    ls_idx_file f;
+    write_bytes(path, z);
+    assert_ok(ls_idx_open(&f, path, 3));
+    ls_idx_close(&f);
+    assert_int_equal(count_files(in(dir, "cache/inflated/known"), ""), 0); /* too young to be sure */
+    set_age(path, 100);
+    sleep(3); /* utimes moves the ctime to now, and that cannot be set */
+    assert_ok(ls_idx_open(&f, path, 3));
+    ls_idx_close(&f);
+    assert_int_equal(count_files(in(dir, "cache/inflated/known"), ""), 1);
+    bytes other = make_idx(3, DIMS, NULL);
+    other.data[16] = 77;
+    write_bytes(only_file(in(dir, "cache/inflated"), ".idx"), other);
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_int_equal(f.idx.data[0], 77);
+    ls_idx_close(&f);
+
+    /* A remembered hash that is no hash, or of a copy that is gone: the source is read again. */
+    const char *known = only_file(in(dir, "cache/inflated/known"), "");
+    write_bytes(known, (bytes){ (uint8_t *)"nonsense nonsense", 17 });
+    remove(only_file(in(dir, "cache/inflated"), ".idx"));
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+
+    /* The file changes in place: another identity, the new content. */
+    b.data[30] ^= 0x55;
+    bytes z2 = make_gzip(b);
+    write_bytes(path, z2);
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+    free_bytes(&b);
+    free_bytes(&other);
+    free_bytes(&z);
+    free_bytes(&z2);
+    remove_tree(dir);
+}
+
+static int warnings;
+static void count_warning(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    warnings += level == LS_WARN && strstr(message, "LOCKSTEP_CACHE");
+}
+
+static void test_unwritable_cache(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    write_bytes(in(dir, "plainfile"), (bytes){ (uint8_t *)"x", 1 });
+    setenv("LOCKSTEP_CACHE", in(dir, "plainfile/cache"), 1); /* also root cannot make a folder there */
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    write_bytes(in(dir, "x.gz"), z);
+    ls_log_set(count_warning, NULL, LS_WARN);
+    for (int i = 0; i < 2; i++) {
+        ls_idx_file f;
+        assert_ok(ls_idx_open(&f, in(dir, "x.gz"), 3));
+        assert_memory_equal(f.idx.data, b.data + 16, 60);
+        assert_non_null(f.heap);
+        ls_idx_close(&f);
+    }
+    ls_log_set(NULL, NULL, LS_ERROR);
+    assert_int_equal(warnings, 1);
+    free_bytes(&b);
+    free_bytes(&z);
+    remove_tree(dir);
+}
+
+static void test_plain_and_missing(void **state)
+{
+    (void)state;
+    char *dir = make_folder();
+    bytes b = make_idx(1, (uint32_t[]){ 7 }, NULL);
+    write_bytes(in(dir, "labels"), b);
+    ls_idx_file f;
+    assert_ok(ls_idx_open(&f, in(dir, "labels"), 1));
+    assert_int_equal(f.idx.dims[0], 7);
+    ls_idx_close(&f);
+    assert_fails(LS_E_FORMAT, ls_idx_open(&f, in(dir, "labels"), 3), "labels", "swapped");
+    assert_fails(LS_E_IO, ls_idx_open(&f, in(dir, "absent"), 3), "absent", "");
+    assert_fails(LS_E_IO, ls_idx_open(&f, dir, 3), dir, "");
+    write_bytes(in(dir, "empty"), (bytes){ (uint8_t *)"", 0 });
+    assert_fails(LS_E_FORMAT, ls_idx_open(&f, in(dir, "empty"), 3), "empty", "0 bytes");
+    assert_false(ls_dir_exists(in(dir, "cache"))); /* plain files leave nothing behind */
+    free_bytes(&b);
+    remove_tree(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse),          cmocka_unit_test(test_every_truncation), cmocka_unit_test(test_damaged_header),
+        cmocka_unit_test(test_damaged_gzip),   cmocka_unit_test(test_cache),            cmocka_unit_test(test_known_hash),
+        cmocka_unit_test(test_unwritable_cache), cmocka_unit_test(test_plain_and_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends come out; it can be destroyed
+ * at any moment. Run under TSan too. */
+#include "files.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { N = 23, BYTES = 6 };
+
+static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    (void)set;
+    for (int p = 0; p < BYTES; p++)
+        image[p] = (uint8_t)(i * 7 + p);
+    *label = (int32_t)(i % 10);
+    return LS_OK;
+}
+
+static ls_dataset make_set(int64_t n)
+{
+    return (ls_dataset){ .name = "made", .source = "the test", .n = n, .channels = 1, .height = 2, .width = 3, .classes = 10, .read = read_plain };
+}
+
+static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t k)
+{
+    int64_t micro_batches = o->global_batch / o->micro_batch, valid = 0;
+    uint8_t *images = malloc((size_t)(o->micro_batch * BYTES));
+    int32_t *labels = malloc((size_t)o->micro_batch * 4);
+    assert_int_equal(step->epoch, epoch);
+    assert_int_equal(step->step, k);
+    assert_int_equal(step->micro_batches, micro_batches);
+    for (int64_t m = 0; m < micro_batches; m++) {
+        assert_ok(ls_order_fill(o, set, epoch, k, m, images, labels));
+        assert_memory_equal(step->images + m * o->micro_batch * BYTES, images, (size_t)(o->micro_batch * BYTES));
+        assert_memory_equal(step->labels + m * o->micro_batch, labels, (size_t)o->micro_batch * 4);
+        for (int64_t row = 0; row < o->micro_batch; row++)
+            valid += labels[row] != LS_IGNORE_LABEL;
+    }
+    assert_int_equal(step->samples, valid);
+    free(images);
+    free(labels);
+}
+
+static void test_equals_order(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    for (int variant = 0; variant < 8; variant++) {
+        ls_order o = { .n = N, .global_batch = 8, .micro_batch = variant & 1 ? 2 : 8, .seed = 3, .shuffle = variant & 2, .drop_last = variant & 4 };
+        ls_loader *l;
+        assert_ok(ls_loader_create(&l, &set, &o, .epochs = 3, .ring = 1 + variant % 3));
+        ls_loader_step step;
+        bool done;
+        for (int64_t epoch = 0; epoch < 3; epoch++)
+            for (int64_t k = 0; k < ls_order_steps(&o); k++) {
+                assert_ok(ls_loader_next(l, &step, &done));
+                assert_false(done);
+                assert_step(&step, &o, &set, epoch, k);
+            }
+        for (int again = 0; again < 2; again++) {
+            assert_ok(ls_loader_next(l, &step, &done));
+            assert_true(done);
+        }
+        assert_true(ls_loader_bytes(l) >= 2 * 8 * (BYTES + 4));
+        ls_loader_destroy(&l);
+        assert_null(l);
+        ls_loader_destroy(&l);
+    }
+}
+
+static void test_start_and_seek(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 2, .seed = 1, .shuffle = true, .drop_last = true };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    assert_ok(ls_loader_create(&l, &set, &o, .epoch = 2, .step = 3));
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_step(&step, &o, &set, 2, 3);
+    for (int i = 0; i < 200; i++) { /* a seek hits the thread in all states */
+        int64_t epoch = i % 7, k = i % 5;
+        assert_ok(ls_loader_seek(l, epoch, k));
+        for (int n = 0; n < i % 4; n++) {
+            assert_ok(ls_loader_next(l, &step, &done));
+            assert_step(&step, &o, &set, epoch + (k + n) / 5, (k + n) % 5);
+        }
+    }
+    assert_fails(LS_E_ARG, ls_loader_seek(l, 0, 5), "steps 0 to 4", "step 5");
+    assert_fails(LS_E_ARG, ls_loader_seek(l, -1, 0), "epoch -1", "");
+    ls_loader_destroy(&l);
+    assert_ok(ls_loader_create(&l, &set, &o, .epochs = 1, .step = 4));
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_true(done);
+    assert_ok(ls_loader_seek(l, 0, 4)); /* an evaluation is run again */
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_false(done);
+    assert_step(&step, &o, &set, 0, 4);
+    ls_loader_destroy(&l);
+}
+
+/* What was handed out stays as it is while the thread fills everything else. */
+static void test_handed_out_memory_is_still(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 4, .seed = 1, .shuffle = true, .drop_last = true };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    assert_ok(ls_loader_create(&l, &set, &o, .ring = 1));
+    for (int k = 0; k < 5; k++) {
+        assert_ok(ls_loader_next(l, &step, &done));
+        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+        assert_step(&step, &o, &set, 0, k);
+    }
+    ls_loader_destroy(&l);
+}
+
+/* Evaluation: every sample exactly once, the rest is padding. */
+static void test_every_sample_once(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 10, .micro_batch = 5 };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    int seen[N] = { 0 }, padding = 0;
+    int64_t samples = 0;
+    assert_ok(ls_loader_create(&l, &set, &o, .epochs = 1));
+    for (;;) {
+        assert_ok(ls_loader_next(l, &step, &done));
+        if (done)
+            break;
+        samples += step.samples;
+        for (int64_t r = 0; r < 10; r++) {
+            if (step.labels[r] == LS_IGNORE_LABEL) {
+                padding++;
+                continue;
+            }
+            int i = 0;
+            while ((uint8_t)(i * 7) != step.images[r * BYTES])
+                i++;
+            seen[i]++;
+        }
+    }
+    ls_loader_destroy(&l);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(seen[i], 1);
+    assert_int_equal(samples, N);
+    assert_int_equal(padding, 7);
+}
+
+static ls_status read_failing(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
+}
+
+static void test_errors_come_out_in_order(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    set.read = read_failing;
+    ls_order o = { .n = N, .global_batch = 5, .micro_batch = 5 };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    assert_ok(ls_loader_create(&l, &set, &o));
+    for (int k = 0; k < 3; k++)
+        assert_ok(ls_loader_next(l, &step, &done));
+    for (int again = 0; again < 3; again++)
+        assert_fails(LS_E_FORMAT, ls_loader_next(l, &step, &done), "epoch 0, step 3", "sample 17 is rotten");
+    assert_ok(ls_loader_seek(l, 4, 1));
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_int_equal(step.epoch, 4);
+    assert_int_equal(step.step, 1);
+    ls_loader_destroy(&l);
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static ls_status read_blocked(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return read_plain(set, i, image, label);
+}
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    set.read = read_blocked;
+    ls_order o = { .n = N, .global_batch = 5, .micro_batch = 5 };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    pthread_mutex_lock(&gate);
+    assert_ok(ls_loader_create(&l, &set, &o, .deadline = 0.05));
+    assert_fails(LS_E_IO, ls_loader_next(l, &step, &done), "epoch 0, step 0 within 0.05 s", "the test");
+    pthread_mutex_unlock(&gate);
+    ls_loader_destroy(&l);
+    assert_ok(ls_loader_create(&l, &set, &o));
+    assert_ok(ls_loader_next(l, &step, &done)); /* the same set, no longer blocked */
+    ls_loader_destroy(&l);
+}
+
+static void test_destroy_at_any_time(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 1, .shuffle = true };
+    for (int i = 0; i < 200; i++) {
+        ls_loader *l;
+        ls_loader_step step;
+        bool done;
+        assert_ok(ls_loader_create(&l, &set, &o, .ring = 1 + i % 5));
+        for (int k = 0; k < i % 4; k++)
+            assert_ok(ls_loader_next(l, &step, &done));
+        ls_loader_destroy(&l);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 3 };
+    ls_loader *l;
+    assert_fails(LS_E_USAGE, ls_loader_create(&l, &set, &o), "micro_batch 3", "");
+    o = (ls_order){ .n = N + 1, .global_batch = 4, .micro_batch = 4 };
+    assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o), "24 samples", "23");
+    o.n = N;
+    assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .step = 99), "step 99", "steps 0 to 5");
+    assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .ring = 0), "ring of 0", "");
+    assert_null(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_order),
+        cmocka_unit_test(test_start_and_seek),
+        cmocka_unit_test(test_handed_out_memory_is_still),
+        cmocka_unit_test(test_every_sample_once),
+        cmocka_unit_test(test_errors_come_out_in_order),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_destroy_at_any_time),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
