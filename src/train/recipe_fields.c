@@ -11,7 +11,7 @@
 
 const ls_section LS_SECTIONS[] = {
     { "run", "the run and its folder" },
-    { "workers", "where it runs" },
+    { "top level", "where it runs" },
     { "model", "the network; keys depend on `type`" },
     { "data", "the samples" },
     { "train", "the loop" },

@@ -1,0 +1,69 @@
+/* help.c - prints the table of verbs.c in three ways: for people, for one verb, and for the completion script. */
+#include <stdlib.h>
+#include <string.h>
+#include "cli.h"
+
+static void print_options(FILE *out, const ls_option *o)
+{
+    for (; o && o->name; o++) {
+        char left[64], letter[8] = "    ";
+        if (o->letter)
+            snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        bool optional = o->value && *o->value == '[';
+        snprintf(left, sizeof left, "%s%s%s%s", letter, o->name, !o->value ? "" : optional ? "[=" : " ", !o->value ? "" : o->value + optional);
+        fprintf(out, "  %-28s %s\n", left, o->help);
+    }
+}
+
+void ls_help_print(FILE *out)
+{
+    fputs("lockstep - trains neural networks by compiling the training step\n\nusage: lockstep VERB [options]\n\n", out);
+    for (const ls_verb *v = LS_VERBS; v->name; v++)
+        fprintf(out, "  %-8s %-26s %s\n", v->name, v->words, v->summary);
+    fputs("\n  lockstep VERB --help       options and examples of a verb\n"
+          "  lockstep --version\n\n"
+          "Begin with:  lockstep train vit-fashion-mnist\n\n"
+          "Exit status: 0 done; 1 failed; 2 wrong usage or recipe; 75 stopped on request with everything saved.\n"
+          "Environment: LOCKSTEP_DATA (folder of data sets), LOCKSTEP_CACHE, LOCKSTEP_ISA, NO_COLOR.\n", out);
+}
+
+void ls_help_verb(FILE *out, const ls_verb *v)
+{
+    fprintf(out, "usage: lockstep %s %s%s[options]\n\n%s\n\nOptions:\n", v->name, v->words, *v->words ? " " : "", v->about);
+    print_options(out, v->options);
+    if (v->recipe)
+        print_options(out, LS_RECIPE_OPTIONS);
+    print_options(out, LS_COMMON_OPTIONS);
+    fputs("\nExamples:\n", out);
+    for (const char *p = v->examples; *p;) {
+        int n = (int)strcspn(p, "\n");
+        fprintf(out, "  %.*s\n", n, p);
+        p += n + (p[n] == '\n');
+    }
+    if (!strcmp(v->name, "recipe")) {
+        char *keys = ls_recipe_reference(false);
+        fprintf(out, "\nKeys:\n%s", keys);
+        free(keys);
+    } else if (v->recipe) {
+        fputs("\n`lockstep recipe --help` lists the keys for --set.\n", out);
+    }
+}
+
+static void table_option(FILE *out, const char *verb, const ls_option *o)
+{
+    for (; o && o->name; o++)
+        fprintf(out, "option\t%s\t%s\t%.1s\t%s\t%s\n", verb, o->name, o->letter ? &o->letter : "", o->value ? o->value : "", o->help);
+}
+
+void ls_help_table(FILE *out)
+{
+    for (const ls_verb *v = LS_VERBS; v->name; v++) {
+        fprintf(out, "verb\t%s\t%s\t%s\n", v->name, v->words, v->summary);
+        table_option(out, v->name, v->options);
+        if (v->recipe)
+            table_option(out, v->name, LS_RECIPE_OPTIONS);
+        table_option(out, v->name, LS_COMMON_OPTIONS);
+    }
+    for (int i = 0; ls_recipe_bundled(i, NULL, NULL); i++)
+        fprintf(out, "recipe\t%s\n", ls_recipe_bundled(i, NULL, NULL));
+}

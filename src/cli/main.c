@@ -1,0 +1,98 @@
+/* main.c - finds the verb, parses its options, runs it, turns its status into an exit status. Nothing is touched before it is needed. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "cli.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 };
+
+static int exit_status(ls_status s)
+{
+    switch (s) {
+    case LS_OK:
+        return EXIT_DONE;
+    case LS_E_USAGE:
+        return EXIT_USAGE;
+    case LS_E_STOPPED:
+        return EXIT_STOPPED;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+/* Results that did not reach their file (disk full, closed pipe) are an error like any other. */
+static ls_status flush_results(void)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return ls_fail(LS_E_IO, "stdout: %s", errno ? strerror(errno) : "write failed");
+    return LS_OK;
+}
+
+static ls_status terminal_options(const ls_args *a, ls_terminal_opts *o)
+{
+    const char *format = ls_args_value(a, "--log");
+    int louder = ls_args_count(a, "--verbose");
+    *o = (ls_terminal_opts){ .level = ls_args_has(a, "--quiet") ? LS_WARN : louder > 1 ? LS_TRACE : louder ? LS_DEBUG : LS_INFO,
+                             .json = format && !strcmp(format, "json"), .no_progress = ls_args_has(a, "--no-progress") };
+    if (format && strcmp(format, "json") && strcmp(format, "text"))
+        return ls_fail(LS_E_USAGE, "--log %s: json or text is needed", format);
+    return LS_OK;
+}
+
+static int run_verb(const ls_verb *verb, int n, char **words)
+{
+    static ls_args a; /* kilobytes: not on the stack */
+    ls_terminal_opts options = { .level = LS_INFO };
+    ls_ui ui;
+    ls_status s = ls_args_parse(&a, verb, n, words);
+    if (s == LS_OK && ls_args_has(&a, "--help")) {
+        ls_help_verb(stdout, verb);
+        return exit_status(flush_results());
+    }
+    if (s == LS_OK)
+        s = terminal_options(&a, &options);
+    ls_terminal_open(&ui, &options);
+    if (s == LS_OK)
+        s = verb->run(&a, &ui);
+    if (s == LS_OK)
+        s = flush_results();
+    if (s != LS_OK) {
+        fflush(stdout);
+        ls_log(s == LS_E_STOPPED ? LS_INFO : LS_ERROR, "%s", ls_error_message());
+        if (*ls_error_trace())
+            ls_log_debug("passed on by\n%s", ls_error_trace());
+    }
+    ls_terminal_close();
+    ls_args_release(&a);
+    return exit_status(s);
+}
+
+static int early_failure(ls_status s)
+{
+    fprintf(stderr, "error: %s\n", ls_error_message());
+    return exit_status(s);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word) {
+        ls_help_print(stderr);
+        return EXIT_USAGE;
+    }
+    const ls_verb *verb = ls_verb_find(word);
+    if (verb)
+        return run_verb(verb, argc - 2, argv + 2);
+    if (!strcmp(word, "--version"))
+        puts("lockstep " LS_VERSION);
+    else if (!strcmp(word, "--verbs"))
+        ls_help_table(stdout);
+    else if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+        argc > 2 && ls_verb_find(argv[2]) ? ls_help_verb(stdout, ls_verb_find(argv[2])) : ls_help_print(stdout);
+    else if (*word == '-')
+        return early_failure(ls_fail(LS_E_USAGE, "there is no option %s before the verb (lockstep --help)", word));
+    else
+        return early_failure(ls_verb_unknown(word));
+    ls_status s = flush_results();
+    return s == LS_OK ? EXIT_DONE : early_failure(s);
+}

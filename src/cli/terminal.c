@@ -1,0 +1,161 @@
+/* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress line when stderr is a terminal, and a
+ * flag that SIGINT and SIGTERM set. Messages may come from any thread: ls_log already lets in one at a time; the progress line takes the same care
+ * with a lock of its own. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli.h"
+#include "train/rundir.h"
+
+static struct {
+    pthread_mutex_t lock;
+    bool json, color, bars;  /* bars: stderr is a terminal that takes a progress line */
+    bool drawn;              /* a progress line stands there now */
+    double last_draw;
+    ls_rundir *log_to;       /* an open run: its log file gets the messages too */
+} T = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static volatile sig_atomic_t stop_wanted;
+
+/* The first signal asks; a second one, for which the default action is back, ends the process. */
+static void on_signal(int number)
+{
+    (void)number;
+    stop_wanted = 1;
+}
+
+static void clear_line(void)
+{
+    if (T.drawn)
+        fputs("\r\033[K", stderr);
+    T.drawn = false;
+}
+
+static void print_json(ls_level level, const char *message)
+{
+    static const char *const NAMES[] = { "error", "warning", "info", "debug", "trace" };
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_f64(&j, "time", (double)now.tv_sec + (double)(now.tv_nsec / 1000) * 1e-6);
+    ls_json_text(&j, "level", NAMES[level]);
+    ls_json_text(&j, "message", message);
+    ls_json_close_object(&j);
+    fprintf(stderr, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+}
+
+static void sink(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    static const char *const MARK[] = { "error: ", "warning: ", "", "", "" };
+    static const char *const COLOR[] = { "\033[1;31m", "\033[1;33m", "", "\033[2m", "\033[2m" };
+    pthread_mutex_lock(&T.lock);
+    clear_line();
+    if (T.json)
+        print_json(level, message);
+    else if (T.color && *COLOR[level])
+        fprintf(stderr, "%s%s%s%s\n", COLOR[level], MARK[level], level <= LS_WARN ? "\033[0m" : "", message);
+    else
+        fprintf(stderr, "%s%s\n", MARK[level], message);
+    if (T.color && level > LS_INFO && !T.json)
+        fputs("\033[0m", stderr);
+    fflush(stderr);
+    pthread_mutex_unlock(&T.lock);
+    if (T.log_to)
+        ls_rundir_log(T.log_to, level, message);
+}
+
+static int terminal_width(void)
+{
+    struct winsize w;
+    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col : 80;
+}
+
+static void amount(char buffer[32], const ls_progress *p, double n)
+{
+    if (!strcmp(p->unit, "bytes"))
+        ls_format_bytes(buffer, (uint64_t)n);
+    else
+        snprintf(buffer, 32, n < 10 && n != (double)(int64_t)n ? "%.1f" : "%.0f", n);
+}
+
+/* "epoch 2/5 [#######---------]  43%  201/468 steps  12.4 steps/s  22 s left  loss 0.5312" */
+static void draw(const ls_progress *p)
+{
+    char done[32], total[32], rate[32], left[32], bar[32] = "", text[512];
+    size_t n = 0;
+    amount(done, p, (double)p->done);
+    amount(total, p, (double)p->total);
+    amount(rate, p, p->rate);
+    bool bytes = !strcmp(p->unit, "bytes");
+#define ADD(...) n += (size_t)snprintf(text + n, n < sizeof text ? sizeof text - n : 0, __VA_ARGS__)
+    ADD("%s", p->what);
+    if (p->total > 0) {
+        int filled = (int)(20 * (double)p->done / (double)p->total);
+        filled = filled < 0 ? 0 : filled > 20 ? 20 : filled;
+        memset(bar, '#', (size_t)filled);
+        memset(bar + filled, '-', (size_t)(20 - filled));
+        bar[20] = 0;
+        ADD(" [%s] %3.0f%%  %s/%s%s%s", bar, 100 * (double)p->done / (double)p->total, done, total, bytes ? "" : " ", bytes ? "" : p->unit);
+    } else {
+        ADD("  %s%s%s", done, bytes ? "" : " ", bytes ? "" : p->unit);
+    }
+    if (p->rate > 0)
+        ADD("  %s%s%s/s", rate, bytes ? "" : " ", bytes ? "" : p->unit);
+    if (p->rate > 0 && p->total > p->done)
+        ADD("  %s left", ls_format_duration(left, (double)(p->total - p->done) / p->rate));
+    if (p->note)
+        ADD("  %s", p->note);
+#undef ADD
+    fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, text);
+    fflush(stderr);
+    T.drawn = true;
+}
+
+static void progress(void *context, const ls_progress *p)
+{
+    (void)context;
+    double now = ls_now();
+    if (p && now - T.last_draw < 0.1)
+        return;
+    pthread_mutex_lock(&T.lock);
+    T.last_draw = now;
+    if (p) {
+        draw(p);
+    } else {
+        clear_line();
+        fflush(stderr);
+    }
+    pthread_mutex_unlock(&T.lock);
+}
+
+void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool terminal = isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
+    T.json = o->json;
+    T.color = terminal && !(no_color && *no_color);
+    T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
+    ls_log_set(sink, NULL, o->level);
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .log_to = &T.log_to };
+}
+
+void ls_terminal_close(void)
+{
+    pthread_mutex_lock(&T.lock);
+    clear_line();
+    fflush(stderr);
+    pthread_mutex_unlock(&T.lock);
+    ls_log_set(NULL, NULL, LS_ERROR);
+}

@@ -1,0 +1,45 @@
+/* verb_use.c - options of the verbs that use a trained model: eval, predict, inspect, export. */
+#include <string.h>
+#include "cli.h"
+
+ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
+{
+    const ls_eval_opts o = { .target = ls_args_recipe(a), .json = ls_args_has(a, "--json") };
+    return ls_eval_command(&o, ui);
+}
+
+ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
+{
+    const char *split = ls_args_value(a, "--split");
+    ls_predict_opts o = { .target = ls_args_recipe(a),
+                          .n_inputs = a->n_words - 1,
+                          .inputs = a->words + 1,
+                          .train_split = split && !strcmp(split, "train"),
+                          .count = 10,
+                          .resize = ls_args_has(a, "--resize"),
+                          .out = ls_args_value(a, "--out"),
+                          .json = ls_args_has(a, "--json") };
+    if (split && strcmp(split, "train") && strcmp(split, "eval"))
+        return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
+    LS_TRY(ls_args_int(a, "--first", 0, &o.first));
+    LS_TRY(ls_args_int(a, "--count", 1, &o.count));
+    if (o.n_inputs && (split || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
+        return ls_fail(LS_E_USAGE, "--split, --first and --count choose samples of the data set; with image files leave them out");
+    const char *dot = o.out ? strrchr(o.out, '.') : NULL;
+    if (o.out && (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png"))))
+        return ls_fail(LS_E_USAGE, "--out %s: the picture's name must end in .svg or .png", o.out);
+    return ls_predict_command(&o, ui);
+}
+
+ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
+{
+    const ls_inspect_opts o = { .target = ls_args_recipe(a), .verify = ls_args_has(a, "--verify"), .json = ls_args_has(a, "--json") };
+    return ls_inspect_command(&o, ui);
+}
+
+ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
+{
+    (void)ui;
+    return ls_fail(LS_E_UNSUPPORTED, "export is not part of this version; %s/checkpoints/latest/model.safetensors holds the weights of a run under PyTorch's names",
+                   a->words[0]);
+}

@@ -1,0 +1,89 @@
+/* verbs.c - the table of verbs: what `lockstep --help`, `lockstep VERB --help`, completion and the manual page say, and which function runs. */
+#include "cli.h"
+
+#define END { 0 }
+#define JSON { "--json", 0, NULL, "the result as JSON" }
+
+const ls_option LS_COMMON_OPTIONS[] = {
+    { "--quiet", 'q', NULL, "only warnings and errors" },
+    { "--verbose", 'v', NULL, "more messages; twice: everything" },
+    { "--log", 0, "json|text", "format of messages (default text)" },
+    { "--no-progress", 0, NULL, "no progress line on a terminal" },
+    { "--help", 'h', NULL, "this text" },
+    END
+};
+
+const ls_option LS_RECIPE_OPTIONS[] = {
+    { "--set", 0, "KEY=VALUE", "change a key of the recipe, as train.epochs=3; may be repeated" },
+    { "--workers", 0, "N", "short for --set workers=N" },
+    END
+};
+
+const ls_verb LS_VERBS[] = {
+    { "train", "RECIPE", 1, 1, true, "train a model",
+      "Trains what RECIPE (a file or the name of a bundled recipe) describes and keeps everything in the run directory storage/name: metrics.jsonl with a\n"
+      "row for every step, result.json, checkpoints, report.html. Training a finished run again says so and does nothing.",
+      "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
+      "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
+      "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
+      "lockstep train mlp-mnist --profile=11:20               # a Chrome trace of steps 11 to 20",
+      (const ls_option[]){ { "--resume", 0, "auto|never", "what to do when the run exists; never: refuse to continue it (default auto)" },
+                           { "--allow-change", 0, NULL, "continue a run although its recipe changed" },
+                           { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
+                           { "--profile", 0, "[FIRST:LAST]", "write a trace of these steps and print the costliest ops (default 11:20)" }, END },
+      ls_verb_train },
+    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
+      "Every sample is counted exactly once. A recipe evaluates its initial weights, or those of its run if there is one.",
+      "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
+      "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
+      (const ls_option[]){ JSON, END }, ls_verb_eval },
+    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true, "predictions for samples or images",
+      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to stdout; --out draws a picture as well.",
+      "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
+      "lockstep predict runs/vit-fashion-mnist shoe.png --resize",
+      (const ls_option[]){ { "--split", 0, "eval|train", "which samples (default eval)" },
+                           { "--first", 0, "N", "number of the first sample (default 0)" },
+                           { "--count", 0, "N", "how many (default 10)" },
+                           { "--resize", 0, NULL, "scale image files to the model's size" },
+                           { "--out", 0, "FILE", "picture of the predictions: .svg or .png" }, JSON, END },
+      ls_verb_predict },
+    { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
+      "Prints what the compiled step needs: memory by category and the moment of its peak, FLOPs, bytes, estimated time. Needs no data, and with --isa and\n"
+      "--threads speaks about another machine. The time estimate uses the measurement that `lockstep doctor` keeps.",
+      "lockstep plan vit-fashion-mnist\n"
+      "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
+      (const ls_option[]){ { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" }, { "--threads", 0, "N", "threads of a rank" }, JSON, END },
+      ls_verb_plan },
+    { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
+      "Prints the step as it runs: every kernel call with shapes, memory and cost; with --param the life of one parameter from use to update.",
+      "lockstep explain vit-fashion-mnist\n"
+      "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
+      (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" }, JSON, END },
+      ls_verb_explain },
+    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others (not in this version)",
+      "Not in this version: a run's checkpoints/latest/model.safetensors already holds the weights under PyTorch's names.",
+      "lockstep export runs/vit-fashion-mnist --to vit.safetensors",
+      (const ls_option[]){ { "--to", 0, "PATH", ".safetensors or .pt" }, { "--dtype", 0, "TYPE", "f32, bf16, f16" }, END }, ls_verb_export },
+    { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
+      "Tensors with types, shapes and places; the module tree with counts. Also of a recipe, whose model is built for it.",
+      "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
+      "lockstep inspect vit-fashion-mnist",
+      (const ls_option[]){ { "--verify", 0, NULL, "compare every byte with the checksums" }, JSON, END }, ls_verb_inspect },
+    { "recipe", "[RECIPE]", 0, 1, true, "a recipe with where each value came from",
+      "Prints the resolved recipe: every key with its value and, as a comment, who set it. Without RECIPE it lists the bundled ones.",
+      "lockstep recipe                                        # bundled recipes\n"
+      "lockstep recipe vit-fashion-mnist > my.yaml            # a start for your own\n"
+      "lockstep recipe --reference                            # every key (docs/recipe.md)",
+      (const ls_option[]){ { "--reference", 0, NULL, "every key with type, default and meaning, as Markdown" },
+                           { "--source", 0, NULL, "the text of a bundled recipe as it was written" }, END },
+      ls_verb_recipe },
+    { "runs", "[STORAGE]", 0, 1, false, "runs, their state, last step and loss", "Reads the result.json of every run in STORAGE (default: runs).",
+      "lockstep runs\n"
+      "lockstep runs results --json",
+      (const ls_option[]){ JSON, END }, ls_verb_runs },
+    { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
+      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for half a second and keeps that for `plan`.",
+      "lockstep doctor",
+      (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END }, ls_verb_doctor },
+    END
+};

@@ -1,0 +1,24 @@
+/* accumulate.h - the balanced tree: sums over the micro-batches of a step associate by micro-batch number, never by time of arrival, so
+ * that later the number of ranks that computed them does not change a bit. The sum of a node is left + right; (0+1)+(2+3) for four. It
+ * works like a binary counter: `level` k, when occupied, holds the sum of 2^k consecutive micro-batches. */
+#pragma once
+#include "device/device.h"
+
+typedef struct ls_tree {
+    ls_device device;
+    const ls_kernel *add;
+    ls_type type;
+    void *memory;           /* levels of `type`, one mapping */
+    size_t stride, bytes;
+    int levels;
+    uint64_t occupied;      /* bit k: level k holds a sum */
+    float loss[64];         /* the same tree over the scalar losses */
+    bool running;           /* one running sum instead of the tree */
+} ls_tree;
+
+ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int levels, bool running);
+void ls_tree_release(ls_tree *t);
+void ls_tree_begin(ls_tree *t);
+/* Takes micro-batch m's gradient (in *grad, which the next micro-batch overwrites) and loss. After the last one (`last`) *grad and *loss
+ * hold the totals. */
+void ls_tree_add(ls_tree *t, void *grad, float *loss, bool last);

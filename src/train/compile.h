@@ -1,0 +1,28 @@
+/* compile.h - from a model to the programs of a step, in the one order of DESIGN §1: build, slices, units, backward, recompute, clean,
+ * fuse, plan. Needs no data and no session, so `plan` and `explain` use it on any machine. */
+#pragma once
+#include "lockstep/trainer.h"
+#include "passes/passes.h"
+#include "plan/plan.h"
+
+enum { LS_MICRO, LS_UPDATE, LS_EVAL, LS_PROGRAMS };
+extern const char *const ls_program_names[LS_PROGRAMS]; /* "micro" "update" "eval" */
+
+typedef struct ls_compiled {
+    ls_device device;
+    ls_plan *plans[LS_PROGRAMS];  /* NULL where not asked for */
+    ls_units units;
+    int64_t micro_batch, micro_batches, classes;
+    bool loss_scaling, clipping;
+    ls_accumulation accumulation;
+    int tree_buffers;             /* gradient buffers beside the one that micro writes */
+    double graph_seconds, plan_seconds; /* what compiling took */
+} ls_compiled;
+
+ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration);
+void ls_compiled_release(ls_compiled *c);
+
+size_t ls_compiled_tree_bytes(const ls_compiled *c);
+/* Whole step: M micro runs and one update. */
+double ls_compiled_flops(const ls_compiled *c);
+double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

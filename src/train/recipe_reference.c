@@ -1,0 +1,102 @@
+/* recipe_reference.c - the table of keys for people: docs/recipe.md and `lockstep recipe --help`. */
+#include <string.h>
+#include "recipe_fields.h"
+
+static void type_text(const ls_key *k, ls_str *out)
+{
+    static const char *const NAMES[] = { "text", "whole number", "number", "true or false", "", "", "f32, bf16, f16, f64", "size, as 512MiB",
+                                         "list of whole numbers", "two numbers, as [0.9, 0.999]", "whole number or {min: A, max: B}",
+                                         "map of axes, as {dp: auto}", "true, false or a number" };
+    if (k->kind != LS_KEY_CHOICE && k->kind != LS_KEY_WORD) {
+        ls_str_add(out, NAMES[k->kind]);
+        return;
+    }
+    bool first = true;
+    for (int i = 0; k->words[i]; i++)
+        if (!k->now || ls_words_have(k->now, k->words[i])) {
+            ls_str_printf(out, "%s%s", first ? "" : ", ", k->words[i]);
+            first = false;
+        }
+}
+
+static void range_text(const ls_key *k, ls_str *out)
+{
+    char low[32], high[32];
+    if (k->kind != LS_KEY_INT && k->kind != LS_KEY_REAL && k->kind != LS_KEY_PAIR)
+        return;
+    ls_str_printf(out, ", %s %s", k->above ? "above" : "from", ls_format_f64(low, k->min));
+    if (k->max <= 1e5) /* larger limits only guard the arithmetic */
+        ls_str_printf(out, " %s %s", k->below ? "to below" : "to", ls_format_f64(high, k->max));
+}
+
+static void only_text(const ls_key *k, ls_str *out)
+{
+    if (k->only) {
+        int n = (int)strcspn(k->only, " ");
+        const char *dot = strchr(k->only, '.');
+        ls_str_printf(out, " (%.*s:%s)", (int)(k->only + n - dot - 1), dot + 1, k->only + n);
+    }
+}
+
+static void cell(ls_str *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            ls_str_add(out, "\\");
+        ls_str_add_n(out, text, 1);
+    }
+}
+
+/* Keys without a dot (workers, device, ...) make the section "top level". */
+static bool in_section(const ls_key *k, const char *section)
+{
+    const char *dot = strchr(k->key, '.');
+    size_t n = strlen(section);
+    return dot ? (size_t)(dot - k->key) >= n && !strncmp(k->key, section, n) && k->key[n] == '.' : !strcmp(section, "top level");
+}
+
+static const char INTRO[] =
+    "# Recipe reference\n\n"
+    "Made from the table in `src/train/recipe_fields.c` by `lockstep recipe --reference`; a test compares.\n\n"
+    "A recipe is YAML. It names what differs from the defaults; `lockstep recipe FILE` prints every key with its value and who set it.\n\n"
+    "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); `$${` is a plain `${`.\n"
+    "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; what the including one says wins.\n"
+    "- `--set section.key=value` wins over files; the value is YAML: `--set optimizer='{type: sgd, lr: 0.1}'`.\n"
+    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, optimizer or schedule are errors.\n"
+    "- A run may be started again with another value of the keys marked *; another value of any other key makes it another run.\n";
+
+char *ls_recipe_reference(bool markdown)
+{
+    ls_str out = { 0 };
+    if (markdown)
+        ls_str_add(&out, INTRO);
+    for (int s = 0; s < LS_SECTION_COUNT; s++) {
+        const char *section = LS_SECTIONS[s].name;
+        if (markdown)
+            ls_str_printf(&out, "\n## %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", section, LS_SECTIONS[s].help);
+        for (int i = 0; i < LS_KEY_COUNT; i++) {
+            const ls_key *k = &LS_KEYS[i];
+            if (!in_section(k, section))
+                continue;
+            ls_str type = { 0 }, meaning = { 0 };
+            type_text(k, &type);
+            range_text(k, &type);
+            ls_str_add(&meaning, k->help);
+            only_text(k, &meaning);
+            if (k->now && k->kind != LS_KEY_DTYPE)
+                ls_str_printf(&meaning, "; only %s: %s", k->now, k->later);
+            if (markdown) {
+                ls_str_printf(&out, "| `%s`%s | ", k->key, k->may_change ? " *" : "");
+                cell(&out, ls_str_text(&type));
+                ls_str_printf(&out, " | %s%s%s | ", k->fallback ? "`" : "", k->fallback ? (*k->fallback ? k->fallback : "\"\"") : "required", k->fallback ? "`" : "");
+                cell(&out, ls_str_text(&meaning));
+                ls_str_add(&out, " |\n");
+            } else {
+                ls_str_printf(&out, "  %-32s %-14s %s\n", k->key, !k->fallback ? "(required)" : *k->fallback ? k->fallback : "\"\"", ls_str_text(&meaning));
+            }
+            ls_str_release(&type);
+            ls_str_release(&meaning);
+        }
+    }
+    return out.data;
+}
