@@ -99,9 +99,9 @@ const char *ls_format_duration(char buffer[32], double seconds) {
     return buffer;
 }
 
-/* Lays out the digits of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else with an exponent. */
+/* Lays out the digits (the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else with an exponent. */
 static void layout(char *out, const char *scientific, int plain) {
-    char digits[24];
+    char digits[24] = "";
     int n = 0, exponent = 0;
     if (*scientific == '-')
         *out++ = *scientific++;
@@ -109,8 +109,6 @@ static void layout(char *out, const char *scientific, int plain) {
         if (*scientific != '.')
             digits[n++] = *scientific;
     exponent = atoi(scientific + 1);
-    while (n > 1 && digits[n - 1] == '0')
-        n--;
     if (exponent < -5 || exponent >= plain) {
         *out++ = digits[0];
         if (n > 1)

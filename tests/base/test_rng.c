@@ -88,7 +88,7 @@ static void normal_is_box_muller(void **state) {
         ls_rng_block(key, i, 1, x);
         double u = (double)((((uint64_t)x[1] << 32 | x[0]) >> 11) + 1) * 0x1p-53, t = (double)(((uint64_t)x[3] << 32 | x[2]) >> 11) * 0x1p-53;
         double expected = sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * t);
-        if (fabs(ls_rng_normal(key, i) - expected) > 4e-15 * (1 + fabs(expected)))
+        if (fabs(ls_rng_normal(key, i) - expected) > 1.5e-15 * (1 + fabs(expected)))
             fail_msg("draw %d: %.17g, expected %.17g", (int)i, ls_rng_normal(key, i), expected);
     }
 }

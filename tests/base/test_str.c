@@ -56,6 +56,7 @@ static void near_names(void **state) {
             fail_msg("nearest to \"%s\" is %s, not %s", CASES[i].name, CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
     }
     assert_null(ls_nearest_name("a", NULL, 0));
+    assert_string_equal(ls_nearest_name("betas", (const char *const[]){ "betal", "betax", "betay" }, 3), "betal"); /* of equals the first */
 }
 
 static void sizes(void **state) {
