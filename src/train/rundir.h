@@ -49,7 +49,7 @@ ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
 /* Replaces result.json now. */
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);
-/* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. */
+/* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. LS_RUN_NEW leaves result.json as it is. */
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error);
 
 /* log/rank-0.log: each message with time and level. The program's sink calls it for every message while a run is open. */
@@ -65,5 +65,5 @@ typedef struct ls_run_info {
     char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
-/* The table of `lockstep runs`: every folder of `storage` with a recipe.yaml or a result.json, by name. */
+/* The table of `lockstep runs`: every folder of `storage` with a recipe.yaml, by name. */
 ls_status ls_runs_print(FILE *out, const char *storage, bool json);

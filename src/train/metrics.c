@@ -1,0 +1,137 @@
+/* metrics.c - rows of a run. A row is one write to a file opened for appending; a short write (disk full) is taken back. */
+#include "metrics.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/oserror.h"
+#include "rundir_own.h"
+
+#define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
+
+ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n)
+{
+    off_t before = lseek(fd, 0, SEEK_END);
+    ssize_t written;
+    do
+        written = write(fd, text, n);
+    while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)n)
+        return LS_OK;
+    int error = written < 0 ? errno : ENOSPC;
+    if (written > 0 && before >= 0 && ftruncate(fd, before))
+        error = errno;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", d->path, name);
+    return ls_fail_os(path, "append to", error);
+}
+
+static ls_json *begin(ls_rundir *d, const char *kind)
+{
+    ls_json *j = &d->own->row;
+    ls_str_clear(&j->out);
+    j->depth = 0;
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", kind);
+    return j;
+}
+
+static ls_status end(ls_rundir *d)
+{
+    ls_json *j = &d->own->row;
+    ls_json_int(j, "attempt", d->attempt);
+    ls_json_close_object(j);
+    ls_str_add(&j->out, "\n");
+    return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
+}
+
+ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
+{
+    ls_json *j = begin(d, "step");
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "epoch", row->epoch);
+    ls_json_f32(j, "loss", row->loss);
+    ls_json_f64(j, "lr", row->lr);
+    ls_json_int(j, "samples", row->samples);
+    ls_json_f64(j, "seconds", row->seconds);
+    if (row->grad_norm >= 0)
+        ls_json_f64(j, "grad_norm", row->grad_norm);
+    if (row->loss_scale > 0) {
+        ls_json_f64(j, "loss_scale", row->loss_scale);
+        ls_json_bool(j, "skipped", row->skipped);
+    }
+    LS_TRY(end(d));
+    d->metrics.step = row->step;
+    d->metrics.epoch = row->epoch;
+    d->metrics.loss = (double)row->loss;
+    d->metrics.lr = row->lr;
+    if (ls_now() - d->own->last_saved < SAVE_EVERY)
+        return LS_OK;
+    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}
+
+ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best)
+{
+    ls_json *j = begin(d, "eval");
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "epoch", row->epoch);
+    ls_json_f64(j, "loss", row->loss);
+    ls_json_f64(j, "accuracy", row->accuracy);
+    ls_json_int(j, "samples", row->samples);
+    ls_json_f64(j, "seconds", row->seconds);
+    LS_TRY(end(d));
+    ls_run_metrics *m = &d->metrics;
+    m->eval_loss = row->loss;
+    m->eval_accuracy = row->accuracy;
+    m->eval_step = row->step;
+    double value = strcmp(r->checkpoint.best.metric, "eval_loss") ? row->accuracy : row->loss;
+    bool better = !isnan(value) && (isnan(m->best_value) || (r->checkpoint.best.mode == LS_MODE_MIN ? value < m->best_value : value > m->best_value));
+    if (better) {
+        m->best_value = value;
+        m->best_step = row->step;
+        m->best_epoch = row->epoch;
+    }
+    if (is_best)
+        *is_best = better;
+    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}
+
+static const char *csv_number(char buffer[32], double x)
+{
+    return isnan(x) ? "" : ls_format_f64(buffer, x);
+}
+
+ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
+{
+    bool evaluated = !isnan(row->eval_loss);
+    ls_json *j = begin(d, "epoch");
+    ls_json_int(j, "epoch", row->epoch);
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "samples", row->samples);
+    ls_json_f64(j, "loss", row->loss);
+    if (evaluated) {
+        ls_json_f64(j, "eval_loss", row->eval_loss);
+        ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
+    }
+    ls_json_f64(j, "lr", row->lr);
+    ls_json_f64(j, "seconds", row->seconds);
+    LS_TRY(end(d));
+    char text[512], b[5][32];
+    int n = snprintf(text, sizeof text, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch, (long long)row->step, (long long)row->samples,
+                     csv_number(b[0], row->loss), csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy), csv_number(b[3], row->lr),
+                     csv_number(b[4], row->seconds), (long long)d->attempt);
+    return ls_rundir_append(d, d->own->csv, "metrics.csv", text, (size_t)n);
+}
+
+ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
+{
+    ls_json *j = begin(d, "checkpoint");
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "epoch", row->epoch);
+    ls_json_text(j, "path", row->path);
+    ls_json_int(j, "bytes", row->bytes);
+    ls_json_f64(j, "seconds", row->seconds);
+    LS_TRY(end(d));
+    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}

@@ -1,0 +1,373 @@
+/* rundir.c - makes, opens, locks and closes a run directory, and keeps its result.json. recipe.yaml is written first and whole: a folder with one
+ * is a run, a folder with anything else in it is somebody else's and stays untouched. */
+#include "rundir.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/oserror.h"
+#include "rundir_own.h"
+
+const char *ls_run_state_name(ls_run_state s)
+{
+    static const char *const NAMES[] = { "new", "running", "finished", "failed", "stopped", "died" };
+    return NAMES[s];
+}
+
+static char *copy_text(const char *s)
+{
+    char *copy = s ? strdup(s) : NULL;
+    LS_CHECK(!s || copy, "out of memory");
+    return copy;
+}
+
+/* ---- lock ------------------------------------------------------------------------------------------------------------------ */
+
+static ls_status lock(ls_rundir *d)
+{
+    char *path = ls_path_join(d->path, "lock.txt"), text[256] = "", host[128] = "?";
+    ls_status s = LS_OK;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        s = ls_fail_os(path, "open", errno);
+    } else if (flock(fd, LOCK_EX | LOCK_NB)) {
+        int error = errno;
+        ssize_t n = pread(fd, text, sizeof text - 1, 0);
+        text[n > 0 ? strcspn(text, "\n") : 0] = 0;
+        s = error == EWOULDBLOCK ? ls_fail(LS_E_USAGE, "run %s is being trained by another process (%s); wait for it, or set run.name", d->path, text)
+                                 : ls_fail_os(path, "lock", error);
+        close(fd);
+    } else {
+        gethostname(host, sizeof host - 1);
+        int n = snprintf(text, sizeof text, "host %s, process %ld\n", host, (long)getpid());
+        if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+            s = ls_fail_os(path, "write", errno);
+        d->own->lock = fd;
+    }
+    free(path);
+    return s;
+}
+
+bool ls_run_is_held(const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "lock.txt");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
+    if (fd < 0)
+        return false;
+    bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return held;
+}
+
+/* ---- making and opening ---------------------------------------------------------------------------------------------------- */
+
+/* What an interrupted start may have left before recipe.yaml was whole. */
+static bool is_left_over(const char *name)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") || !strncmp(name, "recipe.yaml.", 12);
+}
+
+static ls_status refuse_foreign_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return ls_fail_os(path, "read", errno);
+    bool foreign = false;
+    for (const struct dirent *e; !foreign && (e = readdir(dir));)
+        foreign = !is_left_over(e->d_name);
+    closedir(dir);
+    if (foreign)
+        return ls_fail(LS_E_USAGE, "%s exists and is no run directory (it has files but no recipe.yaml); set run.name or run.storage", path);
+    return LS_OK;
+}
+
+static ls_status open_append(const ls_rundir *d, const char *name, int *out)
+{
+    char *path = ls_path_join(d->path, name);
+    ls_status s = LS_OK;
+    *out = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (*out < 0)
+        s = ls_fail_os(path, "open", errno);
+    free(path);
+    return s;
+}
+
+/* A crash of the machine may have cut the last line: the next one must not be glued to it. */
+static ls_status end_last_line(const ls_rundir *d, int fd, const char *name)
+{
+    char last;
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n')
+        return ls_rundir_append(d, fd, name, "\n", 1);
+    return LS_OK;
+}
+
+static ls_status open_files(ls_rundir *d)
+{
+    static const char HEADER[] = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n";
+    struct ls_rundir_private *own = d->own;
+    LS_TRY(open_append(d, "metrics.jsonl", &own->metrics));
+    LS_TRY(end_last_line(d, own->metrics, "metrics.jsonl"));
+    LS_TRY(open_append(d, "metrics.csv", &own->csv));
+    if (!lseek(own->csv, 0, SEEK_END))
+        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", HEADER, sizeof HEADER - 1));
+    char *folder = ls_path_join(d->path, "log"), *path = ls_path_join(folder, "rank-0.log");
+    ls_status s = ls_make_dirs(folder);
+    if (s == LS_OK && !(own->log = fopen(path, "ae")))
+        s = ls_fail_os(path, "open", errno);
+    free(folder);
+    free(path);
+    return s;
+}
+
+ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r)
+{
+    char *path = ls_path_join(d->path, "recipe.yaml"), *yaml = ls_recipe_yaml(r, false);
+    ls_status s = ls_file_write(path, yaml, strlen(yaml));
+    free(path);
+    free(yaml);
+    return s;
+}
+
+/* Reads back what an earlier process left; result.json may be missing (killed at once). */
+static ls_status read_before(ls_rundir *d)
+{
+    char *path = ls_path_join(d->path, "result.json"), *text = NULL;
+    size_t size;
+    ls_run_info info;
+    json_t *tree = NULL;
+    ls_status s = LS_OK;
+    d->before = LS_RUN_DIED;
+    d->attempt = 1;
+    if (!ls_file_exists(path))
+        goto done;
+    LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
+    d->before = info.state == LS_RUN_RUNNING ? LS_RUN_DIED : info.state;
+    d->metrics = info.metrics;
+    LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
+    LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
+    d->attempt = json_integer_value(json_object_get(tree, "attempt")) + 1;
+    size_t i;
+    json_t *c, *list = json_object_get(tree, "checkpoints");
+    const char *best = json_string_value(json_object_get(tree, "best_checkpoint"));
+    json_array_foreach(list, i, c) {
+        const char *where = json_string_value(json_object_get(c, "path"));
+        if (where)
+            ls_rundir_add_checkpoint(d, where, json_integer_value(json_object_get(c, "step")), best && !strcmp(best, where));
+    }
+done:
+    json_decref(tree);
+    free(text);
+    free(path);
+    return s;
+}
+
+/* The run is there: same recipe, or refuse. */
+static ls_status join(ls_rundir *d, ls_recipe *r, const char *recipe_path)
+{
+    ls_recipe *there;
+    char value[32];
+    if (ls_recipe_load(&there, recipe_path, 0, NULL) != LS_OK)
+        return ls_fail_in(LS_E_USAGE, "run %s exists, but its recipe does not load", d->path);
+    ls_status s = LS_OK;
+    if (!r->train.micro_batch && there->train.micro_batch && r->train.global_batch == there->train.global_batch) {
+        snprintf(value, sizeof value, "%lld", (long long)there->train.micro_batch);
+        s = ls_recipe_set(r, "train.micro_batch", value, "resolved at the run's first start");
+    }
+    char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
+    if (difference)
+        s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);
+    free(difference);
+    ls_recipe_destroy(&there);
+    return s == LS_OK ? read_before(d) : s;
+}
+
+static ls_status open_at(ls_rundir *d, ls_recipe *r, const char *recipe_path)
+{
+    LS_TRY(ls_make_dirs(d->path));
+    bool exists = ls_file_exists(recipe_path);
+    if (!exists)
+        LS_TRY(refuse_foreign_folder(d->path));
+    LS_TRY(lock(d));
+    if (exists)
+        LS_TRY(join(d, r, recipe_path));
+    else
+        LS_TRY(ls_rundir_save_recipe(d, r));
+    LS_TRY(open_files(d));
+    return exists ? LS_OK : ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}
+
+static void destroy(ls_rundir **d)
+{
+    struct ls_rundir_private *own = (*d)->own;
+    const int files[] = { own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 3; i++)
+        if (files[i] >= 0)
+            close(files[i]); /* the last one gives up the lock */
+    if (own->log)
+        fclose(own->log);
+    for (int i = 0; i < own->n_checkpoints; i++)
+        free(own->checkpoints[i].path);
+    free(own->checkpoints);
+    free(own->best_checkpoint);
+    free(own->best_metric);
+    free(own->name);
+    ls_str_release(&own->row.out);
+    free(own);
+    free((*d)->path);
+    free(*d);
+    *d = NULL;
+}
+
+ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r)
+{
+    *out = NULL;
+    ls_rundir *d = calloc(1, sizeof *d);
+    struct ls_rundir_private *own = calloc(1, sizeof *own);
+    LS_CHECK(d && own, "out of memory");
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .name = copy_text(r->run.name), .best_metric = copy_text(r->checkpoint.best.metric) };
+    d->own = own;
+    d->path = ls_path_join(r->run.storage, r->run.name);
+    d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
+    char *recipe_path = ls_path_join(d->path, "recipe.yaml");
+    ls_status s = open_at(d, r, recipe_path);
+    free(recipe_path);
+    if (s != LS_OK)
+        destroy(&d);
+    *out = d;
+    return s;
+}
+
+/* ---- result.json ----------------------------------------------------------------------------------------------------------- */
+
+void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)
+{
+    struct ls_rundir_private *own = d->own;
+    if (own->n_checkpoints == own->cap_checkpoints) {
+        own->cap_checkpoints = own->cap_checkpoints ? 2 * own->cap_checkpoints : 8;
+        own->checkpoints = realloc(own->checkpoints, sizeof *own->checkpoints * (size_t)own->cap_checkpoints);
+        LS_CHECK(own->checkpoints, "out of memory");
+    }
+    own->checkpoints[own->n_checkpoints++] = (ls_saved_checkpoint){ copy_text(path), step };
+    if (best) {
+        free(own->best_checkpoint);
+        own->best_checkpoint = copy_text(path);
+    }
+}
+
+/* Checkpoints that were removed since (keep: N) are not listed. */
+static void write_checkpoints(ls_json *j, const ls_rundir *d)
+{
+    const struct ls_rundir_private *own = d->own;
+    ls_json_array(j, "checkpoints");
+    for (int i = 0; i < own->n_checkpoints; i++) {
+        char *path = ls_path_join(d->path, own->checkpoints[i].path);
+        if (ls_dir_exists(path)) {
+            ls_json_object(j, NULL);
+            ls_json_text(j, "path", own->checkpoints[i].path);
+            ls_json_int(j, "step", own->checkpoints[i].step);
+            ls_json_close_object(j);
+        }
+        free(path);
+    }
+    ls_json_close_array(j);
+    ls_json_text(j, "best_checkpoint", own->best_checkpoint);
+}
+
+static void write_metrics(ls_json *j, const ls_rundir *d)
+{
+    const ls_run_metrics *m = &d->metrics;
+    ls_json_int(j, "step", m->step);
+    ls_json_int(j, "epoch", m->epoch);
+    ls_json_f32(j, "loss", (float)m->loss);
+    ls_json_f64(j, "lr", m->lr);
+    if (!isnan(m->eval_loss)) {
+        ls_json_object(j, "eval");
+        ls_json_int(j, "step", m->eval_step);
+        ls_json_f64(j, "loss", m->eval_loss);
+        ls_json_f64(j, "accuracy", m->eval_accuracy);
+        ls_json_close_object(j);
+    }
+    if (!isnan(m->best_value)) {
+        ls_json_object(j, "best");
+        ls_json_text(j, "metric", d->own->best_metric);
+        ls_json_f64(j, "value", m->best_value);
+        ls_json_int(j, "step", m->best_step);
+        ls_json_int(j, "epoch", m->best_epoch);
+        ls_json_close_object(j);
+    }
+}
+
+static void write_timings(ls_json *j, const ls_rundir *d)
+{
+    ls_json_object(j, "timings");
+    ls_json_object(j, "startup");
+    for (int i = 0; i < d->startup.n; i++)
+        ls_json_f64(j, d->startup.parts[i].name, d->startup.parts[i].seconds);
+    ls_json_f64(j, "total", d->startup.total);
+    ls_json_close_object(j);
+    ls_json_f64(j, "step_median", d->step_median);
+    ls_json_f64(j, "train", d->train_seconds);
+    ls_json_f64(j, "eval", d->eval_seconds);
+    ls_json_close_object(j);
+    ls_json_int(j, "peak_rss", d->peak_rss);
+}
+
+ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error)
+{
+    ls_json j = { 0 };
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "name", d->own->name);
+    ls_json_text(&j, "state", ls_run_state_name(state));
+    ls_json_int(&j, "attempt", d->attempt);
+    ls_json_int(&j, "time", now.tv_sec);
+    ls_json_text(&j, "version", LS_VERSION);
+    write_metrics(&j, d);
+    write_checkpoints(&j, d);
+    ls_json_text(&j, "error", error);
+    ls_json_text(&j, "data", d->data_note);
+    ls_json_bool(&j, "builtin_data", d->builtin_data);
+    write_timings(&j, d);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    char *path = ls_path_join(d->path, "result.json");
+    ls_status s = ls_file_write(path, j.out.data, j.out.len);
+    d->own->last_saved = ls_now();
+    free(path);
+    ls_str_release(&j.out);
+    return s;
+}
+
+ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error)
+{
+    if (!*d)
+        return LS_OK;
+    ls_status s = state == LS_RUN_NEW ? LS_OK : ls_rundir_save_result(*d, state, error);
+    destroy(d);
+    return s;
+}
+
+void ls_rundir_log(ls_rundir *d, ls_level level, const char *message)
+{
+    static const char *const NAMES[] = { "error", "warning", "info", "debug", "trace" };
+    struct timespec now;
+    struct tm parts;
+    char text[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    fprintf(d->own->log, "%s.%03ldZ %-7s %s\n", text, now.tv_nsec / 1000000, NAMES[level], message);
+    fflush(d->own->log); /* so that it is there when the process is killed */
+}

@@ -1,0 +1,21 @@
+/* rundir_own.h - what rundir.c, metrics.c and runs.c share behind rundir.h. */
+#pragma once
+#include "base/json.h"
+#include "rundir.h"
+
+typedef struct ls_saved_checkpoint { char *path; int64_t step; } ls_saved_checkpoint;
+
+struct ls_rundir_private {
+    int lock, metrics, csv;      /* descriptors, -1: not open */
+    FILE *log;
+    char *name, *best_metric;
+    ls_json row;                 /* reused, so that a row allocates nothing once the text has grown */
+    double last_saved;           /* ls_now() of the last result.json */
+    ls_saved_checkpoint *checkpoints;
+    int n_checkpoints, cap_checkpoints;
+    char *best_checkpoint;
+};
+
+/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. */
+ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
+bool ls_run_is_held(const char *run_dir); /* some process holds its lock */

@@ -1,0 +1,149 @@
+/* runs.c - runs as others see them: result.json read back, and the table of `lockstep runs`. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/file.h"
+#include "base/oserror.h"
+#include "rundir_own.h"
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static int64_t integer(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static ls_status read_info(ls_run_info *out, const json_t *tree, const char *path)
+{
+    const char *state = json_string_value(json_object_get(tree, "state"));
+    int known = -1;
+    for (int i = LS_RUN_RUNNING; i < LS_RUN_DIED; i++)
+        if (state && !strcmp(state, ls_run_state_name((ls_run_state)i)))
+            known = i;
+    if (known < 0 || !json_is_integer(json_object_get(tree, "time")))
+        return ls_fail(LS_E_FORMAT, "%s: is no result of a run (no state, or no time)", path);
+    out->state = (ls_run_state)known;
+    out->seconds_ago = difftime(time(NULL), (time_t)integer(tree, "time"));
+    const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best");
+    out->metrics = (ls_run_metrics){ .step = integer(tree, "step"), .epoch = integer(tree, "epoch"), .loss = number(tree, "loss"), .lr = number(tree, "lr"),
+                                     .eval_loss = number(eval, "loss"), .eval_accuracy = number(eval, "accuracy"), .eval_step = integer(eval, "step"),
+                                     .best_value = number(best, "value"), .best_step = integer(best, "step"), .best_epoch = integer(best, "epoch") };
+    const char *error = json_string_value(json_object_get(tree, "error"));
+    snprintf(out->error, sizeof out->error, "%s", error ? error : "");
+    const json_t *list = json_object_get(tree, "checkpoints");
+    const char *last = json_string_value(json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
+    snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
+    return LS_OK;
+}
+
+ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "result.json"), *text = NULL;
+    size_t size;
+    json_t *tree = NULL;
+    ls_status s;
+    *out = (ls_run_info){ 0 };
+    const char *slash = strrchr(run_dir, '/');
+    snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : run_dir);
+    LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
+    LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
+    LS_TRY_TO(s, read_info(out, tree, path), done);
+    if (out->state == LS_RUN_RUNNING && !ls_run_is_held(run_dir))
+        out->state = LS_RUN_DIED;
+done:
+    json_decref(tree);
+    free(text);
+    free(path);
+    return s;
+}
+
+static const char *cell(char buffer[32], const char *format, double x)
+{
+    if (isnan(x))
+        return "-";
+    snprintf(buffer, 32, format, x);
+    return buffer;
+}
+
+static void print_row(FILE *out, const ls_run_info *i)
+{
+    char loss[32], eval[32], accuracy[32], ago[32];
+    fprintf(out, "%-28s %-9s %9lld %6lld %10s %10s %9s  %s ago%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
+            (long long)i->metrics.epoch, cell(loss, "%.4f", i->metrics.loss), cell(eval, "%.4f", i->metrics.eval_loss),
+            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ls_format_duration(ago, fmax(0, i->seconds_ago)), *i->error ? "  " : "", i->error);
+}
+
+static void json_row(ls_json *j, const ls_run_info *i)
+{
+    ls_json_text(j, "state", ls_run_state_name(i->state));
+    ls_json_int(j, "step", i->metrics.step);
+    ls_json_int(j, "epoch", i->metrics.epoch);
+    ls_json_f32(j, "loss", (float)i->metrics.loss);
+    ls_json_f64(j, "eval_loss", i->metrics.eval_loss);
+    ls_json_f64(j, "eval_accuracy", i->metrics.eval_accuracy);
+    ls_json_f64(j, "seconds_ago", i->seconds_ago);
+    ls_json_text(j, "error", *i->error ? i->error : NULL);
+    ls_json_text(j, "checkpoint", *i->checkpoint ? i->checkpoint : NULL);
+}
+
+/* One run; a broken one is listed with what is wrong with it. */
+static void show(FILE *out, ls_json *j, const char *storage, const char *name, bool json, int *shown)
+{
+    ls_run_info info;
+    char *dir = ls_path_join(storage, name), *recipe = ls_path_join(dir, "recipe.yaml");
+    if (ls_file_exists(recipe)) {
+        bool fine = ls_run_info_read(&info, dir) == LS_OK;
+        if (json) {
+            ls_json_object(j, NULL);
+            ls_json_text(j, "name", name);
+            if (fine)
+                json_row(j, &info);
+            else
+                ls_json_text(j, "broken", ls_error_message());
+            ls_json_close_object(j);
+        } else {
+            if (!*shown)
+                fprintf(out, "%-28s %-9s %9s %6s %10s %10s %9s  %s\n", "run", "state", "step", "epoch", "loss", "eval loss", "accuracy", "updated");
+            if (fine)
+                print_row(out, &info);
+            else
+                fprintf(out, "%-28s broken: %s\n", name, ls_error_message());
+        }
+        ++*shown;
+    }
+    free(dir);
+    free(recipe);
+}
+
+ls_status ls_runs_print(FILE *out, const char *storage, bool json)
+{
+    struct dirent **entries;
+    int shown = 0, n = scandir(storage, &entries, NULL, alphasort);
+    if (n < 0 && errno != ENOENT)
+        return ls_fail_os(storage, "read", errno);
+    if (n < 0 && strcmp(storage, "runs"))
+        return ls_fail(LS_E_USAGE, "%s: no such folder of runs", storage);
+    ls_json j = { 0 };
+    ls_json_array(&j, NULL);
+    for (int i = 0; i < n; i++) {
+        if (entries[i]->d_name[0] != '.')
+            show(out, &j, storage, entries[i]->d_name, json, &shown);
+        free(entries[i]);
+    }
+    if (n >= 0)
+        free(entries);
+    ls_json_close_array(&j);
+    if (json)
+        fprintf(out, "%s\n", ls_str_text(&j.out));
+    else if (!shown)
+        fprintf(out, "no runs in %s\n", storage);
+    ls_str_release(&j.out);
+    return LS_OK;
+}
