@@ -1,0 +1,137 @@
+#include "simulate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+typedef struct memory { int *tags[3]; size_t bytes[3]; } memory;
+
+/* Calls fn for every byte of a value's elements. */
+typedef void (*byte_fn)(void *context, int *tag);
+static void each_byte(const ls_plan *p, memory *m, int v, byte_fn fn, void *context)
+{
+    const ls_place *at = &p->places[v];
+    const ls_alloc *a = &p->allocs[at->alloc];
+    const ls_type *t = &p->graph->vals[v].type;
+    const size_t size = ls_dtype_size(t->dtype);
+    const int64_t n = ls_type_count(t);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t left = i, element = 0;
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            element += left % t->dims[d] * at->strides[d];
+            left /= t->dims[d];
+        }
+        const size_t first = a->offset + at->offset + (size_t)element * size;
+        assert_true(at->offset + (size_t)element * size + size <= a->bytes);
+        assert_true(first + size <= m->bytes[a->memory]);
+        for (size_t b = 0; b < size; b++)
+            fn(context, &m->tags[a->memory][first + b]);
+    }
+}
+
+/* The value whose memory v names: behind views, and behind updates in place (old names of updated bytes are refused by the planner; that
+ * has its own test). */
+static int content(const ls_graph *g, int v)
+{
+    for (;;) {
+        const ls_node *n = g->nodes[g->vals[v].node];
+        const int over = (n->op->flags & LS_OP_VIEW) ? 1 : n->op->alias[g->vals[v].out];
+        if (!over)
+            return v;
+        v = n->in[over - 1].id;
+    }
+}
+
+/* `part` is, through packs of packs, a part of `whole`. */
+static bool is_part(const ls_graph *g, int part, int whole)
+{
+    const ls_node *n = g->nodes[g->vals[whole].node];
+    if (part == whole)
+        return true;
+    if (strcmp(n->op->name, "pack"))
+        return false;
+    for (int j = 0; j < n->n_in; j++)
+        if (is_part(g, part, content(g, n->in[j].id)))
+            return true;
+    return false;
+}
+
+typedef struct reading { const ls_plan *p; int value, step; } reading;
+static void read_byte(void *context, int *tag)
+{
+    const reading *r = context;
+    const ls_graph *g = r->p->graph;
+    const int want = content(g, r->value);
+    if (*tag <= 0 || !(is_part(g, *tag, want) || is_part(g, want, *tag)))
+        fail_msg("step %d reads value %d (%s) but finds value %d (%s)", r->step, r->value, g->nodes[g->vals[r->value].node]->op->name, *tag,
+                 *tag > 0 ? g->nodes[g->vals[*tag].node]->op->name : "garbage");
+}
+
+static void write_byte(void *context, int *tag) { *tag = *(const int *)context; }
+static void mark_byte(void *context, int *tag) { *(bool *)context |= *tag < 0; *tag = -1; }
+
+/* Do the bytes of a and b meet? Uses a fresh memory of marks. */
+static bool meet(const ls_plan *p, int a, int b)
+{
+    if (p->places[a].alloc < 0 || p->places[b].alloc < 0 || p->allocs[p->places[a].alloc].memory != p->allocs[p->places[b].alloc].memory)
+        return false;
+    memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
+    const ls_memory kind = p->allocs[p->places[a].alloc].memory;
+    m.tags[kind] = calloc(m.bytes[kind] + 1, sizeof(int));
+    bool ignored = false, met = false;
+    each_byte(p, &m, a, mark_byte, &ignored);
+    each_byte(p, &m, b, mark_byte, &met);
+    free(m.tags[kind]);
+    return met;
+}
+
+static void check_step(const ls_plan *p, memory *m, int i)
+{
+    const ls_graph *g = p->graph;
+    const ls_node *n = g->nodes[p->steps[i].node];
+    if (p->steps[i].workspace >= 0) {
+        const ls_alloc *a = &p->allocs[p->steps[i].workspace];
+        assert_true(a->memory == LS_MEM_ARENA && a->offset + a->bytes <= p->arena_bytes);
+        for (size_t b = 0; b < a->bytes; b++)
+            m->tags[LS_MEM_ARENA][a->offset + b] = -1;
+    }
+    for (int j = 0; j < n->n_in; j++) {
+        reading r = { p, n->in[j].id, i };
+        if (r.value > 0)
+            each_byte(p, m, r.value, read_byte, &r);
+    }
+    const bool pack = !strcmp(n->op->name, "pack");
+    for (int k = 0; k < n->n_out; k++) {
+        for (int j = 0; j < n->n_in; j++)
+            if (n->in[j].id > 0 && !pack && n->op->alias[k] != j + 1 && !(k == 0 && (n->op->inplace >> j & 1)))
+                assert_false(meet(p, n->in[j].id, n->out[k].id));
+        for (int l = 0; l < k; l++)
+            assert_false(meet(p, n->out[l].id, n->out[k].id));
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        int tag = content(g, n->out[k].id);
+        each_byte(p, m, n->out[k].id, write_byte, &tag);
+    }
+}
+
+void simulate(const ls_plan *p)
+{
+    const ls_graph *g = p->graph;
+    memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
+    for (int k = 0; k < 3; k++)
+        m.tags[k] = calloc(m.bytes[k] + 1, sizeof(int));
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op->flags & LS_OP_SOURCE)
+            each_byte(p, &m, g->nodes[i]->out[0].id, write_byte, &g->nodes[i]->out[0].id);
+    for (int i = 0; i < p->n_steps; i++)
+        check_step(p, &m, i);
+    for (int i = 0; i < g->n_outputs; i++) {
+        reading r = { p, g->outputs[i].value.id, p->n_steps };
+        each_byte(p, &m, r.value, read_byte, &r);
+        assert_true(p->allocs[p->places[r.value].alloc].memory != LS_MEM_ARENA);
+    }
+    for (int k = 0; k < 3; k++)
+        free(m.tags[k]);
+    assert_int_equal(ls_plan_check(p), LS_OK);
+}
