@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
+
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|mlp|ops|scalars ...]
+
+One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
+import copy
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from common import fashion_mnist, fill, normalize, parameter, sample, values  # noqa: E402
+from vit import VisionTransformer  # noqa: E402
+
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
+TYPES = {"f64": torch.float64, "f32": torch.float32}
+
+
+def save(name, tensors):
+    tensors = {k: v.detach().contiguous().clone() for k, v in sorted(tensors.items())}
+    path = os.path.join(OUT, name + ".safetensors")
+    save_file(tensors, path, {"format": "pt", "torch": torch.__version__.split("+")[0]})
+    os.chmod(path, 0o644)
+    print(f"{name}: {len(tensors)} tensors, {sum(t.nbytes for t in tensors.values())} bytes")
+
+
+def train(model, images, labels, batch, steps, optimizer=None, clip=0.0):
+    """Losses of `steps` steps over the samples in order; step k takes samples [k*batch, (k+1)*batch)."""
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
+    losses = []
+    for k in range(steps):
+        loss = F.cross_entropy(model(images[k * batch : (k + 1) * batch]), labels[k * batch : (k + 1) * batch])
+        optimizer.zero_grad()
+        loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def first_step(out, prefix, model, images, labels, cut):
+    """Logits, loss and every gradient (through `cut`), and the largest magnitude of each."""
+    logits = model(images)
+    loss = F.cross_entropy(logits, labels)
+    model.zero_grad()
+    loss.backward()
+    out[prefix + "logits"], out[prefix + "loss"] = logits, loss
+    for name, p in model.named_parameters():
+        out[f"{prefix}grad.{name}"] = cut(p.grad)
+        if cut is sample:
+            out[f"{prefix}grad_max.{name}"] = p.grad.abs().max()
+
+
+def vit():
+    """ViT of tutorial 1 on the first 160 training images (kept in the file): one step of 16 in detail, then 10 steps of Adam 1e-3."""
+    images, labels = (t[:160] for t in fashion_mnist("train"))
+    out = {"images": images, "labels": labels.to(torch.int32)}
+    for tag, dtype in TYPES.items():
+        x = normalize(images, dtype)
+        model = fill(VisionTransformer().to(dtype))
+        first_step(out, tag + ".", model, x[:16], labels[:16], sample)
+        out[tag + ".losses"] = train(model, x, labels, 16, 10)
+    out["bf16.losses"] = bf16_losses(normalize(images, torch.float32), labels)
+    save("vit", out)
+
+
+def bf16_losses(x, labels):
+    """What FSDP2's MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32) computes, in one process: float32 masters, cast to
+    bfloat16 for forward and backward, inputs cast too; gradients cast to float32, Adam on the masters. Logits go to the loss as float32."""
+    master = fill(VisionTransformer())
+    optimizer = torch.optim.Adam(master.parameters(), lr=1e-3)
+    losses = []
+    for k in range(10):
+        model = copy.deepcopy(master).to(torch.bfloat16)
+        at = slice(16 * k, 16 * k + 16)
+        loss = F.cross_entropy(model(x[at].to(torch.bfloat16)).float(), labels[at])
+        loss.backward()
+        for p, q in zip(master.parameters(), model.parameters()):
+            p.grad = q.grad.float()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def vit50():
+    """The acceptance run: 50 steps of 128 in file order, Adam 1e-3. Losses, and the weights afterwards with how far each travelled. The K
+    part of in_proj_bias is left out of `travelled`: its gradient is zero in exact arithmetic, and Adam makes steps of noise."""
+    images, labels = (t[: 50 * 128] for t in fashion_mnist("train"))
+    out, weights = {}, {}
+    for tag, dtype in TYPES.items():
+        model = fill(VisionTransformer().to(dtype))
+        out[tag + ".losses"] = train(model, normalize(images, dtype), labels, 128, 50)
+        weights[tag] = {name: p.detach().double() for name, p in model.named_parameters()}
+    worst = {}
+    for name, w in weights["f32"].items():
+        moved, error = w - parameter(name, tuple(w.shape)), w - weights["f64"][name]
+        if name.endswith("in_proj_bias"):
+            third = w.numel() // 3
+            moved[third : 2 * third] = error[third : 2 * third] = 0
+        out["f32.weight." + name] = sample(w).float()
+        out["f32.travelled." + name] = moved.norm()
+        worst[name] = (error.norm() / moved.norm()).item()
+    name = max(worst, key=worst.get)
+    print("float32 against float64: losses differ by at most %.3g," % (out["f32.losses"].double() - out["f64.losses"]).abs().max())
+    print("  weights by at most %.3g of the distance they travelled (%s)" % (worst[name], name))
+    save("vit50", out)
+
+
+class MLP(torch.nn.Module):
+    """[batch, 1, 4, 4] -> 12 -> 9 -> 5."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(16, 12), torch.nn.Linear(12, 9)])
+        self.head, self.act = torch.nn.Linear(9, 5), act
+
+    def forward(self, x):
+        x = x.flatten(1)
+        for layer in self.layers:
+            x = self.act(layer(x))
+        return self.head(x)
+
+
+ACTS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+OPTIMIZERS = {
+    "adam": (lambda p: torch.optim.Adam(p, lr=1e-2), 0.0),
+    "adam_l2": (lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1), 0.0),
+    "adamw": (lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1), 0.0),
+    "sgd": (lambda p: torch.optim.SGD(p, lr=0.1), 0.0),
+    "sgd_nesterov": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), 0.0),
+    "sgd_dampening": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, dampening=0.3), 0.0),
+    "adam_clip": (lambda p: torch.optim.Adam(p, lr=1e-2), 0.05),
+}
+
+
+def mlp():
+    """A tiny MLP, whole tensors: the first step with each activation, then (gelu) 5 steps of 6 with each optimizer."""
+    images = (values("mlp.images", (30, 1, 4, 4), 128) + 128).to(torch.uint8)
+    labels = (values("mlp.labels", (30,), 4096) + 4096).long() % 5
+    out = {"images": images, "labels": labels.to(torch.int32)}
+    for tag, dtype in TYPES.items():
+        x = normalize(images, dtype)
+        for act, function in ACTS.items():
+            first_step(out, f"{tag}.{act}.", fill(MLP(function).to(dtype)), x[:6], labels[:6], torch.clone)
+        for name, (make, clip) in OPTIMIZERS.items():
+            model = fill(MLP(F.gelu).to(dtype))
+            out[f"{tag}.{name}.losses"] = train(model, x, labels, 6, 5, make(model.parameters()), clip=clip)
+            for key, p in model.named_parameters():
+                out[f"{tag}.{name}.weight.{key}"] = p
+    save("mlp", out)
+
+
+def leaf(name, shape, amplitude, center=0.0):
+    return values(name, shape, amplitude, center).requires_grad_()
+
+
+def keep(out, case, inputs, y, dy):
+    """Inputs, the output's gradient, output and input gradients of one op."""
+    y.backward(dy)
+    out[f"{case}.y"], out[f"{case}.dy"] = y, dy
+    for name, tensor in inputs.items():
+        out[f"{case}.{name}"] = tensor
+        if tensor.requires_grad:
+            out[f"{case}.d{name}"] = tensor.grad
+
+
+def attention(out, case, batch, tq, tk, heads, kv_heads, dim, bias_batch, causal, scale):
+    """docs/ops.md `attention`: heads side by side in the last dimension, grouped queries, bias added to the scaled scores, causal masks
+    keys beyond i + tk - tq."""
+    q, k, v = (leaf(f"{case}.{n}", (batch, t, h * dim), 2.0) for n, t, h in (("q", tq, heads), ("k", tk, kv_heads), ("v", tk, kv_heads)))
+    inputs = {"q": q, "k": k, "v": v}
+    split = lambda t, h: t.view(batch, -1, h, dim).transpose(1, 2)
+    kk, vv = (split(t, kv_heads).repeat_interleave(heads // kv_heads, 1) for t in (k, v))
+    scores = scale * split(q, heads) @ kk.transpose(-1, -2)
+    if bias_batch:
+        inputs["bias"] = leaf(f"{case}.bias", (bias_batch, heads, tq, tk), 1.0)
+        scores = scores + inputs["bias"]
+    if causal:
+        allowed = torch.arange(tk)[None, :] <= torch.arange(tq)[:, None] + tk - tq
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    out[f"{case}.lse"] = scores.logsumexp(-1)
+    y = (scores.softmax(-1) @ vv).transpose(1, 2).reshape(batch, tq, heads * dim)
+    keep(out, case, inputs, y, values(f"{case}.dy", y.shape, 1.0))
+    if not bias_batch:  # the same through PyTorch's own kernel
+        mask = allowed if causal else None
+        other = F.scaled_dot_product_attention(split(q, heads), kk, vv, attn_mask=mask, scale=scale)
+        assert torch.allclose(other.transpose(1, 2).reshape(y.shape), y, rtol=1e-12, atol=1e-12)
+
+
+def ops():
+    """Single ops in float64; every input is exact in float32."""
+    out = {}
+    for case, shape, center in (("layer_norm", (3, 5, 24), 0.0), ("layer_norm_offset", (7, 33), 64.0)):
+        x, k = leaf(case + ".x", shape, 2.0, center), shape[-1]
+        gain, bias = leaf(case + ".gain", (k,), 0.5, 1.0), leaf(case + ".bias", (k,), 0.5)
+        y = F.layer_norm(x, (k,), gain, bias, 1e-6)
+        out[case + ".mean"] = x.mean(-1)
+        out[case + ".rstd"] = (x.var(-1, unbiased=False) + 1e-6).rsqrt()
+        keep(out, case, {"x": x, "gain": gain, "bias": bias}, y, values(case + ".dy", shape, 1.0))
+    for case, function in ACTS.items():
+        x = torch.cat([values("act.x", (56,), 4.0), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 100, -100], dtype=torch.float64)])
+        x = x.float().double().requires_grad_()
+        keep(out, case, {"x": x}, function(x), values(case + ".dy", (64,), 1.0))
+    attention(out, "attention", 2, 5, 7, 2, 2, 8, 0, False, 8**-0.5)
+    attention(out, "attention_causal", 1, 3, 6, 2, 2, 5, 0, True, 0.5)
+    attention(out, "attention_bias", 2, 4, 4, 3, 3, 4, 1, False, 1.0)
+    attention(out, "attention_bias_batch", 2, 4, 4, 2, 2, 4, 2, True, 0.25)
+    attention(out, "attention_gqa", 2, 4, 9, 4, 2, 8, 0, True, 8**-0.5)
+    x = leaf("softmax.x", (4, 19), 8.0)
+    keep(out, "softmax", {"x": x}, x.softmax(-1), values("softmax.dy", x.shape, 1.0))
+    x = leaf("cross_entropy.x", (9, 11), 8.0)
+    labels = torch.tensor([3, -100, 10, 0, 5, -100, 7, 7, 1])
+    y = F.cross_entropy(x, labels, reduction="sum", ignore_index=-100) / 20  # a step's count, larger than this micro-batch's 7
+    out["cross_entropy.labels"], out["cross_entropy.count"] = labels.int(), torch.tensor(20.0, dtype=torch.float64)
+    out["cross_entropy.rows"] = F.cross_entropy(x, labels, reduction="none", ignore_index=-100)
+    out["cross_entropy.lse"] = x.logsumexp(-1)
+    keep(out, "cross_entropy", {"x": x}, y, torch.tensor(1.0, dtype=torch.float64))
+    for case, limit in (("clip", 0.75), ("clip_not", 64.0)):
+        grads = [torch.nn.Parameter(torch.zeros(n, dtype=torch.float64)) for n in (40, 3, 17)]
+        for i, p in enumerate(grads):
+            p.grad = values(f"clip.{i}", p.shape, 0.5)
+        out[case + ".grad"] = torch.cat([p.grad for p in grads])
+        out[case + ".norm"] = torch.nn.utils.clip_grad_norm_(grads, limit)
+        out[case + ".clipped"] = torch.cat([p.grad for p in grads])
+        out[case + ".limit"] = torch.tensor(limit, dtype=torch.float64)
+    save("ops", out)
+
+
+def rates(make):
+    """Learning rates of 50 steps, as the optimizer uses them."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler, result = make(optimizer), []
+    for _ in range(50):
+        result.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return torch.tensor(result, dtype=torch.float64)
+
+
+def warm(optimizer, make, steps=8):
+    """Ramp (s+1)/steps, then the schedule proper from its own step 0."""
+    ramp = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / steps, 1.0, steps - 1)
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, [ramp, make(optimizer)], [steps])
+
+
+def scaler_run(out, name, make):
+    """torch.amp.GradScaler(init_scale 65536, growth_interval 3) over steps of which some overflow."""
+    applied = [1, 1, 1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    p = torch.nn.Parameter(torch.ones(1))
+    optimizer = make([p])
+    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
+    rows = {"scale": [], "good": [], "weight": []}
+    for k, good in enumerate(applied):
+        gradient = float(values("scaler.gradient", (16,), 1.0)[k])
+        scaler.scale(p * gradient).backward()
+        if not good:
+            p.grad.fill_(float("inf") if k % 2 else float("nan"))
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        for key, value in zip(rows, (scaler.get_scale(), scaler._get_growth_tracker(), float(p.detach()))):
+            rows[key].append(value)
+    out["scaler.applied"] = torch.tensor(applied, dtype=torch.int32)
+    out["scaler.gradient"] = values("scaler.gradient", (16,), 1.0).float()
+    out["scaler.scale"], out["scaler.good"] = torch.tensor(rows["scale"]), torch.tensor(rows["good"], dtype=torch.int32)
+    out[f"scaler.{name}.weight"] = torch.tensor(rows["weight"])
+
+
+def scalars():
+    """Schedules (base rate 0.1) and the loss scaler."""
+    s = torch.optim.lr_scheduler
+    step, linear = (lambda o: s.StepLR(o, 7, 0.5)), (lambda o: s.LinearLR(o, 1.0, 0.01, 40))
+    out = {
+        "schedule.constant": rates(lambda o: s.ConstantLR(o, 1.0, 1)),
+        "schedule.step": rates(step),
+        "schedule.cosine": rates(lambda o: s.CosineAnnealingLR(o, 50, 0.001)),
+        "schedule.linear": rates(linear),
+        "schedule.warmup_constant": rates(lambda o: warm(o, lambda p: s.ConstantLR(p, 1.0, 1))),
+        "schedule.warmup_step": rates(lambda o: warm(o, step)),
+        "schedule.warmup_cosine": rates(lambda o: warm(o, lambda p: s.CosineAnnealingLR(p, 42, 0.001))),
+        "schedule.warmup_linear": rates(lambda o: warm(o, lambda p: s.LinearLR(p, 1.0, 0.01, 42))),
+    }
+    scaler_run(out, "sgd", lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9))
+    scaler_run(out, "adam", lambda p: torch.optim.Adam(p, lr=0.01))
+    save("scalars", out)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    makers = {f.__name__: f for f in (vit, vit50, mlp, ops, scalars)}
+    for wanted in sys.argv[1:] or makers:
+        makers[wanted]()
