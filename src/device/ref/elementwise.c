@@ -79,13 +79,16 @@ static double value(ls_ew op, double a, double b, double number)
     return (double)NAN;
 }
 
+/* A constant takes part as f32 does, unless the result is f64. */
+static double rounded(double number, ls_dtype to) { return to == LS_F64 ? number : (double)(float)number; }
+
 static double operand(const ls_tensor *t, const ls_type *shape, int64_t i) { return ls_ref_get(t, ls_ref_broadcast(t, shape, i)); }
 
 static void elementwise(const ls_kernel_args *a, ls_ew op)
 {
     const ls_type *shape = &a->out[0].type;
     const bool has_number = op == LS_EW_ADD_CONST || op == LS_EW_MUL_CONST || op == LS_EW_DIV_CONST;
-    const double number = has_number ? ((const ls_number_attrs *)a->attrs)->value : 0;
+    const double number = has_number ? rounded(((const ls_number_attrs *)a->attrs)->value, shape->dtype) : 0;
     const int64_t n = ls_type_count(shape);
     for (int64_t i = 0; i < n; i++) {
         const double x = operand(&a->in[0], shape, i), y = a->n_in > 1 ? operand(&a->in[1], shape, i) : 0;
@@ -107,7 +110,8 @@ void ls_ref_fused(const ls_kernel_args *a)
             const int64_t *code = program->code.v + 4 * m;
             LS_ASSERT(code[1] < a->n_in + m && code[2] < a->n_in + m);
             const double x = reg[code[1]], y = code[2] < 0 ? 0 : reg[code[2]];
-            reg[a->n_in + m] = ls_ref_round(value((ls_ew)code[0], x, y, program->numbers.v[m]), (ls_dtype)code[3]);
+            const ls_dtype to = (ls_dtype)code[3];
+            reg[a->n_in + m] = ls_ref_round(value((ls_ew)code[0], x, y, rounded(program->numbers.v[m], to)), to);
         }
         flat_put(&a->out[0], i, reg[a->n_in + steps - 1]);
     }

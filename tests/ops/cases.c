@@ -1,0 +1,289 @@
+/* cases.c - the table. Sizes are small and odd on purpose: below, at and above vector widths, tiles and blocks of 64 rows; every optional
+ * operand is there once and absent once. */
+#include "cases.h"
+
+#define ARRAY(type, ...) (const type[]){ __VA_ARGS__ }
+#define COUNT(type, ...) (int64_t)(sizeof((const type[]){ __VA_ARGS__ }) / sizeof(type))
+#define I64S(...) { COUNT(int64_t, __VA_ARGS__), ARRAY(int64_t, __VA_ARGS__) }
+#define F64S(...) { COUNT(double, __VA_ARGS__), ARRAY(double, __VA_ARGS__) }
+#define ATTRS(type, ...) &(const type){ __VA_ARGS__ }
+#define CODE(...) I64S(__VA_ARGS__)
+
+/* Operands. */
+#define X(...) { DATA, FILL_NORMAL, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define POSITIVE(...) { DATA, FILL_POSITIVE, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define TYPED(t, ...) { t, FILL_NORMAL, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define TYPED_POSITIVE(t, ...) { t, FILL_POSITIVE, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define INDEX(n, ...) { LS_I32, FILL_INDEX, n, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define SCALAR(t, x) { t, FILL_CONST, x, 0, { 0 } }
+#define X_SCALAR { DATA, FILL_NORMAL, 0, 0, { 0 } }
+#define RESULT(t, ...) { t, FILL_RESULT, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define RESULT_SCALAR(t) { t, FILL_RESULT, 0, 0, { 0 } }
+#define ABSENT { 0, FILL_CONST, 0, -1, { 0 } }
+
+static ls_device ref(void) { return (ls_device){ .ops = &ls_device_ref, .threads = 1 }; }
+
+/* layer_norm_grad: dy, x, gain, mean, rstd, addend? */
+static void prepare_norm(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    ls_tensor y = { .type = in[1].type };
+    y = ls_tensor_of(exact_alloc(ls_type_bytes(&y.type)), &y.type);
+    run_op(&d, "layer_norm", c->attrs, 3, (ls_tensor[]){ in[1], in[2], in[2] }, 3, (ls_tensor[]){ y, in[3], in[4] });
+    case_free(1, &y);
+}
+
+/* attention_grad: dy, q, k, v, bias?, y, lse */
+static void prepare_attention(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    run_op(&d, "attention", c->attrs, 4, in + 1, 2, in + 5);
+}
+
+/* softmax_grad: dy, y */
+static void prepare_softmax(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    run_op(&d, "softmax", c->attrs, 1, in, 1, in + 1); /* any softmax will do */
+}
+
+/* cross_entropy_grad: logits, labels, lse, count, dloss */
+static void prepare_cross_entropy(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    ls_type scalar = LS_SCALAR(in[2].type.dtype);
+    ls_tensor loss = ls_tensor_of(exact_alloc(ls_type_bytes(&scalar)), &scalar);
+    ls_tensor rows = ls_tensor_of(exact_alloc(ls_type_bytes(&in[2].type)), &in[2].type);
+    run_op(&d, "cross_entropy", c->attrs, 3, (ls_tensor[]){ in[0], in[1], in[3] }, 3, (ls_tensor[]){ loss, in[2], rows });
+    case_free(1, &loss);
+    case_free(1, &rows);
+}
+
+/* sum_squares: max, tensors; norm_from_squares: max, total, with a third operand beyond n_in that is summed */
+static void prepare_squares(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    run_op(&d, "max_abs", NULL, c->n_in - 1, in + 1, 1, in);
+}
+static void prepare_norm_from_squares(const op_case *c, ls_tensor *in)
+{
+    (void)c;
+    const ls_device d = ref();
+    float x[7] = { 3, -4, 0.5f, 1e-3f, 12, 84, -7 };
+    ls_tensor t = ls_tensor_of(x, &LS_TYPE(LS_F32, 7));
+    run_op(&d, "max_abs", NULL, 1, &t, 1, in);
+    run_op(&d, "sum_squares", NULL, 2, (ls_tensor[]){ in[0], t }, 1, in + 1);
+}
+
+#define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s)
+#define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
+#define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
+#define UNARY(name, x, cmp, ...) { .op = name, .n_in = 1, .in = { x }, .compare = cmp, .extreme = EXTREME_SPECIAL, __VA_ARGS__ }
+#define NUMBER(name, x) \
+    { .op = name, .n_in = 1, .in = { X(3, 37) }, .attrs = ATTRS(ls_number_attrs, x), .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
+#define LINEAR(about, R, K, N, ...) \
+    { .op = "linear", .what = about, .n_in = 2, .in = { X(R, K), X(N, K) }, .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, \
+      .reduce = K, .extreme = EXTREME_WIDE, .batch_in = 1, __VA_ARGS__ }
+#define LINEAR_DX(about, R, N, K, ...) \
+    { .op = "linear_dx", .what = about, .n_in = 2, .in = { X(R, N), X(N, K) }, .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, \
+      .reduce = N, .extreme = EXTREME_WIDE, .batch_in = 1, __VA_ARGS__ }
+#define LINEAR_DW(about, R, N, K, b) \
+    { .op = "linear_dw", .what = about, .n_in = 2, .in = { X(R, N), X(R, K) }, .attrs = ATTRS(ls_linear_dw_attrs, .bias = b), \
+      .compare = COMPARE_SUM, .reduce = R, .extreme = EXTREME_WIDE }
+#define NORM(R, K, ...) \
+    { .op = "layer_norm", .n_in = 3, .in = { X(R, K), X(K), X(K) }, .attrs = ATTRS(ls_norm_attrs, 1e-5), .compare = COMPARE_SUM, \
+      .reduce = K, .extreme = EXTREME_WIDE, .batch_in = 1, __VA_ARGS__ }
+#define NORM_GRAD(R, K, n, ...) \
+    { .op = "layer_norm_grad", .n_in = n, .in = { X(R, K), X(R, K), X(K), RESULT(STAT, R), RESULT(STAT, R), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_norm_attrs, 1e-5), .prepare = prepare_norm, .compare = COMPARE_SUM, .reduce = K > R ? K : R, \
+      .batch_in = 1 | 2 | 8 | 16 | (n > 5 ? 32 : 0) }
+/* B batches, H query heads, G key heads of D, Tq queries, Tk keys */
+#define ATTEND(about, B, H, G, D, Tq, Tk, c, n, bias) \
+    { .op = "attention", .what = about, .n_in = n, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias }, \
+      .attrs = ATTENTION(D, c, 0.4), .compare = COMPARE_SUM, .reduce = Tk + D, .extreme = EXTREME_LARGE, .batch_in = n > 3 ? 0 : 7 }, \
+    { .op = "attention_grad", .what = about, .n_in = 7, \
+      .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq) }, \
+      .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = Tq + Tk + D, \
+      .batch_in = n > 3 ? 0 : 1 | 2 | 4 | 8 | 32 | 64 }
+#define SOFTMAX(R, C) \
+    { .op = "softmax", .n_in = 1, .in = { X(R, C) }, .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE, .batch_in = 1 }, \
+    { .op = "softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, .prepare = prepare_softmax, .compare = COMPARE_SUM, \
+      .reduce = C, .batch_in = 3 }
+#define CROSS_ENTROPY(R, C, n) \
+    { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, .attrs = ATTRS(ls_loss_attrs, -100), \
+      .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }, \
+    { .op = "cross_entropy_grad", .n_in = 5, .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), SCALAR(STAT, 0.75) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }
+#define ADAM(about, n, wd, dec, t, ...) \
+    { .op = "adam", .what = about, .n_in = n, \
+      .in = { TYPED(LS_F32, 3, 41), X(3, 41), TYPED(LS_F32, 3, 41), TYPED_POSITIVE(LS_F32, 3, 41), SCALAR(LS_I64, t), SCALAR(LS_F64, 0.01), \
+              __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_adam_attrs, 0.9, 0.999, 1e-8, wd, dec), .ulps = 4, .absolute = 4 }
+#define SGD(about, n, buf, t, mom, damp, wd, nest, ...) \
+    { .op = "sgd", .what = about, .n_in = n, .in = { TYPED(LS_F32, 131), X(131), buf, SCALAR(LS_I64, t), SCALAR(LS_F64, 0.01), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_sgd_attrs, mom, damp, wd, nest), .ulps = 2, .absolute = 4 }
+#define SCALE_UPDATE(about, good, ok) \
+    { .op = "loss_scale_update", .what = about, .n_in = 3, .in = { SCALAR(LS_F32, 1024), SCALAR(LS_I32, good), SCALAR(LS_I32, ok) }, \
+      .attrs = ATTRS(ls_scale_update_attrs, 2, 0.5, 20), .compare = COMPARE_EXACT, .f32_only = true }
+#define SOURCE(source, about) \
+    { .op = source, .n_in = 0, .attrs = ATTRS(ls_source_attrs, .name = about, .type = { LS_F64, 2, { 3, 5 } }, .init = LS_INIT_ONE), .f32_only = true }
+
+const op_case ls_test_cases[] = {
+    SOURCE("input", "x"), SOURCE("param", "w"), SOURCE("state", "s"),
+    { .op = "fill", .n_in = 0, .attrs = ATTRS(ls_fill_attrs, { LS_F32, 2, { 5, 13 } }, 0.3), .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "fill", .what = "integers", .n_in = 0, .attrs = ATTRS(ls_fill_attrs, { LS_I64, 1, { 3 } }, -7), .compare = COMPARE_EXACT,
+      .f32_only = true },
+    { .op = "fill", .what = "bf16", .n_in = 0, .attrs = ATTRS(ls_fill_attrs, { LS_BF16, 0, { 0 } }, 1.01), .compare = COMPARE_EXACT, .f32_only = true },
+
+    { .op = "copy", .n_in = 1, .in = { X(3, 5, 17) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "copy", .what = "integers", .n_in = 1, .in = { INDEX(50, 19) }, .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "reshape", .n_in = 1, .in = { X(4, 6) }, .attrs = ATTRS(ls_reshape_attrs, I64S(2, -1, 3)) },
+    { .op = "reshape", .what = "to a scalar", .n_in = 1, .in = { X(1, 1) }, .attrs = ATTRS(ls_reshape_attrs, { 0, NULL }) },
+    { .op = "slice", .n_in = 1, .in = { X(4, 6, 2) }, .attrs = ATTRS(ls_slice_attrs, 1, 2, 3) },
+    { .op = "flat_view", .n_in = 1, .in = { X(30) }, .attrs = ATTRS(ls_flat_view_attrs, 7, I64S(4, 5)) },
+    { .op = "permute", .n_in = 1, .in = { X(3, 5, 7) }, .attrs = ATTRS(ls_permute_attrs, I64S(2, 0, 1)), .compare = COMPARE_EXACT,
+      .extreme = EXTREME_SPECIAL },
+    { .op = "permute", .what = "patches of a picture", .n_in = 1, .in = { X(2, 3, 4, 3, 7) },
+      .attrs = ATTRS(ls_permute_attrs, I64S(0, 1, 3, 2, 4)), .compare = COMPARE_EXACT },
+    { .op = "permute", .what = "transposed", .n_in = 1, .in = { X(19, 33) }, .attrs = ATTRS(ls_permute_attrs, I64S(1, 0)),
+      .compare = COMPARE_EXACT },
+    { .op = "pack", .what = "with gaps", .n_in = 3, .in = { X(3, 2, 5), X(3, 1, 5), X(3, 4, 5) },
+      .attrs = ATTRS(ls_pack_attrs, 1, 11, I64S(1, 3, 6)), .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "pack", .what = "last dimension", .n_in = 2, .in = { X(5, 7), X(5, 9) }, .attrs = ATTRS(ls_pack_attrs, 1, 16, I64S(0, 7)),
+      .compare = COMPARE_EXACT },
+    { .op = "pack", .what = "flat", .n_in = 2, .in = { X(31), X(8) }, .attrs = ATTRS(ls_pack_attrs, 0, 64, I64S(0, 48)), .compare = COMPARE_EXACT },
+    { .op = "broadcast_to", .n_in = 1, .in = { X(3, 1, 7) }, .attrs = ATTRS(ls_broadcast_attrs, I64S(2, -1, 5, 7)), .compare = COMPARE_EXACT },
+    { .op = "broadcast_to", .what = "a scalar", .n_in = 1, .in = { X_SCALAR }, .attrs = ATTRS(ls_broadcast_attrs, I64S(3, 21)),
+      .compare = COMPARE_EXACT },
+    { .op = "sum_to", .n_in = 1, .in = { X(2, 3, 5, 7) }, .attrs = ATTRS(ls_broadcast_attrs, I64S(3, 1, 7)), .compare = COMPARE_SUM,
+      .reduce = 10, .extreme = EXTREME_WIDE },
+    { .op = "sum_to", .what = "rows", .n_in = 1, .in = { X(131, 19) }, .attrs = ATTRS(ls_broadcast_attrs, I64S(19)), .compare = COMPARE_SUM,
+      .reduce = 131 },
+    { .op = "sum_to", .what = "columns", .n_in = 1, .in = { X(5, 83) }, .attrs = ATTRS(ls_broadcast_attrs, I64S(5, 1)), .compare = COMPARE_SUM,
+      .reduce = 83 },
+    { .op = "sum_to", .what = "a scalar", .n_in = 1, .in = { X(9, 31) }, .attrs = ATTRS(ls_broadcast_attrs, { 0, NULL }),
+      .compare = COMPARE_SUM, .reduce = 279 },
+
+    BINARY("add", X(3, 37), X(3, 37)), BINARY("add", X(5, 1, 7), X(3, 1)), BINARY("add", X(4, 19), X(19)), BINARY("add", X_SCALAR, X(2, 3)),
+    BINARY("sub", X(3, 37), X(3, 37)), BINARY("sub", X(19), X(4, 19)), BINARY("sub", X(2, 1, 5), X(1, 3, 1)),
+    BINARY("mul", X(3, 37), X(3, 37)), BINARY("mul", X(7, 1), X(7, 9)), BINARY("mul", X(2, 1, 5), X(1, 3, 1)),
+    BINARY("div", X(3, 37), POSITIVE(3, 37)), BINARY("div", X(7, 9), POSITIVE(7, 1)), BINARY("div", X(5), POSITIVE(3, 1)),
+    BINARY("max", X(3, 37), X(3, 37)), BINARY("max", X(3, 37), X(37)),
+    BINARY("min", X(3, 37), X(3, 37)), BINARY("min", X(3, 37), X_SCALAR),
+    UNARY("neg", X(3, 37), COMPARE_EXACT), UNARY("sqrt", POSITIVE(3, 37), COMPARE_EXACT), UNARY("square", X(3, 37), COMPARE_EXACT),
+    UNARY("relu", X(3, 37), COMPARE_EXACT), UNARY("exp", X(3, 37), COMPARE_ELEMENT, .ulps = 2),
+    UNARY("log", POSITIVE(3, 37), COMPARE_ELEMENT, .ulps = 2), UNARY("tanh", X(3, 37), COMPARE_ELEMENT, .ulps = 4),
+    UNARY("gelu", X(3, 37), COMPARE_ELEMENT, .ulps = 4, .absolute = 2), UNARY("gelu_tanh", X(3, 37), COMPARE_ELEMENT, .ulps = 4, .absolute = 2),
+    BINARY("relu_grad", X(3, 37), X(3, 37)),
+    { .op = "gelu_grad", .n_in = 2, .in = { X(3, 37), X(3, 37) }, .ulps = 4, .absolute = 8 },
+    { .op = "gelu_tanh_grad", .n_in = 2, .in = { X(3, 37), X(3, 37) }, .ulps = 4, .absolute = 8 },
+    NUMBER("add_const", 0.3), NUMBER("mul_const", -1.7), NUMBER("div_const", 0.3),
+    UNARY("cast", X(3, 37), COMPARE_EXACT, .attrs = ATTRS(ls_cast_attrs, LS_F32)),
+    UNARY("cast", X(3, 37), COMPARE_EXACT, .what = "to bf16", .attrs = ATTRS(ls_cast_attrs, LS_BF16), .no_gradient = true),
+    UNARY("cast", X(3, 37), COMPARE_EXACT, .what = "to f16", .attrs = ATTRS(ls_cast_attrs, LS_F16), .no_gradient = true),
+    UNARY("cast", INDEX(200, 37), COMPARE_EXACT, .what = "from i32", .attrs = ATTRS(ls_cast_attrs, LS_F32), .f32_only = true),
+    { .op = "cast", .what = "from u8", .n_in = 1, .in = { { LS_U8, FILL_INDEX, 256, 1, { 300 } } }, .attrs = ATTRS(ls_cast_attrs, LS_F32),
+      .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "cast", .what = "from i64", .n_in = 1, .in = { { LS_I64, FILL_INDEX, 100000, 1, { 37 } } }, .attrs = ATTRS(ls_cast_attrs, LS_F32),
+      .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "cast", .what = "f32 to f64", .n_in = 1, .in = { TYPED(LS_F32, 3, 7) }, .attrs = ATTRS(ls_cast_attrs, LS_F64), .f32_only = true,
+      .no_gradient = false, .compare = COMPARE_EXACT },
+
+    /* r3 = r0 * r1, r4 = r3 + r2, r5 = relu(r4), r6 = r5 / 3 */
+    { .op = "fused", .what = "f32 steps", .n_in = 3, .in = { X(3, 37), X(37), X(3, 1) },
+      .attrs = ATTRS(ls_fused_attrs, CODE(LS_EW_MUL, 0, 1, LS_F32, LS_EW_ADD, 3, 2, LS_F32, LS_EW_RELU, 4, -1, LS_F32, LS_EW_DIV_CONST, 5, -1, LS_F32),
+                     F64S(0, 0, 0, 3), LS_F32), .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    /* every step rounded to bf16, as the unfused graph would: r2 = r0 + r1, r3 = gelu(r2), r4 = r3 - r0, r5 = cast */
+    { .op = "fused", .what = "bf16 steps", .n_in = 2, .in = { TYPED(LS_BF16, 5, 33), TYPED(LS_BF16, 5, 33) },
+      .attrs = ATTRS(ls_fused_attrs, CODE(LS_EW_ADD, 0, 1, LS_BF16, LS_EW_GELU, 2, -1, LS_BF16, LS_EW_SUB, 3, 0, LS_BF16, LS_EW_CAST, 4, -1, LS_F32),
+                     F64S(0, 0, 0, 0), LS_F32), .f32_only = true, .ulps = 4, .absolute = 1 << 17 },
+    { .op = "fused", .what = "pixels", .n_in = 2, .in = { { LS_U8, FILL_INDEX, 256, 2, { 3, 41 } }, TYPED(LS_F16, 41) },
+      .attrs = ATTRS(ls_fused_attrs, CODE(LS_EW_CAST, 0, -1, LS_F32, LS_EW_DIV_CONST, 2, -1, LS_F32, LS_EW_ADD_CONST, 3, -1, LS_F32,
+                                          LS_EW_CAST, 1, -1, LS_F32, LS_EW_MAX, 4, 5, LS_F32, LS_EW_CAST, 6, -1, LS_F16),
+                     F64S(0, 255, -0.5, 0, 0, 0), LS_F16), .compare = COMPARE_EXACT, .f32_only = true },
+    /* gelu_grad(r0, r1) * r2 + r0, and exp, log, sqrt, tanh, square, min, neg once each */
+    { .op = "fused", .what = "functions", .n_in = 3, .in = { X(3, 37), X(3, 37), POSITIVE(3, 37) },
+      .attrs = ATTRS(ls_fused_attrs,
+                     CODE(LS_EW_GELU_GRAD, 0, 1, LS_F32, LS_EW_MUL, 3, 2, LS_F32, LS_EW_ADD, 4, 0, LS_F32, LS_EW_LOG, 2, -1, LS_F32,
+                          LS_EW_SQRT, 2, -1, LS_F32, LS_EW_TANH, 1, -1, LS_F32, LS_EW_SQUARE, 8, -1, LS_F32, LS_EW_MIN, 6, 7, LS_F32,
+                          LS_EW_NEG, 10, -1, LS_F32, LS_EW_EXP, 11, -1, LS_F32, LS_EW_ADD, 12, 5, LS_F32, LS_EW_ADD, 13, 9, LS_F32,
+                          LS_EW_GELU_TANH_GRAD, 14, 1, LS_F32, LS_EW_GELU_TANH, 15, -1, LS_F32, LS_EW_RELU_GRAD, 16, 1, LS_F32,
+                          LS_EW_MUL_CONST, 17, -1, LS_F32),
+                     F64S(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1.5), LS_F32), .ulps = 16, .absolute = 64 },
+
+    LINEAR("", 5, 7, 3), LINEAR("one of each", 1, 1, 1), LINEAR("a row", 1, 67, 33), LINEAR("a column", 37, 19, 1),
+    LINEAR("more than a tile", 71, 130, 100), LINEAR("long sums", 9, 700, 35),
+    { .op = "linear", .what = "with bias, three dimensions", .n_in = 3, .in = { X(3, 5, 17), X(18, 17), X(18) }, .attrs = LINEAR_ACT(LS_ACT_NONE),
+      .compare = COMPARE_SUM, .reduce = 17, .extreme = EXTREME_WIDE, .batch_in = 1 },
+    { .op = "linear", .what = "with residual", .n_in = 4, .in = { X(15, 17), X(18, 17), ABSENT, X(15, 18) }, .attrs = LINEAR_ACT(LS_ACT_NONE),
+      .compare = COMPARE_SUM, .reduce = 17, .no_gradient = true, .batch_in = 9 },
+    { .op = "linear", .what = "relu", .n_in = 3, .in = { X(15, 17), X(18, 17), X(18) }, .attrs = LINEAR_ACT(LS_ACT_RELU),
+      .compare = COMPARE_SUM, .reduce = 17, .no_gradient = true, .batch_in = 1 },
+    { .op = "linear", .what = "gelu", .n_in = 3, .in = { X(31, 50), X(65, 50), X(65) }, .attrs = LINEAR_ACT(LS_ACT_GELU),
+      .compare = COMPARE_SUM, .reduce = 50, .no_gradient = true, .batch_in = 1 },
+    { .op = "linear", .what = "tanh gelu and all operands", .n_in = 4, .in = { X(15, 17), X(34, 17), X(34), X(15, 34) },
+      .attrs = LINEAR_ACT(LS_ACT_GELU_TANH), .compare = COMPARE_SUM, .reduce = 17, .no_gradient = true, .batch_in = 9 },
+    LINEAR_DX("", 5, 7, 3), LINEAR_DX("one of each", 1, 1, 1), LINEAR_DX("a row", 1, 67, 33), LINEAR_DX("more than a tile", 71, 130, 100),
+    LINEAR_DX("long sums", 9, 700, 35),
+    { .op = "linear_dx", .what = "relu", .n_in = 3, .in = { X(3, 5, 17), X(17, 18), X(3, 5, 18) }, .attrs = LINEAR_ACT(LS_ACT_RELU),
+      .compare = COMPARE_SUM, .reduce = 17, .batch_in = 5 },
+    { .op = "linear_dx", .what = "gelu and addend", .n_in = 4, .in = { X(31, 50), X(50, 65), X(31, 65), X(31, 65) },
+      .attrs = LINEAR_ACT(LS_ACT_GELU), .compare = COMPARE_SUM, .reduce = 50, .batch_in = 13 },
+    { .op = "linear_dx", .what = "tanh gelu", .n_in = 3, .in = { X(15, 17), X(17, 18), X(15, 18) }, .attrs = LINEAR_ACT(LS_ACT_GELU_TANH),
+      .compare = COMPARE_SUM, .reduce = 17, .batch_in = 5 },
+    { .op = "linear_dx", .what = "addend only", .n_in = 4, .in = { X(15, 17), X(17, 18), ABSENT, X(15, 18) }, .attrs = LINEAR_ACT(LS_ACT_NONE),
+      .compare = COMPARE_SUM, .reduce = 17, .batch_in = 9 },
+    LINEAR_DW("", 5, 7, 3, 0), LINEAR_DW("one of each", 1, 1, 1, 1), LINEAR_DW("with bias", 83, 37, 35, 1), LINEAR_DW("a tile and more", 130, 100, 71, 0),
+    LINEAR_DW("many rows", 700, 33, 17, 1),
+    { .op = "linear_dw", .what = "three dimensions", .n_in = 2, .in = { X(3, 5, 7), X(3, 5, 9) }, .attrs = ATTRS(ls_linear_dw_attrs, .bias = 1),
+      .compare = COMPARE_SUM, .reduce = 15 },
+
+    NORM(5, 8), NORM(3, 37), NORM(70, 128), NORM(2, 300), NORM(4, 1, .no_gradient = true),
+    { .op = "layer_norm", .what = "three dimensions", .n_in = 3, .in = { X(2, 3, 19), X(19), X(19) }, .attrs = ATTRS(ls_norm_attrs, 1e-6),
+      .compare = COMPARE_SUM, .reduce = 19, .batch_in = 1 },
+    NORM_GRAD(5, 8, 5), NORM_GRAD(3, 37, 5), NORM_GRAD(131, 128, 5), NORM_GRAD(5, 19, 6, X(5, 19)), NORM_GRAD(2, 300, 6, X(2, 300)),
+
+    ATTEND("", 2, 2, 2, 8, 5, 5, 0, 3, ABSENT),
+    ATTEND("the ViT's shape", 1, 2, 2, 64, 17, 17, 0, 3, ABSENT),
+    ATTEND("grouped, causal, more keys", 2, 4, 2, 5, 3, 6, 1, 3, ABSENT),
+    ATTEND("causal", 2, 1, 1, 7, 6, 6, 1, 3, ABSENT),
+    ATTEND("bias", 2, 3, 1, 4, 5, 7, 0, 4, X(2, 3, 5, 7)),
+    ATTEND("shared bias, causal", 3, 2, 2, 3, 4, 4, 1, 4, X(1, 2, 4, 4)),
+    ATTEND("one query", 1, 2, 1, 16, 1, 33, 1, 3, ABSENT),
+    ATTEND("long rows", 1, 1, 1, 33, 35, 150, 1, 3, ABSENT),
+
+    SOFTMAX(5, 10), SOFTMAX(3, 37), SOFTMAX(4, 1), SOFTMAX(2, 1000),
+    { .op = "softmax", .what = "one row", .n_in = 1, .in = { X(19) }, .compare = COMPARE_SUM, .reduce = 19 },
+    CROSS_ENTROPY(7, 10, 6), CROSS_ENTROPY(1, 3, 1), CROSS_ENTROPY(131, 37, 256), CROSS_ENTROPY(3, 1000, 3),
+    { .op = "argmax", .n_in = 1, .in = { X(3, 5, 10) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "argmax", .n_in = 1, .in = { X(37, 100) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "argmax", .what = "ties", .n_in = 1, .in = { { DATA, FILL_CONST, 2, 2, { 3, 33 } } }, .compare = COMPARE_EXACT },
+    { .op = "argmax", .what = "one class", .n_in = 1, .in = { X(3, 1) }, .compare = COMPARE_EXACT },
+
+    { .op = "max_abs", .n_in = 3, .in = { X(3, 37), X_SCALAR, X(1000) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "max_abs", .what = "zeros", .n_in = 1, .in = { { DATA, FILL_CONST, 0, 1, { 5 } } }, .compare = COMPARE_EXACT },
+    { .op = "sum_squares", .n_in = 3, .in = { RESULT_SCALAR(STAT), X(3, 37), X(1000) }, .prepare = prepare_squares, .compare = COMPARE_EXACT,
+      .extreme = EXTREME_WIDE },
+    { .op = "sum_squares", .what = "zeros", .n_in = 2, .in = { RESULT_SCALAR(STAT), { DATA, FILL_CONST, 0, 1, { 5 } } }, .prepare = prepare_squares,
+      .compare = COMPARE_EXACT },
+    { .op = "norm_from_squares", .n_in = 2, .in = { RESULT_SCALAR(LS_F32), RESULT(LS_I64, 2) }, .prepare = prepare_norm_from_squares,
+      .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "is_finite", .n_in = 1, .in = { SCALAR(LS_F32, 3e38) }, .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "is_finite", .what = "infinity", .n_in = 1, .in = { SCALAR(LS_F32, 1e300) }, .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "is_finite", .what = "NaN", .n_in = 1, .in = { SCALAR(LS_F32, __builtin_nan("")) }, .compare = COMPARE_EXACT, .f32_only = true },
+
+    { .op = "count_step", .n_in = 1, .in = { SCALAR(LS_I64, 7) }, .compare = COMPARE_EXACT, .f32_only = true },
+    { .op = "count_step", .what = "skipped", .n_in = 2, .in = { SCALAR(LS_I64, 7), SCALAR(LS_I32, 0) }, .compare = COMPARE_EXACT, .f32_only = true },
+    ADAM("first step", 6, 0, 0, 1), ADAM("weight decay", 6, 0.1, 0, 10), ADAM("AdamW", 6, 0.1, 1, 10),
+    ADAM("with scale", 7, 0.1, 1, 1000, SCALAR(LS_F32, 0.37)), ADAM("skipped", 8, 0.1, 1, 10, ABSENT, SCALAR(LS_I32, 0)),
+    ADAM("applied", 8, 0.1, 1, 10, SCALAR(LS_F32, 0.37), SCALAR(LS_I32, 1)),
+    SGD("plain", 5, ABSENT, 1, 0, 0, 0, 0), SGD("weight decay", 5, ABSENT, 4, 0, 0, 0.1, 0),
+    SGD("momentum, first step", 5, TYPED(LS_F32, 131), 1, 0.9, 0.1, 0, 0), SGD("momentum", 5, TYPED(LS_F32, 131), 4, 0.9, 0.1, 0.1, 0),
+    SGD("Nesterov, with scale", 6, TYPED(LS_F32, 131), 4, 0.9, 0, 0.1, 1, SCALAR(LS_F32, 0.37)),
+    SGD("skipped", 7, TYPED(LS_F32, 131), 4, 0.9, 0, 0.1, 1, ABSENT, SCALAR(LS_I32, 0)),
+    SGD("applied", 7, TYPED(LS_F32, 131), 4, 0.9, 0, 0.1, 1, ABSENT, SCALAR(LS_I32, 1)),
+    SCALE_UPDATE("overflow", 5, 0), SCALE_UPDATE("good", 5, 1), SCALE_UPDATE("grows", 19, 1),
+    { .op = "loss_scale_update", .what = "never infinite", .n_in = 3, .in = { SCALAR(LS_F32, 3e38), SCALAR(LS_I32, 19), SCALAR(LS_I32, 1) },
+      .attrs = ATTRS(ls_scale_update_attrs, 2, 0.5, 20), .compare = COMPARE_EXACT, .f32_only = true },
+    { 0 },
+};

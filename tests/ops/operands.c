@@ -1,0 +1,110 @@
+/* operands.c - making, filling and reading the operands of a case; running one op on one device. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cases.h"
+#include "device/ref/ref.h"
+#include "support/support.h"
+
+ls_type case_type(const op_case *c, int operand, ls_dtype data)
+{
+    const case_operand *o = &c->in[operand];
+    ls_type t = { .ndim = o->ndim };
+    t.dtype = o->dtype == DATA ? data : o->dtype == STAT ? (data == LS_F64 ? LS_F64 : LS_F32) : (ls_dtype)o->dtype;
+    memcpy(t.dims, o->dims, sizeof t.dims);
+    return t;
+}
+
+void *exact_alloc(size_t bytes)
+{
+    void *p = NULL;
+    assert_int_equal(posix_memalign(&p, 64, bytes ? bytes : 1), 0);
+    memset(p, 0xff, bytes);
+    return p;
+}
+
+double element_get(const ls_tensor *t, int64_t flat) { return flat_get(t, flat); }
+void element_put(const ls_tensor *t, int64_t flat, double x) { flat_put(t, flat, x); }
+
+/* f32's limits: infinities, NaN, zeros, smallest subnormal and normal, largest; what f16 and bf16 round to 0 or infinity; halves of ulps. */
+static const double SPECIAL[] = { 0.0,    -0.0,    1.0,     -1.0,    0x1p-149, -0x1p-126, 0x1p-133, 0x1.fffffep127, -0x1.fffffep127, HUGE_VAL, -HUGE_VAL,
+                                  NAN,    65504.0, 65519.9, 65520.0, -6e-8,    3e-8,      88.8,     -87.4,          -104.0,          1e-3,     5.5,
+                                  -13.25, 1e10,    -1e10,   0x1.01p0, 0x1.03p0, 0x1.002p0, 0x1.006p0, 20.0,         -9.5,            0.1,      -0.75 };
+
+static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extreme extreme)
+{
+    double x = ls_rng_normal(key, 2 * i);
+    switch (extreme) {
+    case EXTREME_SPECIAL: return SPECIAL[ls_rng_below(key, 2 * i + 1, sizeof SPECIAL / sizeof *SPECIAL)];
+    case EXTREME_WIDE: x *= exp2((double)ls_rng_below(key, 2 * i + 1, 21) - 10); break;
+    case EXTREME_LARGE: x *= i % 7 == 0 ? 3000 : 30; break;
+    case EXTREME_NONE: break;
+    }
+    x = rint(x * 1024) / 1024;
+    if (fabs(x) < 0.05)
+        x += x < 0 ? -0.0625 : 0.0625;
+    return o->fill == FILL_POSITIVE ? 0.5 + fabs(x) : x;
+}
+
+static void fill(const case_operand *o, const ls_tensor *t, ls_rng_key key, case_extreme extreme)
+{
+    const int64_t n = ls_type_count(&t->type);
+    for (int64_t i = 0; i < n; i++)
+        switch (o->fill) {
+        case FILL_NORMAL:
+        case FILL_POSITIVE: element_put(t, i, draw(o, key, (uint64_t)i, extreme)); break;
+        case FILL_CONST: element_put(t, i, o->value); break;
+        case FILL_INDEX: element_put(t, i, i % 5 == 4 ? -100 : (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
+        case FILL_RESULT: break;
+        }
+}
+
+void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t seed, ls_tensor in[CASE_MAX_IN])
+{
+    for (int j = 0; j < c->n_in; j++) {
+        const ls_type t = case_type(c, j, data);
+        if (t.ndim < 0) {
+            in[j] = (ls_tensor){ .type = t };
+            continue;
+        }
+        in[j] = ls_tensor_of(exact_alloc(ls_type_bytes(&t)), &t);
+        fill(&c->in[j], &in[j], ls_rng_key_of(seed, (uint64_t)j), extreme);
+    }
+    if (c->prepare)
+        c->prepare(c, in);
+}
+
+void case_free(int n, ls_tensor *t)
+{
+    for (int j = 0; j < n; j++) {
+        free(t[j].data);
+        t[j].data = NULL;
+    }
+}
+
+int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
+{
+    const ls_op *op = ls_op_find(c->op);
+    ls_type types[CASE_MAX_IN];
+    for (int j = 0; j < c->n_in; j++)
+        types[j] = in[j].type;
+    ls_infer i = { .op = op, .n_in = c->n_in, .in = types, .attrs = c->attrs, .n_out = op->n_out };
+    ASSERT_OK(op->infer(&i));
+    memcpy(out, i.out, sizeof i.out);
+    return i.n_out;
+}
+
+void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out, const ls_tensor *out)
+{
+    ls_kernel_args a = { .n_in = n_in, .n_out = n_out, .in = in, .out = out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
+    const char *why = NULL;
+    const ls_kernel *k = ls_device_find(d, op, &a, &why);
+    if (!k)
+        fail_msg("device %s refuses %s: %s", d->ops->name, op, why);
+    const size_t bytes = k->workspace ? k->workspace(&a) : 0;
+    a.workspace = bytes ? exact_alloc(bytes) : NULL;
+    k->run(&a);
+    free(a.workspace);
+}

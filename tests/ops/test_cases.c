@@ -1,0 +1,72 @@
+/* Every op of the table has a case, every case an op, and every optional operand is there once and absent once. */
+#include <string.h>
+
+#include "cases.h"
+#include "support/support.h"
+
+static void every_op_has_a_case(void **state)
+{
+    (void)state;
+    int missing = 0;
+    for (const ls_op *const *op = ls_ops; *op; op++) {
+        uint32_t with = 0, without = 0;
+        int n = 0;
+        for (const op_case *c = ls_test_cases; c->op; c++) {
+            if (strcmp(c->op, (*op)->name) != 0)
+                continue;
+            n++;
+            for (int j = 0; j < 32; j++)
+                *(j < c->n_in && c->in[j].ndim >= 0 ? &with : &without) |= 1u << j;
+        }
+        if (!n) {
+            print_error("%s: no case in tests/ops/cases.c\n", (*op)->name);
+            missing++;
+        }
+        for (int j = 0; j < 32; j++)
+            if (n && ((*op)->optional_in >> j & 1) && !((with & without) >> j & 1)) {
+                print_error("%s: operand %d is optional and needs a case %s it\n", (*op)->name, j, with >> j & 1 ? "without" : "with");
+                missing++;
+            }
+    }
+    assert_int_equal(missing, 0);
+}
+
+static void every_case_has_an_op_and_fits_its_shape_rule(void **state)
+{
+    (void)state;
+    for (const op_case *c = ls_test_cases; c->op; c++) {
+        const ls_op *op = ls_op_find(c->op);
+        if (!op)
+            fail_msg("the case %s %s names no op", c->op, c->what ? c->what : "");
+        assert_in_range(c->n_in, (unsigned)op->min_in, op->max_in < 0 ? CASE_MAX_IN : (unsigned)op->max_in);
+        ls_tensor in[CASE_MAX_IN];
+        ls_type out[LS_MAX_OUT];
+        case_inputs(c, LS_F32, EXTREME_NONE, 1, in);
+        assert_true(case_outputs(c, in, out) >= 1);
+        case_free(c->n_in, in);
+    }
+}
+
+/* Devices whose kernels are rows of a table: no row may name an op that does not exist. */
+static void every_kernel_has_an_op(void **state)
+{
+    (void)state;
+    for (const ls_kernel *k = ls_device_ref.kernels; k->op; k++)
+        if (!ls_op_find(k->op))
+            fail_msg("device ref has a kernel \"%s\", and there is no such op", k->op);
+    for (int isa = 0; isa < LS_ISA_COUNT; isa++)
+        for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
+            for (const ls_kernel *k = *t; k->op; k++)
+                if (!ls_op_find(k->op))
+                    fail_msg("device cpu (%s) has a kernel \"%s\", and there is no such op", ls_isa_name((ls_isa)isa), k->op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_has_a_case),
+        cmocka_unit_test(every_case_has_an_op_and_fits_its_shape_rule),
+        cmocka_unit_test(every_kernel_has_an_op),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
