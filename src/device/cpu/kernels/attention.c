@@ -1,0 +1,107 @@
+/* attention.c - scaled dot-product attention, fused per (sample, head, block of queries): scores never leave the cache.
+ *
+ * Over blocks of keys the softmax is kept relative to the running maximum (Milakov and Gimelshein 2018; FlashAttention, Dao et al.
+ * 2022). A query that sees no key gets zeros and lse = -inf. */
+#include "table.h"
+#include "attention.h"
+
+typedef struct job {
+    const ls_kernel_args *a;
+    heads s;
+    const ls_tensor *bias;
+    int64_t scratch; /* floats a worker */
+} job;
+
+typedef struct scratch { float *q, *kv, *kt, *scores, *y, *top, *sum; } scratch;
+
+static int64_t scratch_size(const heads *s) { return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q; }
+
+static scratch scratch_of(const job *j, int worker) {
+    const heads *s = &j->s;
+    scratch w = { .q = (float *)j->a->workspace + worker * j->scratch };
+    w.kv = w.q + tile_q(s);
+    w.kt = w.kv + tile_k(s);
+    w.scores = w.kt + tile_k(s);
+    w.y = w.scores + tile_s(s);
+    w.top = w.y + tile_q(s);
+    w.sum = w.top + BLOCK_Q;
+    return w;
+}
+
+/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
+static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0, int64_t n, int64_t width, float *top, float *sum, float *y,
+                        bool first) {
+    const float none = -__builtin_inff();
+    vf most = vf_set1(*top), total = vf_zero();
+    for (int64_t c = 0; c < width; c += VF_LANES) {
+        const vf x = score_vector(s, row, bias, k0, c, n);
+        most = vf_max(x, most);
+        vf_store(row + c, x);
+    }
+    const float m = vf_max_lane(most), base = m == none ? 0.0f : m;
+    for (int64_t c = 0; c < width; c += VF_LANES) {
+        const vf p = vf_exp(vf_load(row + c) - base);
+        total += p;
+        vf_store(row + c, p);
+    }
+    if (!first) {
+        const vf shrink = vf_exp(vf_set1(*top - base));
+        *sum *= shrink[0];
+        for (int64_t c = 0; c < s->dp; c += VF_LANES)
+            vf_store(y + c, vf_load(y + c) * shrink);
+    }
+    *sum += vf_sum(total);
+    *top = m;
+}
+
+static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
+    const heads *s = &j->s;
+    const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
+    const int64_t g = h / (s->H / s->G), nq = min_i64(s->bq, s->Tq - q0);
+    int64_t ldq, ld;
+    const float *qf = rows_f32(s, w->q, head_at(q, b, q0, h, s->D), q->strides[1], nq, &ldq);
+    for (int64_t i = 0; i < nq; i++) {
+        w->top[i] = -__builtin_inff();
+        w->sum[i] = 0.0f;
+    }
+    for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
+        const int64_t nk = min_i64(s->bk, s->Tk - k0), width = round_up(nk, VF_LANES);
+        if (k0 > 0 && visible(s, q0 + nq - 1, k0, nk) == 0)
+            break;
+        const float *kf = rows_f32(s, w->kv, head_at(k, b, k0, g, s->D), k->strides[1], nk, &ld);
+        LS_NAME(ls_small_transpose)(w->kt, width, kf, ld, nk, s->dp);
+        LS_NAME(ls_small_mm)(nq, width, s->D, qf, ldq, 1, w->kt, width, w->scores, width, false);
+        for (int64_t i = 0; i < nq; i++)
+            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), width, w->top + i,
+                        w->sum + i, w->y + i * s->dp, k0 == 0);
+        const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
+        LS_NAME(ls_small_mm)(nq, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
+    }
+    float *lse = (float *)j->a->out[1].data + (b * s->H + h) * s->Tq + q0;
+    for (int64_t i = 0; i < nq; i += VF_LANES) { /* no key: -inf + log 0 */
+        const int n = (int)min_i64(VF_LANES, nq - i);
+        const vf sum = vf_load_n(w->sum + i, n);
+        vf_store_n(lse + i, vf_load_n(w->top + i, n) + vf_log(sum), n);
+        vf_store_n(w->sum + i, vf_select(vf_eq(sum, vf_zero()), sum, 1.0f / sum), n);
+    }
+    store_rows(s, head_at(y, b, q0, h, s->D), y->strides[1], w->y, nq, w->sum, 1);
+}
+
+static void forward_task(void *context, int64_t begin, int64_t end, int worker) { /* (sample, head, block of queries) */
+    const job *j = context;
+    const int64_t blocks = (j->s.Tq + j->s.bq - 1) / j->s.bq;
+    const scratch w = scratch_of(j, worker);
+    for (int64_t t = begin; t < end; t++)
+        forward_block(j, &w, t / blocks / j->s.H, t / blocks % j->s.H, t % blocks * j->s.bq);
+}
+
+KERNEL_WORKSPACE(attention) {
+    const heads s = heads_of(a, &a->in[0], &a->in[1]);
+    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s));
+}
+
+KERNEL(attention) { /* q, k, v, bias? -> y, lse */
+    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL };
+    j.scratch = scratch_size(&j.s);
+    ls_parallel_for(a->threads, j.s.B * j.s.H * ((j.s.Tq + j.s.bq - 1) / j.s.bq), forward_task, &j);
+}

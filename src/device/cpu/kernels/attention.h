@@ -1,0 +1,99 @@
+/* attention.h - shapes, tiles and scratch that attention.c and attention_grad.c share.
+ *
+ * Queries are taken BLOCK_Q at a time, keys BLOCK_K: short sequences are one tile, long ones need scratch for a few tiles however long
+ * they are. A tile works in f32, in the caches; operands are converted (and padded to whole vectors) on the way in unless they can be
+ * used where they lie. Block sizes are fixed, so that a (sample, head) gives the same bits in any batch and for any number of threads. */
+#pragma once
+#include "small_mm.h"
+
+enum { BLOCK_Q = 64, BLOCK_K = 64 };
+
+typedef struct heads {
+    ls_dtype t;
+    int64_t B, H, G, Tq, Tk, D; /* batch, query heads, key heads, queries, keys, head_dim */
+    int64_t dp;                 /* D in whole vectors */
+    int64_t bq, bk;             /* rows of a tile: a block, or the whole sequence */
+    bool causal;
+    float scale;
+} heads;
+
+SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k) {
+    const ls_attention_attrs *at = a->attrs;
+    heads s = { .t = q->type.dtype, .B = q->type.dims[0], .Tq = q->type.dims[1], .Tk = k->type.dims[1], .D = at->head_dim,
+                .causal = at->causal != 0, .scale = (float)at->scale };
+    s.H = q->type.dims[2] / s.D;
+    s.G = k->type.dims[2] / s.D;
+    s.dp = round_up(s.D, VF_LANES);
+    s.bq = min_i64(BLOCK_Q, s.Tq);
+    s.bk = min_i64(BLOCK_K, s.Tk);
+    return s;
+}
+
+/* Scratch sizes in floats; padded for 16 lanes at every level, so that they do not depend on the level. */
+SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); }             /* [bq, D] */
+SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); } /* [bk, D] or its transpose */
+SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }            /* [bq, bk] */
+
+SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
+
+/* Row `row` of head `head` of sample b in [B, T, heads*D]. */
+SIMD_FN char *head_at(const ls_tensor *t, int64_t b, int64_t row, int64_t head, int64_t d) {
+    return elem_at(t, b * t->strides[0] + row * t->strides[1] + head * d);
+}
+
+/* How many of the keys k0 .. k0+nk query i may see. */
+SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk) {
+    if (!s->causal)
+        return nk;
+    const int64_t n = i + s->Tk - s->Tq + 1 - k0;
+    return n < 0 ? 0 : min_i64(n, nk);
+}
+
+SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, int64_t stride, int64_t rows, int64_t d) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < dp; c += VF_LANES)
+            vf_store(to + r * dp + c, get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
+}
+/* rows x D of a tensor as f32 in whole vectors: in place if it is that already, else in `scratch`. */
+SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, int64_t stride, int64_t rows, int64_t *ld) {
+    if (s->t == LS_F32 && s->D == s->dp) {
+        *ld = stride;
+        return (const float *)from;
+    }
+    BY_FLOAT(s->t, convert_rows, scratch, s->dp, from, stride, rows, s->D);
+    *ld = s->dp;
+    return scratch;
+}
+
+/* to[r] = from[r] * scale[r or 0], stored in the tensor's type. */
+SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *from, int64_t dp, int64_t rows, int64_t d, const float *scale,
+                           int scale_step) {
+    for (int64_t r = 0; r < rows; r++) {
+        const vf f = vf_set1(scale[r * scale_step]);
+        char *row = to + r * stride * elem_size(T);
+        int64_t c = 0;
+        for (; c + VF_LANES <= d; c += VF_LANES)
+            vf_put(row, T, c, vf_load(from + r * dp + c) * f);
+        if (c < d)
+            vf_put_n(row, T, c, vf_load(from + r * dp + c) * f, (int)(d - c));
+    }
+}
+SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *from, int64_t rows, const float *scale, int scale_step) {
+    BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
+}
+
+/* The row of the bias for (b, h, query), or NULL; its batch may be 1. */
+SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t query) {
+    if (!bias)
+        return NULL;
+    return elem_at(bias, (((bias->type.dims[0] > 1 ? b : 0) * s->H + h) * s->Tq + query) * s->Tk);
+}
+
+/* scale * score + bias of up to VF_LANES keys from column c of the tile, the first `n` of which are visible; -inf for the others. */
+SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t k0, int64_t c, int64_t n) {
+    const int left = (int)(n - c < VF_LANES ? (n > c ? n - c : 0) : VF_LANES);
+    vf x = vf_load(row + c) * s->scale;
+    if (bias)
+        x += vf_get_n(bias, s->t, k0 + c, left);
+    return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
+}

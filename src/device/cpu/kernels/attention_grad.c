@@ -1,0 +1,208 @@
+/* attention_grad.c - the gradient of attention from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT, delta = rowsum(dy * y):
+ * ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k, dbias = ds.
+ *
+ * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are complete. If all keys fit
+ * one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles computed a second time (7 products instead of 5, but
+ * no sums between tasks and no scratch that grows with the sequence). by_bias: dbias where it is summed over the batch. */
+#include "table.h"
+#include "attention.h"
+
+enum { DY, Q, K, V, BIAS, Y, LSE };
+enum { DQ, DK, DV, DBIAS };
+
+typedef struct job {
+    const ls_kernel_args *a;
+    heads s;
+    const ls_tensor *bias, *dbias; /* dbias: NULL unless by_keys writes it */
+    int64_t scratch;               /* floats a worker */
+    bool whole;                    /* all keys in one block */
+} job;
+
+typedef struct scratch {
+    float *q, *dy, *k, *v, *kt, *vt, *p, *ds, *sum_q, *sum_k, *sum_v, *delta;
+} scratch;
+
+static int64_t scratch_size(const heads *s) { return 3 * tile_q(s) + 6 * tile_k(s) + 3 * tile_s(s) + BLOCK_Q; }
+
+static scratch scratch_of(const job *j, int worker) {
+    const heads *s = &j->s;
+    float *at = (float *)j->a->workspace + worker * j->scratch;
+    scratch w;
+    float **const by_q[] = { &w.q, &w.dy, &w.sum_q }, **const by_k[] = { &w.k, &w.v, &w.kt, &w.vt, &w.sum_k, &w.sum_v };
+    for (int i = 0; i < 3; i++, at += tile_q(s))
+        *by_q[i] = at;
+    for (int i = 0; i < 6; i++, at += tile_k(s))
+        *by_k[i] = at;
+    w.p = at;
+    w.ds = at + tile_s(s);
+    w.delta = at + 3 * tile_s(s); /* between: the sum of by_bias */
+    return w;
+}
+
+/* A block of queries or keys as f32, and what goes with it. */
+typedef struct queries { const float *q, *dy; int64_t ldq, lddy, b, h, q0, n; } queries;
+typedef struct keys { const float *k, *v; int64_t ldk, ldv, k0, n, width; } keys;
+
+SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y, int64_t y_stride, int64_t n, int64_t d) {
+    for (int64_t i = 0; i < n; i++) {
+        vf s = vf_zero();
+        for (int64_t c = 0; c < d; c += VF_LANES) {
+            const int left = (int)min_i64(VF_LANES, d - c);
+            s = vf_fma(get_padded(T, dy + i * dy_stride * elem_size(T), c, left, 0.0f),
+                       get_padded(T, y + i * y_stride * elem_size(T), c, left, 0.0f), s);
+        }
+        delta[i] = vf_sum(s);
+    }
+}
+
+static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
+    const heads *s = &j->s;
+    const ls_tensor *in = j->a->in;
+    queries r = { .b = b, .h = h, .q0 = q0, .n = min_i64(s->bq, s->Tq - q0) };
+    r.q = rows_f32(s, w->q, head_at(&in[Q], b, q0, h, s->D), in[Q].strides[1], r.n, &r.ldq);
+    r.dy = rows_f32(s, w->dy, head_at(&in[DY], b, q0, h, s->D), in[DY].strides[1], r.n, &r.lddy);
+    BY_FLOAT(s->t, delta_rows, w->delta, head_at(&in[DY], b, q0, h, s->D), in[DY].strides[1], head_at(&in[Y], b, q0, h, s->D),
+             in[Y].strides[1], r.n, s->D);
+    return r;
+}
+
+static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int64_t k0) {
+    const heads *s = &j->s;
+    const ls_tensor *in = j->a->in;
+    keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
+    r.width = round_up(r.n, VF_LANES);
+    r.k = rows_f32(s, w->k, head_at(&in[K], b, k0, g, s->D), in[K].strides[1], r.n, &r.ldk);
+    r.v = rows_f32(s, w->v, head_at(&in[V], b, k0, g, s->D), in[V].strides[1], r.n, &r.ldv);
+    LS_NAME(ls_small_transpose)(w->kt, r.width, r.k, r.ldk, r.n, s->dp);
+    LS_NAME(ls_small_transpose)(w->vt, r.width, r.v, r.ldv, r.n, s->dp);
+    return r;
+}
+
+/* p and ds of one tile, [queries, width]. */
+static void tile(const job *j, const scratch *w, const queries *q, const keys *k) {
+    const heads *s = &j->s;
+    const float *lse = (const float *)j->a->in[LSE].data + (q->b * s->H + q->h) * s->Tq + q->q0;
+    LS_NAME(ls_small_mm)(q->n, k->width, s->D, q->q, q->ldq, 1, w->kt, k->width, w->p, k->width, false);
+    LS_NAME(ls_small_mm)(q->n, k->width, s->D, q->dy, q->lddy, 1, w->vt, k->width, w->ds, k->width, false);
+    for (int64_t i = 0; i < q->n; i++) {
+        const char *bias = bias_row(s, j->bias, q->b, q->h, q->q0 + i);
+        const int64_t n = visible(s, q->q0 + i, k->k0, k->n);
+        const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
+        float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
+        for (int64_t c = 0; c < k->width; c += VF_LANES) {
+            const vf x = vf_exp(score_vector(s, p, bias, k->k0, c, n) - base);
+            vf_store(p + c, x);
+            vf_store(ds + c, x * (vf_load(ds + c) - w->delta[i]));
+        }
+    }
+}
+
+SIMD_FN void store_bias_rows(ls_dtype T, char *to, int64_t stride, const float *from, int64_t width, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < n; c += VF_LANES)
+            vf_put_n(to + r * stride * elem_size(T), T, c, vf_load(from + r * width + c), (int)min_i64(VF_LANES, n - c));
+}
+static void store_bias(const job *j, const ls_tensor *dbias, const float *from, int64_t b, int64_t h, int64_t q0, int64_t nq, const keys *k) {
+    char *to = elem_at(dbias, ((b * j->s.H + h) * j->s.Tq + q0) * j->s.Tk + k->k0);
+    BY_FLOAT(dbias->type.dtype, store_bias_rows, to, j->s.Tk, from, k->width, nq, k->n);
+}
+
+static void store_dq(const job *j, const scratch *w, const queries *q) {
+    const ls_tensor *dq = &j->a->out[DQ];
+    store_rows(&j->s, head_at(dq, q->b, q->q0, q->h, j->s.D), dq->strides[1], w->sum_q, q->n, &j->s.scale, 0);
+}
+
+static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
+    const job *j = context;
+    const heads *s = &j->s;
+    const scratch w = scratch_of(j, worker);
+    const ls_tensor *dk = &j->a->out[DK], *dv = &j->a->out[DV];
+    const int64_t blocks = (s->Tk + s->bk - 1) / s->bk, group = s->H / s->G;
+    const float one = 1.0f;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t b = t / blocks / s->G, g = t / blocks % s->G;
+        const keys k = load_keys(j, &w, b, g, t % blocks * s->bk);
+        bool add = false;
+        for (int64_t h = g * group; h < (g + 1) * group; h++)
+            for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
+                const bool unseen = visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
+                if (unseen && add && !j->whole && !j->dbias)
+                    continue;
+                const queries q = load_queries(j, &w, b, h, q0);
+                tile(j, &w, &q, &k);
+                LS_NAME(ls_small_mm)(k.n, s->dp, q.n, w.p, 1, k.width, q.dy, q.lddy, w.sum_v, s->dp, add);
+                LS_NAME(ls_small_mm)(k.n, s->dp, q.n, w.ds, 1, k.width, q.q, q.ldq, w.sum_k, s->dp, add);
+                add = true;
+                if (j->whole) {
+                    LS_NAME(ls_small_mm)(q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, false);
+                    store_dq(j, &w, &q);
+                }
+                if (j->dbias)
+                    store_bias(j, j->dbias, w.ds, b, h, q0, q.n, &k);
+            }
+        store_rows(s, head_at(dk, b, k.k0, g, s->D), dk->strides[1], w.sum_k, k.n, &s->scale, 0);
+        store_rows(s, head_at(dv, b, k.k0, g, s->D), dv->strides[1], w.sum_v, k.n, &one, 0);
+    }
+}
+
+static void by_queries(void *context, int64_t begin, int64_t end, int worker) {
+    const job *j = context;
+    const heads *s = &j->s;
+    const scratch w = scratch_of(j, worker);
+    const int64_t blocks = (s->Tq + s->bq - 1) / s->bq;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t b = t / blocks / s->H, h = t / blocks % s->H;
+        const queries q = load_queries(j, &w, b, h, t % blocks * s->bq);
+        for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
+            if (k0 > 0 && visible(s, q.q0 + q.n - 1, k0, s->bk) == 0)
+                break;
+            const keys k = load_keys(j, &w, b, h / (s->H / s->G), k0);
+            tile(j, &w, &q, &k);
+            LS_NAME(ls_small_mm)(q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, k0 > 0);
+        }
+        store_dq(j, &w, &q);
+    }
+}
+
+static void by_bias(void *context, int64_t begin, int64_t end, int worker) { /* task = (head, block of queries); the sum over samples in order */
+    const job *j = context;
+    const heads *s = &j->s;
+    const scratch w = scratch_of(j, worker);
+    float *sum = w.ds + tile_s(s);
+    const int64_t blocks = (s->Tq + s->bq - 1) / s->bq;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t h = t / blocks, q0 = t % blocks * s->bq;
+        for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
+            keys k = { .n = 0 };
+            for (int64_t b = 0; b < s->B; b++) {
+                const queries q = load_queries(j, &w, b, h, q0);
+                k = load_keys(j, &w, b, h / (s->H / s->G), k0);
+                tile(j, &w, &q, &k);
+                for (int64_t c = 0; c < q.n * k.width; c += VF_LANES)
+                    vf_store(sum + c, b ? vf_load(sum + c) + vf_load(w.ds + c) : vf_load(w.ds + c));
+            }
+            store_bias(j, &j->a->out[DBIAS], sum, 0, h, q0, min_i64(s->bq, s->Tq - q0), &k);
+        }
+    }
+}
+
+KERNEL_WORKSPACE(attention_grad) {
+    const heads s = heads_of(a, &a->in[Q], &a->in[K]);
+    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s));
+}
+
+KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse -> dq, dk, dv, dbias if bias */
+    job j = { .a = a, .s = heads_of(a, &a->in[Q], &a->in[K]), .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
+    const heads *s = &j.s;
+    const ls_tensor *dbias = a->n_out > DBIAS && present(&a->out[DBIAS]) ? &a->out[DBIAS] : NULL;
+    const bool summed = dbias && dbias->type.dims[0] == 1 && s->B > 1;
+    j.dbias = summed ? NULL : dbias;
+    j.whole = s->bk == s->Tk;
+    j.scratch = scratch_size(s);
+    const int64_t q_blocks = (s->Tq + s->bq - 1) / s->bq, k_blocks = (s->Tk + s->bk - 1) / s->bk;
+    ls_parallel_for(a->threads, s->B * s->G * k_blocks, by_keys, &j);
+    if (!j.whole)
+        ls_parallel_for(a->threads, s->B * s->H * q_blocks, by_queries, &j);
+    if (summed)
+        ls_parallel_for(a->threads, s->H * q_blocks, by_bias, &j);
+}

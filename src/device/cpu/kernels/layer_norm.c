@@ -1,0 +1,194 @@
+/* layer_norm.c - layer normalisation over the last dimension and its gradient.
+ *
+ * Forward reads a row three times (mean, variance, result); it stays in the first cache. Sums of a row: four vectors of lanes over
+ * columns, then pairwise, so a row's bits depend on K and the ISA level only.
+ * dgain and dbias are sums over rows: at most SUM_PARTS blocks of consecutive rows (a function of the number of rows), each summed
+ * row after row, then combined as a balanced tree. Threads share blocks, then columns. */
+#include "table.h"
+#include "kernel.h"
+
+enum { SUM_PARTS = 64, SUM_ROWS = 16 }; /* at most so many blocks, of a multiple of so many rows */
+
+typedef struct norm_job {
+    const ls_kernel_args *a;
+    int64_t rows, k, rows_per_part, parts;
+    float *part; /* [parts, 2, k] */
+} norm_job;
+
+/* ---- forward --------------------------------------------------------------------------------------------------------------- */
+
+SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, const char *bias, int64_t k, float eps, float *mean,
+                      float *rstd) {
+    vf s0 = vf_zero(), s1 = s0, s2 = s0, s3 = s0;
+    int64_t c = 0;
+    for (; c + 4 * VF_LANES <= k; c += 4 * VF_LANES) {
+        s0 += vf_get(x, T, c);
+        s1 += vf_get(x, T, c + VF_LANES);
+        s2 += vf_get(x, T, c + 2 * VF_LANES);
+        s3 += vf_get(x, T, c + 3 * VF_LANES);
+    }
+    for (; c + VF_LANES <= k; c += VF_LANES)
+        s0 += vf_get(x, T, c);
+    const int64_t full = c;
+    const int tail = (int)(k - c);
+    if (tail)
+        s0 += vf_get_n(x, T, c, tail);
+    const float m = vf_sum((s0 + s1) + (s2 + s3)) / (float)k;
+    const vf mv = vf_set1(m);
+
+    s0 = s1 = s2 = s3 = vf_zero();
+    for (c = 0; c + 4 * VF_LANES <= k; c += 4 * VF_LANES) {
+        const vf d0 = vf_get(x, T, c) - mv, d1 = vf_get(x, T, c + VF_LANES) - mv;
+        const vf d2 = vf_get(x, T, c + 2 * VF_LANES) - mv, d3 = vf_get(x, T, c + 3 * VF_LANES) - mv;
+        s0 = vf_fma(d0, d0, s0);
+        s1 = vf_fma(d1, d1, s1);
+        s2 = vf_fma(d2, d2, s2);
+        s3 = vf_fma(d3, d3, s3);
+    }
+    for (; c < full; c += VF_LANES) {
+        const vf d = vf_get(x, T, c) - mv;
+        s0 = vf_fma(d, d, s0);
+    }
+    if (tail) {
+        const vf d = vf_first(vf_get_n(x, T, c, tail) - mv, vf_zero(), tail);
+        s0 = vf_fma(d, d, s0);
+    }
+    const float r = 1.0f / __builtin_sqrtf(vf_sum((s0 + s1) + (s2 + s3)) / (float)k + eps);
+    const vf vr = vf_set1(r);
+    for (c = 0; c < full; c += VF_LANES)
+        vf_put(y, T, c, vf_fma((vf_get(x, T, c) - mv) * vr, vf_get(gain, T, c), vf_get(bias, T, c)));
+    if (tail)
+        vf_put_n(y, T, c, vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail), vf_get_n(bias, T, c, tail)), tail);
+    *mean = m;
+    *rstd = r;
+}
+
+SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+    const ls_kernel_args *a = j->a;
+    const int64_t xs = row_stride(&a->in[0]), ys = row_stride(&a->out[0]);
+    const float eps = (float)((const ls_norm_attrs *)a->attrs)->eps;
+    float *mean = a->out[1].data, *rstd = a->out[2].data;
+    for (int64_t r = begin; r < end; r++)
+        norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, a->in[2].data, j->k, eps, mean + r, rstd + r);
+}
+
+static void norm_task(void *context, int64_t begin, int64_t end, int worker) {
+    const norm_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[0].type.dtype, norm_rows, j, begin, end);
+}
+
+KERNEL(layer_norm) {
+    norm_job j = { .a = a, .rows = rows_of(&a->in[0]), .k = cols_of(&a->in[0]) };
+    ls_parallel_for(threads_for(a, j.rows * j.k), j.rows, norm_task, &j);
+}
+
+/* ---- gradient -------------------------------------------------------------------------------------------------------------- */
+
+/* One vector of columns of the first pass: s += h, t += h*xhat; and the sums over rows. */
+#define GRAD_SUMS(dy, x, g, s, t, dgain, dbias, load, store) \
+    do {                                                     \
+        const vf hat = ((x) - mean) * rstd, h = (dy) * (g);  \
+        s += h;                                              \
+        t = vf_fma(h, hat, t);                               \
+        store(dgain, vf_fma(dy, hat, load(dgain)));          \
+        store(dbias, load(dbias) + (dy));                    \
+    } while (0)
+
+SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const char *gain, const char *addend, float m, float r,
+                      float *dgain, float *dbias, int64_t k) {
+    const vf mean = vf_set1(m), rstd = vf_set1(r);
+    vf s0 = vf_zero(), s1 = s0, t0 = s0, t1 = s0;
+    int64_t c = 0;
+    for (; c + 2 * VF_LANES <= k; c += 2 * VF_LANES) {
+        const int64_t e = c + VF_LANES;
+        const vf y0 = vf_get(dy, T, c), y1 = vf_get(dy, T, e);
+        GRAD_SUMS(y0, vf_get(x, T, c), vf_get(gain, T, c), s0, t0, dgain + c, dbias + c, vf_load, vf_store);
+        GRAD_SUMS(y1, vf_get(x, T, e), vf_get(gain, T, e), s1, t1, dgain + e, dbias + e, vf_load, vf_store);
+    }
+    for (; c < k; c += VF_LANES) { /* absent lanes have dy = gain = 0 and add nothing */
+        const int n = (int)min_i64(k - c, VF_LANES);
+#define LOAD_N(p) vf_load_n(p, n)
+#define STORE_N(p, v) vf_store_n(p, v, n)
+        const vf y = vf_get_n(dy, T, c, n);
+        GRAD_SUMS(y, vf_get_n(x, T, c, n), vf_get_n(gain, T, c, n), s0, t0, dgain + c, dbias + c, LOAD_N, STORE_N);
+    }
+    const vf mh = vf_set1(vf_sum(s0 + s1) / (float)k), mhx = vf_set1(vf_sum(t0 + t1) / (float)k);
+    for (c = 0; c < k; c += VF_LANES) {
+        const int n = (int)min_i64(k - c, VF_LANES);
+        if (n == VF_LANES) {
+            const vf hat = (vf_get(x, T, c) - mean) * rstd, h = vf_get(dy, T, c) * vf_get(gain, T, c);
+            vf d = rstd * vf_fnma(hat, mhx, h - mh);
+            if (addend)
+                d = vf_round_to(d, T) + vf_get(addend, T, c);
+            vf_put(dx, T, c, d);
+        } else {
+            const vf hat = (vf_get_n(x, T, c, n) - mean) * rstd, h = vf_get_n(dy, T, c, n) * vf_get_n(gain, T, c, n);
+            vf d = rstd * vf_fnma(hat, mhx, h - mh);
+            if (addend)
+                d = vf_round_to(d, T) + vf_get_n(addend, T, c, n);
+            vf_put_n(dx, T, c, d, n);
+        }
+    }
+}
+
+SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+    const ls_kernel_args *a = j->a;
+    const int64_t k = j->k, dys = row_stride(&a->in[0]), xs = row_stride(&a->in[1]), dxs = row_stride(&a->out[0]);
+    const ls_tensor *addend = a->n_in > 5 && present(&a->in[5]) ? &a->in[5] : NULL;
+    const int64_t as = addend ? row_stride(addend) : 0;
+    const float *mean = a->in[3].data, *rstd = a->in[4].data;
+    for (int64_t p = begin; p < end; p++) {
+        float *sums = j->part + p * 2 * k;
+        memset(sums, 0, sizeof(float) * 2 * (size_t)k);
+        const int64_t stop = min_i64((p + 1) * j->rows_per_part, j->rows);
+        for (int64_t r = p * j->rows_per_part; r < stop; r++)
+            grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs), a->in[2].data,
+                     addend ? elem_at(addend, r * as) : NULL, mean[r], rstd[r], sums, sums + k, k);
+    }
+}
+
+static void grad_task(void *context, int64_t begin, int64_t end, int worker) {
+    const norm_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[1].type.dtype, grad_parts, j, begin, end);
+}
+
+/* Columns [begin, end) of [dgain, dbias] in units of 16: parts 0+1, 2+3, .. then those by pairs, in place. */
+static void tree_task(void *context, int64_t begin, int64_t end, int worker) {
+    const norm_job *j = context;
+    const int64_t width = 2 * j->k, from = begin * 16, to = min_i64(end * 16, width);
+    (void)worker;
+    for (int64_t step = 1; step < j->parts; step *= 2)
+        for (int64_t p = 0; p + step < j->parts; p += 2 * step) {
+            float *left = j->part + p * width;
+            const float *right = left + step * width;
+            for (int64_t c = from; c < to; c++)
+                left[c] += right[c];
+        }
+    const ls_tensor *gain = &j->a->out[1], *bias = &j->a->out[2];
+    for (int64_t c = from; c < to; c++)
+        if (c < j->k)
+            f_put(gain->data, gain->type.dtype, c, j->part[c]);
+        else
+            f_put(bias->data, bias->type.dtype, c - j->k, j->part[c]);
+}
+
+static norm_job grad_job(const ls_kernel_args *a) {
+    norm_job j = { .a = a, .rows = rows_of(&a->in[1]), .k = cols_of(&a->in[1]), .part = a->workspace };
+    j.rows_per_part = round_up(j.rows / SUM_PARTS + 1, SUM_ROWS);
+    j.parts = j.rows / j.rows_per_part + 1; /* the last one may be empty */
+    return j;
+}
+
+KERNEL_WORKSPACE(layer_norm_grad) {
+    const norm_job j = grad_job(a);
+    return sizeof(float) * 2 * (size_t)(j.parts * j.k);
+}
+
+KERNEL(layer_norm_grad) {
+    norm_job j = grad_job(a);
+    const int threads = threads_for(a, j.rows * j.k);
+    ls_parallel_for(threads, j.parts, grad_task, &j);
+    ls_parallel_for(threads, (2 * j.k + 15) / 16, tree_task, &j);
+}

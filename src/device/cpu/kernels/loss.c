@@ -1,0 +1,142 @@
+/* loss.c - cross-entropy of rows of logits against class numbers, its gradient, and argmax. From 10 to 150,000 classes: a row is read
+ * from memory once, in chunks that stay in the first cache for their maximum and their exponentials. */
+#include "table.h"
+#include "kernel.h"
+#include "tree_sum.h"
+
+enum { CHUNK = 1024, LOSS_BLOCK = 64 };
+
+typedef struct loss_job { const ls_kernel_args *a; int64_t k; } loss_job;
+
+/* log(sum(exp(x))) of k numbers. The running sum is relative to the running maximum, which each chunk may raise. NaN, as in PyTorch, if
+ * a number is NaN or +inf or all are -inf. */
+SIMD_FN float log_sum_exp(ls_dtype T, const void *x, int64_t k) {
+    const float none = -__builtin_inff();
+    float m = none, sum = 0.0f;
+    for (int64_t begin = 0; begin < k; begin += CHUNK) {
+        const int64_t end = min_i64(begin + CHUNK, k);
+        vf top = vf_set1(m), s = vf_zero();
+        for (int64_t c = begin; c < end; c += VF_LANES)
+            top = vf_max(get_padded(T, x, c, (int)min_i64(VF_LANES, end - c), none), top);
+        const float most = vf_max_lane(top);
+        const float base = most == none ? 0.0f : most;
+        for (int64_t c = begin; c < end; c += VF_LANES)
+            s += vf_exp(get_padded(T, x, c, (int)min_i64(VF_LANES, end - c), none) - base);
+        if (most > m && sum != 0.0f)
+            sum *= vf_exp(vf_set1(m - base))[0];
+        sum += vf_sum(s);
+        m = most;
+    }
+    return m == none ? __builtin_nanf("") : m + vf_log(vf_set1(sum))[0];
+}
+
+/* A label outside the classes cannot come from the loader; it gives NaN instead of reading beyond the row. */
+SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+    const ls_kernel_args *a = j->a;
+    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index;
+    const int32_t *labels = a->in[1].data;
+    float *lse = a->out[1].data, *rows = a->out[2].data;
+    for (int64_t r = begin; r < end; r++) {
+        const void *x = elem_at(&a->in[0], r * j->k);
+        const int64_t label = labels[r];
+        lse[r] = log_sum_exp(T, x, j->k);
+        rows[r] = label == ignore                   ? 0.0f
+                  : label < 0 || label >= j->k ? __builtin_nanf("")
+                                                    : lse[r] - f_get(x, T, label);
+    }
+}
+
+static void loss_task(void *context, int64_t begin, int64_t end, int worker) {
+    const loss_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[0].type.dtype, loss_rows, j, begin, end);
+}
+
+KERNEL(cross_entropy) {
+    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
+    const int64_t n = rows_of(&a->in[0]);
+    ls_parallel_for(threads_for(a, n * j.k), n, loss_task, &j);
+    const float *rows = a->out[2].data;
+    tree_f64 tree = { .count = 0 };
+    for (int64_t r = 0; r < n; r += LOSS_BLOCK) {
+        double block = 0.0;
+        for (int64_t i = r; i < min_i64(r + LOSS_BLOCK, n); i++)
+            block += rows[i];
+        tree_f64_add(&tree, block);
+    }
+    *(float *)a->out[0].data = (float)(tree_f64_total(&tree) / *(const float *)a->in[2].data);
+}
+
+SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+    const ls_kernel_args *a = j->a;
+    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index, k = j->k;
+    const int32_t *labels = a->in[1].data;
+    const float *lse = a->in[2].data;
+    const float weight = *(const float *)a->in[4].data / *(const float *)a->in[3].data;
+    for (int64_t r = begin; r < end; r++) {
+        const char *x = elem_at(&a->in[0], r * k);
+        char *dx = elem_at(&a->out[0], r * k);
+        const int64_t label = labels[r];
+        if (label == ignore) {
+            memset(dx, 0, (size_t)(k * elem_size(T)));
+            continue;
+        }
+        const bool valid = label >= 0 && label < k;
+        const float at_label = valid ? f_get(x, T, label) : 0.0f; /* read first: dx may be x */
+        const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
+        for (int64_t c = 0; c < k; c += VF_LANES) {
+            const int n = (int)min_i64(VF_LANES, k - c);
+            vf_put_n(dx, T, c, vf_exp(get_padded(T, x, c, n, 0.0f) - l) * w, n);
+        }
+        if (valid)
+            f_put(dx, T, label, (vf_exp(vf_set1(at_label) - l)[0] - 1.0f) * weight);
+    }
+}
+
+static void loss_grad_task(void *context, int64_t begin, int64_t end, int worker) {
+    const loss_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[0].type.dtype, loss_grad_rows, j, begin, end);
+}
+
+KERNEL(cross_entropy_grad) {
+    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
+    const int64_t n = rows_of(&a->in[0]);
+    ls_parallel_for(threads_for(a, n * j.k), n, loss_grad_task, &j);
+}
+
+/* First the largest value, then the first place that holds it; any NaN is the largest. */
+SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+    const int64_t k = j->k;
+    int32_t *out = j->a->out[0].data;
+    for (int64_t r = begin; r < end; r++) {
+        const char *x = elem_at(&j->a->in[0], r * k);
+        vf top = vf_set1(-__builtin_inff()), nan = vf_zero();
+        for (int64_t c = 0; c < k; c += VF_LANES) {
+            const vf v = get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff());
+            top = vf_max(v, top);
+            nan = vf_select(vf_isnan(v), v, nan);
+        }
+        const bool any_nan = vm_any(vf_isnan(nan));
+        const float most = vf_max_lane(top);
+        int64_t c = 0;
+        for (; c + 1 < k; c++) {
+            const float v = f_get(x, T, c);
+            if (any_nan ? v != v : v == most)
+                break;
+        }
+        out[r] = (int32_t)c;
+    }
+}
+
+static void argmax_task(void *context, int64_t begin, int64_t end, int worker) {
+    const loss_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[0].type.dtype, argmax_rows, j, begin, end);
+}
+
+KERNEL(argmax) {
+    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
+    const int64_t n = rows_of(&a->in[0]);
+    ls_parallel_for(threads_for(a, n * j.k), n, argmax_task, &j);
+}

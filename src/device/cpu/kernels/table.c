@@ -1,0 +1,51 @@
+/* table.c - every kernel of this level but the matrix products. f64 belongs to device ref; only scalars like the learning rate, and ops
+ * that merely move bytes, take it here. */
+#include "table.h"
+#include "kernel.h"
+
+const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a) {
+    for (int i = 0; i < a->n_in; i++)
+        if (present(&a->in[i]) && a->in[i].type.dtype == LS_F64)
+            return "f64 is for device ref";
+    for (int i = 0; i < a->n_out; i++)
+        if (present(&a->out[i]) && a->out[i].type.dtype == LS_F64)
+            return "f64 is for device ref";
+    return NULL;
+}
+
+#define ROW(name, ...) { .op = #name, .run = LS_NAME(ls_##name), __VA_ARGS__ }
+#define FLOATS .supports = LS_NAME(ls_no_f64)
+#define WORKSPACE(name) .workspace = LS_NAME(ls_##name##_workspace)
+#define ALL_INPUTS 0xffffffffu
+
+const ls_kernel LS_NAME(ls_math_kernels)[] = {
+    { .op = "fill", .run = LS_NAME(ls_fill) },
+    { .op = "pack", .run = LS_NAME(ls_pack) },
+    ROW(copy, .any_in = 1),
+    ROW(permute, .any_in = 1),
+    ROW(broadcast_to, .any_in = 1),
+    ROW(sum_to, FLOATS),
+#define ELEMENTWISE(name, opcode) ROW(name, FLOATS, .any_in = 3),
+#include "elementwise.list"
+#undef ELEMENTWISE
+    ROW(cast, FLOATS, .any_in = 1),
+    ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),
+    ROW(layer_norm, FLOATS, .rows_in = 1, .rows_out = 1),
+    ROW(layer_norm_grad, FLOATS, WORKSPACE(layer_norm_grad), .rows_in = 1 | 2 | 32, .rows_out = 1),
+    ROW(softmax, FLOATS),
+    ROW(softmax_grad, FLOATS),
+    ROW(attention, FLOATS, WORKSPACE(attention), .rows_in = 1 | 2 | 4, .rows_out = 1),
+    ROW(attention_grad, FLOATS, WORKSPACE(attention_grad), .rows_in = 1 | 2 | 4 | 8 | 32, .rows_out = 1 | 2 | 4),
+    ROW(cross_entropy, FLOATS),
+    ROW(cross_entropy_grad, FLOATS),
+    ROW(argmax, FLOATS),
+    ROW(max_abs, FLOATS),
+    ROW(sum_squares, FLOATS, WORKSPACE(sum_squares)),
+    ROW(norm_from_squares, FLOATS),
+    ROW(is_finite, FLOATS),
+    { .op = "count_step", .run = LS_NAME(ls_count_step) },
+    ROW(adam, .supports = LS_NAME(ls_update_supports)),
+    ROW(sgd, .supports = LS_NAME(ls_update_supports)),
+    ROW(loss_scale_update, FLOATS),
+    { 0 },
+};

@@ -1,0 +1,51 @@
+/* table.h - every kernel of table.c, by the file that holds it. */
+#pragma once
+#include "level.h"
+
+#define KERNEL(name) void LS_NAME(ls_##name)(const ls_kernel_args *a)
+#define KERNEL_WORKSPACE(name) size_t LS_NAME(ls_##name##_workspace)(const ls_kernel_args *a)
+#define KERNEL_SUPPORTS(name) const char *LS_NAME(ls_##name##_supports)(const ls_kernel_args *a)
+
+/* move.c */
+KERNEL(fill);
+KERNEL(copy);
+KERNEL(permute);
+KERNEL(pack);
+KERNEL(broadcast_to);
+/* sum_to.c */
+KERNEL(sum_to);
+/* elementwise.c */
+KERNEL(cast);
+KERNEL(fused);
+KERNEL_SUPPORTS(fused);
+#define ELEMENTWISE(name, opcode) KERNEL(name);
+#include "elementwise.list"
+#undef ELEMENTWISE
+/* layer_norm.c */
+KERNEL(layer_norm);
+KERNEL(layer_norm_grad);
+KERNEL_WORKSPACE(layer_norm_grad);
+/* softmax.c */
+KERNEL(softmax);
+KERNEL(softmax_grad);
+/* attention.c, attention_grad.c */
+KERNEL(attention);
+KERNEL_WORKSPACE(attention);
+KERNEL(attention_grad);
+KERNEL_WORKSPACE(attention_grad);
+/* loss.c */
+KERNEL(cross_entropy);
+KERNEL(cross_entropy_grad);
+KERNEL(argmax);
+/* totals.c */
+KERNEL(max_abs);
+KERNEL(sum_squares);
+KERNEL_WORKSPACE(sum_squares);
+KERNEL(norm_from_squares);
+KERNEL(is_finite);
+/* update.c */
+KERNEL(count_step);
+KERNEL(adam);
+KERNEL(sgd);
+KERNEL(loss_scale_update);
+KERNEL_SUPPORTS(update);
