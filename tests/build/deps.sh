@@ -1,0 +1,73 @@
+#!/bin/sh
+# tools/deps.sh with imitated dpkg-query, apt-get, sudo and id: what it installs, through whom, and what it says when it may not.
+# Usage: deps.sh SOURCE_DIR
+set -eu
+source=$1
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir "$root/bin"
+for tool in sh sed xargs echo dirname cat env; do
+    ln -s "$(command -v $tool)" "$root/bin/$tool"
+done
+
+fake() { # NAME BODY: a command that notes its call
+    printf '#!/bin/sh\n%s\n' "$2" > "$root/bin/$1"
+    chmod +x "$root/bin/$1"
+}
+run() { # runs deps.sh, leaves exit status, output and the calls of apt-get
+    : > "$root/calls"
+    status=0
+    PATH=$root/bin sh "$source/tools/deps.sh" > "$root/output" 2>&1 < /dev/null || status=$?
+}
+fails() { echo "deps.sh: $1"; echo "status $status, output:"; cat "$root/output"; echo "calls:"; cat "$root/calls"; exit 1; }
+expect_calls() { [ "$(cat "$root/calls")" = "$1" ] || fails "expected the calls: $1"; }
+
+all=$(sed 's/#.*//' "$source/packages.txt" | xargs)
+missing_one='case "$*" in *cmocka*) printf not-installed ;; *) printf installed ;; esac'
+note="echo \"\$(basename \"\$0\") \$*\" >> $root/calls"
+ln -s "$(command -v basename)" "$root/bin/basename"
+
+fake dpkg-query 'printf installed'
+fake apt-get "$note"
+fake id 'echo 0'
+run
+[ $status = 0 ] || fails "all installed: must succeed"
+expect_calls ""
+
+fake dpkg-query "$missing_one"
+run
+[ $status = 0 ] || fails "root must install"
+expect_calls "apt-get install -y -q --no-install-recommends libcmocka-dev"
+
+fake dpkg-query 'exit 1'
+run
+expect_calls "apt-get install -y -q --no-install-recommends $all"
+
+fake dpkg-query "$missing_one"
+fake apt-get "$note; case \$1 in install) [ -e $root/updated ] ;; update) : > $root/updated ;; esac"
+run
+[ $status = 0 ] || fails "old package lists: must update them and try again"
+expect_calls "apt-get install -y -q --no-install-recommends libcmocka-dev
+apt-get update -q
+apt-get install -y -q --no-install-recommends libcmocka-dev"
+
+fake id 'echo 1000'
+fake sudo "$note; [ \"\$1\" = -n ] || exec \"\$@\""
+run
+[ $status = 0 ] || fails "sudo must do"
+expect_calls "sudo -n true
+sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends libcmocka-dev
+apt-get install -y -q --no-install-recommends libcmocka-dev"
+
+fake sudo "$note; exit 1" # wants a password, and there is nobody to ask
+run
+[ $status != 0 ] || fails "without rights: must fail"
+expect_calls "sudo -n true"
+grep -q 'apt-get install --no-install-recommends libcmocka-dev$' "$root/output" || fails "must say what to install"
+rm "$root/bin/sudo"
+run
+[ $status != 0 ] && grep -q 'apt-get install --no-install-recommends libcmocka-dev$' "$root/output" || fails "no sudo at all: the same"
+
+rm "$root/bin/dpkg-query"
+run
+[ $status != 0 ] && grep -q "$all" "$root/output" || fails "not Debian: must list the packages"
