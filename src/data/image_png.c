@@ -1,0 +1,128 @@
+/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no gamma correction), as the
+ * usual Python tools do. libpng reports errors by longjmp: what must survive one lives in `job`. */
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/image.h"
+
+typedef struct job {
+    const uint8_t *p;
+    size_t n, at;
+    char message[200];
+    uint8_t *pixels; /* [height, width, kinds] */
+    png_bytep *rows;
+    int64_t height, width, kinds; /* kinds: 1 gray, 2 gray alpha, 3 colour, 4 colour alpha */
+} job;
+
+bool ls_png_is(const void *bytes, size_t n) { return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0; }
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    job *j = png_get_error_ptr(png);
+    snprintf(j->message, sizeof j->message, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; /* libpng goes on, and so do we */ }
+
+static void on_read(png_structp png, png_bytep to, size_t n)
+{
+    job *j = png_get_io_ptr(png);
+    if (n > j->n - j->at)
+        png_error(png, "the file is truncated");
+    memcpy(to, j->p + j->at, n);
+    j->at += n;
+}
+
+/* Leaves 8-bit samples in j->pixels, or a reason in j->message. */
+static void decode(job *j, png_structp png, png_infop info)
+{
+    if (setjmp(png_jmpbuf(png)))
+        return;
+    png_set_user_limits(png, 1 << 16, 1 << 16);
+    png_set_chunk_malloc_max(png, 1 << 24);
+    png_set_read_fn(png, j, on_read);
+    png_read_info(png, info);
+    j->width = png_get_image_width(png, info);
+    j->height = png_get_image_height(png, info);
+    if (j->width * j->height > 1 << 26)
+        png_error(png, "more than 2^26 pixels; shrink it");
+    /* Deflate cannot do better than 1032 : 1: a small file that claims a huge image is refused before memory is asked for. */
+    if ((uint64_t)png_get_rowbytes(png, info) * (uint64_t)j->height / 1032 > j->n)
+        png_error(png, "the file is too small for the size it claims");
+    png_set_expand(png); /* palette to colour, 1 2 4 bits to 8, transparency to alpha */
+    png_set_scale_16(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    j->kinds = png_get_channels(png, info);
+    size_t row = png_get_rowbytes(png, info);
+    if (row != (size_t)(j->width * j->kinds))
+        png_error(png, "unexpected row size");
+    j->pixels = calloc((size_t)j->height, row);
+    j->rows = calloc((size_t)j->height, sizeof *j->rows);
+    if (!j->pixels || !j->rows)
+        png_error(png, "no memory for the pixels");
+    for (int64_t y = 0; y < j->height; y++)
+        j->rows[y] = j->pixels + (size_t)y * row;
+    png_read_image(png, j->rows);
+    png_read_end(png, NULL);
+}
+
+/* [h, w, kinds] with the alpha last -> [channels, h, w] over black. */
+static void to_planes(ls_image *out, const job *j)
+{
+    size_t pixels = (size_t)out->height * (size_t)out->width, kinds = (size_t)j->kinds;
+    bool alpha = kinds % 2 == 0;
+    for (size_t i = 0; i < pixels; i++) {
+        const uint8_t *from = j->pixels + i * kinds;
+        unsigned a = alpha ? from[kinds - 1] : 255;
+        for (size_t c = 0; c < (size_t)out->channels; c++)
+            out->data[c * pixels + i] = (uint8_t)((from[c] * a + 127) / 255);
+    }
+}
+
+ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
+{
+    *out = (ls_image){ 0 };
+    job j = { .p = bytes, .n = n };
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    ls_status s = LS_OK;
+    if (info)
+        decode(&j, png, info);
+    else
+        s = ls_fail(LS_E_MEMORY, "%s: libpng cannot start", what);
+    png_destroy_read_struct(&png, &info, NULL);
+    if (s == LS_OK && *j.message)
+        s = ls_fail(LS_E_FORMAT, "%s: damaged PNG near offset %zu of %zu: %s", what, j.at, n, j.message);
+    if (s == LS_OK)
+        s = ls_image_allocate(out, j.kinds < 3 ? 1 : 3, j.height, j.width, what);
+    if (s == LS_OK)
+        to_planes(out, &j);
+    free(j.rows);
+    free(j.pixels);
+    return s;
+}
+
+ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels)
+{
+    *out = NULL;
+    *n = 0;
+    png_image image = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)width, .height = (png_uint_32)height,
+                        .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB };
+    png_alloc_size_t size = 0;
+    if (!png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL))
+        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height, image.message);
+    uint8_t *memory = malloc(size);
+    if (!memory)
+        return ls_fail(LS_E_MEMORY, "no memory for a PNG of %zu bytes", (size_t)size);
+    if (!png_image_write_to_memory(&image, memory, &size, 0, pixels, 0, NULL)) {
+        free(memory);
+        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height, image.message);
+    }
+    *out = memory;
+    *n = size;
+    return LS_OK;
+}
