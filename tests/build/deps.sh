@@ -6,7 +6,7 @@ source=$1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir "$root/bin"
-for tool in sh sed xargs echo dirname cat env; do
+for tool in sh sed xargs dirname cat env; do
     ln -s "$(command -v $tool)" "$root/bin/$tool"
 done
 
@@ -27,6 +27,7 @@ missing_one='case "$*" in *cmocka*) printf not-installed ;; *) printf installed 
 note="echo \"\$(basename \"\$0\") \$*\" >> $root/calls"
 ln -s "$(command -v basename)" "$root/bin/basename"
 
+fake echo 'printf "%s\n" "$*"' # for xargs
 fake dpkg-query 'printf installed'
 fake apt-get "$note"
 fake id 'echo 0'
