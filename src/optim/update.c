@@ -28,18 +28,16 @@ ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_upd
     ls_value grad = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", unit), t);
     ls_value lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
     ls_value counter = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
-    ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE;
+    ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
     if (o->clip_norm > 0 || o->loss_scaling)
         largest = ls_graph_apply(g, &ls_op_max_abs, 1, &grad, NULL);
     if (o->loss_scaling) {
-        ls_value loss_scale = ls_state(g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 });
-        ls_value good = ls_state(g, "loss_scale_good_steps", LS_SCALAR(LS_I32), (ls_init){ 0 });
+        loss_scale = ls_state(g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 });
+        good = ls_state(g, "loss_scale_good_steps", LS_SCALAR(LS_I32), (ls_init){ 0 });
         apply = ls_graph_apply(g, &ls_op_is_finite, 1, &largest, NULL);
         scale = ls_div(g, scalar(g, loss_scale, 1.0), loss_scale);
         ls_output(g, "applied", apply);
-        ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 }; /* torch.amp.GradScaler's defaults */
-        ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }
     if (o->clip_norm > 0) {
         ls_value squares = ls_graph_apply(g, &ls_op_sum_squares, 2, (ls_value[]){ largest, grad }, NULL);
@@ -57,6 +55,10 @@ ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_upd
         ls_adam_attrs a = { opt->beta1, opt->beta2, opt->eps, opt->weight_decay, opt->kind == LS_ADAMW };
         ls_value m = state_like(g, "exp_avg", unit, t), v = state_like(g, "exp_avg_sq", unit, t);
         ls_graph_apply(g, &ls_op_adam, 8, (ls_value[]){ p, grad, m, v, step, lr, scale, apply }, &a);
+    }
+    if (o->loss_scaling) { /* last: it overwrites what the others read */
+        ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 }; /* torch.amp.GradScaler's defaults */
+        ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }
     return ls_graph_finish(g);
 }

@@ -45,7 +45,7 @@ static void add(const ls_tree *t, void *left, void *grad)
     t->add->run(&(ls_kernel_args){ .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .isa = t->device.isa });
 }
 
-void ls_tree_add(ls_tree *t, void *grad, float *loss, bool last)
+void ls_tree_add(ls_tree *t, void *grad, double *loss, bool last)
 {
     if (!t->levels)
         return;

@@ -12,7 +12,7 @@ typedef struct ls_tree {
     size_t stride, bytes;
     int levels;
     uint64_t occupied;      /* bit k: level k holds a sum */
-    float loss[64];         /* the same tree over the scalar losses */
+    double loss[64];        /* the same tree over the scalar losses */
     bool running;           /* one running sum instead of the tree */
 } ls_tree;
 
@@ -21,4 +21,4 @@ void ls_tree_release(ls_tree *t);
 void ls_tree_begin(ls_tree *t);
 /* Takes micro-batch m's gradient (in *grad, which the next micro-batch overwrites) and loss. After the last one (`last`) *grad and *loss
  * hold the totals. */
-void ls_tree_add(ls_tree *t, void *grad, float *loss, bool last);
+void ls_tree_add(ls_tree *t, void *grad, double *loss, bool last);

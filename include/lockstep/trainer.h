@@ -1,0 +1,81 @@
+/* trainer.h - a model, compiled into a training step and the memory to run it: build, differentiate, plan, run, without a recipe.
+ *
+ *     ls_trainer *t;
+ *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64, .optimizer = { LS_OPTIMIZER_DEFAULTS }));
+ *     LS_TRY(ls_trainer_init(t, seed));
+ *     for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr, &result));
+ *     LS_TRY(ls_trainer_save(t, "model.safetensors"));
+ *
+ * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added in one balanced tree over the
+ * micro-batch number, and one run of `update`. After ls_trainer_create no call below allocates memory except where it says so. */
+#pragma once
+#include "graph.h"
+#include "optim.h"
+#include "weights.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Builds a classifier for `batch` samples into g, with the inputs and outputs that models.h names, and finishes it. */
+typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
+
+typedef enum ls_accumulation { LS_SUM_TREE, LS_SUM_RUNNING } ls_accumulation;
+
+typedef struct ls_trainer_opts {
+    const char *device;       /* "cpu", "ref", "null" */
+    int isa;                  /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16) */
+    int threads;              /* 0: all cores this process may use */
+    const char *kernels;      /* "own" | "onednn" */
+    bool elsewhere;           /* plan only, for a machine that may have another ISA: no session is made */
+    int64_t micro_batch;      /* samples per run of `micro` */
+    int64_t micro_batches;    /* M, runs per step */
+    ls_accumulation accumulation;
+    ls_optimizer optimizer;
+    double clip_norm;         /* 0: none */
+    ls_dtype param, output;   /* compute type of parameters and activations; type of the logits in the loss. Masters are f32 (f64: all of it) */
+    const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
+    bool eval_only;           /* only the evaluation program */
+} ls_trainer_opts;
+#define LS_TRAINER_DEFAULTS                                                                                                          \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
+    .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .param = LS_F32, .output = LS_F32,         \
+    .recompute = NULL, .eval_only = false
+
+typedef struct ls_trainer ls_trainer;
+LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);
+#define ls_trainer_create(out, build, config, ...) \
+    ls_trainer_create_with((out), (build), (config), &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ })
+LS_API void ls_trainer_destroy(ls_trainer **t);
+
+/* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. */
+LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
+/* Parameters from weights, by name; every one must be there with its shape; float types may differ. Optimizer state is not touched. */
+LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
+/* One .safetensors file with the master weights under the model's names. Allocates. */
+LS_API ls_status ls_trainer_save(const ls_trainer *t, const char *path);
+
+typedef struct ls_step_result {
+    double loss;         /* mean over the step's valid targets */
+    double grad_norm;    /* before clipping; -1 when not clipping */
+    double loss_scale;   /* of the next step; 0 without loss scaling */
+    bool skipped;        /* f16: gradients overflowed, nothing was changed */
+    double seconds;
+} ls_step_result;
+
+/* One optimizer step. images u8 [M, micro_batch, C, H, W], labels i32 [M, micro_batch] (-100: padding), `targets` the number of labels
+ * that are not. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+LS_API ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets, double lr, ls_step_result *r);
+
+/* Evaluates one batch of micro_batch samples. Any of loss [micro_batch], predicted [micro_batch], probability [micro_batch, classes] may
+ * be NULL. Rows with label -100 have loss 0. */
+LS_API ls_status ls_trainer_eval(ls_trainer *t, const uint8_t *images, const int32_t *labels, float *loss, int32_t *predicted, float *probability);
+
+LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */
+LS_API int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max); /* views of the masters; returns how many there are */
+LS_API int64_t ls_trainer_classes(const ls_trainer *t);
+LS_API size_t ls_trainer_bytes(const ls_trainer *t);                         /* all memory of the session and the accumulation */
+
+#ifdef __cplusplus
+}
+#endif
