@@ -1,0 +1,16 @@
+#!/bin/sh
+# make parity: trains the ViT of tutorial 1 with a live PyTorch and with build/lockstep, and compares losses and weights. PyTorch comes
+# from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
+set -eu
+cd "$(dirname "$0")/.."
+if [ -z "${PYTHON:-}" ]; then
+    PYTHON=.venv/bin/python
+    if [ ! -x "$PYTHON" ]; then
+        python3 -m venv .venv || { echo "parity: python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 1; }
+    fi
+    "$PYTHON" -m pip install --quiet --disable-pip-version-check -r tools/golden/requirements.txt || {
+        echo "parity: could not install tools/golden/requirements.txt into .venv; PYTHON=/path/to/python with these packages does too" >&2
+        exit 1
+    }
+fi
+exec "$PYTHON" tools/parity.py "$@"
