@@ -10,17 +10,19 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.depth = kind == GEMM_DW ? rows_of(x) : cols_of(x);
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
-    p.strip = GEMM_STRIP / p.mr * p.mr;
     p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
     p.chunks = p.depth > GEMM_CHUNK ? (p.depth + GEMM_CHUNK - 1) / GEMM_CHUNK : 1;
     p.chunk = p.chunks > 1 ? GEMM_CHUNK : p.depth;
+    const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
+    p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
     /* One panel at a time if a strip is all there is; else as many as fill 1 MB, or 4 MB where many rows pay for them. */
     const int64_t bytes = p.rows <= p.strip ? 1 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
     p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
     p.b_bytes = (size_t)round_up(p.block * p.chunk * 4, 64);
     p.c_bytes = p.chunks > 1 ? (size_t)round_up(p.scratch_rows * p.block * 4, 64) : 0;
-    p.a_bytes = (size_t)round_up((p.strip * (p.chunk + GEMM_PAD) + GEMM_PAD) * 4, 64);
+    const int64_t lanes = p.nr / 2, packed = p.strip / p.mr * lanes * p.chunk, copied = p.strip * (p.chunk + GEMM_PAD);
+    p.a_bytes = (size_t)round_up((kind == GEMM_DW ? packed : copied) * 4, 64);
     p.t_bytes = (size_t)round_up((int64_t)p.strip * p.nr * 4, 64);
     return p;
 }
@@ -34,7 +36,7 @@ typedef struct gemm {
     gemm_plan p;
     const ls_kernel_args *args;
     bool a_in_place;
-    float *b, *c;       /* packed block of B; sums between chunks, [scratch_rows][block] */
+    float *b, *c;       /* packed block of B; sums between chunks, [panel][scratch_rows][nr] */
     char *per_thread;   /* a_bytes + t_bytes each */
     /* the step at hand */
     int64_t j0, j1, i0, i1, k0, depth;
@@ -69,21 +71,20 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
         const int cols = (int)min_i64(p->nr, g->j1 - j);
         const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[p->kind == GEMM_DW][cols > VF_LANES];
         const float *panel = g->b + (j - g->j0) * g->depth;
-        const int64_t ldc = p->chunks > 1 ? p->block : p->nr;
-        float *c = p->chunks > 1 ? g->c + (i0 - g->i0) * p->block + (j - g->j0) : sums;
+        float *c = p->chunks > 1 ? g->c + (j - g->j0) * p->scratch_rows + (i0 - g->i0) * p->nr : sums;
         int64_t k = 0;
         do { /* at least once: depth 0 makes zeros */
             const int64_t depth = min_i64(GEMM_KC, g->depth - k);
             for (int t = 0; t < tiles; t++) {
                 const int begin = (int)part_begin(rows, t, tiles), height = (int)part_begin(rows, t + 1, tiles) - begin;
-                const float *at = p->kind == GEMM_DW ? from + begin * g->depth + k * height
+                const float *at = p->kind == GEMM_DW ? from + (t * g->depth + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
-                tile[height - 1](depth, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !g->first || k > 0);
+                tile[height - 1](depth, at, row_bytes, panel + k * p->nr, c + begin * p->nr, p->nr, !g->first || k > 0);
+                if (g->last && k + depth == g->depth) /* while the sums are in L1 */
+                    LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * p->nr, p->nr, i0 + begin, height, j, cols);
             }
-            k += GEMM_KC;
+            k += depth;
         } while (k < g->depth);
-        if (g->last)
-            LS_NAME(ls_gemm_finish)(g->args, p->kind, c, ldc, i0, rows, j, cols);
     }
 }
 

@@ -9,20 +9,20 @@
  *
  * B is packed into panels of `nr` columns, [k][nr] (zeros to the right of the last column), so that a tile of up to mr rows reads two
  * vectors of it per step. A is read where it lies when it can be (f32, row-major), else copied: rows as f32 with a padded stride, or
- * for linear_dw [k][tile's rows]. Tiles are cut evenly (height ceil or floor of rows/tiles), so none is a sliver.
+ * for linear_dw tiles of [k][VF_LANES]. Tiles are cut evenly (height ceil or floor of rows/tiles), so none is a sliver.
  *
  * Order of summation, the same for every element whatever tile or thread makes it: depth is cut into blocks of GEMM_KC; a block is one
  * ascending chain of fused multiply-adds that starts at zero; blocks are added in ascending order. Hence no result depends on threads,
  * nor a row's on the rows beside it.
  *
+ * A strip is as many rows as share a B panel while it is in L1; its part of A stays in half of L2.
  * A chunk is as much depth as is packed at a time. With more than one, sums wait in f32 scratch between chunks. */
 #pragma once
 #include "kernel.h"
 
 enum {
     GEMM_KC = 256,   /* depth of one chain: a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
-    GEMM_CHUNK = 2048,
-    GEMM_STRIP = 64, /* at most this many rows share a B panel while it is in L1 */
+    GEMM_CHUNK = 1024,
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
     GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
 };
@@ -61,6 +61,9 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
                              int cols);
 /* db[n0 .. n1) of linear_dw: rows are summed in blocks of GEMM_KC, blocks added in ascending order. */
 void LS_NAME(ls_gemm_column_sums)(const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1);
+
+/* Makes the compiler forget how it got this pointer, so that it goes on adding instead of keeping a pointer for every row. */
+#define OPAQUE(p) __asm__("" : "+r"(p))
 
 /* Row t of n rows cut into `parts` even parts. */
 SIMD_FN int64_t part_begin(int64_t n, int64_t part, int64_t parts) { return n * part / parts; }

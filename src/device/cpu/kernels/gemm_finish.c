@@ -91,9 +91,25 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
         BY_FLOAT(t, any_dw, &w);
 }
 
+/* Four vectors of columns at a time: four chains to hide the latency of the additions. */
 SIMD_FN void column_sums(ls_dtype t, const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1) {
     const int64_t rows = rows_of(dy), ld = row_stride(dy);
-    for (int64_t n = n0; n < n1; n += VF_LANES) {
+    int64_t n = n0;
+    for (; n + 4 * VF_LANES <= n1; n += 4 * VF_LANES) {
+        vf total[4] = { 0 };
+        for (int64_t i = 0; i < rows;) {
+            vf sum[4] = { 0 };
+            for (const int64_t end = min_i64(rows, i + GEMM_KC); i < end; i++)
+#pragma GCC unroll 4
+                for (int v = 0; v < 4; v++)
+                    sum[v] = sum[v] + vf_get(dy->data, t, i * ld + n + v * VF_LANES);
+            for (int v = 0; v < 4; v++)
+                total[v] = total[v] + sum[v];
+        }
+        for (int v = 0; v < 4; v++)
+            vf_put(db->data, db->type.dtype, n + v * VF_LANES, total[v]);
+    }
+    for (; n < n1; n += VF_LANES) {
         const int m = (int)min_i64(VF_LANES, n1 - n);
         vf total = vf_zero();
         for (int64_t i = 0; i < rows;) {

@@ -29,31 +29,30 @@ SIMD_FN void transpose(vf *r) {
 
 /* to[k][nr] = w[j0 + j][k0 + k] for j < cols, 0 beyond. */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth, int64_t j0, int cols) {
-    const int64_t ld = row_stride(w);
+    const int64_t ld = row_stride(w) * elem_size(t);
     for (int j = 0; j < nr; j += VF_LANES)
         for (int64_t k = 0; k < depth; k += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, depth - k);
+            const char *from = (const char *)w->data + (j0 + j) * ld + (k0 + k) * elem_size(t);
+            float *out = to + k * nr + j;
             vf r[VF_LANES];
             if (j + VF_LANES <= cols && n == VF_LANES) {
 #pragma GCC unroll 16
-                for (int i = 0; i < VF_LANES; i++)
-                    r[i] = vf_get(w->data, t, (j0 + j + i) * ld + k0 + k);
-            } else {
-#pragma GCC unroll 16
-                for (int i = 0; i < VF_LANES; i++)
-                    r[i] = j + i < cols ? vf_get_n(w->data, t, (j0 + j + i) * ld + k0 + k, n) : vf_zero();
-            }
-            transpose(r);
-            float *out = to + k * nr + j;
-            if (n == VF_LANES) {
+                for (int i = 0; i < VF_LANES; i++) {
+                    r[i] = vf_get(from, t, 0);
+                    from += ld;
+                    OPAQUE(from);
+                }
+                transpose(r);
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++)
                     vf_store(out + i * nr, r[i]);
             } else {
-#pragma GCC unroll 16
-                for (int i = 0; i < VF_LANES; i++)
-                    if (i < n)
-                        vf_store(out + i * nr, r[i]);
+                for (int i = 0; i < VF_LANES; i++, from += ld)
+                    r[i] = j + i < cols ? vf_get_n(from, t, 0, n) : vf_zero();
+                transpose(r);
+                for (int i = 0; i < n; i++)
+                    vf_store(out + i * nr, r[i]);
             }
         }
 }
@@ -92,14 +91,16 @@ void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Tile after tile, each [k][height]; a store runs over into what the next one writes, the last into the padding. */
+/* Tile after tile, each [k][VF_LANES]: whole aligned vectors, of which the tile reads its height. */
 SIMD_FN void pack_columns(ls_dtype t, float *to, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t depth) {
     const int64_t ld = row_stride(a);
     for (int tile = 0; tile < tiles; tile++) {
-        const int begin = (int)part_begin(rows, tile, tiles), height = (int)part_begin(rows, tile + 1, tiles) - begin;
-        float *out = to + begin * depth;
-        for (int64_t k = 0; k < depth; k++)
-            vf_store(out + k * height, vf_get_n(a->data, t, (k0 + k) * ld + i0 + begin, height));
+        const int64_t begin = part_begin(rows, tile, tiles), height = part_begin(rows, tile + 1, tiles) - begin;
+        const bool whole = i0 + begin + VF_LANES <= cols_of(a); /* reading beyond the tile's columns is harmless then */
+        for (int64_t k = 0; k < depth; k++, to += VF_LANES) {
+            const int64_t at = (k0 + k) * ld + i0 + begin;
+            vf_store(to, whole ? vf_get(a->data, t, at) : vf_get_n(a->data, t, at, (int)height));
+        }
     }
 }
 

@@ -10,10 +10,6 @@
 #define MR 4
 #endif
 
-/* Keeps the compiler from splitting one pointer into a pointer a row: with three rows to a base the addresses fit x86's
- * base + {0, 1, 2} * stride, and 14 rows need 5 registers. */
-#define OPAQUE(p) __asm__("" : "+r"(p))
-
 SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc,
                   bool add) {
     vf sum[MR][2];
@@ -21,7 +17,7 @@ SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, 
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < nv; v++)
             sum[i][v] = vf_zero();
-    const char *base[5];
+    const char *base[5]; /* rows 0, 3, 6, ..: the others lie one and two strides on, which x86 addresses in one instruction */
 #pragma GCC unroll 5
     for (int g = 0; g < 5; g++)
         base[g] = (const char *)a + 3 * g * row_bytes;
@@ -37,7 +33,7 @@ SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, 
         }
         b += 2 * VF_LANES;
         if (packed) {
-            a += rows;
+            a += VF_LANES;
         } else {
 #pragma GCC unroll 5
             for (int g = 0; 3 * g < rows; g++) {
