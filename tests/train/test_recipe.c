@@ -1,0 +1,525 @@
+/* test_recipe.c - the recipe reader: defaults, every key of the table, errors with their places, includes, environment, hostile texts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "support/support.h"
+#include "train/recipe_fields.h"
+
+#define MINIMAL "model: {type: vit}\ndata: {type: mnist}\n"
+
+static ls_status load(ls_recipe **r, const char *text, int n_sets, const char *const *sets)
+{
+    return ls_recipe_load_text(r, text, strlen(text), "here.yaml", n_sets, sets);
+}
+
+static ls_status load_set(ls_recipe **r, const char *text, const char *set)
+{
+    return load(r, text, set != NULL, &set);
+}
+
+/* The whole text is refused (exit status 2) with a message that contains all of these. */
+#define REFUSED(text, ...)                                                    \
+    do {                                                                      \
+        ls_recipe *refused_ = NULL;                                           \
+        ASSERT_FAILS(load(&refused_, text, 0, NULL), LS_E_USAGE, __VA_ARGS__); \
+        assert_null(refused_);                                                \
+    } while (0)
+#define SET_REFUSED(set, ...)                                                        \
+    do {                                                                             \
+        ls_recipe *refused_ = NULL;                                                  \
+        ASSERT_FAILS(load_set(&refused_, MINIMAL, set), LS_E_USAGE, __VA_ARGS__);    \
+        assert_null(refused_);                                                       \
+    } while (0)
+
+static void defaults_are_those_of_the_contract(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r, MINIMAL, 0, NULL));
+    assert_string_equal(r->run.name, "here");
+    assert_string_equal(r->run.storage, "runs");
+    assert_int_equal(r->workers.min, 1);
+    assert_int_equal(r->workers.max, 1);
+    assert_int_equal(r->device, LS_RUN_CPU);
+    assert_int_equal(r->model.image_size, 28);
+    assert_int_equal(r->model.layers, 10);
+    assert_int_equal(r->model.mlp_size, 128);
+    assert_string_equal(r->model.init, "random");
+    assert_true(r->data.mean == 0.5 && r->data.std == 0.5 && r->data.shuffle);
+    assert_int_equal(r->train.global_batch, 128);
+    assert_int_equal(r->train.micro_batch, 0);
+    assert_int_equal(r->optimizer.type, LS_OPTIMIZER_ADAM);
+    assert_true(r->optimizer.lr == 1e-3 && r->optimizer.betas[0] == 0.9 && r->optimizer.betas[1] == 0.999 && r->optimizer.eps == 1e-8);
+    assert_int_equal(r->parallel.mesh.n, 1);
+    assert_string_equal(r->parallel.mesh.axes[0].name, "dp");
+    assert_int_equal(r->parallel.mesh.axes[0].size, 0);
+    assert_int_equal(r->parallel.reshard_after_forward, -1);
+    assert_int_equal(r->precision.param, LS_F32);
+    assert_int_equal(r->checkpoint.max_file, (int64_t)5 << 30);
+    assert_int_equal(r->failure.stall_seconds, 300);
+    assert_int_equal(r->log.every, 50);
+    assert_string_equal(ls_recipe_origin(r, "train.epochs"), "default");
+    assert_string_equal(ls_recipe_origin(r, "model.type"), "here.yaml:1");
+    ls_recipe_destroy(&r);
+    assert_null(r);
+}
+
+/* ---- every key ------------------------------------------------------------------------------------------------------------- */
+
+/* A value of the key that is not its default and that the rest of a recipe can live with. */
+static const char *other_value(const ls_key *k, char buffer[64])
+{
+    static const char *const SPECIAL[][2] = {
+        { "workers", "1" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
+        { "model.hidden_size", "64" }, { "data.type", "idx" }, { "train.micro_batch", "32" }, { "train.global_batch", "256" }, { "optimizer.type", "sgd" },
+        { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{pp: 1, tp: auto}" }, { "parallel.units", "\"size:1e6\"" },
+        { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.offload", "none" },
+        { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" }, { "checkpoint.async", "false" },
+        { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "failure.max_failures", "0" }, { "schedule.min_lr", "1e-5" },
+        { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" } };
+    for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
+        if (!strcmp(SPECIAL[i][0], k->key))
+            return SPECIAL[i][1];
+    switch (k->kind) {
+    case LS_KEY_TEXT:
+        return "\"a \\\"b\\\": #c $${d}\\\\\"";
+    case LS_KEY_INT:
+        snprintf(buffer, 64, "%d", 1 + atoi(k->fallback));
+        return buffer;
+    case LS_KEY_REAL:
+        return k->max > 1 ? "0.30000000000000004" : "0.125";
+    case LS_KEY_BOOL:
+        return *k->fallback == 't' ? "false" : "true";
+    case LS_KEY_CHOICE:
+    case LS_KEY_WORD:
+        return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
+    case LS_KEY_BYTES:
+        return "3MiB";
+    default:
+        fail_msg("%s: the test knows no value for it", k->key);
+        return NULL;
+    }
+}
+
+/* What must be said besides the key itself so that it belongs to the recipe: "data.type=idx", ... */
+static int conditions(const ls_key *k, const char **sets, char (*made)[64])
+{
+    int n = 0;
+    if (k->only) {
+        int length = (int)strcspn(k->only, " ");
+        const char *value = k->only + length + 1;
+        snprintf(made[0], 64, "%.*s=%.*s", length, k->only, (int)strcspn(value, " "), value);
+        sets[n++] = made[0];
+    }
+    if (strstr(k->only ? k->only : k->key, "data.type") && strcmp(k->only ? k->only : "", "data.type fashion-mnist mnist"))
+        sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
+    if (!strcmp(k->key, "optimizer.nesterov"))
+        sets[n++] = "optimizer.momentum=0.5";
+    if (!strcmp(k->key, "checkpoint.best.metric"))
+        sets[n++] = "checkpoint.best.mode=max";
+    if (!strcmp(k->key, "checkpoint.best.mode"))
+        sets[n++] = "checkpoint.best.metric=eval_accuracy";
+    return n;
+}
+
+static void every_key_is_set_printed_and_read_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        char buffer[64], made[4][64], set[256];
+        const char *sets[8], *value = other_value(k, buffer);
+        int n = conditions(k, sets, made);
+        ls_recipe *r, *plain, *again;
+        ls_status s = load(&plain, MINIMAL, n, sets);
+        if (s != LS_OK && strcmp(k->key, "data.type") && strncmp(k->key, "checkpoint.best", 15))
+            fail_msg("%s without it: %s", k->key, ls_error_message());
+        snprintf(set, sizeof set, "%s=%s", k->key, value);
+        sets[n++] = set;
+        if (load(&r, MINIMAL, n, sets) != LS_OK)
+            fail_msg("%s: %s", set, ls_error_message());
+        assert_string_equal(ls_recipe_origin(r, k->key), "--set");
+        char *yaml = ls_recipe_yaml(r, true), *one = ls_recipe_value(r, k->key);
+        assert_non_null(strstr(yaml, "# --set"));
+        if (load(&again, yaml, 0, NULL) != LS_OK)
+            fail_msg("%s: %s in\n%s", set, ls_error_message(), yaml);
+        char *yaml2 = ls_recipe_yaml(again, false), *yaml1 = ls_recipe_yaml(r, false);
+        assert_string_equal(yaml1, yaml2);
+        assert_true(ls_recipe_hash(r) == ls_recipe_hash(again));
+        assert_null(ls_recipe_difference(r, again));
+        if (s == LS_OK && !k->now) { /* it did something: another value, and another run unless it may change */
+            char *before = ls_recipe_value(plain, k->key), *difference = ls_recipe_difference(r, plain);
+            if (strcmp(k->key, "run.name"))
+                assert_string_not_equal(before, one);
+            assert_int_equal(difference != NULL, !k->may_change);
+            assert_int_equal(ls_recipe_hash(r) != ls_recipe_hash(plain), !k->may_change);
+            free(before);
+            free(difference);
+        }
+        if (s == LS_OK)
+            ls_recipe_destroy(&plain);
+        free(yaml);
+        free(yaml1);
+        free(yaml2);
+        free(one);
+        ls_recipe_destroy(&r);
+        ls_recipe_destroy(&again);
+    }
+}
+
+static void values_arrive_in_their_members(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    const char *const text = "run:\n  name: x1\n  seed: 9007199254740992\nmodel:\n  type: mlp\n  hidden: [64, 32]\n  act: gelu\ndata:\n  type: shapes\n  shuffle: false\n"
+                             "optimizer:\n  type: sgd\n  lr: 1e-1\n  momentum: .9\n  nesterov: true\nschedule: {type: step, step_size: 1e3, gamma: 0.5}\n"
+                             "checkpoint: {max_file: 512MiB, best: {metric: eval_accuracy, mode: max}}\nparallel: {prefetch: {forward: 3}}\nkernels: own\n";
+    ASSERT_OK(load(&r, text, 0, NULL));
+    assert_string_equal(r->run.name, "x1");
+    assert_int_equal(r->run.seed, INT64_C(9007199254740992));
+    assert_int_equal(r->model.type, LS_MODEL_MLP);
+    assert_int_equal(r->model.hidden.n, 2);
+    assert_int_equal(r->model.hidden.at[1], 32);
+    assert_int_equal(r->model.act, LS_MLP_GELU);
+    assert_string_equal(r->data.type, "shapes");
+    assert_false(r->data.shuffle);
+    assert_int_equal(r->optimizer.type, LS_OPTIMIZER_SGD);
+    assert_true(r->optimizer.lr == 0.1 && r->optimizer.momentum == 0.9 && r->optimizer.nesterov);
+    assert_int_equal(r->schedule.type, LS_SCHEDULE_STEP);
+    assert_int_equal(r->schedule.step_size, 1000);
+    assert_int_equal(r->checkpoint.max_file, 512 << 20);
+    assert_string_equal(r->checkpoint.best.metric, "eval_accuracy");
+    assert_int_equal(r->checkpoint.best.mode, LS_MODE_MAX);
+    assert_int_equal(r->parallel.prefetch.forward, 3);
+    assert_int_equal(r->parallel.prefetch.backward, 1);
+    assert_string_equal(ls_recipe_origin(r, "model.hidden"), "here.yaml:6");
+    ls_recipe_destroy(&r);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------------------------------------- */
+
+static void unknown_keys_name_the_nearest(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain:\n  epochs: 1\n  global_batchs: 3\n", "here.yaml:5: train.global_batchs", "did you mean train.global_batch?");
+    REFUSED("modl: {type: vit}\n", "here.yaml:1: modl", "did you mean model?");
+    REFUSED("lr: 1\n", "here.yaml:1: lr", "optimizer.lr");
+    REFUSED(MINIMAL "train: {lr: 1}\n", "train.lr", "did you mean optimizer.lr?");
+    REFUSED(MINIMAL "checkpoint: {best: {metrik: eval_loss}}\n", "checkpoint.best.metrik", "did you mean checkpoint.best.metric?");
+    REFUSED(MINIMAL "train.epochs: 3\n", "here.yaml:3: train.epochs", "nested");
+    REFUSED(MINIMAL "zzzzzzzz: 3\n", "zzzzzzzz", "unknown key");
+    SET_REFUSED("trian.epochs=1", "--set trian.epochs", "did you mean train.epochs?");
+    SET_REFUSED("train.epochs", "section.key=value");
+    SET_REFUSED("=1", "key is missing");
+}
+
+static void wrong_values_say_what_is_needed(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain: {epochs: five}\n", "here.yaml:3: train.epochs", "whole number", "'five'");
+    SET_REFUSED("train.epochs=1.5", "whole number");
+    SET_REFUSED("train.epochs=0", "out of range", "from 1");
+    SET_REFUSED("train.epochs=99999999999999999999999", "train.epochs");
+    SET_REFUSED("train.epochs=0x10", "whole number");
+    SET_REFUSED("train.epochs=[1]", "whole number", "[...]");
+    SET_REFUSED("optimizer.lr=inf", "a number");
+    SET_REFUSED("optimizer.lr=1e999", "a number");
+    SET_REFUSED("optimizer.eps=0", "out of range", "above 0");
+    SET_REFUSED("optimizer.betas=0.9", "list of two numbers");
+    SET_REFUSED("optimizer.betas=[0.9]", "list of two numbers");
+    SET_REFUSED("optimizer.betas=[0.9, 1.0]", "below 1");
+    SET_REFUSED("data.shuffle=yes", "true or false");
+    SET_REFUSED("device=cpuu", "did you mean 'cpu'?");
+    SET_REFUSED("checkpoint.max_file=many", "512MiB");
+    SET_REFUSED("precision.param=f31", "element type");
+    SET_REFUSED("precision.param=i32", "precision.param", "i32");
+    SET_REFUSED("train=3", "keys are needed here");
+    SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
+    SET_REFUSED("parallel.mesh={DP: 1}", "no name for an axis");
+    SET_REFUSED("parallel.mesh={}", "axes such as");
+    SET_REFUSED("parallel.units=blocks", "class:NAME");
+    SET_REFUSED("parallel.units=size:big", "number of elements");
+    SET_REFUSED("parallel.recompute=units", "needs parallel.units");
+    SET_REFUSED("run.name=a/b", "folder's name");
+    SET_REFUSED("run.name=..", "folder's name");
+    REFUSED("data: {type: mnist}\n", "model.type is missing", "vit, mlp");
+    REFUSED("", "model.type is missing");
+    REFUSED("- 1\n", "keys are needed here");
+    REFUSED("model: {type: mlp, hidden: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\ndata: {type: mnist}\n", "model.hidden", "more than 16");
+}
+
+static void impossible_combinations_are_refused(void **state)
+{
+    (void)state;
+    SET_REFUSED("model.heads=3", "--set model.heads", "3 heads do not divide hidden_size 128");
+    SET_REFUSED("model.hidden_size=127", "--set model.hidden_size", "2 heads do not divide hidden_size 127");
+    SET_REFUSED("model.patch_size=5", "do not divide an image of 28");
+    SET_REFUSED("train.micro_batch=3", "does not divide global_batch 128");
+    SET_REFUSED("precision.param=f64", "device ref");
+    SET_REFUSED("checkpoint.best.metric=eval_accuracy", "checkpoint.best.mode: max");
+    SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
+    SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
+    SET_REFUSED("data.type=idx", "data.train_images");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa", "device ref");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n", "here.yaml:4: kernels");
+    SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size", "more than");
+}
+
+static void keys_of_another_type_are_refused(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: mlp, heads: 2}\ndata: {type: mnist}\n", "here.yaml:1: model.heads", "model.type vit", "model.type mlp (here.yaml:1)");
+    SET_REFUSED("model.hidden=[3]", "--set model.hidden", "model.type mlp", "says model.type vit");
+    SET_REFUSED("optimizer.momentum=0.9", "optimizer.type sgd", "adam (default)");
+    SET_REFUSED("schedule.gamma=0.9", "schedule.type step");
+    REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download", "fashion-mnist mnist");
+}
+
+static void what_comes_later_is_refused_but_harmless_values_are_not(void **state)
+{
+    (void)state;
+    SET_REFUSED("workers=2", "workers", "several ranks");
+    SET_REFUSED("workers={min: 1, max: 4}", "several ranks");
+    SET_REFUSED("device=cuda", "GPU module");
+    SET_REFUSED("model.type=resnet18", "vit and mlp");
+    SET_REFUSED("parallel.mesh={dp: 2}", "axis dp needs 2 ranks");
+    SET_REFUSED("parallel.reshard_after_forward=2", "does not divide");
+    SET_REFUSED("parallel.offload=cpu", "refused");
+    SET_REFUSED("checkpoint.async=true", "refused");
+    SET_REFUSED("failure.max_failures=1", "refused");
+    SET_REFUSED("log.tensorboard=true", "unknown key");
+    static const char *const HARMLESS[] = { "workers=1", "workers={min: 1, max: 1}", "parallel.data=ddp", "parallel.data=hybrid", "parallel.mesh={dp: 1, tp: 1}",
+                                            "parallel.reshard_after_forward=1", "parallel.gather=copy", "failure.max_failures=0", "checkpoint.async=false" };
+    for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++) {
+        ls_recipe *r;
+        ASSERT_OK(load_set(&r, MINIMAL, HARMLESS[i]));
+        ls_recipe_destroy(&r);
+    }
+}
+
+/* ---- YAML ------------------------------------------------------------------------------------------------------------------ */
+
+static void broken_and_hostile_yaml(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit\n", "here.yaml:", "not YAML");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nmodel: {type: mlp}\n", "here.yaml:3", "'model' is given twice, first in line 1");
+    REFUSED("model:\n  type: vit\n  type: vit\n", "here.yaml:3", "'type'", "line 2");
+    REFUSED(MINIMAL "---\nmodel: {type: vit}\n", "second document");
+    REFUSED("run: {name: \"a\\0b\"}\n", "NUL");
+    REFUSED("? [a, b]\n: 1\n", "a key must be a plain word");
+    REFUSED("run: *nowhere\n", "nothing before it has the anchor &nowhere");
+    REFUSED("model: &m {type: *m}\n", "nothing before it has the anchor &m"); /* an alias inside what it names */
+    REFUSED("\xff\xfe\xff", "here.yaml");
+    static const char raw_nul[] = "model: {type: vit}\0\n";
+    ls_recipe *r = NULL;
+    ASSERT_FAILS(ls_recipe_load_text(&r, raw_nul, sizeof raw_nul - 1, "nul", 0, NULL), LS_E_USAGE, "nul");
+    char deep[4096] = "run: ";
+    memset(deep + 5, '[', 4000);
+    REFUSED(deep, "nested deeper than");
+    ls_str bomb = { 0 };
+    ls_str_add(&bomb, "run: {name: x}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for (int i = 1; i < 30; i++)
+        ls_str_printf(&bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    REFUSED(bomb.data, "a0: unknown key");
+    ls_str_clear(&bomb);
+    ls_str_add(&bomb, "run: [");
+    for (int i = 0; i < 6000; i++)
+        ls_str_add(&bomb, "1,");
+    ls_str_add(&bomb, "]\n");
+    REFUSED(bomb.data, "more than 5000 values");
+    ls_str_release(&bomb);
+    char *large = malloc(LS_YAML_MAX_BYTES + 2);
+    memset(large, ' ', LS_YAML_MAX_BYTES + 1);
+    large[LS_YAML_MAX_BYTES + 1] = 0;
+    REFUSED(large, "too large");
+    free(large);
+}
+
+static void anchors_serve_where_they_help(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r, "model: {type: vit, hidden_size: &width 64, mlp_size: *width}\ndata: {type: mnist}\nparallel: {prefetch: {forward: &n 2, backward: *n}}\n", 0, NULL));
+    assert_int_equal(r->model.mlp_size, 64);
+    assert_int_equal(r->parallel.prefetch.backward, 2);
+    ls_recipe_destroy(&r);
+}
+
+static void environment_variables(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  path: ${LS_TEST_B:-some/where}/x\n  mirror: $${LS_TEST_A}\n"
+                             "train:\n  epochs: ${LS_TEST_N}\n";
+    setenv("LS_TEST_A", "one", 1);
+    setenv("LS_TEST_N", "7", 1);
+    unsetenv("LS_TEST_B");
+    ASSERT_OK(load(&r, text, 0, NULL));
+    assert_string_equal(r->run.name, "n-one");
+    assert_string_equal(r->data.path, "some/where/x");
+    assert_string_equal(r->data.mirror, "${LS_TEST_A}");
+    assert_int_equal(r->train.epochs, 7);
+    assert_string_equal(ls_recipe_origin(r, "run.name"), "here.yaml:1 (environment LS_TEST_A)");
+    assert_string_equal(ls_recipe_origin(r, "data.path"), "here.yaml:5");
+    ls_recipe_destroy(&r);
+    setenv("LS_TEST_B", "there", 1);
+    ASSERT_OK(load(&r, text, 0, NULL));
+    assert_string_equal(r->data.path, "there/x");
+    ls_recipe_destroy(&r);
+    unsetenv("LS_TEST_N");
+    REFUSED(text, "here.yaml:8", "LS_TEST_N is not set", "${LS_TEST_N:-default}");
+    REFUSED("run: {name: \"${LS TEST}\"}\n", "here.yaml:1", "${NAME}");
+    REFUSED("run:\n  name: ${open\n", "here.yaml:2", "without '}'");
+}
+
+static void write_file(const char *name, const char *text)
+{
+    ASSERT_OK(ls_file_write(ls_test_path(name), text, strlen(text)));
+}
+
+static void includes_speak_first(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    char origin[600];
+    ASSERT_OK(ls_make_dirs(ls_test_path("sub")));
+    write_file("base.yaml", "model: {type: vit, layers: 3}\ndata: {type: mnist}\ntrain: {epochs: 4, steps: 9}\n");
+    write_file("sub/middle.yaml", "include: ../base.yaml\ntrain: {epochs: 5}\n");
+    write_file("top.yaml", "train: {epochs: 6}\ninclude: [sub/middle.yaml]\n");
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("top.yaml"), 0, NULL));
+    assert_int_equal(r->model.layers, 3);
+    assert_int_equal(r->train.epochs, 6);
+    assert_int_equal(r->train.steps, 9);
+    assert_string_equal(r->run.name, "top");
+    snprintf(origin, sizeof origin, "%s/sub/../base.yaml:3", ls_test_dir());
+    assert_string_equal(ls_recipe_origin(r, "train.steps"), origin);
+    ls_recipe_destroy(&r);
+    const char *set = "train.epochs=8";
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("top.yaml"), 1, &set));
+    assert_int_equal(r->train.epochs, 8);
+    ls_recipe_destroy(&r);
+    write_file("bundled.yaml", "include: mlp-mnist\nmodel: {hidden: [16]}\n");
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("bundled.yaml"), 0, NULL));
+    assert_int_equal(r->model.hidden.at[0], 16);
+    assert_string_equal(r->data.type, "mnist");
+    ls_recipe_destroy(&r);
+    write_file("a.yaml", "include: b.yaml\n");
+    write_file("b.yaml", "include: ./b2.yaml\n");
+    write_file("b2.yaml", "include: b.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("a.yaml"), 0, NULL), LS_E_USAGE, "a.yaml:1: include");
+    write_file("self.yaml", "include: self.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("self.yaml"), 0, NULL), LS_E_USAGE, "self.yaml includes itself");
+    write_file("gone.yaml", "include: gone2.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("gone.yaml"), 0, NULL), LS_E_USAGE, "gone.yaml:1: include", "gone2.yaml: no such");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_dir(), 0, NULL), LS_E_USAGE, "is a folder");
+    ASSERT_FAILS(ls_recipe_load(&r, "vit-fashion-mnst", 0, NULL), LS_E_USAGE, "vit-fashion-mnist");
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------------------------- */
+
+static void bundled_recipes_load(void **state)
+{
+    (void)state;
+    const char *name, *summary, *text;
+    int n = 0;
+    bool vit = false;
+    for (; (name = ls_recipe_bundled(n, &summary, &text)); n++) {
+        ls_recipe *r;
+        ASSERT_OK(ls_recipe_load(&r, name, 0, NULL));
+        assert_string_equal(r->run.name, name); /* the file's name, so that a run's folder says what it is */
+        assert_true(*summary && text[0] == '#');
+        vit = vit || !strcmp(name, "vit-fashion-mnist");
+        ls_recipe_destroy(&r);
+    }
+    assert_true(n >= 2 && vit);
+}
+
+static void set_changes_one_key_or_nothing(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r, MINIMAL, 0, NULL));
+    uint64_t hash = ls_recipe_hash(r);
+    ASSERT_OK(ls_recipe_set(r, "train.micro_batch", "64", "resolved"));
+    assert_int_equal(r->train.micro_batch, 64);
+    assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved");
+    assert_true(hash != ls_recipe_hash(r));
+    ASSERT_FAILS(ls_recipe_set(r, "train.micro_batch", "63", "resolved"), LS_E_USAGE, "resolved train.micro_batch", "does not divide");
+    ASSERT_FAILS(ls_recipe_set(r, "nonsense", "63", "resolved"), LS_E_USAGE, "nonsense");
+    assert_int_equal(r->train.micro_batch, 64);
+    assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved");
+    assert_null(ls_recipe_value(r, "nonsense"));
+    assert_null(ls_recipe_origin(r, "nonsense"));
+    ls_recipe_destroy(&r);
+}
+
+static void differences_name_the_keys(void **state)
+{
+    (void)state;
+    ls_recipe *a, *b;
+    ASSERT_OK(load_set(&a, MINIMAL, "train.global_batch=64"));
+    ASSERT_OK(load(&b, "model: {type: vit}\ndata: {type: mnist}\nrun: {name: here}\ntrain: {epochs: 9}\noptimizer: {type: sgd}\n", 0, NULL));
+    char *d = ls_recipe_difference(a, b);
+    ASSERT_CONTAINS(d, "train.global_batch: 64 here, 128 there");
+    ASSERT_CONTAINS(d, "optimizer.type: adam here, sgd there");
+    ASSERT_CONTAINS(d, "optimizer.momentum: (none) here, 0 there");
+    assert_null(strstr(d, "epochs"));
+    free(d);
+    ls_recipe_destroy(&a);
+    ls_recipe_destroy(&b);
+}
+
+static void the_table_is_in_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        assert_int_equal(ls_key_find(LS_KEYS[i].key), i); /* no key twice */
+        assert_true(*LS_KEYS[i].help);
+        for (int j = 0; j < i; j++) { /* members do not overlap by a wrong AT() */
+            if (LS_KEYS[i].offset == LS_KEYS[j].offset)
+                fail_msg("%s and %s have one place", LS_KEYS[i].key, LS_KEYS[j].key);
+        }
+    }
+    char *text = ls_recipe_reference(false);
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        ASSERT_CONTAINS(text, LS_KEYS[i].key);
+    free(text);
+}
+
+static void the_reference_in_docs_is_current(void **state)
+{
+    (void)state;
+    char *written, *made = ls_recipe_reference(true);
+    size_t size;
+    ASSERT_OK(ls_file_read(&written, &size, LS_TEST_SOURCE_DIR "/docs/recipe.md"));
+    if (strcmp(written, made))
+        fail_msg("docs/recipe.md is not what `lockstep recipe --reference` prints; run it again");
+    free(written);
+    free(made);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(every_key_is_set_printed_and_read_back),
+        cmocka_unit_test(values_arrive_in_their_members),
+        cmocka_unit_test(unknown_keys_name_the_nearest),
+        cmocka_unit_test(wrong_values_say_what_is_needed),
+        cmocka_unit_test(impossible_combinations_are_refused),
+        cmocka_unit_test(keys_of_another_type_are_refused),
+        cmocka_unit_test(what_comes_later_is_refused_but_harmless_values_are_not),
+        cmocka_unit_test(broken_and_hostile_yaml),
+        cmocka_unit_test(anchors_serve_where_they_help),
+        cmocka_unit_test(environment_variables),
+        cmocka_unit_test(includes_speak_first),
+        cmocka_unit_test(bundled_recipes_load),
+        cmocka_unit_test(set_changes_one_key_or_nothing),
+        cmocka_unit_test(differences_name_the_keys),
+        cmocka_unit_test(the_table_is_in_order),
+        cmocka_unit_test(the_reference_in_docs_is_current),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
