@@ -11,6 +11,7 @@ enum { DATA = -1, STAT = -2 };
 
 typedef enum case_fill {
     FILL_NORMAL,   /* deviation 1, multiples of 2^-10 where the type has them, nothing within 0.05 of 0 (kinks) */
+    FILL_PLAIN,    /* the same, also in extreme runs */
     FILL_POSITIVE, /* 0.5 and more: denominators, logarithms */
     FILL_CONST,    /* `value` everywhere */
     FILL_INDEX,    /* integers 0 .. value-1, every fifth one -100 */

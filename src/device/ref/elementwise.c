@@ -5,17 +5,18 @@
 
 static const double SQRT_HALF = 0.70710678118654752440, INV_SQRT_2PI = 0.39894228040143267794, SQRT_2_OVER_PI = 0.79788456080286535588;
 
-static double gelu(double x) { return 0.5 * x * erfc(-x * SQRT_HALF); } /* x * Phi(x); erfc keeps the digits of the left tail */
+/* x * Phi(x); erfc keeps the digits of the left tail. NaN at -inf, as in PyTorch. */
+static double gelu(double x) { return 0.5 * x * erfc(-x * SQRT_HALF); }
 static double gelu_grad(double x)
 {
     if (isinf(x))
-        return x > 0; /* x * phi(x) would be inf * 0 */
+        return x > 0; /* the limits; x * phi(x) would be inf * 0 */
     return 0.5 * erfc(-x * SQRT_HALF) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
 }
 
 /* Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). 1 + tanh(u) = 2 / (1 + exp(-2u)). */
 static double gelu_tanh_slope(double x) { return 1 / (1 + exp(-2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))); }
-static double gelu_tanh(double x) { return x == -HUGE_VAL ? -0.0 : x * gelu_tanh_slope(x); }
+static double gelu_tanh(double x) { return x * gelu_tanh_slope(x); }
 static double gelu_tanh_grad(double x)
 {
     if (isinf(x))
@@ -29,7 +30,7 @@ double ls_ref_act(ls_act act, double x)
     switch (act) {
     case LS_ACT_NONE: return x;
     case LS_ACT_RELU: return x < 0 ? 0 : x;
-    case LS_ACT_GELU: return x == -HUGE_VAL ? -0.0 : gelu(x);
+    case LS_ACT_GELU: return gelu(x);
     case LS_ACT_GELU_TANH: return gelu_tanh(x);
     }
     return (double)NAN;
