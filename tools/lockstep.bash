@@ -1,43 +1,31 @@
-# bash completion for lockstep(1)
+# bash completion for lockstep(1): verbs, options, their choices and bundled recipes, all from `lockstep --verbs` (tab-separated rows:
+# "verb NAME ...", "option VERB --NAME LETTER VALUE HELP", "recipe NAME").
 _lockstep() {
-    local verbs="train eval predict plan explain export inspect recipe runs doctor"
-    local common="--set --workers -q -v --log --no-progress --help"
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} options
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} table choices
     COMPREPLY=()
+    table=$("${COMP_WORDS[0]}" --verbs 2> /dev/null) || return
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$verbs --help --version" -- "$word")
+        choices="--help --version $(awk -F'\t' '$1 == "verb" {print $2}' <<< "$table")"
+        mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
         return
     fi
-    case $before in
-        --log) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$word"); return ;;
-        --resume) mapfile -t COMPREPLY < <(compgen -W "auto never" -- "$word"); return ;;
-        --split) mapfile -t COMPREPLY < <(compgen -W "train eval" -- "$word"); return ;;
-        --set | --workers | --param | --rank) return ;;
+    # The value of the option before: "a|b" are choices, FILE and PATH are files, anything else is the user's.
+    choices=$(awk -F'\t' -v verb="$verb" -v name="$before" '$1 == "option" && $2 == verb && $3 == name {print $5}' <<< "$table")
+    case $choices in
+        *\|*) mapfile -t COMPREPLY < <(compgen -W "${choices//|/ }" -- "$word"); return ;;
+        FILE | PATH) compopt -o filenames 2> /dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+        "" | \[*) ;; # takes no value, or may go without one
+        *) return ;;
     esac
     case $word in
         -*)
-            case $verb in
-                train) options="$common --resume --allow-change --dry-run --profile" ;;
-                eval) options="$common --json" ;;
-                predict) options="$common --json --out --split --resize" ;;
-                plan) options="$common --json --isa --threads" ;;
-                explain) options="$common --json --rank --param" ;;
-                export) options="$common --to --dtype" ;;
-                inspect) options="--verify --json --help" ;;
-                recipe) options="$common" ;;
-                *) options="--help" ;;
-            esac
-            mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+            choices=$(awk -F'\t' -v verb="$verb" '$1 == "option" && $2 == verb {print $3}' <<< "$table")
+            mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
             ;;
         *)
-            compopt -o filenames
-            mapfile -t COMPREPLY < <(compgen -f -- "$word")
-            case $verb in
-                train | eval | plan | explain | inspect | recipe)
-                    # the bundled recipes, which `lockstep recipe` lists: one name at the start of each line
-                    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$(lockstep recipe 2> /dev/null | awk '{print $1}')" -- "$word")
-                    ;;
-            esac
+            compopt -o filenames 2> /dev/null
+            choices=$(awk -F'\t' '$1 == "recipe" {print $2}' <<< "$table")
+            mapfile -t COMPREPLY < <(compgen -f -- "$word"; compgen -W "$choices" -- "$word")
             ;;
     esac
 }
