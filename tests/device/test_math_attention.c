@@ -1,0 +1,160 @@
+/* Attention and its gradient on device cpu, at every level of this machine, against device ref: sequences of one tile and of several, heads
+ * of odd size, shared key heads, causal masks, biases, column slices of one buffer; bits that depend on neither threads nor batch. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "math_case.h"
+
+typedef struct shape { int64_t B, Tq, Tk, H, G, D; bool causal; int bias; /* 0 none, else its batch: 1 or B */ int64_t pad; } shape;
+
+static const shape SHAPES[] = {
+    { .B = 2, .Tq = 17, .Tk = 17, .H = 2, .G = 2, .D = 64, .pad = 256 }, /* as q, k, v in one [B, T, 384] buffer */
+    { .B = 3, .Tq = 1, .Tk = 17, .H = 2, .G = 2, .D = 64 },
+    { .B = 1, .Tq = 1, .Tk = 1, .H = 1, .G = 1, .D = 1 },
+    { .B = 2, .Tq = 7, .Tk = 33, .H = 4, .G = 2, .D = 5, .bias = 2, .pad = 3 },
+    { .B = 2, .Tq = 33, .Tk = 7, .H = 3, .G = 1, .D = 16, .bias = 1 },
+    { .B = 2, .Tq = 15, .Tk = 15, .H = 2, .G = 1, .D = 24, .causal = true, .pad = 7 },
+    { .B = 1, .Tq = 9, .Tk = 5, .H = 2, .G = 2, .D = 8, .causal = true },                   /* the first four queries see nothing */
+    { .B = 1, .Tq = 64, .Tk = 64, .H = 1, .G = 1, .D = 32 },
+    { .B = 2, .Tq = 130, .Tk = 65, .H = 2, .G = 1, .D = 17, .bias = 1, .pad = 1 },
+    { .B = 1, .Tq = 150, .Tk = 150, .H = 2, .G = 1, .D = 40, .causal = true },
+    { .B = 1, .Tq = 70, .Tk = 200, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
+    { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true },                /* a whole block of queries sees nothing */
+};
+static const ls_dtype FLOATS[] = { LS_F32, LS_BF16, LS_F16 };
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static math_case forward_case(const shape *s, ls_dtype d, const ls_attention_attrs *attrs, uint64_t seed) {
+    const operand none = ABSENT;
+    const ls_type q = LS_TYPE(d, s->B, s->Tq, s->H * s->D), k = LS_TYPE(d, s->B, s->Tk, s->G * s->D);
+    const operand kv = { .type = k, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
+    const operand bias = { .type = LS_TYPE(d, s->bias, s->H, s->Tq, s->Tk), .kind = FILL_NORMAL, .scale = 1 };
+    return (math_case){ .op = "attention", .n_in = 4, .n_out = 2, .attrs = attrs, .seed = seed,
+                        .in = { { .type = q, .kind = FILL_NORMAL, .scale = 2, .pad = s->pad }, kv, kv, s->bias ? bias : none },
+                        .out = { { .type = q, .pad = s->pad }, { .type = LS_TYPE(LS_F32, s->B, s->H, s->Tq) } }, .rel = 20 * EPS, .of_max = 20 * EPS };
+}
+
+static double *numbers_of(const ls_tensor *t) {
+    const int64_t n = ls_type_count(&t->type);
+    double *v = malloc(sizeof(double) * (size_t)(n ? n : 1));
+    for (int64_t i = 0; i < n; i++)
+        v[i] = math_value(t, i);
+    return v;
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(SHAPES); i++)
+        for (int t = 0; t < 3; t++) {
+            const shape *s = &SHAPES[i];
+            const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 1 / sqrt((double)s->D) };
+            math_case f = forward_case(s, FLOATS[t], &attrs, (uint64_t)i);
+            math_check(&f);
+            /* the gradient, from y and lse as ref gives them */
+            const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+            math_run r;
+            math_make(&r, &f);
+            math_execute(&r, &f, &ref);
+            double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
+            math_case g = { .op = "attention_grad", .n_in = 7, .n_out = s->bias ? 4 : 3, .attrs = &attrs, .seed = f.seed, .rel = 40 * EPS, .of_max = 60 * EPS };
+            g.in[0] = (operand){ .type = f.in[0].type, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
+            double *q[4];
+            for (int j = 0; j < 4; j++) {
+                q[j] = f.in[j].type.ndim < 0 ? NULL : numbers_of(&r.in[j]);
+                g.in[1 + j] = f.in[j];
+                g.in[1 + j].kind = FILL_DATA;
+                g.in[1 + j].data = q[j];
+            }
+            g.in[5] = (operand){ .type = f.in[0].type, .kind = FILL_DATA, .data = y, .pad = s->pad };
+            g.in[6] = (operand){ .type = f.out[1].type, .kind = FILL_DATA, .data = lse };
+            for (int j = 0; j < 3; j++)
+                g.out[j] = (operand){ .type = f.in[j].type, .pad = s->pad };
+            g.out[3].type = f.in[3].type;
+            math_check(&g);
+            for (int j = 0; j < 4; j++)
+                free(q[j]);
+            free(y);
+            free(lse);
+            math_free(&r);
+        }
+}
+
+/* Keys that a bias of -inf hides do not count; a query that sees none gives zeros, lse -inf and no gradient. */
+static void test_masked(void **state) {
+    (void)state;
+    enum { T = 70 };
+    static double mask[T * T];
+    for (int i = 0; i < T; i++)
+        for (int j = 0; j < T; j++)
+            mask[i * T + j] = i == 3 || i == 66 || (i * j) % 5 == 3 || j == 0 ? -INFINITY : 0.25 * (j % 3);
+    const shape s = { .B = 1, .Tq = T, .Tk = T, .H = 1, .G = 1, .D = 20, .bias = 1 };
+    const ls_attention_attrs attrs = { .head_dim = 20, .scale = 0.2 };
+    math_case f = forward_case(&s, LS_F32, &attrs, 1);
+    f.in[3].kind = FILL_DATA;
+    f.in[3].data = mask;
+    math_check(&f);
+    ls_isa levels[LS_ISA_COUNT];
+    for (int l = math_levels(levels) - 1; l >= 0; l--) {
+        const ls_device d = math_cpu(levels[l], 1);
+        math_run r, back;
+        math_make(&r, &f);
+        math_execute(&r, &f, &d);
+        assert_true(math_value(&r.out[1], 3) == -INFINITY && math_value(&r.out[0], 3 * 20) == 0 && math_value(&r.out[0], 66 * 20 + 19) == 0);
+        double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
+        math_case g = { .op = "attention_grad", .n_in = 7, .n_out = 4, .attrs = &attrs, .seed = 3, .rel = 40 * EPS, .of_max = 60 * EPS,
+                        .in = { f.in[0], f.in[0], f.in[1], f.in[2], f.in[3], { .type = f.in[0].type, .kind = FILL_DATA, .data = y },
+                                { .type = f.out[1].type, .kind = FILL_DATA, .data = lse } },
+                        .out = { { .type = f.in[0].type }, { .type = f.in[0].type }, { .type = f.in[0].type }, { .type = f.in[3].type } } };
+        math_make(&back, &g);
+        math_execute(&back, &g, &d);
+        for (int c = 0; c < 20; c++)
+            assert_true(math_value(&back.out[0], 3 * 20 + c) == 0 && math_value(&back.out[1], c) == 0 && math_value(&back.out[2], c) == 0);
+        for (int o = 0; o < 4; o++)
+            for (int64_t i = 0; i < ls_type_count(&back.out[o].type); i++)
+                assert_true(isfinite(math_value(&back.out[o], i)));
+        math_free(&back);
+        math_free(&r);
+        free(y);
+        free(lse);
+    }
+}
+
+/* A sample's result has the same bits alone and in a batch. */
+static void test_batch(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        shape s = SHAPES[i], alone = s;
+        if (s.B == 1 || s.bias > 1)
+            continue;
+        alone.B = 1;
+        const ls_attention_attrs attrs = { .head_dim = s.D, .causal = s.causal, .scale = 0.3 };
+        const math_case whole = forward_case(&s, LS_BF16, &attrs, 9), part = forward_case(&alone, LS_BF16, &attrs, 9);
+        ls_isa levels[LS_ISA_COUNT];
+        for (int l = math_levels(levels) - 1; l >= 0; l--) {
+            const ls_device d = math_cpu(levels[l], 1);
+            math_run a, b;
+            math_make(&a, &whole);
+            math_make(&b, &part);
+            math_execute(&a, &whole, &d);
+            for (int j = 0; j < 3; j++) /* the last sample */
+                b.in[j].data = (uint16_t *)a.in[j].data + (s.B - 1) * a.in[j].strides[0];
+            b.in[3].data = a.in[3].data;
+            math_execute(&b, &part, &d);
+            for (int o = 0; o < 2; o++) {
+                const int64_t n = ls_type_count(&b.out[o].type);
+                for (int64_t e = 0; e < n; e++)
+                    assert_int_equal(math_bits(&b.out[o], e), math_bits(&a.out[o], (s.B - 1) * n + e));
+            }
+            math_free(&a);
+            math_free(&b);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_masked), cmocka_unit_test(test_batch) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
