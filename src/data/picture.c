@@ -1,0 +1,200 @@
+/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability. A right
+ * prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for those who do not tell the colours apart. */
+#include "data/picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/file.h"
+
+enum { MARGIN = 24, GAP = 20, TEXT = 2, TITLE = 3, LINE = LS_GLYPH_ROWS * TEXT + 6, IMAGE_WISH = 168, FRAME = 6, MOST_TEXT = 28 };
+static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de, AMBER = 0x9a6700, BLUE = 0x0550ae;
+
+static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height, uint32_t colour)
+{
+    if (d->n == d->capacity) {
+        d->capacity = d->capacity ? 2 * d->capacity : 64;
+        d->marks = realloc(d->marks, (size_t)d->capacity * sizeof *d->marks);
+        LS_CHECK(d->marks, "no memory for a drawing");
+    }
+    ls_drawing_mark *m = &d->marks[d->n++];
+    *m = (ls_drawing_mark){ .kind = kind, .x = x, .y = y, .width = width, .height = height, .colour = colour };
+    return m;
+}
+
+/* At most `most` characters; more end in "..". */
+static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most)
+{
+    const char *end = text, *cut = text;
+    int n = 0;
+    for (; *end && n < most; n++) {
+        if (n <= most - 2)
+            cut = end;
+        ls_next_codepoint(&end);
+    }
+    ls_drawing_mark *m = add(d, LS_MARK_TEXT, x, y, most * LS_GLYPH_ADVANCE * size, LS_GLYPH_HEIGHT * size, colour);
+    m->size = size;
+    int r = *end ? asprintf(&m->text, "%.*s..", (int)(cut - text), text) : asprintf(&m->text, "%s", text);
+    LS_CHECK(r >= 0, "no memory for a drawing");
+}
+
+static int characters(const char *text)
+{
+    int n = 0;
+    for (; *text; n++)
+        ls_next_codepoint(&text);
+    return n;
+}
+
+/* Sets text in lines of at most `most` characters, broken at spaces where there are any; returns the y below it. */
+static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most)
+{
+    while (*text) {
+        const char *p = text, *space = NULL;
+        int n = 0;
+        while (*p && n < most) {
+            if (*p == ' ')
+                space = p;
+            ls_next_codepoint(&p);
+            n++;
+        }
+        const char *end = *p && *p != ' ' && space && space > text ? space : p;
+        char *line = strndup(text, (size_t)(end - text));
+        LS_CHECK(line, "no memory for a drawing");
+        add_text(d, MARGIN, y, size, colour, line, most);
+        free(line);
+        y += (LS_GLYPH_ROWS + 2) * size;
+        text = end;
+        while (*text == ' ')
+            text++;
+    }
+    return y;
+}
+
+typedef struct layout {
+    int scale, image_width, image_height; /* shown */
+    int cell_width, cell_height, columns, text_chars;
+    bool labels, predictions;
+} layout;
+
+static int probability_text(char out[16], double p) { return snprintf(out, 16, "%.2f", p); }
+
+static layout plan(const ls_picture *p)
+{
+    layout l = { 0 };
+    int longest = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        const ls_picture_cell *c = &p->cells[i];
+        l.labels = l.labels || c->label;
+        l.predictions = l.predictions || c->predicted;
+        int a = c->label ? 7 + characters(c->label) : 0, b = c->predicted ? 7 + characters(c->predicted) : 0;
+        longest = a > longest ? a : longest;
+        longest = b > longest ? b : longest;
+    }
+    int larger = p->width > p->height ? p->width : p->height;
+    l.scale = larger < IMAGE_WISH ? IMAGE_WISH / larger : 1;
+    l.image_width = p->width * l.scale;
+    l.image_height = p->height * l.scale;
+    l.text_chars = longest < MOST_TEXT ? longest : MOST_TEXT;
+    int text = l.text_chars * LS_GLYPH_ADVANCE * TEXT;
+    l.cell_width = (l.image_width + 2 * FRAME > text ? l.image_width + 2 * FRAME : text);
+    l.text_chars = l.cell_width / (LS_GLYPH_ADVANCE * TEXT);
+    l.cell_height = l.image_height + 2 * FRAME + 6 + (l.labels ? LINE : 0) + (l.predictions ? 2 * LINE : 0);
+    if (p->columns > 0) {
+        l.columns = p->columns;
+    } else { /* about 3 : 2 */
+        l.columns = 1;
+        while ((int64_t)l.columns * l.columns * l.cell_width * 2 < p->n * l.cell_height * 3 && l.columns < p->n)
+            l.columns++;
+    }
+    if (l.columns > p->n)
+        l.columns = (int)p->n;
+    return l;
+}
+
+static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const ls_picture_cell *c, int x, int y)
+{
+    bool judged = c->label && c->predicted, right = judged && !strcmp(c->label, c->predicted);
+    uint32_t colour = judged ? right ? GREEN : RED : c->predicted ? BLUE : SOFT;
+    int frame = judged && !right ? FRAME : FRAME / 2;
+    add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame, l->image_height + 2 * frame, judged ? colour : PALE);
+    ls_drawing_mark *m = add(d, LS_MARK_IMAGE, x + FRAME, y + FRAME, l->image_width, l->image_height, 0);
+    m->image = c->image;
+    m->channels = p->channels;
+    m->rows = p->height;
+    m->columns = p->width;
+    y += l->image_height + 2 * FRAME + 8;
+    int indent = 7 * LS_GLYPH_ADVANCE * TEXT;
+    if (c->label) {
+        add_text(d, x, y, TEXT, SOFT, "label:", 6);
+        add_text(d, x + indent, y, TEXT, INK, c->label, l->text_chars - 7);
+    }
+    y += l->labels ? LINE : 0;
+    if (!c->predicted)
+        return;
+    add_text(d, x, y, TEXT, SOFT, "pred:", 6);
+    add_text(d, x + indent, y, TEXT, colour, c->predicted, l->text_chars - 7);
+    if (c->probability < 0)
+        return;
+    y += LINE;
+    char text[16];
+    int chars = probability_text(text, c->probability);
+    int bar = l->cell_width - indent - 8;
+    double share = c->probability > 1 ? 1 : c->probability;
+    add_text(d, x, y, TEXT, colour, text, chars);
+    add(d, LS_MARK_RECT, x + indent, y + 2, bar, LS_GLYPH_HEIGHT * TEXT - 4, PALE);
+    int filled = (int)(share * bar + 0.5);
+    if (filled > 0)
+        add(d, LS_MARK_RECT, x + indent, y + 2, filled, LS_GLYPH_HEIGHT * TEXT - 4, colour);
+}
+
+static void draw(ls_drawing *d, const ls_picture *p)
+{
+    layout l = plan(p);
+    int64_t rows = (p->n + l.columns - 1) / l.columns;
+    int grid = l.columns * l.cell_width + (l.columns - 1) * GAP, least = 32 * LS_GLYPH_ADVANCE * TEXT;
+    int inner = grid > least ? grid : least;
+    d->width = inner + 2 * MARGIN;
+    d->title = p->title;
+    int title = characters(p->title) * LS_GLYPH_ADVANCE * TITLE <= inner ? TITLE : TEXT;
+    int y = add_paragraph(d, MARGIN, title, INK, p->title, inner / (LS_GLYPH_ADVANCE * title));
+    if (*p->note)
+        y = add_paragraph(d, y + 2, TEXT, AMBER, p->note, inner / (LS_GLYPH_ADVANCE * TEXT));
+    y += 10;
+    for (int64_t i = 0; i < p->n; i++)
+        add_cell(d, p, &l, &p->cells[i], MARGIN + (int)(i % l.columns) * (l.cell_width + GAP), y + (int)(i / l.columns) * (l.cell_height + GAP));
+    d->height = y + (int)rows * (l.cell_height + GAP) - GAP + MARGIN;
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n > k && !strcasecmp(path + n - k, ending);
+}
+
+ls_status ls_picture_write(const char *path, const ls_picture *p)
+{
+    bool svg = ends_in(path, ".svg");
+    if (!svg && !ends_in(path, ".png"))
+        return ls_fail(LS_E_USAGE, "%s: a picture's name must end in .svg or .png", path);
+    if (p->n < 1 || p->n > 10000 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 || p->width > 4096)
+        return ls_fail(LS_E_ARG, "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 to 10000 samples of 1 or 3 channels, "
+                       "at most 4096 x 4096", path, (long long)p->n, p->channels, p->height, p->width);
+    ls_drawing d = { 0 };
+    draw(&d, p);
+    ls_status s;
+    ls_str text = { 0 };
+    uint8_t *png = NULL;
+    size_t n = 0;
+    s = svg ? ls_drawing_svg(&d, &text) : ls_drawing_png(&d, &png, &n);
+    if (s == LS_OK)
+        s = ls_file_write(path, svg ? (const void *)ls_str_text(&text) : png, svg ? text.len : n);
+    for (int64_t i = 0; i < d.n; i++)
+        free(d.marks[i].text);
+    free(d.marks);
+    free(png);
+    ls_str_release(&text);
+    return s;
+}

@@ -1,0 +1,35 @@
+/* picture.h - a drawing: a list of rectangles, texts and pixel images on a white page, made by the layout (picture.c) and written by two
+ * back ends, as SVG (picture_svg.c) and as PNG (picture_png.c). Lengths are pixels; texts are set in a fixed grid of `size` * 6 pixels a
+ * character and `size` * 7 high, so that both back ends take the same room. */
+#pragma once
+#include "base/str.h"
+#include "lockstep/data.h"
+
+enum { LS_GLYPH_ADVANCE = 6, LS_GLYPH_WIDTH = 5, LS_GLYPH_HEIGHT = 7, LS_GLYPH_ROWS = 9 /* with the two below the line */ };
+
+typedef enum ls_mark_kind { LS_MARK_RECT, LS_MARK_TEXT, LS_MARK_IMAGE } ls_mark_kind;
+
+typedef struct ls_drawing_mark {
+    ls_mark_kind kind;
+    int x, y, width, height; /* text: x, y is the upper left corner */
+    uint32_t colour;         /* 0xRRGGBB */
+    int size;                /* text: pixels of a glyph's dot */
+    char *text;              /* owned */
+    const uint8_t *image;    /* [channels, rows, columns] scaled up to width x height; not owned */
+    int channels, rows, columns;
+} ls_drawing_mark;
+
+typedef struct ls_drawing {
+    int width, height;
+    const char *title;
+    ls_drawing_mark *marks;
+    int64_t n, capacity;
+} ls_drawing;
+
+ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out);
+ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n); /* malloc'ed */
+
+/* LS_GLYPH_ROWS rows of a character's dots, bit 4 is the leftmost; a box for what the font does not have. */
+const uint8_t *ls_glyph(uint32_t codepoint);
+/* Next character of UTF-8 text; advances *text. A broken byte counts as one unknown character. */
+uint32_t ls_next_codepoint(const char **text);
