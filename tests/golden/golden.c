@@ -131,7 +131,12 @@ golden_error golden_compare(const void *ours, const ls_type *type, const ls_weig
 void golden_expect_scaled(const char *what, const void *ours, const ls_type *type, const ls_weight *want, double relative, double scale)
 {
     golden_error e = golden_compare(ours, type, want);
-    double allowed = relative * (scale > 0 ? scale : e.largest);
-    if (!(e.worst <= allowed))
-        fail_msg("%s: element %" PRId64 " is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what, e.at, e.ours, e.want, e.worst, allowed);
+    if (!(e.worst <= relative * scale))
+        fail_msg("%s: %s: element %" PRId64 " is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what, want->name, e.at, e.ours, e.want,
+                 e.worst, relative * scale);
+}
+
+void golden_expect(const char *what, const void *ours, const ls_type *type, const ls_weight *want, double relative)
+{
+    golden_expect_scaled(what, ours, type, want, relative, golden_compare(ours, type, want).largest);
 }

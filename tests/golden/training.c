@@ -1,0 +1,107 @@
+/* training.c - see training.h. */
+#include "golden/training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const ls_vit_config training_vit = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128,
+                                     .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
+const ls_mlp_config training_mlp = { .image_size = 4, .in_channels = 1, .classes = 5, .n_hidden = 2, .hidden = { 12, 9 },
+                                     .act = LS_MLP_ACT_GELU, .mean = 0.5, .std = 0.5 };
+
+ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_vit_build(g, config, batch);
+}
+
+ls_status training_build_mlp(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_mlp_build(g, config, batch);
+}
+
+training_data training_data_of(const ls_weights *golden)
+{
+    const ls_weight *images = golden_get(golden, "images");
+    training_data d = { .n = images->type.dims[0], .size = (int)images->type.dims[3] };
+    d.images = golden_values_as(images, LS_U8);
+    d.labels = golden_values_as(golden_get(golden, "labels"), LS_I32);
+    return d;
+}
+
+void training_data_release(training_data *d)
+{
+    free(d->images);
+    free(d->labels);
+    *d = (training_data){ 0 };
+}
+
+ls_trainer *training_start(ls_build_fn build, const void *config, const ls_trainer_opts *o)
+{
+    ls_trainer *t = NULL;
+    ASSERT_OK(ls_trainer_create_with(&t, build, config, o));
+    ASSERT_OK(ls_trainer_init(t, 0));
+    ls_named_tensor p[256];
+    int n = ls_trainer_parameters(t, p, 256);
+    assert_in_range(n, 1, 256);
+    for (int i = 0; i < n; i++)
+        golden_parameter(p[i].name, &p[i].tensor.type, p[i].tensor.data);
+    return t;
+}
+
+const char *training_describe(const ls_trainer_opts *o)
+{
+    static char text[160];
+    snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s", o->device, strcmp(o->device, "cpu") ? "" : ls_isa_name((ls_isa)o->isa),
+             ls_dtype_name(o->param), o->threads, (int)o->micro_batches, (int)o->micro_batch, o->recompute ? ", recompute" : "");
+    return text;
+}
+
+void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr, double *losses)
+{
+    int64_t m_count = t->compiled.micro_batches, rows = t->compiled.micro_batch;
+    size_t pixels = (size_t)d->size * (size_t)d->size;
+    assert_int_equal(m_count * rows, batch);
+    uint8_t *images = malloc(pixels * (size_t)batch);
+    int32_t *labels = malloc(sizeof *labels * (size_t)batch);
+    for (int k = 0; k < n; k++) {
+        for (int64_t m = 0; m < m_count; m++)
+            for (int64_t r = 0; r < rows; r++) {
+                int64_t from = (first + k) * batch + r * m_count + m, to = m * rows + r;
+                assert_true(from < d->n);
+                memcpy(images + pixels * (size_t)to, d->images + pixels * (size_t)from, pixels);
+                labels[to] = d->labels[from];
+            }
+        ls_step_result result;
+        ASSERT_OK(ls_trainer_step(t, images, labels, batch, lr, &result));
+        losses[k] = result.loss;
+    }
+    free(images);
+    free(labels);
+}
+
+ls_named_tensor training_gradient(const ls_trainer *t, int i)
+{
+    const ls_slot *s = &t->compiled.units.slots[i];
+    return (ls_named_tensor){ s->name, ls_tensor_of((char *)t->grad.data + (size_t)s->offset * ls_dtype_size(t->grad.type.dtype), &s->type) };
+}
+
+void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want, double absolute)
+{
+    double *expected = golden_values(want);
+    assert_true(n <= golden_count(want));
+    for (int k = 0; k < n; k++)
+        if (!(fabs(losses[k] - expected[k]) <= absolute))
+            fail_msg("%s: loss of step %d is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what, k + 1, losses[k], expected[k],
+                     fabs(losses[k] - expected[k]), absolute);
+    free(expected);
+}
+
+int training_levels(ls_isa levels[LS_ISA_COUNT])
+{
+    int n = 0;
+    for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+        levels[n++] = (ls_isa)isa;
+    return n;
+}
