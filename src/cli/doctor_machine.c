@@ -1,0 +1,178 @@
+/* doctor_machine.c - what the operating system tells: CPU, caches, memory, huge pages, shared memory, limits, cache folder. Linux. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/parallel.h"
+#include "device/device.h"
+#include "doctor.h"
+
+bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix)
+{
+    FILE *f = fopen(path, "re");
+    bool found = false;
+    if (!f)
+        return false;
+    char *line = NULL;
+    size_t room = 0, n = prefix ? strlen(prefix) : 0;
+    while (!found && getline(&line, &room, f) > 0) {
+        if (n && strncmp(line, prefix, n))
+            continue;
+        const char *text = line + n;
+        text += strspn(text, " \t:");
+        snprintf(buffer, size, "%.*s", (int)strcspn(text, "\n"), text);
+        found = true;
+    }
+    free(line);
+    fclose(f);
+    return found;
+}
+
+/* The features that choose or could choose a kernel, out of the long list. */
+static void cpu_features(ls_doctor *d)
+{
+    static const char *const WANTED[] = { "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vnni",
+                                          "amx_bf16", "amx_tile" };
+    char flags[8192], padded[8194];
+    if (!ls_doctor_read(flags, sizeof flags, "/proc/cpuinfo", "flags"))
+        return;
+    snprintf(padded, sizeof padded, "%s ", flags);
+    ls_str found = { 0 };
+    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++) {
+        char word[32];
+        snprintf(word, sizeof word, "%s ", WANTED[i]);
+        const char *p = strstr(padded, word);
+        if (p && (p == padded || p[-1] == ' '))
+            ls_str_printf(&found, "%s%s", found.len ? " " : "", WANTED[i]);
+    }
+    ls_doctor_line(d, "features", "%s", found.len ? found.data : "none of those that kernels use");
+    ls_str_release(&found);
+}
+
+static void isa_levels(ls_doctor *d)
+{
+    ls_str usable = { 0 };
+    const char *forced = getenv("LOCKSTEP_ISA");
+    for (int i = 0; i <= (int)ls_isa_best(); i++)
+        ls_str_printf(&usable, "%s%s", i ? " " : "", ls_isa_name((ls_isa)i));
+    ls_doctor_line(d, "kernels", "%s", usable.data);
+    ls_str_release(&usable);
+    ls_device cpu;
+    if (ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) == LS_OK)
+        ls_doctor_line(d, "chosen", "%s%s%s", ls_isa_name(cpu.isa), forced && *forced ? " (LOCKSTEP_ISA)" : "", cpu.isa == LS_ISA_GENERIC ? ", slow" : "");
+    else
+        ls_doctor_note(d, "device cpu does not open: %s", ls_error_message());
+}
+
+static void cpu(ls_doctor *d)
+{
+    char model[256] = "unknown", quota[64] = "", bytes[4][32];
+    ls_doctor_section(d, "CPU");
+    if (ls_doctor_read(model, sizeof model, "/proc/cpuinfo", "model name"))
+        ls_doctor_line(d, "model", "%s", model);
+    cpu_features(d);
+    isa_levels(d);
+    ls_doctor_line(d, "cores", "%d usable of %ld", ls_cpu_count(), sysconf(_SC_NPROCESSORS_ONLN));
+    long long limit, period;
+    if (ls_doctor_read(quota, sizeof quota, "/sys/fs/cgroup/cpu.max", NULL) && sscanf(quota, "%lld %lld", &limit, &period) == 2) {
+        double cores = (double)limit / (double)period;
+        ls_doctor_line(d, "quota", "%.2f cores (control group)", cores);
+        if (cores < ls_cpu_count())
+            ls_doctor_note(d, "the control group grants %.2f cores, but %d are visible: set `threads` to no more than that", cores, ls_cpu_count());
+    }
+    const int caches[] = { _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE };
+    for (int i = 0; i < 3; i++) {
+        long n = sysconf(caches[i]);
+        snprintf(bytes[i], 32, "unknown");
+        if (n > 0)
+            ls_format_bytes(bytes[i], (uint64_t)n);
+    }
+    ls_doctor_line(d, "caches", "L1 %s, L2 %s, L3 %s", bytes[0], bytes[1], bytes[2]);
+}
+
+static void memory(ls_doctor *d)
+{
+    char text[256], bytes[32], free_bytes[32];
+    ls_doctor_section(d, "Memory");
+    long page = sysconf(_SC_PAGESIZE), all = sysconf(_SC_PHYS_PAGES);
+    ls_doctor_line(d, "installed", "%s", ls_format_bytes(bytes, (uint64_t)page * (uint64_t)all));
+    if (ls_doctor_read(text, sizeof text, "/proc/meminfo", "MemAvailable"))
+        ls_doctor_line(d, "available", "%s", ls_format_bytes(bytes, strtoull(text, NULL, 10) * 1024));
+    if (ls_doctor_read(text, sizeof text, "/sys/fs/cgroup/memory.max", NULL) && strcmp(text, "max"))
+        ls_doctor_line(d, "limit", "%s (control group)", ls_format_bytes(bytes, strtoull(text, NULL, 10)));
+    if (ls_doctor_read(text, sizeof text, "/sys/kernel/mm/transparent_hugepage/enabled", NULL)) {
+        ls_doctor_line(d, "huge pages", "transparent: %s", text);
+        if (strstr(text, "[never]"))
+            ls_doctor_note(d, "transparent huge pages are off: large models run slower (enabled: madvise or always)");
+    } else {
+        ls_doctor_line(d, "huge pages", "not offered by this kernel");
+    }
+    struct statvfs shm;
+    if (!statvfs("/dev/shm", &shm)) {
+        ls_doctor_line(d, "/dev/shm", "%s free of %s", ls_format_bytes(free_bytes, (uint64_t)shm.f_bavail * shm.f_frsize),
+                       ls_format_bytes(bytes, (uint64_t)shm.f_blocks * shm.f_frsize));
+        if (access("/dev/shm", W_OK))
+            ls_doctor_note(d, "/dev/shm is not writable: several ranks on one machine will need it");
+    } else {
+        ls_doctor_note(d, "there is no /dev/shm: several ranks on one machine will need it");
+    }
+}
+
+static void limit(ls_doctor *d, const char *name, int which, bool bytes, rlim_t least)
+{
+    struct rlimit r;
+    char text[32];
+    if (getrlimit((__rlimit_resource_t)which, &r))
+        return;
+    if (r.rlim_cur == RLIM_INFINITY)
+        snprintf(text, sizeof text, "unlimited");
+    else if (bytes)
+        ls_format_bytes(text, r.rlim_cur);
+    else
+        snprintf(text, sizeof text, "%llu", (unsigned long long)r.rlim_cur);
+    ls_doctor_line(d, name, "%s", text);
+    if (least && r.rlim_cur < least)
+        ls_doctor_note(d, "limit of %s is low: %s", name, text);
+}
+
+static void limits(ls_doctor *d)
+{
+    ls_doctor_section(d, "Limits");
+    limit(d, "locked", RLIMIT_MEMLOCK, true, 0);
+    limit(d, "open files", RLIMIT_NOFILE, false, 256);
+    limit(d, "stack", RLIMIT_STACK, true, 1 << 20);
+    limit(d, "address", RLIMIT_AS, true, (rlim_t)1 << 30);
+}
+
+/* The nearest folder of the path that exists must take files. */
+static void cache_folder(ls_doctor *d)
+{
+    char *path = ls_cache_dir(), *probe = strdup(path ? path : "");
+    while (probe && *probe && !ls_dir_exists(probe)) {
+        char *slash = strrchr(probe, '/');
+        slash ? (*slash = 0) : (*probe = 0);
+    }
+    const char *folder = probe && *probe ? probe : *path == '/' ? "/" : ".";
+    bool writable = !access(folder, W_OK);
+    ls_doctor_line(d, "cache", "%s%s", path, writable ? "" : " (not writable)");
+    if (!writable)
+        ls_doctor_note(d, "the cache folder %s cannot be written: %s; set LOCKSTEP_CACHE", path, strerror(errno));
+    free(path);
+    free(probe);
+}
+
+void ls_doctor_machine(ls_doctor *d)
+{
+    struct utsname os;
+    cpu(d);
+    memory(d);
+    limits(d);
+    ls_doctor_section(d, "System");
+    if (!uname(&os))
+        ls_doctor_line(d, "kernel", "%s %s %s", os.sysname, os.release, os.machine);
+    cache_folder(d);
+}

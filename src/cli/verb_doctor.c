@@ -1,0 +1,81 @@
+/* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the user's cache, where `plan` finds it. */
+#include <stdarg.h>
+#include <string.h>
+#include "doctor.h"
+#include "lockstep/data.h"
+#include "plan/plan.h"
+
+void ls_doctor_section(ls_doctor *d, const char *title)
+{
+    fprintf(d->out, "%s\n", title);
+}
+
+void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(d->out, "  %-12s ", name);
+    vfprintf(d->out, format, args);
+    fputc('\n', d->out);
+    va_end(args);
+}
+
+void ls_doctor_note(ls_doctor *d, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ls_str_printf(&d->advice, "  - %s\n", text);
+    d->notes++;
+}
+
+/* Looks where training would look, but neither downloads nor makes up anything. */
+static void data(ls_doctor *d)
+{
+    static const char *const SETS[] = { "fashion-mnist", "mnist" };
+    ls_doctor_section(d, "Data");
+    for (int i = 0; i < 2; i++) {
+        ls_dataset *set;
+        if (ls_dataset_open(&set, SETS[i], LS_SPLIT_TRAIN, .download = false, .fallback = false) == LS_OK) {
+            ls_doctor_line(d, SETS[i], "%s", set->source);
+            ls_dataset_close(&set);
+        } else {
+            ls_doctor_line(d, SETS[i], "not here; training downloads it, or without a network takes the built-in set and says so");
+        }
+    }
+}
+
+static ls_status speed(ls_doctor *d)
+{
+    ls_device cpu;
+    ls_calibration c;
+    ls_doctor_section(d, "Speed (measured now, kept for `lockstep plan`)");
+    fflush(d->out);
+    LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
+    LS_TRY(ls_calibration_measure(&c, &cpu));
+    ls_doctor_line(d, "arithmetic", "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9, c.threads, c.threads == 1 ? "" : "s",
+                   ls_isa_name(c.isa), 100 * c.gemm_efficiency);
+    ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9, c.bytes_memory * 1e-9);
+    ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
+    if (ls_calibration_save(&c) != LS_OK)
+        ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
+    return LS_OK;
+}
+
+ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
+{
+    ls_doctor d = { .out = ui->out };
+    ls_doctor_section(&d, "lockstep " LS_VERSION);
+    ls_doctor_machine(&d);
+    ls_doctor_libraries(&d);
+    data(&d);
+    ls_status s = ls_args_has(a, "--no-measure") ? LS_OK : speed(&d);
+    if (d.notes)
+        fprintf(d.out, "%d thing%s to look at:\n%s", d.notes, d.notes == 1 ? "" : "s", ls_str_text(&d.advice));
+    else if (s == LS_OK)
+        fprintf(d.out, "Nothing is missing.\n");
+    ls_str_release(&d.advice);
+    return s;
+}
