@@ -39,6 +39,7 @@ typedef struct ls_home {
 /* placement.c: per old value. */
 typedef struct ls_placement {
     int host;       /* old value (a pack's output, or a source) whose memory this value is born in; 0: none */
+    int part;       /* of the pack: which */
     int64_t offset; /* bytes in it */
     int64_t strides[LS_MAX_DIMS];
 } ls_placement;
@@ -62,12 +63,22 @@ typedef struct ls_planner {
 
 ls_status ls_planner_schedule(ls_planner *p);
 ls_status ls_planner_place(ls_planner *p);
+/* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there. */
+int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
 ls_status ls_planner_store(ls_planner *p);
 void ls_planner_pack_arena(ls_plan *p);
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
-/* Types (and, without data, strides) of a node's operands; `operands` holds n_in + n_out. Absent inputs: ndim -1. */
+/* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which are absent like any other. */
+static inline int ls_slots_in(const ls_node *n) { return n->op->max_in > n->n_in ? n->op->max_in : n->n_in; }
+static inline int ls_slots(const ls_node *n) { return ls_slots_in(n) + n->n_out; }
+static inline ls_value ls_slot_value(const ls_node *n, int i)
+{
+    const int k = i - ls_slots_in(n);
+    return k >= 0 ? n->out[k] : i < n->n_in ? n->in[i] : (ls_value){ 0 };
+}
+/* Types (and, without data, strides) of a node's operands; `operands` holds ls_slots(n). Absent inputs: ndim -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);
 /* "linear(f32 [2, 3], f32 [4, 3])" into s; for messages. */
 void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n);

@@ -39,13 +39,13 @@ void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n)
 
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands)
 {
-    for (int j = 0; j < n->n_in + n->n_out; j++) {
-        const ls_value v = j < n->n_in ? n->in[j] : n->out[j - n->n_in];
+    for (int j = 0; j < ls_slots(n); j++) {
+        const ls_value v = ls_slot_value(n, j);
         operands[j] = (ls_tensor){ .type = *ls_type_of(g, v) };
         if (ls_present(v))
             ls_strides_contiguous(operands[j].strides, &operands[j].type);
     }
-    return (ls_kernel_args){ .n_in = n->n_in, .n_out = n->n_out, .in = operands, .out = operands + n->n_in, .attrs = n->attrs,
+    return (ls_kernel_args){ .n_in = n->n_in, .n_out = n->n_out, .in = operands, .out = operands + ls_slots_in(n), .attrs = n->attrs,
                              .threads = d->threads, .isa = d->isa };
 }
 
@@ -180,12 +180,14 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
 {
     ls_planner *p = l->p;
     const ls_kernel *k = p->kernel[old->id];
+    const bool pack = !strcmp(old->op->name, "pack");
     for (int j = 0; j < old->n_in; j++) {
         if (!ls_present(in[j]))
             continue;
         const ls_tensor t = tensor_of(l, in[j]);
-        if (kernel_follows(k, j, &t))
-            continue;
+        const int born = pack ? ls_born_in_place(p, old, j) : 0;
+        if (kernel_follows(k, j, &t) || (born && p->home[in[j].id].base == p->map[born].id))
+            continue; /* (a part in its place is never read) */
         for (int i = 0; i < old->n_out; i++)
             if (old->op->alias[i] == j + 1)
                 return refuse(p->old, old, "operand %d is updated in place, but its memory is not contiguous", j);
@@ -277,7 +279,7 @@ ls_status ls_planner_lower(ls_planner *p)
     const ls_graph *g = p->old;
     int most = 2, operands = 0;
     for (int i = 0; i < g->n_nodes; i++) {
-        const int n = g->nodes[i]->n_in + g->nodes[i]->n_out;
+        const int n = ls_slots(g->nodes[i]);
         most = n > most ? n : most;
         operands += g->nodes[i]->n_in;
     }

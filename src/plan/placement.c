@@ -59,8 +59,15 @@ static void place_parts(ls_planner *p, const ls_node *pack)
             continue;
         p->placed[v].host = out;
         p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
+        p->placed[v].part = j;
         memcpy(p->placed[v].strides, inside.strides, sizeof inside.strides);
     }
+}
+
+int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j)
+{
+    const int v = behind_reshapes(p->old, pack->in[j].id);
+    return v && p->placed[v].host == pack->out[0].id && p->placed[v].part == j ? v : 0;
 }
 
 /* The source of that name, or 0. */

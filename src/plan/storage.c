@@ -157,6 +157,12 @@ static bool moves_only(const ls_node *n)
            !strcmp(n->op->name, "cast") || !strcmp(n->op->name, "fused");
 }
 
+/* Trained tensors: as the model declares them, or in their unit's flat state (passes.h names it "unit NAME"). */
+static bool is_parameter(const ls_node *n)
+{
+    return !strcmp(n->op->name, "param") || (!strcmp(n->op->name, "state") && !strncmp(ls_source_name(n), "unit ", 5));
+}
+
 static void classify(storage *s)
 {
     const ls_graph *g = s->g;
@@ -165,7 +171,7 @@ static void classify(storage *s)
     s->derived[0] = true; /* an absent operand */
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        bool derived = n->n_in > 0 || !strcmp(n->op->name, "param");
+        bool derived = n->n_in > 0 || is_parameter(n);
         for (int j = 0; j < n->n_in; j++)
             derived = derived && s->derived[n->in[j].id];
         for (int k = 0; k < n->n_out; k++)
@@ -242,9 +248,8 @@ static void make_allocs(storage *s, ls_tensor *operands)
         if (!step->kernel->workspace)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
-        for (int j = 0; j < n->n_in + n->n_out; j++)
-            memcpy(operands[j].strides, plan->places[(j < n->n_in ? n->in[j] : n->out[j - n->n_in]).id].strides,
-                   sizeof operands[j].strides);
+        for (int j = 0; j < ls_slots(n); j++)
+            memcpy(operands[j].strides, plan->places[ls_slot_value(n, j).id].strides, sizeof operands[j].strides);
         const size_t bytes = step->kernel->workspace(&a);
         if (!bytes)
             continue;
@@ -259,7 +264,7 @@ ls_status ls_planner_store(ls_planner *p)
     storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
     int most = 0;
     for (int i = 0; i < s.g->n_nodes; i++) {
-        const int n = s.g->nodes[i]->n_in + s.g->nodes[i]->n_out;
+        const int n = ls_slots(s.g->nodes[i]);
         most = n > most ? n : most;
     }
     make_steps(&s);

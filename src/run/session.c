@@ -227,7 +227,7 @@ static void resolve(ls_session *s, ls_program *g)
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
-        n_operands += p->graph->nodes[p->steps[i].node]->n_in + p->graph->nodes[p->steps[i].node]->n_out;
+        n_operands += ls_slots(p->graph->nodes[p->steps[i].node]);
     g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
     g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
     g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * p->n_steps);
@@ -235,12 +235,9 @@ static void resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *step = &p->steps[i];
         const ls_node *n = p->graph->nodes[step->node];
-        ls_tensor *in = next, *out = next + n->n_in;
-        for (int j = 0; j < n->n_in; j++)
-            in[j] = operand(g, n->in[j]);
-        for (int k = 0; k < n->n_out; k++)
-            out[k] = operand(g, n->out[k]);
-        next = out + n->n_out;
+        ls_tensor *in = next, *out = next + ls_slots_in(n);
+        for (int j = 0; j < ls_slots(n); j++)
+            *next++ = operand(g, ls_slot_value(n, j));
         g->calls[i] = (ls_call){ .run = step->kernel->run,
                                  .args = { .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out, .attrs = n->attrs,
                                            .workspace = step->workspace < 0 ? NULL : g->where[step->workspace],

@@ -20,7 +20,7 @@ static const ls_kernel KERNELS[] = {
     { .op = "add_const", .run = nothing },
     { .op = "cast", .run = nothing },
     { .op = "fill", .run = nothing },
-    { .op = "pack", .run = nothing, .any_in = ~0u, .rows_out = 1 },
+    { .op = "pack", .run = nothing, .rows_out = 1 }, /* contiguous parts, or parts in their place */
     { .op = "permute", .run = nothing },
     { .op = "linear", .run = nothing, .rows_in = 1, .rows_out = 1, .workspace = thousand },
     { .op = "linear_dw", .run = nothing, .rows_in = 3 },
