@@ -18,6 +18,24 @@ typedef struct job {
 
 bool ls_png_is(const void *bytes, size_t n) { return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0; }
 
+/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length claims before it looks for
+ * the bytes, so a file of 70 bytes could cost gigabytes; and here the message can say where the file was cut. */
+static ls_status check_chunks(const uint8_t *p, size_t n, const char *what)
+{
+    for (size_t at = 8;;) {
+        if (n - at < 12)
+            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu, expected a chunk of at least 12 bytes at offset %zu", what, n, at);
+        uint32_t length = (uint32_t)p[at] << 24 | (uint32_t)p[at + 1] << 16 | (uint32_t)p[at + 2] << 8 | p[at + 3];
+        if (length > n - at - 12)
+            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu: the chunk at offset %zu promises %u bytes of data, %zu are left", what, n,
+                           at, length, n - at - 12);
+        bool last = !memcmp(p + at + 4, "IEND", 4);
+        at += 12 + (size_t)length;
+        if (last)
+            return LS_OK;
+    }
+}
+
 static void on_error(png_structp png, png_const_charp text)
 {
     job *j = png_get_error_ptr(png);
@@ -86,6 +104,7 @@ static void to_planes(ls_image *out, const job *j)
 ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
 {
     *out = (ls_image){ 0 };
+    LS_TRY(check_chunks(bytes, n, what));
     job j = { .p = bytes, .n = n };
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
