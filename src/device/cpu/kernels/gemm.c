@@ -11,25 +11,27 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
     p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
-    p.chunks = p.depth > GEMM_CHUNK ? (p.depth + GEMM_CHUNK - 1) / GEMM_CHUNK : 1;
-    p.chunk = p.chunks > 1 ? GEMM_CHUNK : p.depth;
+    p.chunks = p.depth > GEMM_CHUNK * 3 / 2 ? (p.depth + GEMM_CHUNK / 2) / GEMM_CHUNK : 1; /* even ones, up to half as much again */
+    p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : p.depth;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
     p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
     /* One panel at a time if a strip is all there is; else as many as fill 1 MB, or 4 MB where many rows pay for them. */
     const int64_t bytes = p.rows <= p.strip ? 1 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
+    p.chunks = p.chunk ? (p.depth + p.chunk - 1) / p.chunk : 1;
     p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
     p.b_bytes = (size_t)round_up(p.block * p.chunk * 4, 64);
     p.c_bytes = p.chunks > 1 ? (size_t)round_up(p.scratch_rows * p.block * 4, 64) : 0;
     const int64_t lanes = p.nr / 2, packed = p.strip / p.mr * lanes * p.chunk, copied = p.strip * (p.chunk + GEMM_PAD);
     p.a_bytes = (size_t)round_up((kind == GEMM_DW ? packed : copied) * 4, 64);
     p.t_bytes = (size_t)round_up((int64_t)p.strip * p.nr * 4, 64);
+    p.s_bytes = kind == GEMM_DW ? (size_t)round_up(p.rows * 4, 64) : 0;
     return p;
 }
 
 static size_t workspace_of(const gemm_plan *p) {
     const size_t threads = (size_t)p->threads, shared = p->b_bytes + p->c_bytes;
-    return (p->by_columns ? shared * threads : shared) + (p->a_bytes + p->t_bytes) * threads;
+    return (p->by_columns ? shared * threads : shared) + (p->a_bytes + p->t_bytes) * threads + p->s_bytes;
 }
 
 typedef struct gemm {
@@ -37,18 +39,16 @@ typedef struct gemm {
     const ls_kernel_args *args;
     bool a_in_place;
     float *b, *c;       /* packed block of B; sums between chunks, [panel][scratch_rows][nr] */
+    float *sums;        /* of A's rows; NULL if not wanted */
     char *per_thread;   /* a_bytes + t_bytes each */
     /* the step at hand */
     int64_t j0, j1, i0, i1, k0, depth;
     bool first, last;   /* chunk */
 } gemm;
 
-static void pack_b(gemm *g, int64_t begin, int64_t end) {
-    for (int64_t panel = begin; panel < end; panel++) {
-        const int64_t j = g->j0 + panel * g->p.nr;
-        LS_NAME(ls_gemm_pack_b)(&g->p, g->b + panel * g->p.nr * g->depth, &g->args->in[1], g->k0, g->depth, j,
-                                (int)min_i64(g->p.nr, g->j1 - j));
-    }
+static void pack_b(gemm *g, int64_t begin, int64_t end) { /* panels of the block */
+    LS_NAME(ls_gemm_pack_b)(&g->p, g->b + begin * g->p.nr * g->depth, &g->args->in[1], g->k0, g->depth, g->j0 + begin * g->p.nr,
+                            min_i64(g->j1, g->j0 + end * g->p.nr));
 }
 
 /* Rows i0 .. i0+rows of the block: all its columns, over the chunk's depth. */
@@ -60,7 +60,7 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
     const float *from = copy;
     int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
     if (p->kind == GEMM_DW) {
-        LS_NAME(ls_gemm_pack_a)(copy, a, i0, rows, tiles, g->k0, g->depth);
+        LS_NAME(ls_gemm_pack_a)(copy, g->j0 ? NULL : g->sums, !g->first, a, i0, rows, tiles, g->k0, g->depth);
     } else if (g->a_in_place) {
         row_bytes = row_stride(a) * 4;
         from = (const float *)a->data + i0 * row_stride(a) + g->k0;
@@ -137,12 +137,6 @@ static void columns_task(void *context, int64_t begin, int64_t end, int worker) 
     columns_part(&g, begin * g.p.nr, min_i64(g.p.cols, end * g.p.nr), 1, worker);
 }
 
-static void sums_task(void *context, int64_t begin, int64_t end, int worker) {
-    (void)worker;
-    const ls_kernel_args *a = context;
-    LS_NAME(ls_gemm_column_sums)(&a->in[0], &a->out[1], begin * VF_LANES, min_i64(cols_of(&a->in[0]), end * VF_LANES));
-}
-
 static void run(const ls_kernel_args *a, gemm_kind kind) {
     gemm g = { .p = plan_of(a, kind), .args = a };
     const gemm_plan *p = &g.p;
@@ -150,14 +144,16 @@ static void run(const ls_kernel_args *a, gemm_kind kind) {
     g.b = a->workspace;
     g.c = (float *)((char *)a->workspace + copies * p->b_bytes);
     g.per_thread = (char *)g.c + copies * p->c_bytes;
+    if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
+        g.sums = (float *)(g.per_thread + (size_t)p->threads * (p->a_bytes + p->t_bytes));
     /* Rows a multiple of 4 KB apart would fight for one cache set. */
     g.a_in_place = kind != GEMM_DW && a->in[0].type.dtype == LS_F32 && row_stride(&a->in[0]) * 4 % 4096 != 0;
     if (p->by_columns)
         ls_parallel_for(p->threads, (p->cols + p->nr - 1) / p->nr, columns_task, &g);
     else
         columns_part(&g, 0, p->cols, p->threads, 0);
-    if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
-        ls_parallel_for(threads_for(a, p->rows * p->depth), (p->rows + VF_LANES - 1) / VF_LANES, sums_task, (void *)(uintptr_t)a);
+    if (g.sums)
+        LS_NAME(ls_gemm_store)(&a->out[1], g.sums);
 }
 
 static void run_linear(const ls_kernel_args *a) { run(a, GEMM_LINEAR); }

@@ -40,6 +40,7 @@ typedef struct gemm_plan {
     int64_t block;            /* columns of B packed at a time, a multiple of nr */
     int64_t scratch_rows;     /* rows at a time; all if one chunk */
     size_t b_bytes, c_bytes;  /* packed B and sums between chunks: one each, or one a thread when by_columns */
+    size_t s_bytes;           /* linear_dw: sums for the bias gradient, one a row */
     size_t a_bytes, t_bytes;  /* per thread: copy of a strip of A; sums of a strip of tiles */
 } gemm_plan;
 
@@ -51,16 +52,18 @@ typedef void (*gemm_tile)(int64_t depth, const float *a, int64_t row_bytes, cons
 enum { GEMM_MAX_MR = 14 };
 extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
 
-/* Packing: `from` is the first element, `ld` its row stride in elements. */
-void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int cols);
+/* Columns [j0, j1) of B, depth k0 .., panel after panel. */
+void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1);
 void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth);
-void LS_NAME(ls_gemm_pack_a)(float *to, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t depth);
+/* Also sums each row of A over depth into sums[row] (if not NULL; `add`: on top of what is there): linear_dw's bias gradient. */
+void LS_NAME(ls_gemm_pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
+                             int64_t depth);
 
 /* What is done with finished sums: rows i0 .. of columns j0 .., sums [rows][ld]. */
 void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
                              int cols);
-/* db[n0 .. n1) of linear_dw: rows are summed in blocks of GEMM_KC, blocks added in ascending order. */
-void LS_NAME(ls_gemm_column_sums)(const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1);
+/* A contiguous tensor from f32. */
+void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from);
 
 /* Makes the compiler forget how it got this pointer, so that it goes on adding instead of keeping a pointer for every row. */
 #define OPAQUE(p) __asm__("" : "+r"(p))

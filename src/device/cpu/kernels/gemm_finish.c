@@ -91,37 +91,11 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
         BY_FLOAT(t, any_dw, &w);
 }
 
-/* Four vectors of columns at a time: four chains to hide the latency of the additions. */
-SIMD_FN void column_sums(ls_dtype t, const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1) {
-    const int64_t rows = rows_of(dy), ld = row_stride(dy);
-    int64_t n = n0;
-    for (; n + 4 * VF_LANES <= n1; n += 4 * VF_LANES) {
-        vf total[4] = { 0 };
-        for (int64_t i = 0; i < rows;) {
-            vf sum[4] = { 0 };
-            for (const int64_t end = min_i64(rows, i + GEMM_KC); i < end; i++)
-#pragma GCC unroll 4
-                for (int v = 0; v < 4; v++)
-                    sum[v] = sum[v] + vf_get(dy->data, t, i * ld + n + v * VF_LANES);
-            for (int v = 0; v < 4; v++)
-                total[v] = total[v] + sum[v];
-        }
-        for (int v = 0; v < 4; v++)
-            vf_put(db->data, db->type.dtype, n + v * VF_LANES, total[v]);
-    }
-    for (; n < n1; n += VF_LANES) {
-        const int m = (int)min_i64(VF_LANES, n1 - n);
-        vf total = vf_zero();
-        for (int64_t i = 0; i < rows;) {
-            vf sum = vf_zero();
-            for (const int64_t end = min_i64(rows, i + GEMM_KC); i < end; i++)
-                sum = sum + vf_get_n(dy->data, t, i * ld + n, m);
-            total = total + sum;
-        }
-        vf_put_n(db->data, db->type.dtype, n, total, m);
-    }
+SIMD_FN void store(ls_dtype t, const ls_tensor *to, const float *from) {
+    const int64_t count = count_of(to);
+    for (int64_t i = 0; i < count; i++)
+        f_put(to->data, t, i, from[i]);
 }
-
-void LS_NAME(ls_gemm_column_sums)(const ls_tensor *dy, const ls_tensor *db, int64_t n0, int64_t n1) {
-    BY_FLOAT(dy->type.dtype, column_sums, dy, db, n0, n1);
+void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from) {
+    BY_FLOAT(to->type.dtype, store, to, from);
 }

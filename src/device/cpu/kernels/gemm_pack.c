@@ -40,6 +40,7 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++) {
                     r[i] = vf_get(from, t, 0);
+                    __builtin_prefetch(from + 256);
                     from += ld;
                     OPAQUE(from);
                 }
@@ -59,20 +60,42 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
 
 /* to[k][nr] = b[k0 + k][j0 + j] for j < cols, 0 beyond. */
 SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int cols) {
-    const int64_t ld = row_stride(b);
-    for (int64_t k = 0; k < depth; k++)
-        for (int j = 0; j < nr; j += VF_LANES) {
-            const int n = cols - j < 0 ? 0 : cols - j;
-            const int64_t at = (k0 + k) * ld + j0 + j;
-            vf_store(to + k * nr + j, n >= VF_LANES ? vf_get(b->data, t, at) : vf_get_n(b->data, t, n ? at : 0, n));
+    const int64_t ld = row_stride(b) * elem_size(t);
+    const char *from = (const char *)b->data + k0 * ld + j0 * elem_size(t);
+    for (int64_t k = 0; k < depth; k++, from += ld, to += nr)
+        for (int j = 0; j < nr; j += VF_LANES)
+            vf_store(to + j, cols - j >= VF_LANES ? vf_get(from, t, j) : vf_get_n(from, t, cols > j ? j : 0, cols > j ? cols - j : 0));
+}
+/* Several whole panels at once, so that rows are read along. */
+SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0) {
+    const int64_t ld = row_stride(b) * elem_size(t);
+    const char *from = (const char *)b->data + k0 * ld + j0 * elem_size(t);
+    for (int64_t k = 0; k < depth; k++, from += ld, to += 2 * VF_LANES)
+        for (int j = 0; j < panels; j++) {
+            __builtin_prefetch(from + 8 * ld + 2 * VF_LANES * j * elem_size(t));
+            if (2 * VF_LANES * elem_size(t) > 64)
+                __builtin_prefetch(from + 8 * ld + (2 * j + 1) * VF_LANES * elem_size(t));
+            vf_store(to + j * depth * 2 * VF_LANES, vf_get(from, t, 2 * VF_LANES * j));
+            vf_store(to + j * depth * 2 * VF_LANES + VF_LANES, vf_get(from, t, 2 * VF_LANES * j + VF_LANES));
         }
 }
 
-void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int cols) {
-    if (p->kind == GEMM_LINEAR)
-        BY_FLOAT(b->type.dtype, pack_transposed, to, p->nr, b, k0, depth, j0, cols);
-    else
-        BY_FLOAT(b->type.dtype, pack_straight, to, p->nr, b, k0, depth, j0, cols);
+SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
+    while (j0 < j1) {
+        const int whole = (int)min_i64(4, (j1 - j0) / p->nr), panels = whole && p->kind != GEMM_LINEAR ? whole : 1;
+        if (p->kind == GEMM_LINEAR)
+            pack_transposed(t, to, p->nr, b, k0, depth, j0, (int)min_i64(p->nr, j1 - j0));
+        else if (whole)
+            pack_straight_wide(t, to, whole, b, k0, depth, j0);
+        else
+            pack_straight(t, to, p->nr, b, k0, depth, j0, (int)(j1 - j0));
+        j0 += panels * p->nr;
+        to += panels * p->nr * depth;
+    }
+}
+
+void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
+    BY_FLOAT(b->type.dtype, pack_panels, p, to, b, k0, depth, j0, j1);
 }
 
 SIMD_FN void copy_rows(ls_dtype t, float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
@@ -91,19 +114,47 @@ void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Tile after tile, each [k][VF_LANES]: whole aligned vectors, of which the tile reads its height. */
-SIMD_FN void pack_columns(ls_dtype t, float *to, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t depth) {
-    const int64_t ld = row_stride(a);
-    for (int tile = 0; tile < tiles; tile++) {
-        const int64_t begin = part_begin(rows, tile, tiles), height = part_begin(rows, tile + 1, tiles) - begin;
-        const bool whole = i0 + begin + VF_LANES <= cols_of(a); /* reading beyond the tile's columns is harmless then */
-        for (int64_t k = 0; k < depth; k++, to += VF_LANES) {
-            const int64_t at = (k0 + k) * ld + i0 + begin;
-            vf_store(to, whole ? vf_get(a->data, t, at) : vf_get_n(a->data, t, at, (int)height));
+/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height. Four tiles at a time, so that rows
+ * are read along. Passing by, the columns are summed: in blocks of GEMM_KC, blocks added in ascending order. */
+SIMD_FN void pack_columns(ls_dtype t, int n, float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int t0,
+                          int64_t k0, int64_t depth) {
+    const int64_t ld = row_stride(a) * elem_size(t), first = i0 + part_begin(rows, t0, tiles);
+    const char *from = (const char *)a->data + k0 * ld + first * elem_size(t);
+    int at[4], height[4];
+    bool whole = true; /* nothing beyond the last column would be read */
+    for (int i = 0; i < n; i++) {
+        at[i] = (int)(i0 + part_begin(rows, t0 + i, tiles) - first);
+        height[i] = (int)(i0 + part_begin(rows, t0 + i + 1, tiles) - first) - at[i];
+        whole = whole && first + at[i] + VF_LANES <= cols_of(a);
+    }
+    to += t0 * depth * VF_LANES;
+    for (int64_t k = 0; k < depth;) {
+        vf sum[4] = { 0 };
+        for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, from += ld, to += VF_LANES)
+            for (int i = 0; i < n; i++) {
+                const vf v = whole ? vf_get(from, t, at[i]) : vf_get_n(from, t, at[i], height[i]);
+                __builtin_prefetch(from + 8 * ld + at[i] * elem_size(t));
+                vf_store(to + i * depth * VF_LANES, v);
+                sum[i] = sum[i] + v;
+            }
+        for (int i = 0; sums && i < n; i++) {
+            float *total = sums + first + at[i];
+            vf_store_n(total, add ? vf_load_n(total, height[i]) + sum[i] : sum[i], height[i]);
         }
+        add = true;
     }
 }
 
-void LS_NAME(ls_gemm_pack_a)(float *to, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t depth) {
-    BY_FLOAT(a->type.dtype, pack_columns, to, a, i0, rows, tiles, k0, depth);
+SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
+                        int64_t depth) {
+    int t0 = 0;
+    for (; t0 + 4 <= tiles; t0 += 4)
+        pack_columns(t, 4, to, sums, add, a, i0, rows, tiles, t0, k0, depth);
+    for (; t0 < tiles; t0++)
+        pack_columns(t, 1, to, sums, add, a, i0, rows, tiles, t0, k0, depth);
+}
+
+void LS_NAME(ls_gemm_pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
+                             int64_t depth) {
+    BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, i0, rows, tiles, k0, depth);
 }
