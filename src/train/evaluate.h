@@ -1,0 +1,11 @@
+/* evaluate.h - loss and accuracy of a whole split: every sample counted exactly once, the ragged last batch padded and masked. */
+#pragma once
+#include "commands.h"
+#include "lockstep/data.h"
+#include "lockstep/trainer.h"
+
+typedef struct ls_eval_result { double loss, accuracy, seconds; int64_t samples, correct; } ls_eval_result;
+
+/* The loss is the mean over samples; its sum is exact (each term rounded once to 2^-60, then integers), so it does not depend on how the
+ * samples were batched. LS_E_NUMERIC if a loss is not finite. Local. */
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_eval_result *out);

@@ -1,0 +1,146 @@
+/* loop.c - the training loop of one process. */
+#include "loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+
+typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum;
+
+static bool stop_asked(const ls_loop *l, double start)
+{
+    double limit = l->recipe->run.time_limit;
+    return (l->ui && l->ui->stop && *l->ui->stop) || (limit > 0 && ls_now() - start > limit);
+}
+
+static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
+{
+    double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
+    ls_step_result r;
+    if (l->step == 0 && l->started)
+        l->started(l);
+    double start = ls_now();
+    ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);
+    if (s != LS_OK)
+        return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
+    double seconds = ls_now() - start;
+    if (l->step == 0)
+        l->first_step_seconds = seconds;
+    l->seconds[l->step++] = seconds;
+    sum->loss += r.loss * (double)b->samples;
+    sum->samples += b->samples;
+    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
+                        .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
+    LS_TRY(ls_metrics_step(l->run, &row));
+    if (l->step % l->recipe->log.every == 0 || l->step == 1)
+        ls_log_info("epoch %lld  step %lld/%lld  loss %.4f  lr %.3g  %.1f ms  %.0f images/s%s", (long long)b->epoch, (long long)l->step,
+                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->samples / seconds, r.skipped ? "  (skipped: overflow)" : "");
+    return LS_OK;
+}
+
+static void show(const ls_loop *l, const ls_loader_step *b, double start)
+{
+    if (!l->ui || !l->ui->progress)
+        return;
+    char what[48], note[48];
+    snprintf(what, sizeof what, "epoch %lld/%lld", (long long)b->epoch + 1, (long long)l->recipe->train.epochs);
+    snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
+    l->ui->progress(l->ui->context, &(ls_progress){ .what = what, .done = l->step, .total = l->total_steps, .unit = "steps",
+                                                    .rate = (double)l->step / (ls_now() - start), .note = note });
+}
+
+/* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
+static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
+{
+    const ls_recipe *r = l->recipe;
+    ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->samples,
+                         .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
+                         .seconds = ls_now() - sum->start };
+    bool best = false, evaluate = l->eval && (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    if (evaluate) {
+        ls_eval_result e;
+        LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
+        l->run->eval_seconds += e.seconds;
+        row.eval_loss = e.loss;
+        row.eval_accuracy = e.accuracy;
+        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
+        ls_log_info("epoch %lld  train loss %.4f  eval loss %.4f  accuracy %.4f (%lld of %lld)%s", (long long)epoch, row.loss, e.loss, e.accuracy,
+                    (long long)e.correct, (long long)e.samples, l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
+    } else {
+        ls_log_info("epoch %lld  train loss %.4f", (long long)epoch, row.loss);
+    }
+    LS_TRY(ls_metrics_epoch(l->run, &row));
+    if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
+        LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &(ls_snapshot_at){ l->step, epoch, l->step % l->steps_per_epoch, best }));
+    return LS_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void find_median(ls_loop *l)
+{
+    if (l->step < 1)
+        return;
+    double *rest = l->seconds + (l->step > 1); /* the first step pays for page faults */
+    int64_t n = l->step - (l->step > 1);
+    qsort(rest, (size_t)n, sizeof *rest, by_value);
+    l->step_median = rest[n / 2];
+    l->run->step_median = l->step_median;
+}
+
+static ls_status steps(ls_loop *l, ls_loader *loader)
+{
+    double start = ls_now();
+    epoch_sum sum = { .start = start };
+    const ls_recipe *r = l->recipe;
+    while (l->step < l->total_steps) {
+        ls_loader_step b;
+        bool done;
+        LS_TRY(ls_loader_next(loader, &b, &done));
+        if (done)
+            break;
+        LS_TRY(one_step(l, &b, &sum));
+        show(l, &b, start);
+        l->run->train_seconds = ls_now() - start;
+        bool epoch_end = b.step + 1 == l->steps_per_epoch, last = l->step == l->total_steps;
+        if (epoch_end || last) {
+            if (l->ui && l->ui->progress)
+                l->ui->progress(l->ui->context, NULL);
+            LS_TRY(end_epoch(l, b.epoch, &sum, last));
+            sum = (epoch_sum){ .start = ls_now() };
+        }
+        ls_snapshot_at here = { l->step, b.epoch, b.step + 1, false };
+        if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
+            LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
+        if (!last && stop_asked(l, start)) {
+            LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
+            return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld on request; the weights are in %s/latest", (long long)l->step,
+                           (long long)l->total_steps, l->snapshots.dir);
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_loop_run(ls_loop *l)
+{
+    ls_order order = ls_setup_order(l->recipe, l->train);
+    l->seconds = malloc(sizeof(double) * (size_t)(l->total_steps + 1));
+    if (!l->seconds)
+        return ls_fail(LS_E_MEMORY, "out of memory for the times of %lld steps", (long long)l->total_steps);
+    ls_loader *loader;
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs));
+    ls_status s = steps(l, loader);
+    ls_loader_destroy(&loader);
+    if (l->ui && l->ui->progress)
+        l->ui->progress(l->ui->context, NULL);
+    find_median(l);
+    return s;
+}

@@ -1,0 +1,26 @@
+/* loop.h - epochs and steps: feed, step, rows, evaluation, checkpoints, stop requests. */
+#pragma once
+#include "evaluate.h"
+#include "setup.h"
+#include "snapshot.h"
+#include "trainer.h"
+
+typedef struct ls_loop {
+    ls_recipe *recipe;
+    ls_setup *setup;
+    ls_trainer *trainer;
+    ls_dataset *train, *eval;
+    ls_rundir *run;
+    ls_snapshots snapshots;
+    const ls_ui *ui;
+    int64_t steps_per_epoch, total_steps;
+    int64_t profile_first, profile_last;  /* steps from 1; both 0: none */
+    double *seconds;                      /* of each step, for the median; owned */
+    int64_t step;                         /* finished */
+    double first_step_seconds, step_median;
+    void (*started)(struct ls_loop *l);   /* just before the first step: the start-up budget ends here */
+    void *context;
+} ls_loop;
+
+/* LS_OK when all steps are done, LS_E_STOPPED after a stop request (the weights are saved), else the error. */
+ls_status ls_loop_run(ls_loop *l);

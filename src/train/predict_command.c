@@ -1,0 +1,195 @@
+/* predict_command.c - `lockstep predict`: what the model says of samples of a split or of image files, as a table and as a picture. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "target.h"
+
+typedef struct sample {
+    char name[64];
+    int32_t label; /* -1: not known */
+    int32_t predicted;
+    float probability;
+} sample;
+
+typedef struct job {
+    const ls_predict_opts *o;
+    const ls_ui *ui;
+    ls_target target;
+    ls_setup setup;
+    ls_trainer *trainer;
+    ls_dataset *set;       /* for class names, and for samples without files */
+    int64_t step, n;
+    size_t image_bytes;
+    uint8_t *images;       /* [n, channels, size, size] */
+    sample *samples;
+} job;
+
+static ls_status read_files(job *j)
+{
+    for (int64_t i = 0; i < j->n; i++) {
+        const char *path = j->o->inputs[i], *base = strrchr(path, '/');
+        ls_image image;
+        LS_TRY(ls_image_read(&image, path));
+        ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize, path);
+        if (s == LS_OK)
+            memcpy(j->images + (size_t)i * j->image_bytes, image.data, j->image_bytes);
+        ls_image_release(&image);
+        LS_TRY(s);
+        j->samples[i].label = -1;
+        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s", base ? base + 1 : path);
+    }
+    return LS_OK;
+}
+
+static ls_status read_samples(job *j)
+{
+    for (int64_t i = 0; i < j->n; i++) {
+        LS_TRY(j->set->read(j->set, j->o->first + i, j->images + (size_t)i * j->image_bytes, &j->samples[i].label));
+        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld", j->o->train_split ? "train" : "eval", (long long)(j->o->first + i));
+    }
+    return LS_OK;
+}
+
+static ls_status compute(job *j)
+{
+    int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
+    uint8_t *images = calloc((size_t)batch, j->image_bytes);
+    int32_t *labels = malloc(sizeof *labels * (size_t)batch), *predicted = malloc(sizeof *predicted * (size_t)batch);
+    float *probability = malloc(sizeof *probability * (size_t)(batch * classes));
+    ls_status s = images && labels && predicted && probability ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a batch of %lld", (long long)batch);
+    for (int64_t at = 0; at < j->n && s == LS_OK; at += batch) {
+        int64_t n = j->n - at < batch ? j->n - at : batch;
+        memcpy(images, j->images + (size_t)at * j->image_bytes, (size_t)n * j->image_bytes);
+        for (int64_t i = 0; i < batch; i++)
+            labels[i] = LS_IGNORE_LABEL; /* only predictions are wanted */
+        s = ls_trainer_eval(j->trainer, images, labels, NULL, predicted, probability);
+        for (int64_t i = 0; i < n && s == LS_OK; i++) {
+            j->samples[at + i].predicted = predicted[i];
+            j->samples[at + i].probability = probability[i * classes + predicted[i]];
+        }
+    }
+    free(images);
+    free(labels);
+    free(predicted);
+    free(probability);
+    return s;
+}
+
+static const char *class_name(const job *j, int32_t c)
+{
+    return c >= 0 && j->set && c < j->set->classes ? j->set->class_names[c] : NULL;
+}
+
+static const char *class_text(const job *j, int32_t c, char buffer[16])
+{
+    const char *name = class_name(j, c);
+    snprintf(buffer, 16, "%d", c);
+    return name ? name : c < 0 ? "" : buffer;
+}
+
+static void print_table(const job *j)
+{
+    char label[16], predicted[16];
+    int right = 0, known = 0;
+    fprintf(j->ui->out, "%-24s %-14s %-14s %s\n", "sample", "label", "predicted", "probability");
+    for (int64_t i = 0; i < j->n; i++) {
+        const sample *s = &j->samples[i];
+        known += s->label >= 0;
+        right += s->label == s->predicted;
+        fprintf(j->ui->out, "%-24s %-14s %-14s %.4f%s\n", s->name, class_text(j, s->label, label), class_text(j, s->predicted, predicted),
+                s->probability, s->label >= 0 && s->label != s->predicted ? "  wrong" : "");
+    }
+    if (known)
+        fprintf(j->ui->out, "%d of %d right\n", right, known);
+}
+
+static void print_json(const job *j)
+{
+    char text[16];
+    ls_json out = { 0 };
+    ls_json_array(&out, NULL);
+    for (int64_t i = 0; i < j->n; i++) {
+        const sample *s = &j->samples[i];
+        ls_json_object(&out, NULL);
+        ls_json_text(&out, "sample", s->name);
+        if (s->label >= 0)
+            ls_json_int(&out, "label", s->label);
+        ls_json_int(&out, "predicted", s->predicted);
+        ls_json_text(&out, "class", class_text(j, s->predicted, text));
+        ls_json_f32(&out, "probability", s->probability);
+        ls_json_close_object(&out);
+    }
+    ls_json_close_array(&out);
+    fprintf(j->ui->out, "%s\n", ls_str_text(&out.out));
+    ls_str_release(&out.out);
+}
+
+static ls_status draw(const job *j)
+{
+    ls_picture_cell *cells = calloc((size_t)j->n, sizeof *cells);
+    char(*text)[2][16] = calloc((size_t)j->n, sizeof *text);
+    if (!cells || !text) {
+        free(cells);
+        free(text);
+        return ls_fail(LS_E_MEMORY, "out of memory for a picture of %lld samples", (long long)j->n);
+    }
+    for (int64_t i = 0; i < j->n; i++)
+        cells[i] = (ls_picture_cell){ j->images + (size_t)i * j->image_bytes,
+                                      j->samples[i].label < 0 ? NULL : class_text(j, j->samples[i].label, text[i][0]),
+                                      class_text(j, j->samples[i].predicted, text[i][1]), j->samples[i].probability };
+    char title[128];
+    snprintf(title, sizeof title, "%s, step %lld", j->target.recipe->run.name, (long long)j->step);
+    bool builtin = j->set && j->set->builtin;
+    ls_picture p = { .title = title, .note = builtin ? "built-in shapes, not real data" : "", .channels = j->setup.channels,
+                     .height = j->setup.size, .width = j->setup.size, .columns = 0, .n = j->n, .cells = cells };
+    ls_status s = ls_picture_write(j->o->out, &p);
+    free(cells);
+    free(text);
+    if (s == LS_OK)
+        ls_log_info("picture %s", j->o->out);
+    return s;
+}
+
+static ls_status run(job *j)
+{
+    LS_TRY(ls_target_trainer(&j->target, &j->setup, &j->trainer, &j->step));
+    j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
+    ls_status s = ls_setup_data(&j->set, j->target.recipe, &j->setup, j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui);
+    j->n = j->o->n_inputs;
+    if (!j->n) {
+        LS_TRY(s);
+        if (j->o->first < 0 || j->o->count < 1 || j->o->first >= j->set->n)
+            return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld", (long long)j->o->first, (long long)j->o->count,
+                           (long long)j->set->n - 1);
+        j->n = j->o->count < j->set->n - j->o->first ? j->o->count : j->set->n - j->o->first;
+    }
+    j->images = malloc((size_t)j->n * j->image_bytes);
+    j->samples = calloc((size_t)j->n, sizeof *j->samples);
+    if (!j->images || !j->samples)
+        return ls_fail(LS_E_MEMORY, "out of memory for %lld images", (long long)j->n);
+    LS_TRY(j->o->n_inputs ? read_files(j) : read_samples(j));
+    LS_TRY(compute(j));
+    if (j->o->json)
+        print_json(j);
+    else
+        print_table(j);
+    if (j->set && j->set->builtin)
+        ls_log_warn("these are BUILT-IN shapes, not %s", j->target.recipe->data.type);
+    return j->o->out ? draw(j) : LS_OK;
+}
+
+ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
+{
+    job j = { .o = o, .ui = ui };
+    LS_TRY(ls_target_open(&j.target, &o->target));
+    ls_status s = run(&j);
+    ls_trainer_destroy(&j.trainer);
+    ls_dataset_close(&j.set);
+    ls_target_release(&j.target);
+    free(j.images);
+    free(j.samples);
+    return s;
+}

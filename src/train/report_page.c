@@ -1,0 +1,47 @@
+/* report_page.c - from the plans and the loop to report.html. */
+#include "report_page.h"
+
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "memory.h"
+#include "report.h"
+
+static const char **labels(const ls_plan *p, ls_arena *a)
+{
+    const char **text = LS_ARENA_ARRAY(a, const char *, p->n_steps);
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_node *n = p->graph->nodes[p->steps[i].node];
+        text[i] = ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "", n->scope->path[0] ? " in " : "",
+                                  n->scope->path);
+    }
+    return text;
+}
+
+ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
+{
+    const ls_compiled *c = &l->trainer->compiled;
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_report r = { .recipe = l->recipe, .data_note = l->run->data_note, .builtin_data = l->run->builtin_data,
+                    .cpu = calibration ? calibration->cpu : "", .isa = ls_isa_name(c->device.isa), .threads = c->device.threads,
+                    .plan_step_seconds = ls_compiled_seconds(c), .plan_step_flops = ls_compiled_flops(c),
+                    .measured_step_seconds = l->step_median, .first_step_seconds = l->first_step_seconds,
+                    .measured_rss = (size_t)ls_anonymous_rss(), .parameters = c->units.parameters };
+    for (int i = LS_MICRO; i <= LS_UPDATE; i++) {
+        ls_plan *p = c->plans[i];
+        ls_report_program *out = &r.programs[r.n_programs++];
+        *out = (ls_report_program){ .name = ls_program_names[i], .n = p->n_steps, .points = ls_plan_timeline(p), .labels = labels(p, &a),
+                                    .peak = p->peak_step, .seconds = p->seconds, .arena_bytes = p->arena_bytes };
+        r.plan_arena = p->arena_bytes > r.plan_arena ? p->arena_bytes : r.plan_arena;
+    }
+    const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters */
+    for (int k = 0; k < update->n_allocs; k++)
+        if (update->allocs[k].memory == LS_MEM_STATE)
+            r.state_by_category[update->allocs[k].category] += update->allocs[k].bytes;
+    r.plan_state = update->state_bytes;
+    r.plan_io = ls_trainer_bytes(l->trainer) - r.plan_state - r.plan_arena;
+    ls_status s = ls_report_write(l->run, &r);
+    ls_arena_release(&a);
+    return s;
+}

@@ -1,0 +1,163 @@
+/* setup.c - recipe -> builder, options, data. The only place that knows both vocabularies. */
+#include "setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+
+static void model(ls_setup *s, const ls_recipe *r)
+{
+    s->channels = (int)r->model.in_channels;
+    s->size = (int)r->model.image_size;
+    s->classes = (int)r->model.classes;
+    if (r->model.type == LS_MODEL_VIT) {
+        s->build = (ls_build_fn)(void (*)(void))ls_vit_build;
+        s->config.vit = (ls_vit_config){ r->model.image_size, r->model.patch_size, r->model.in_channels, r->model.layers, r->model.heads,
+                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std };
+        return;
+    }
+    s->build = (ls_build_fn)(void (*)(void))ls_mlp_build;
+    s->config.mlp = (ls_mlp_config){ r->model.image_size, r->model.in_channels, r->model.classes, r->model.hidden.n, { 0 },
+                                     (ls_mlp_activation)r->model.act, r->data.mean, r->data.std };
+    memcpy(s->config.mlp.hidden, r->model.hidden.at, sizeof s->config.mlp.hidden);
+}
+
+/* parallel.recompute: none | units | class:NAME. `units` means the class that parallel.units names. */
+static ls_status recompute(ls_setup *s, const ls_recipe *r)
+{
+    const char *what = r->parallel.recompute;
+    if (!strcmp(what, "none"))
+        return LS_OK;
+    if (!strcmp(what, "units"))
+        what = r->parallel.units;
+    if (strncmp(what, "class:", 6))
+        return ls_fail(LS_E_USAGE, "parallel.recompute: units needs parallel.units: class:NAME (it is \"%s\"), or say class:NAME here", what);
+    if (strlen(what + 6) >= sizeof s->recompute)
+        return ls_fail(LS_E_USAGE, "parallel.recompute: the class name \"%s\" is too long", what + 6);
+    strcpy(s->recompute, what + 6);
+    s->trainer.recompute = s->recompute;
+    return LS_OK;
+}
+
+static ls_status batches(ls_recipe *r)
+{
+    if (r->train.micro_batch == 0) {
+        char text[32];
+        snprintf(text, sizeof text, "%lld", (long long)r->train.global_batch);
+        LS_TRY(ls_recipe_set(r, "train.micro_batch", text, "resolved: global_batch / data ranks"));
+    }
+    if (r->train.global_batch % r->train.micro_batch)
+        return ls_fail(LS_E_USAGE, "train.micro_batch: %lld does not divide train.global_batch %lld", (long long)r->train.micro_batch,
+                       (long long)r->train.global_batch);
+    return LS_OK;
+}
+
+ls_status ls_setup_make(ls_setup *s, ls_recipe *r)
+{
+    *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
+    LS_TRY(batches(r));
+    model(s, r);
+    ls_isa isa = LS_ISA_GENERIC;
+    bool given = ls_isa_parse(r->isa, &isa);
+    static const ls_optimizer_kind kinds[] = { LS_ADAM, LS_ADAMW, LS_SGD };
+    ls_trainer_opts *t = &s->trainer;
+    t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
+    t->isa = given ? (int)isa : -1;
+    t->threads = (int)r->threads;
+    t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
+    t->micro_batch = r->train.micro_batch;
+    t->micro_batches = r->train.global_batch / r->train.micro_batch;
+    t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
+    t->optimizer = (ls_optimizer){ kinds[r->optimizer.type], r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
+                                   r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
+    t->clip_norm = r->train.clip_norm;
+    t->param = r->precision.param;
+    t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
+    s->schedule = (ls_schedule){ (ls_schedule_kind)r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,
+                                 r->schedule.total_steps, r->schedule.gamma, r->schedule.min_lr };
+    return recompute(s, r);
+}
+
+int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)
+{
+    int64_t all = r->train.epochs * steps_per_epoch;
+    return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
+}
+
+static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+{
+    const ls_ui *ui = context;
+    char what[96];
+    snprintf(what, sizeof what, "downloading %s", file);
+    if (ui && ui->progress)
+        ui->progress(ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
+}
+
+ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
+{
+    bool train = split == LS_SPLIT_TRAIN;
+    ls_dataset_options o = { LS_DATASET_DEFAULTS, .path = r->data.path, .images = train ? r->data.train_images : r->data.eval_images,
+                             .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = s->classes,
+                             .download = r->data.download, .fallback = r->data.fallback, .mirror = r->data.mirror,
+                             .progress = show_download, .context = (void *)(uintptr_t)ui };
+    LS_TRY(ls_dataset_open_with(out, r->data.type, split, &o));
+    ls_status status = ls_dataset_check(*out, s->channels, s->size, s->size, s->classes);
+    if (status != LS_OK)
+        ls_dataset_close(out);
+    return status;
+}
+
+ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
+{
+    return (ls_order){ .n = set->n, .global_batch = r->train.global_batch, .micro_batch = r->train.micro_batch,
+                       .seed = (uint64_t)r->run.seed, .shuffle = r->data.shuffle, .drop_last = r->train.drop_last };
+}
+
+/* One key of the recipe as JSON: the recipe's own YAML for numbers and lists, quoted for words. */
+static void add_key(ls_json *j, const ls_recipe *r, const char *section, const char *name)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s", section, name);
+    char *value = ls_recipe_value(r, key);
+    if (!value)
+        return;
+    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9');
+    if (raw)
+        ls_json_raw(j, name, value);
+    else
+        ls_json_text(j, name, value);
+    free(value);
+}
+
+char *ls_setup_config_json(const ls_recipe *r)
+{
+    static const char *const vit[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
+    static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_object(&j, "model");
+    add_key(&j, r, "model", "type");
+    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : mlp; *k; k++)
+        add_key(&j, r, "model", *k);
+    ls_json_close_object(&j);
+    ls_json_object(&j, "data");
+    ls_json_text(&j, "type", r->data.type);
+    ls_json_f64(&j, "mean", r->data.mean);
+    ls_json_f64(&j, "std", r->data.std);
+    ls_json_close_object(&j);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    return j.out.data;
+}
+
+const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o)
+{
+    ls_device d;
+    ls_device_opts options = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere };
+    if (ls_device_open(&d, o->device, &options) != LS_OK || ls_calibration_load(store, &d) != LS_OK)
+        return NULL; /* no estimate is better than one for another machine; doctor makes it */
+    return store;
+}

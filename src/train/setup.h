@@ -1,0 +1,32 @@
+/* setup.h - from a recipe to what the engine takes: a model's builder, a trainer's options, data sets, batch arithmetic. */
+#pragma once
+#include "commands.h"
+#include "compile.h"
+#include "lockstep/data.h"
+#include "lockstep/models.h"
+
+typedef struct ls_setup {
+    ls_build_fn build;
+    union { ls_vit_config vit; ls_mlp_config mlp; } config;
+    char recompute[64];          /* block class, "" none */
+    ls_trainer_opts trainer;
+    int channels, size, classes; /* what the model wants of the data */
+    ls_schedule schedule;
+    double lr;
+} ls_setup;
+
+/* Resolves train.micro_batch (0 becomes global_batch: one data rank) in the recipe, checks that it divides, fills *s. The pointers in
+ * s->trainer live as long as the recipe and *s. Local. */
+ls_status ls_setup_make(ls_setup *s, ls_recipe *r);
+/* total optimizer steps of the run, for schedules that need it and for progress. */
+int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
+
+/* Opens a split as the recipe says, and checks that it fits the model. `ui` may show a download's progress. */
+ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui);
+ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
+
+/* config.json of a checkpoint: the model and what its inputs must be, in the recipe's words (JSON is YAML: it loads as a recipe). malloc'ed. */
+char *ls_setup_config_json(const ls_recipe *r);
+
+/* The calibration of this machine if `doctor` has stored one, else NULL. */
+const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o);

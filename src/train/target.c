@@ -1,0 +1,111 @@
+/* target.c - finding weights and the recipe that goes with them. */
+#include "target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "ckpt/checkpoint.h"
+#include "trainer.h"
+
+static bool has(const char *dir, const char *name)
+{
+    char *path = ls_path_join(dir, name);
+    bool found = ls_file_exists(path);
+    free(path);
+    return found;
+}
+
+static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *arg)
+{
+    char *recipe = ls_path_join(dir, "recipe.yaml");
+    ls_status s = ls_recipe_load(&t->recipe, recipe, arg->n_sets, arg->sets);
+    free(recipe);
+    LS_TRY(s);
+    t->run = ls_path_join(dir, "");
+    t->checkpoint = ls_path_join(dir, "checkpoints/latest");
+    if (!ls_checkpoint_is(t->checkpoint))
+        return ls_fail(LS_E_IO, "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)", dir);
+    return LS_OK;
+}
+
+/* A checkpoint carries its model's configuration, which is a recipe's model and data sections. */
+static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
+{
+    char *config = ls_path_join(dir, "config.json"), *text = NULL;
+    size_t size = 0;
+    ls_status s = ls_file_read(&text, &size, config);
+    if (s == LS_OK)
+        s = ls_recipe_load_text(&t->recipe, text, size, config, arg->n_sets, arg->sets);
+    free(config);
+    free(text);
+    t->checkpoint = ls_path_join(dir, "");
+    return s;
+}
+
+static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
+{
+    ls_recipe *r;
+    LS_TRY(ls_recipe_load(&r, arg->name, arg->n_sets, arg->sets));
+    char *run = ls_path_join(r->run.storage, r->run.name);
+    bool there = has(run, "recipe.yaml");
+    ls_recipe_destroy(&r);
+    ls_status s = there ? from_run(t, run, arg)
+                        : ls_fail(LS_E_IO, "%s: there is no run there yet; lockstep train %s makes it", run, arg->name);
+    free(run);
+    return s;
+}
+
+ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
+{
+    *t = (ls_target){ 0 };
+    ls_status s;
+    if (!ls_dir_exists(arg->name))
+        s = from_recipe(t, arg);
+    else if (has(arg->name, "recipe.yaml"))
+        s = from_run(t, arg->name, arg);
+    else if (ls_checkpoint_is(arg->name))
+        s = from_checkpoint(t, arg->name, arg);
+    else
+        s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)", arg->name);
+    if (s != LS_OK)
+        ls_target_release(t);
+    return s;
+}
+
+void ls_target_release(ls_target *t)
+{
+    ls_recipe_destroy(&t->recipe);
+    free(t->checkpoint);
+    free(t->run);
+    *t = (ls_target){ 0 };
+}
+
+static int64_t step_of(const char *trainer_json, const char *where)
+{
+    json_t *j;
+    if (ls_json_parse(&j, trainer_json, strlen(trainer_json), where) != LS_OK)
+        return 0;
+    int64_t step = json_integer_value(json_object_get(j, "step"));
+    json_decref(j);
+    return step;
+}
+
+ls_status ls_target_trainer(const ls_target *t, ls_setup *s, ls_trainer **out, int64_t *step)
+{
+    LS_TRY(ls_setup_make(s, t->recipe));
+    s->trainer.eval_only = true;
+    s->trainer.recompute = NULL;
+    ls_checkpoint c;
+    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES));
+    *step = step_of(c.trainer, t->checkpoint);
+    ls_status status = ls_trainer_create_with(out, s->build, &s->config, &s->trainer);
+    if (status == LS_OK) {
+        status = ls_trainer_load(*out, c.weights);
+        if (status != LS_OK)
+            ls_trainer_destroy(out);
+    }
+    ls_checkpoint_release(&c);
+    return status;
+}
