@@ -1,0 +1,126 @@
+/* inspect_command.c - `lockstep inspect`: what is in a weight file, a checkpoint, a run, or a recipe's model. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "ckpt/checkpoint.h"
+#include "graph/graph.h"
+#include "module_tree.h"
+#include "ops/op.h"
+#include "setup.h"
+
+static void print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
+{
+    ls_json j = { 0 };
+    int64_t elements = 0;
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "path", path);
+    ls_json_array(&j, "tensors");
+    for (int64_t i = 0; i < n; i++) {
+        ls_json_object(&j, NULL);
+        ls_json_text(&j, "name", items[i].name);
+        ls_json_text(&j, "dtype", items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype));
+        ls_json_array(&j, "shape");
+        for (int d = 0; d < items[i].type.ndim; d++)
+            ls_json_int(&j, NULL, items[i].type.dims[d]);
+        ls_json_close_array(&j);
+        ls_json_close_object(&j);
+        elements += ls_type_count(&items[i].type);
+    }
+    ls_json_close_array(&j);
+    ls_json_int(&j, "elements", elements);
+    ls_json_close_object(&j);
+    fprintf(out, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+}
+
+static void show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, int64_t n, ls_tree_item *items)
+{
+    if (o->json)
+        print_json(ui->out, title, n, items);
+    else
+        ls_module_tree_print(ui->out, title, n, items);
+}
+
+static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
+{
+    ls_weights *w;
+    LS_TRY(ls_weights_open(&w, path));
+    int64_t n = ls_weights_count(w);
+    ls_tree_item *items = calloc((size_t)n + 1, sizeof *items);
+    if (!items) {
+        ls_weights_close(&w);
+        return ls_fail(LS_E_MEMORY, "out of memory for a list of %lld tensors", (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const ls_weight *t = ls_weights_at(w, i);
+        items[i] = (ls_tree_item){ t->name, t->stored, t->type };
+    }
+    ls_tree_sort(n, items);
+    show(o, ui, path, n, items);
+    free(items);
+    ls_weights_close(&w);
+    return LS_OK;
+}
+
+static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, const char *dir)
+{
+    int files = 0;
+    if (o->verify) {
+        LS_TRY(ls_checkpoint_verify(dir, LS_VERIFY_FULL, &files));
+        fprintf(ui->out, "%s: every byte of %d files matches the manifest\n", dir, files);
+    }
+    return inspect_weights(o, ui, dir);
+}
+
+static ls_status inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
+{
+    ls_recipe *r;
+    ls_setup s;
+    ls_graph *g = NULL;
+    ls_tree_item *items = NULL;
+    int64_t n = 0;
+    ls_status status;
+    LS_TRY(ls_recipe_load(&r, o->target.name, o->target.n_sets, o->target.sets));
+    LS_TRY_TO(status, ls_setup_make(&s, r), end);
+    LS_TRY_TO(status, ls_graph_create(&g, r->run.name), end);
+    LS_TRY_TO(status, s.build(g, &s.config, 1), end);
+    items = calloc((size_t)g->n_nodes, sizeof *items);
+    for (int i = 0; i < g->n_nodes && items; i++)
+        if (!strcmp(g->nodes[i]->op->name, "param"))
+            items[n++] = (ls_tree_item){ ((const ls_source_attrs *)g->nodes[i]->attrs)->name, NULL, *ls_type_of(g, g->nodes[i]->out[0]) };
+    char title[128];
+    snprintf(title, sizeof title, "%s (%s)", r->run.name, ls_model_choice_name(r->model.type));
+    show(o, ui, title, n, items);
+end:
+    free(items);
+    ls_graph_destroy(&g);
+    ls_recipe_destroy(&r);
+    return status;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
+{
+    const char *path = o->target.name;
+    if (ls_dir_exists(path)) {
+        if (ls_checkpoint_is(path))
+            return inspect_checkpoint(o, ui, path);
+        char *latest = ls_path_join(path, "checkpoints/latest");
+        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest) : inspect_weights(o, ui, path);
+        free(latest);
+        return s;
+    }
+    if (o->verify)
+        return ls_fail(LS_E_USAGE, "--verify: %s has no manifest; a checkpoint folder or a run has", path);
+    if (ends_with(path, ".safetensors") || ends_with(path, ".json"))
+        return inspect_weights(o, ui, path);
+    return inspect_recipe(o, ui);
+}
