@@ -114,7 +114,8 @@ static void prepare_norm_from_squares(const op_case *c, ls_tensor *in)
     { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, .attrs = ATTRS(ls_loss_attrs, -100), \
       .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy_grad", .n_in = 5, .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }
+      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, .absolute = 0.75 / n, .reduce = C, \
+      .extreme = EXTREME_LARGE }
 #define ADAM(about, n, wd, dec, t, ...) \
     { .op = "adam", .what = about, .n_in = n, \
       .in = { TYPED(LS_F32, 3, 41), X(3, 41), TYPED(LS_F32, 3, 41), TYPED_POSITIVE(LS_F32, 3, 41), SCALAR(LS_I64, t), SCALAR(LS_F64, 0.01), \

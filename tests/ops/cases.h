@@ -10,7 +10,7 @@
 enum { DATA = -1, STAT = -2 };
 
 typedef enum case_fill {
-    FILL_NORMAL,   /* deviation 1, multiples of 2^-10 where the type has them, nothing within 0.05 of 0 (kinks) */
+    FILL_NORMAL,   /* deviation 1, nothing within 0.05 of 0 (kinks); with f64 data multiples of 2^-10 */
     FILL_PLAIN,    /* the same, also in extreme runs */
     FILL_POSITIVE, /* 0.5 and more: denominators, logarithms */
     FILL_CONST,    /* `value` everywhere */

@@ -33,7 +33,7 @@ static const double SPECIAL[] = { 0.0,    -0.0,    1.0,     -1.0,    0x1p-149, -
                                   NAN,    65504.0, 65519.9, 65520.0, -6e-8,    3e-8,      88.8,     -87.4,          -104.0,          1e-3,     5.5,
                                   -13.25, 1e10,    -1e10,   0x1.01p0, 0x1.03p0, 0x1.002p0, 0x1.006p0, 20.0,         -9.5,            0.1,      -0.75 };
 
-static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extreme extreme)
+static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extreme extreme, bool grid)
 {
     double x = ls_rng_normal(key, 2 * i);
     switch (extreme) {
@@ -42,20 +42,20 @@ static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extre
     case EXTREME_LARGE: x *= i % 7 == 0 ? 3000 : 30; break;
     case EXTREME_NONE: break;
     }
-    x = rint(x * 1024) / 1024;
+    x = grid ? rint(x * 1024) / 1024 : x;
     if (fabs(x) < 0.05)
         x += x < 0 ? -0.0625 : 0.0625;
     return o->fill == FILL_POSITIVE ? 0.5 + fabs(x) : x;
 }
 
-static void fill(const case_operand *o, const ls_tensor *t, ls_rng_key key, case_extreme extreme)
+static void fill(const case_operand *o, const ls_tensor *t, ls_rng_key key, case_extreme extreme, bool grid)
 {
     const int64_t n = ls_type_count(&t->type);
     for (int64_t i = 0; i < n; i++)
         switch (o->fill) {
         case FILL_NORMAL:
-        case FILL_POSITIVE: element_put(t, i, draw(o, key, (uint64_t)i, extreme)); break;
-        case FILL_PLAIN: element_put(t, i, draw(o, key, (uint64_t)i, EXTREME_NONE)); break;
+        case FILL_POSITIVE: element_put(t, i, draw(o, key, (uint64_t)i, extreme, grid)); break;
+        case FILL_PLAIN: element_put(t, i, draw(o, key, (uint64_t)i, EXTREME_NONE, grid)); break;
         case FILL_CONST: element_put(t, i, o->value); break;
         case FILL_INDEX: element_put(t, i, i % 5 == 4 ? -100 : (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
         case FILL_RESULT: break;
@@ -71,7 +71,7 @@ void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t
             continue;
         }
         in[j] = ls_tensor_of(exact_alloc(ls_type_bytes(&t)), &t);
-        fill(&c->in[j], &in[j], ls_rng_key_of(seed, (uint64_t)j), extreme);
+        fill(&c->in[j], &in[j], ls_rng_key_of(seed, (uint64_t)j), extreme, data == LS_F64);
     }
     if (c->prepare)
         c->prepare(c, in);
