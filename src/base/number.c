@@ -99,29 +99,23 @@ const char *ls_format_duration(char buffer[32], double seconds) {
     return buffer;
 }
 
-/* Lays out the digits (the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else with an exponent. */
+/* Lays out the digits (at most 17, the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else
+ * with an exponent. */
 static void layout(char *out, const char *scientific, int plain) {
     char digits[24] = "";
-    int n = 0, exponent = 0;
+    int n = 0;
     if (*scientific == '-')
         *out++ = *scientific++;
     for (; *scientific != 'e'; scientific++)
         if (*scientific != '.')
             digits[n++] = *scientific;
-    exponent = atoi(scientific + 1);
+    int exponent = atoi(scientific + 1);
     if (exponent < -5 || exponent >= plain) {
-        *out++ = digits[0];
-        if (n > 1)
-            *out++ = '.';
-        memcpy(out, digits + 1, (size_t)(n - 1));
-        sprintf(out + n - 1, "e%d", exponent);
+        sprintf(out, "%c%s%se%d", digits[0], n > 1 ? "." : "", digits + 1, exponent);
         return;
     }
     if (exponent < 0) {
-        memcpy(out, "0.00000", (size_t)(1 - exponent)); /* "0." and -exponent - 1 zeros */
-        out += 1 - exponent;
-        memcpy(out, digits, (size_t)n);
-        out[n] = 0;
+        sprintf(out, "0.%.*s%s", -exponent - 1, "0000", digits);
         return;
     }
     for (int i = 0; i < n || i <= exponent; i++) {
