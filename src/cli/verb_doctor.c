@@ -14,7 +14,7 @@ void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(d->out, "  %-12s ", name);
+    fprintf(d->out, "  %-13s ", name);
     vfprintf(d->out, format, args);
     fputc('\n', d->out);
     va_end(args);

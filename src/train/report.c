@@ -1,0 +1,268 @@
+/* report.c - report.html: sections in order, each a function that adds its HTML. A section without data leaves itself out. */
+#include "report.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "report_chrome.h"
+#include "report_own.h"
+
+typedef struct page {
+    ls_str out;
+    const ls_rundir *run;
+    const ls_report *r;
+    ls_curves curves;
+    ls_run_info info; /* state and times, as result.json says */
+} page;
+
+/* ---- small pieces ---------------------------------------------------------------------------------------------------------- */
+
+static void count_text(char out[32], int64_t n) /* 1234567 -> 1,234,567 */
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), k = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[k++] = ',';
+        out[k++] = digits[i];
+    }
+    out[k] = 0;
+}
+
+static void card(ls_str *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void card(ls_str *out, const char *name, const char *format, ...)
+{
+    char value[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    ls_str_add(out, "<div class=\"card\"><b>");
+    ls_html_add(out, value);
+    ls_str_printf(out, "</b><span>%s</span></div>\n", name);
+}
+
+static void cells(ls_str *out, int n, const char *const *texts)
+{
+    ls_str_add(out, "<tr>");
+    for (int i = 0; i < n; i++) {
+        ls_str_add(out, "<td>");
+        ls_html_add(out, texts[i]);
+        ls_str_add(out, "</td>");
+    }
+    ls_str_add(out, "</tr>\n");
+}
+
+static const char *number_text(char out[32], const char *format, double x)
+{
+    if (isnan(x))
+        return "–";
+    snprintf(out, 32, format, x); /* formats are the callers' literals */
+    return out;
+}
+
+/* ---- sections -------------------------------------------------------------------------------------------------------------- */
+
+static void head(page *p)
+{
+    const ls_report *r = p->r;
+    char count[32];
+    ls_str *out = &p->out;
+    ls_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>");
+    ls_html_add(out, r->recipe->run.name);
+    ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
+    ls_html_add(out, r->recipe->run.name);
+    ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">", ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
+    count_text(count, r->parameters);
+    ls_str_printf(out, "%s, %s parameters · ", ls_model_choice_name(r->recipe->model.type), count);
+    ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
+    ls_str_add(out, "</p>\n<p class=\"sub\">");
+    ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");
+    ls_str_printf(out, " · %s · %d thread%s · precision %s · lockstep " LS_VERSION "</p>\n", r->isa ? r->isa : "", r->threads, r->threads == 1 ? "" : "s",
+                  ls_dtype_name(r->recipe->precision.param));
+    if (r->builtin_data)
+        ls_str_add(out, "<p class=\"warn\">The data set was not to be had: these numbers come from the <b>built-in procedural set</b> and say nothing about the real one.</p>\n");
+    if (*p->info.error) {
+        ls_str_add(out, "<p class=\"warn\">");
+        ls_html_add(out, p->info.error);
+        ls_str_add(out, "</p>\n");
+    }
+    if (p->curves.bad_lines)
+        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", p->curves.bad_lines, p->curves.bad_lines == 1 ? "" : "s");
+}
+
+static void summary(page *p)
+{
+    const ls_run_metrics *m = &p->run->metrics;
+    char a[32], step[32];
+    ls_str *out = &p->out;
+    ls_str_add(out, "<div class=\"cards\">\n");
+    if (!isnan(m->eval_accuracy))
+        card(out, "evaluation accuracy", "%.2f %%", 100 * m->eval_accuracy);
+    if (!isnan(m->eval_loss))
+        card(out, "evaluation loss", "%.4f", m->eval_loss);
+    if (p->curves.smooth.n)
+        card(out, "training loss (smoothed)", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
+    count_text(step, m->step);
+    card(out, "optimizer steps", "%s", step);
+    if (p->r->measured_step_seconds > 0)
+        card(out, "median step", "%s", ls_format_duration(a, p->r->measured_step_seconds));
+    if (p->curves.step_seconds > 0)
+        card(out, "samples a second", "%.0f", (double)p->curves.samples / p->curves.step_seconds);
+    if (p->run->startup.total > 0)
+        card(out, "start to first step", "%s", ls_format_duration(a, p->run->startup.total));
+    ls_str_add(out, "</div>\n");
+}
+
+static void curves(page *p)
+{
+    const ls_curves *c = &p->curves;
+    ls_str *out = &p->out;
+    if (!c->loss.n) {
+        ls_str_add(out, "<p class=\"note\">No step has been finished yet.</p>\n");
+        return;
+    }
+    ls_str_add(out, "<h2>Loss</h2>\n");
+    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .height = 320,
+                                     .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
+                                                 { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
+                                                 { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
+    if (c->eval_accuracy.n) {
+        ls_str_add(out, "<h2>Accuracy</h2>\n");
+        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .height = 240, .percent = true,
+                                         .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true, false } } });
+    }
+    ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
+    ls_chart_lines(out, &(ls_chart){ .title = "learning rate", .x_name = "step", .n = 1, .low = 0, .high = 0, .height = 300, .series = { { &c->lr, "learning rate", "var(--c-violet)", false, false } } });
+    ls_str_add(out, "</div><div><h2>Seconds a step</h2>\n");
+    ls_chart_lines(out, &(ls_chart){ .title = "seconds a step", .x_name = "step", .n = 1, .low = 0, .high = 0, .height = 300, .series = { { &c->seconds, "seconds", "var(--c-amber)", false, false } } });
+    ls_str_add(out, "</div></div>\n");
+}
+
+static void epochs(page *p)
+{
+    ls_str *out = &p->out;
+    if (!p->curves.n_epochs)
+        return;
+    ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th><th>training loss</th><th>evaluation loss</th><th>accuracy</th>"
+                    "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
+    for (int i = 0; i < p->curves.n_epochs; i++) {
+        const ls_epoch_line *e = &p->curves.epochs[i];
+        char b[6][32];
+        cells(out, 7, (const char *const[]){ number_text(b[0], "%.0f", e->epoch), number_text(b[1], "%.0f", e->step), number_text(b[2], "%.4f", e->loss),
+                                             number_text(b[3], "%.4f", e->eval_loss), number_text(b[4], "%.2f %%", 100 * e->eval_accuracy),
+                                             ls_format_duration(b[5], isnan(e->seconds) ? 0 : e->seconds),
+                                             number_text((char[32]){ 0 }, "%.0f", e->seconds > 0 ? e->samples / e->seconds : NAN) });
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+static void memory(page *p)
+{
+    const ls_report *r = p->r;
+    ls_str *out = &p->out;
+    if (!r->n_programs)
+        return;
+    ls_str_add(out, "<h2>Memory over a step (MiB, as planned before the first one)</h2>\n");
+    ls_chart_memory(out, r);
+    for (int k = 0; k < r->n_programs; k++) {
+        const ls_report_program *g = &r->programs[k];
+        char bytes[32];
+        size_t live = 0;
+        if (!g->n || g->peak < 0 || g->peak >= g->n)
+            continue;
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            live += g->points[g->peak].bytes[c];
+        ls_str_add(out, "<p class=\"note\"><b>");
+        ls_html_add(out, g->name);
+        ls_str_printf(out, "</b>: %d kernel calls, most transient memory %s at call %d", g->n, ls_format_bytes(bytes, live), g->peak);
+        if (g->labels) {
+            ls_str_add(out, ": ");
+            ls_html_add(out, g->labels[g->peak]);
+        }
+        ls_str_add(out, "</p>\n");
+    }
+}
+
+static void row(ls_str *out, const char *what, const char *planned, const char *measured, const char *note)
+{
+    cells(out, 4, (const char *const[]){ what, planned, measured, note });
+}
+
+static void plan(page *p)
+{
+    const ls_report *r = p->r;
+    ls_str *out = &p->out;
+    char a[32], b[32], c[160];
+    ls_str_add(out, "<h2>Planned and measured</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
+    double planned = r->plan_step_seconds, measured = r->measured_step_seconds;
+    *c = 0;
+    if (planned > 0 && measured > 0)
+        snprintf(c, sizeof c, "measured / plan %.2f", measured / planned);
+    row(out, "time of a step", planned > 0 ? ls_format_duration(a, planned) : "no calibration: run `lockstep doctor`", measured > 0 ? ls_format_duration(b, measured) : "–", c);
+    if (r->first_step_seconds > 0) {
+        *c = 0;
+        if (measured > 0)
+            snprintf(c, sizeof c, "%.2f of the median", r->first_step_seconds / measured);
+        row(out, "first step", "–", ls_format_duration(b, r->first_step_seconds), c);
+    }
+    if (r->plan_step_flops > 0) {
+        snprintf(a, sizeof a, "%.2f GFLOP", r->plan_step_flops * 1e-9);
+        snprintf(b, sizeof b, "%.1f GFLOP/s", measured > 0 ? r->plan_step_flops / measured * 1e-9 : 0);
+        row(out, "arithmetic of a step", a, measured > 0 ? b : "–", "");
+    }
+    row(out, "transient memory (one arena)", ls_format_bytes(a, r->plan_arena), "", "packed by lifetime");
+    row(out, "state (parameters, moments)", ls_format_bytes(a, r->plan_state), "", "lives between steps");
+    row(out, "inputs and outputs", ls_format_bytes(a, r->plan_io), "", "");
+    if (r->measured_rss)
+        row(out, "all of it", ls_format_bytes(a, r->plan_arena + r->plan_state + r->plan_io), ls_format_bytes(b, r->measured_rss), "measured: peak anonymous memory of the process");
+    else
+        row(out, "all of it", ls_format_bytes(a, r->plan_arena + r->plan_state + r->plan_io), "–", "");
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+static void startup(page *p)
+{
+    const ls_startup *s = &p->run->startup;
+    ls_str *out = &p->out;
+    char text[32];
+    if (!s->n || !(s->total > 0))
+        return;
+    ls_str_printf(out, "<h2>From exec to the first step: %s</h2>\n<div class=\"scroll\"><table><tbody>\n", ls_format_duration(text, s->total));
+    for (int i = 0; i < s->n; i++) {
+        ls_str_add(out, "<tr><td>");
+        ls_html_add(out, s->parts[i].name);
+        ls_str_printf(out, "</td><td>%.2f ms</td><td style=\"text-align:left;width:60%%\"><span class=\"bar\" style=\"width:%.1f%%\"></span></td></tr>\n",
+                      1e3 * s->parts[i].seconds, fmax(0, fmin(100, 100 * s->parts[i].seconds / s->total)));
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+static void recipe(page *p)
+{
+    char *yaml = ls_recipe_yaml(p->r->recipe, true);
+    ls_str_add(&p->out, "<h2>Recipe</h2>\n<details><summary>every key, and who set it</summary><pre>");
+    ls_html_add(&p->out, yaml);
+    ls_str_add(&p->out, "</pre></details>\n");
+    free(yaml);
+}
+
+ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
+{
+    static void (*const SECTIONS[])(page *) = { head, summary, curves, epochs, memory, plan, startup, recipe };
+    page p = { .run = d, .r = r };
+    char *metrics = ls_path_join(d->path, "metrics.jsonl"), *path = ls_path_join(d->path, "report.html");
+    ls_status s;
+    LS_TRY_TO(s, ls_run_info_read(&p.info, d->path), done);
+    LS_TRY_TO(s, ls_curves_read(&p.curves, metrics), done);
+    for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
+        SECTIONS[i](&p);
+    ls_str_printf(&p.out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
+    LS_TRY_TO(s, ls_file_write(path, p.out.data, p.out.len), done);
+done:
+    ls_curves_release(&p.curves);
+    ls_str_release(&p.out);
+    free(metrics);
+    free(path);
+    return s;
+}

@@ -1,0 +1,53 @@
+/* report_chrome.c - what surrounds the report's contents: style sheet and script, both inside the page. The script holds no '<' and no '&', so that
+ * the page is well-formed XML as well as HTML. */
+#include "report_chrome.h"
+
+const char ls_report_style[] =
+    ":root{--bg:#f7f7f5;--card:#fff;--ink:#1d1d1b;--mute:#6a6a64;--line:#e6e5e0;--c-blue:#4269d0;--c-amber:#e0a100;--c-red:#ff725c;--c-teal:#3ca98f;"
+    "--c-violet:#a463f2;--c-sky:#97bbf5;--c-gray:#b9b8b2;--warn:#fff3d6;--warn-ink:#6b4a00}\n"
+    "@media (prefers-color-scheme:dark){:root{--bg:#151517;--card:#1e1e21;--ink:#ececea;--mute:#9c9c96;--line:#333338;--c-blue:#7394f0;--c-amber:#efb118;"
+    "--c-red:#ff8b78;--c-teal:#6cc5b0;--c-violet:#b98af5;--c-sky:#6f9fe0;--c-gray:#6d6d70;--warn:#3d3010;--warn-ink:#f5d58a}}\n"
+    "*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\n"
+    "main{max-width:980px;margin:0 auto;padding:32px 20px 64px}h1{font-size:27px;margin:0 0 2px;letter-spacing:-.01em}h2{font-size:17px;margin:38px 0 8px}\n"
+    ".sub{color:var(--mute);margin:0 0 4px}.state{font-size:13px;font-weight:600;padding:2px 10px;border-radius:99px;background:var(--line);vertical-align:4px;margin-left:8px}\n"
+    ".state.finished{background:#1f8a5b;color:#fff}.state.failed,.state.died{background:#c8402f;color:#fff}.state.running{background:var(--c-blue);color:#fff}\n"
+    ".warn{background:var(--warn);color:var(--warn-ink);padding:10px 14px;border-radius:8px;margin:14px 0}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:22px 0 0}.card{background:var(--card);border:1px solid var(--line);"
+    "border-radius:10px;padding:12px 14px}.card b{display:block;font-size:22px;font-variant-numeric:tabular-nums;letter-spacing:-.01em}.card span{color:var(--mute);font-size:13px}\n"
+    ".chart{position:relative;background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0;padding:12px 12px 10px}.chart svg{display:block;width:100%;height:auto}\n"
+    ".chart svg svg{overflow:hidden}.grid{stroke:var(--line);stroke-width:1}.tick{fill:var(--mute);font-size:12px;font-variant-numeric:tabular-nums}.name{fill:var(--ink);font-size:12px;font-weight:600}\n"
+    ".edge{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.5}.cursor{stroke:var(--ink);stroke-width:1;opacity:.55;visibility:hidden}\n"
+    "figcaption{font-size:13px;color:var(--mute);padding:4px 0 0 46px}.key{margin-right:16px;white-space:nowrap}.key i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}\n"
+    ".tip{position:absolute;pointer-events:none;background:var(--ink);color:var(--bg);font-size:12px;line-height:1.45;padding:6px 9px;border-radius:6px;white-space:pre;z-index:2;visibility:hidden;"
+    "font-variant-numeric:tabular-nums}\n"
+    ".note{color:var(--mute);font-size:13px;margin:6px 2px 0}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:14px}\n"
+    ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px;overflow:hidden;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:6px 12px;text-align:right;border-top:1px solid var(--line);font-weight:400}thead th{color:var(--mute);font-size:13px;border-top:0}th:first-child,td:first-child{text-align:left}\n"
+    ".bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
+    "pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;overflow:auto;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace}"
+    "summary{cursor:pointer;color:var(--mute)}\n";
+
+/* For each chart: the data point nearest to the pointer, in a box beside it. */
+const char ls_report_script[] =
+    "document.querySelectorAll('.chart').forEach(function(chart){\n"
+    "  var svg=chart.querySelector('svg'),cursor=svg.querySelector('.cursor'),data=JSON.parse(chart.querySelector('script').textContent);\n"
+    "  var tip=document.createElement('div');tip.className='tip';chart.appendChild(tip);\n"
+    "  var left=+svg.dataset.left,right=+svg.dataset.right,x0=+svg.dataset.x0,x1=+svg.dataset.x1;\n"
+    "  function near(at,x){return at.reduce(function(best,p){return Math.abs(p[0]-x)>=Math.abs(best[0]-x)?best:p},at[0])}\n"
+    "  function value(v){return v===null?'none':data.percent?(100*v).toFixed(2)+' %':String(+v.toPrecision(5))}\n"
+    "  function text(x){\n"
+    "    if(data.memory){\n"
+    "      var row=data.at[Math.max(0,Math.min(data.at.length-1,Math.floor(x)))],sum=0,lines=[];\n"
+    "      data.names.forEach(function(n,i){sum+=row[i+1];if(row[i+1]>0)lines.push(n+'  '+row[i+1].toFixed(2)+' MiB')});\n"
+    "      return row[0]+'\\n'+lines.join('\\n')+'\\ntotal  '+sum.toFixed(2)+' MiB'}\n"
+    "    var lines=[];data.series.forEach(function(s){if(s.at.length){var p=near(s.at,x);lines.push(s.name+'  '+value(p[1])+'  ('+data.x+' '+p[0]+')')}});\n"
+    "    return lines.join('\\n')}\n"
+    "  svg.addEventListener('pointermove',function(e){\n"
+    "    var box=svg.getBoundingClientRect(),u=(e.clientX-box.left)/box.width*880;\n"
+    "    if(left>u||u>right)return hide();\n"
+    "    cursor.setAttribute('x1',u);cursor.setAttribute('x2',u);cursor.style.visibility='visible';\n"
+    "    tip.textContent=text(x0+(u-left)/(right-left)*(x1-x0));tip.style.visibility='visible';\n"
+    "    var at=e.clientX-box.left;tip.style.top='18px';\n"
+    "    if(at>box.width/2){tip.style.left='auto';tip.style.right=(box.width-at+26)+'px'}else{tip.style.right='auto';tip.style.left=(at+26)+'px'}});\n"
+    "  function hide(){cursor.style.visibility='hidden';tip.style.visibility='hidden'}\n"
+    "  svg.addEventListener('pointerleave',hide)});\n";
