@@ -42,17 +42,16 @@ struct ls_loader {
 };
 
 /* Fills one step; gives up early when nobody wants it any more. */
-static ls_status fill(ls_loader *l, slot *to, uint64_t generation, bool *wanted)
+static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
 {
+    bool wanted = true;
     int64_t micro_batches = l->order.global_batch / l->order.micro_batch;
     size_t images = l->slot_images / (size_t)micro_batches, labels = (size_t)l->order.micro_batch;
-    for (int64_t m = 0; m < micro_batches; m++) {
+    for (int64_t m = 0; wanted && m < micro_batches; m++) {
         LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, m, to->images + (size_t)m * images, to->labels + (size_t)m * labels));
         pthread_mutex_lock(&l->lock);
-        *wanted = !l->stop && l->generation == generation;
+        wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
-        if (!*wanted)
-            break;
     }
     return LS_OK;
 }
@@ -76,16 +75,15 @@ static void *run(void *context)
         uint64_t generation = l->generation;
         pthread_mutex_unlock(&l->lock);
 
-        bool wanted = true;
-        ls_status s = fill(l, to, generation, &wanted);
+        ls_status s = fill(l, to, generation);
 
         pthread_mutex_lock(&l->lock);
-        if (l->generation != generation)
+        if (l->generation != generation || l->stop)
             continue;
         if (s != LS_OK) {
             l->status = s;
             snprintf(l->message, sizeof l->message, "%s", ls_error_message());
-        } else if (wanted) {
+        } else {
             l->filled++;
             if (++l->step == l->steps) {
                 l->step = 0;

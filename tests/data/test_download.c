@@ -10,7 +10,7 @@
 #include "data/known.h"
 
 enum { SIZE = 50000 };
-typedef enum { WHOLE, CUT, NO_RANGES, WRONG_BYTES, TOO_MANY, ABSENT } manner;
+typedef enum { WHOLE, CUT, NO_RANGES, WRONG_BYTES, TOO_MANY, ABSENT, BAD_RANGE } manner;
 
 /* ---- the server: one connection at a time ---- */
 
@@ -50,6 +50,11 @@ static void answer(int fd, const char *request, manner how)
     char head[256];
     if (how == ABSENT || file < 0) {
         snprintf(head, sizeof head, "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\nConnection: close\r\n\r\nnot here\n");
+        send_all(fd, head, strlen(head));
+        return;
+    }
+    if (how == BAD_RANGE && from) {
+        snprintf(head, sizeof head, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         send_all(fd, head, strlen(head));
         return;
     }
@@ -165,7 +170,7 @@ static void assert_whole(const char *dir)
         assert_int_equal(n, SIZE);
         assert_memory_equal(data, content[i], SIZE);
         free(data);
-        char part[32];
+        char part[64];
         snprintf(part, sizeof part, "%s.part", names[i]);
         assert_false(ls_file_exists(in(dir, part)));
     }
@@ -216,12 +221,15 @@ static void test_continues(void **state)
     assert_int_equal(seen(&server.requests), 4);
 
     /* The server cannot continue: from the beginning. */
-    remove(in(dir, "f1.gz"));
-    write_bytes(in(dir, "f1.gz.part"), (bytes){ content[1], 1000 });
-    behave(NO_RANGES);
-    assert_ok(ls_known_download(&known, dir, &o));
-    assert_whole(dir);
-    assert_int_equal(seen(&server.requests), 2);
+    const manner cannot[] = { NO_RANGES, BAD_RANGE };
+    for (int i = 0; i < 2; i++) {
+        remove(in(dir, "f1.gz"));
+        write_bytes(in(dir, "f1.gz.part"), (bytes){ content[1], 1000 });
+        behave(cannot[i]);
+        assert_ok(ls_known_download(&known, dir, &o));
+        assert_whole(dir);
+        assert_int_equal(seen(&server.requests), 2);
+    }
 
     /* What lies there is something else, shorter, of the right size, or longer: noticed by the checksum, from the beginning. */
     const size_t sizes[] = { 1000, SIZE, SIZE + 5 };
