@@ -98,11 +98,11 @@ static void summary(page *p)
     ls_str *out = &p->out;
     ls_str_add(out, "<div class=\"cards\">\n");
     if (!isnan(m->eval_accuracy))
-        card(out, "evaluation accuracy", "%.2f %%", 100 * m->eval_accuracy);
+        card(out, "evaluation accuracy", "%.2f%%", 100 * m->eval_accuracy);
     if (!isnan(m->eval_loss))
         card(out, "evaluation loss", "%.4f", m->eval_loss);
     if (p->curves.smooth.n)
-        card(out, "training loss (smoothed)", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
+        card(out, "training loss", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
     count_text(step, m->step);
     card(out, "optimizer steps", "%s", step);
     if (p->r->measured_step_seconds > 0)
@@ -123,19 +123,19 @@ static void curves(page *p)
         return;
     }
     ls_str_add(out, "<h2>Loss</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .height = 320,
+    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .width = 880, .height = 320,
                                      .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
                                                  { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
                                                  { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
     if (c->eval_accuracy.n) {
         ls_str_add(out, "<h2>Accuracy</h2>\n");
-        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .height = 240, .percent = true,
+        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .width = 880, .height = 240, .percent = true,
                                          .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true, false } } });
     }
     ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "learning rate", .x_name = "step", .n = 1, .low = 0, .high = 0, .height = 300, .series = { { &c->lr, "learning rate", "var(--c-violet)", false, false } } });
+    ls_chart_lines(out, &(ls_chart){ .title = "learning rate", .x_name = "step", .n = 1, .low = 0, .high = 0, .width = 430, .height = 220, .series = { { &c->lr, "learning rate", "var(--c-violet)", false, false } } });
     ls_str_add(out, "</div><div><h2>Seconds a step</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "seconds a step", .x_name = "step", .n = 1, .low = 0, .high = 0, .height = 300, .series = { { &c->seconds, "seconds", "var(--c-amber)", false, false } } });
+    ls_chart_lines(out, &(ls_chart){ .title = "seconds a step", .x_name = "step", .n = 1, .low = 0, .high = 0, .width = 430, .height = 220, .series = { { &c->seconds, "seconds", "var(--c-amber)", false, false } } });
     ls_str_add(out, "</div></div>\n");
 }
 
@@ -194,7 +194,7 @@ static void plan(page *p)
     const ls_report *r = p->r;
     ls_str *out = &p->out;
     char a[32], b[32], c[160];
-    ls_str_add(out, "<h2>Planned and measured</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
+    ls_str_add(out, "<h2>Planned and measured</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
     double planned = r->plan_step_seconds, measured = r->measured_step_seconds;
     *c = 0;
     if (planned > 0 && measured > 0)

@@ -1,12 +1,11 @@
-/* report_charts.c - line charts and the memory picture as SVG text. Coordinates are those of a drawing 880 wide; the browser scales it. Beside each
- * chart lies its data as JSON, which the page's script shows under the pointer. */
+/* report_charts.c - line charts and the memory picture as SVG text. Coordinates are those of the drawing; the browser scales it. Beside each chart
+ * lies its data as JSON, which the page's script shows under the pointer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
 #include "report_own.h"
 
-#define WIDTH 880.0
 #define LEFT 58.0
 #define RIGHT 14.0
 #define TOP 12.0
@@ -34,11 +33,11 @@ const char *ls_category_color(ls_category c)
 
 /* ---- axes ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct frame { double x0, x1, y0, y1, height; } frame; /* data ranges; height of the drawing */
+typedef struct frame { double x0, x1, y0, y1, width, height; } frame; /* data ranges; size of the drawing */
 
 static double to_x(const frame *f, double x)
 {
-    return LEFT + (x - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT);
+    return LEFT + (x - f->x0) / (f->x1 - f->x0) * (f->width - LEFT - RIGHT);
 }
 
 static double to_y(const frame *f, double y)
@@ -50,7 +49,7 @@ static double to_y(const frame *f, double y)
 static double nice_step(double range, int wanted)
 {
     double raw = range / wanted, power = pow(10, floor(log10(raw))), m = raw / power;
-    return power * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
+    return power * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
 typedef void (*tick_text)(char out[32], double value);
@@ -67,7 +66,7 @@ static void percent_tick(char out[32], double v)
 
 static void mib_tick(char out[32], double v)
 {
-    snprintf(out, 32, "%.4g", v / (1 << 20));
+    snprintf(out, 32, "%.4g", fabs(v) < 1 ? 0 : v / (1 << 20));
 }
 
 static void axes(ls_str *out, const frame *f, double y_unit, tick_text text, const char *x_name)
@@ -77,19 +76,19 @@ static void axes(ls_str *out, const frame *f, double y_unit, tick_text text, con
     for (double y = ceil(f->y0 / step - 1e-9) * step; y <= f->y1 * (1 + 1e-9) + 1e-300; y += step) {
         text(label, y);
         ls_str_printf(out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                      LEFT, WIDTH - RIGHT, to_y(f, y), to_y(f, y), LEFT - 8, to_y(f, y) + 4, label);
+                      LEFT, f->width - RIGHT, to_y(f, y), to_y(f, y), LEFT - 8, to_y(f, y) + 4, label);
     }
-    step = fmax(1, nice_step(f->x1 - f->x0, 8));
+    step = fmax(1, nice_step(f->x1 - f->x0, f->width > 600 ? 9 : 4));
     for (double x = ceil(f->x0 / step) * step; x <= f->x1; x += step)
         ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n", to_x(f, x), f->height - BOTTOM + 17, x);
-    ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT, f->height - 3, x_name);
+    ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", f->width - RIGHT, f->height - 3, x_name);
 }
 
 static void open_chart(ls_str *out, const frame *f, const char *title)
 {
     ls_str_add(out, "<figure class=\"chart\"><svg role=\"img\" aria-label=\"");
     ls_html_add(out, title);
-    ls_str_printf(out, "\" viewBox=\"0 0 %.0f %.0f\" data-left=\"%.0f\" data-right=\"%.0f\" data-x0=\"%.9g\" data-x1=\"%.9g\">\n", WIDTH, f->height, LEFT, WIDTH - RIGHT, f->x0, f->x1);
+    ls_str_printf(out, "\" viewBox=\"0 0 %.0f %.0f\" data-left=\"%.0f\" data-right=\"%.0f\" data-x0=\"%.9g\" data-x1=\"%.9g\">\n", f->width, f->height, LEFT, f->width - RIGHT, f->x0, f->x1);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------------------------------------- */
@@ -146,11 +145,11 @@ static void polyline(ls_str *out, const frame *f, const ls_chart_series *s)
             ls_str_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", to_x(f, c->x[i]), to_y(f, c->y[i]), s->color);
 }
 
-static void legend(ls_str *out, int n, const char *const *names, const char *const *colors)
+static void legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint)
 {
     ls_str_add(out, "<figcaption>");
     for (int i = 0; i < n; i++) {
-        ls_str_printf(out, "<span class=\"key\"><i style=\"background:%s\"></i>", colors[i]);
+        ls_str_printf(out, "<span class=\"key\"><i style=\"background:%s%s\"></i>", colors[i], faint && faint[i] ? ";opacity:.38" : "");
         ls_html_add(out, names[i]);
         ls_str_add(out, "</span>");
     }
@@ -204,7 +203,8 @@ static void chart_data(ls_str *out, const ls_chart *c)
 void ls_chart_lines(ls_str *out, const ls_chart *c)
 {
     const char *names[3], *colors[3];
-    frame f = { INFINITY, -INFINITY, c->low <= c->high ? c->low : INFINITY, c->low <= c->high ? c->high : -INFINITY, c->height };
+    bool faint[3];
+    frame f = { INFINITY, -INFINITY, c->low <= c->high ? c->low : INFINITY, c->low <= c->high ? c->high : -INFINITY, c->width, c->height };
     for (int s = 0; s < c->n; s++) {
         const ls_curve *curve = c->series[s].curve;
         range_of(curve, &f.y0, &f.y1);
@@ -214,6 +214,7 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
         }
         names[s] = c->series[s].name;
         colors[s] = c->series[s].color;
+        faint[s] = c->series[s].faint;
     }
     if (!(f.y0 <= f.y1) || !(f.x0 <= f.x1))
         return; /* no finite number to draw */
@@ -225,12 +226,12 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
     open_chart(out, &f, c->title);
     axes(out, &f, c->percent ? 0.01 : 1, c->percent ? percent_tick : plain_tick, c->x_name);
     /* an inner drawing cuts off what leaves the frame */
-    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", LEFT - 5, TOP - 5, WIDTH - LEFT - RIGHT + 10,
-                  f.height - TOP - BOTTOM + 10, LEFT - 5, TOP - 5, WIDTH - LEFT - RIGHT + 10, f.height - TOP - BOTTOM + 10);
+    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", LEFT - 5, TOP - 5, f.width - LEFT - RIGHT + 10,
+                  f.height - TOP - BOTTOM + 10, LEFT - 5, TOP - 5, f.width - LEFT - RIGHT + 10, f.height - TOP - BOTTOM + 10);
     for (int s = 0; s < c->n; s++)
         polyline(out, &f, &c->series[s]);
     ls_str_printf(out, "</svg><line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", TOP, f.height - BOTTOM);
-    legend(out, c->n, names, colors);
+    legend(out, c->n, names, colors, faint);
     chart_data(out, c);
     ls_str_add(out, "</figure>\n");
 }
@@ -292,7 +293,7 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
 {
     const char *names[BANDS] = { "inputs and outputs" }, *colors[BANDS] = { "var(--c-gray)" }, *used_names[BANDS], *used_colors[BANDS];
     bool used[BANDS] = { false };
-    frame f = { 0, 0, 0, 0, 300 };
+    frame f = { 0, 0, 0, 0, 880, 300 };
     for (int b = 1; b < BANDS; b++) {
         names[b] = ls_category_name((ls_category)(b - 1));
         colors[b] = ls_category_color((ls_category)(b - 1));
@@ -341,7 +342,7 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
         ls_str_add(out, "</text>\n");
     }
     ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", TOP, f.height - BOTTOM);
-    legend(out, shown, used_names, used_colors);
+    legend(out, shown, used_names, used_colors, NULL);
     memory_data(out, r, names);
     ls_str_add(out, "</figure>\n");
 }

@@ -12,8 +12,8 @@ const char ls_report_style[] =
     ".sub{color:var(--mute);margin:0 0 4px}.state{font-size:13px;font-weight:600;padding:2px 10px;border-radius:99px;background:var(--line);vertical-align:4px;margin-left:8px}\n"
     ".state.finished{background:#1f8a5b;color:#fff}.state.failed,.state.died{background:#c8402f;color:#fff}.state.running{background:var(--c-blue);color:#fff}\n"
     ".warn{background:var(--warn);color:var(--warn-ink);padding:10px 14px;border-radius:8px;margin:14px 0}\n"
-    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:22px 0 0}.card{background:var(--card);border:1px solid var(--line);"
-    "border-radius:10px;padding:12px 14px}.card b{display:block;font-size:22px;font-variant-numeric:tabular-nums;letter-spacing:-.01em}.card span{color:var(--mute);font-size:13px}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(120px,1fr));gap:10px;margin:22px 0 0}.card{background:var(--card);border:1px solid var(--line);"
+    "border-radius:10px;padding:12px 14px}.card b{display:block;font-size:20px;white-space:nowrap;font-variant-numeric:tabular-nums;letter-spacing:-.01em}.card span{color:var(--mute);font-size:13px}\n"
     ".chart{position:relative;background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0;padding:12px 12px 10px}.chart svg{display:block;width:100%;height:auto}\n"
     ".chart svg svg{overflow:hidden}.grid{stroke:var(--line);stroke-width:1}.tick{fill:var(--mute);font-size:12px;font-variant-numeric:tabular-nums}.name{fill:var(--ink);font-size:12px;font-weight:600}\n"
     ".edge{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.5}.cursor{stroke:var(--ink);stroke-width:1;opacity:.55;visibility:hidden}\n"
@@ -23,7 +23,7 @@ const char ls_report_style[] =
     ".note{color:var(--mute);font-size:13px;margin:6px 2px 0}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:14px}\n"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px;overflow:hidden;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:6px 12px;text-align:right;border-top:1px solid var(--line);font-weight:400}thead th{color:var(--mute);font-size:13px;border-top:0}th:first-child,td:first-child{text-align:left}\n"
-    ".bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
+    ".plan td:last-child{text-align:left;color:var(--mute);font-size:13px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
     "pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;overflow:auto;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace}"
     "summary{cursor:pointer;color:var(--mute)}\n";
 
@@ -43,7 +43,7 @@ const char ls_report_script[] =
     "    var lines=[];data.series.forEach(function(s){if(s.at.length){var p=near(s.at,x);lines.push(s.name+'  '+value(p[1])+'  ('+data.x+' '+p[0]+')')}});\n"
     "    return lines.join('\\n')}\n"
     "  svg.addEventListener('pointermove',function(e){\n"
-    "    var box=svg.getBoundingClientRect(),u=(e.clientX-box.left)/box.width*880;\n"
+    "    var box=svg.getBoundingClientRect(),u=(e.clientX-box.left)/box.width*svg.viewBox.baseVal.width;\n"
     "    if(left>u||u>right)return hide();\n"
     "    cursor.setAttribute('x1',u);cursor.setAttribute('x2',u);cursor.style.visibility='visible';\n"
     "    tip.textContent=text(x0+(u-left)/(right-left)*(x1-x0));tip.style.visibility='visible';\n"

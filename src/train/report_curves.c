@@ -60,16 +60,23 @@ static void add_row(ls_curves *c, const json_t *row)
     }
 }
 
-/* Exponential mean over about a fiftieth of the run, corrected for its start (as Adam corrects its moments); a NaN passes through. */
+/* Mean over the steps around each one, a fiftieth of the run wide: centred, so that it does not lag behind a falling loss. */
 static void smooth(ls_curves *c)
 {
-    double decay = 1 - 1 / fmax(1, c->loss.n / 50.0), mean = 0, weight = 0;
-    for (int i = 0; i < c->loss.n; i++) {
-        if (!isnan(c->loss.y[i])) {
-            mean = decay * mean + (1 - decay) * c->loss.y[i];
-            weight = decay * weight + (1 - decay);
-        }
-        add_point(&c->smooth, c->loss.x[i], isnan(c->loss.y[i]) ? NAN : mean / weight);
+    int n = c->loss.n, reach = n / 100, begin = 0, end = 0, count = 0;
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        for (; end < n && end <= i + reach; end++)
+            if (!isnan(c->loss.y[end])) {
+                sum += c->loss.y[end];
+                count++;
+            }
+        for (; begin < i - reach; begin++)
+            if (!isnan(c->loss.y[begin])) {
+                sum -= c->loss.y[begin];
+                count--;
+            }
+        add_point(&c->smooth, c->loss.x[i], count ? sum / count : NAN);
     }
 }
 

@@ -24,7 +24,7 @@ typedef struct ls_chart {
     ls_chart_series series[3];
     double low, high;      /* y must show at least these; low > high: whatever the data says */
     bool percent;          /* y is a fraction, shown as % */
-    int height;            /* units of the drawing; its width is 880 */
+    int width, height;     /* units of the drawing: a letter is 12 high, the page 880 wide */
 } ls_chart;
 void ls_chart_lines(ls_str *out, const ls_chart *c);
 void ls_chart_memory(ls_str *out, const ls_report *r); /* live bytes by category over the positions of the step's programs */
