@@ -1,7 +1,8 @@
 /* data.h - image data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
  *
- * A data set is a function from index to (image u8 [channels, height, width], label). The order of an epoch is a pure function of
- * (seed, epoch, position), so any process can start at any step and any rank can find its samples without talking to the others. */
+ * A data set is a function from index to (image u8 [channels, height, width], label). The order of an epoch is a pure
+ * function of (seed, epoch, position), so any process can start at any step and any rank can find its samples without talking
+ * to the others. */
 #pragma once
 #include "types.h"
 
@@ -31,7 +32,7 @@ struct ls_dataset {
 };
 
 typedef struct ls_dataset_options {
-    const char *path; /* folder of the set, or one that holds NAME/; "": LOCKSTEP_DATA, else cache, else download, else built-in */
+    const char *path;            /* folder of the set, or one with NAME/; "": LOCKSTEP_DATA, cache, download, built-in set */
     const char *images, *labels; /* type "idx" only: the two files of this split */
     int classes;                 /* 0: the set's own; else labels must be below it ("idx": 0 counts the labels) */
     bool download;               /* may fetch a missing set into the cache */
@@ -45,7 +46,8 @@ typedef struct ls_dataset_options {
 
 /* Opens one split. type: "mnist", "fashion-mnist", "idx" or "shapes" (the built-in set by its name). Local.
  *     ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = folder)
- * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or path, LS_E_SHAPE classes. */
+ * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or path, LS_E_SHAPE
+ * number of classes. */
 LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *options);
 #define ls_dataset_open(out, type, split, ...) \
     ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ })
@@ -58,7 +60,8 @@ LS_API const char *ls_dataset_types(void);
 /* Whether `type` is one of them. */
 LS_API bool ls_dataset_type_known(const char *type);
 /* Sizes that are known without any file, so that `plan` needs no data. False for "idx". Counts are of the real set. */
-LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes);
+LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width,
+                             int *classes);
 
 /* ---- order ----------------------------------------------------------------------------------------------------------------- */
 
@@ -73,8 +76,9 @@ typedef struct ls_order {
 } ls_order;
 LS_API ls_status ls_order_check(const ls_order *o); /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
 LS_API int64_t ls_order_steps(const ls_order *o);   /* per epoch */
-LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position);          /* sample, 0 .. n-1 */
-LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row); /* sample, or -1: padding */
+LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position); /* sample, 0 .. n-1 */
+/* The sample in that row of micro-batch m, or -1: padding. */
+LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row);
 LS_API int64_t ls_order_targets(const ls_order *o, int64_t step); /* samples of that step that are not padding */
 
 /* Fills one micro-batch: images u8 [micro_batch, C, H, W], labels i32 [micro_batch]; padding is zero images with LS_IGNORE_LABEL.
@@ -84,8 +88,8 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 
 /* ---- loader ---------------------------------------------------------------------------------------------------------------- */
 
-/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last false,
- * one epoch; every sample comes exactly once. */
+/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last
+ * false, one epoch; every sample comes exactly once. */
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
@@ -102,13 +106,15 @@ typedef struct ls_loader_options {
     double deadline;     /* seconds that ls_loader_next waits for a step before it is an error */
 } ls_loader_options;
 #define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .ring = 4, .deadline = 300
-LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *options);
+LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
+                                       const ls_loader_options *options);
 #define ls_loader_create(out, set, order, ...) \
     ls_loader_create_with((out), (set), (order), &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ })
 LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thread; harmless on NULL */
 
-/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the next
- * call on this loader. An error of the loader thread (its message too) comes out here, and again at every later call until a seek. */
+/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the
+ * next call on this loader. An error of the loader thread (its message too) comes out here, and again at every later call
+ * until a seek. */
 LS_API ls_status ls_loader_next(ls_loader *loader, ls_loader_step *step, bool *done);
 /* Continues at (epoch, step); what was filled ahead is thrown away. */
 LS_API ls_status ls_loader_seek(ls_loader *loader, int64_t epoch, int64_t step);
@@ -121,12 +127,14 @@ typedef struct ls_image {
     uint8_t *data;               /* [channels, height, width]; freed by ls_image_release */
 } ls_image;
 
-/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart by their first bytes. */
+/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart by their first
+ * bytes. */
 LS_API ls_status ls_image_read(ls_image *out, const char *path);
 LS_API ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what); /* `what` names it in messages */
 LS_API void ls_image_release(ls_image *image);
-/* Makes the image fit a model: colour becomes gray (ITU-R BT.601 weights) and gray is repeated as needed; another size is LS_E_SHAPE
- * naming both, or with `resize` a bilinear one (pixel centres at half, as PyTorch's align_corners=False, antialiased when shrinking). */
+/* Makes the image fit a model: colour becomes gray (ITU-R BT.601 weights) and gray is repeated as needed; another size is
+ * LS_E_SHAPE naming both, or with `resize` a bilinear one (pixel centres at half, as PyTorch's align_corners=False,
+ * antialiased when shrinking). */
 LS_API ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool resize, const char *what);
 
 /* ---- pictures out ---------------------------------------------------------------------------------------------------------- */
@@ -147,8 +155,8 @@ typedef struct ls_picture {
     const ls_picture_cell *cells;
 } ls_picture;
 
-/* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong ones
- * red and say both names. Local. */
+/* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong
+ * ones red and say both names. Local. */
 LS_API ls_status ls_picture_write(const char *path, const ls_picture *picture);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then nowhere else), LOCKSTEP_DATA,
- * the cache, a download into the cache, the built-in set. The first folder that holds any of the set's files is the one for both splits,
- * so training and evaluation never come from different places. */
+/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then nowhere else),
+ * LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that holds any of the set's files is
+ * the one for both splits, so training and evaluation never come from different places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +20,14 @@ typedef struct idx_set {
 
 /* ---- one split from two files ---- */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
-{
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     const idx_set *d = (const idx_set *)set;
     memcpy(image, d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
     *label = d->labels.idx.data[i];
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
-{
+static void close_set(ls_dataset *set) {
     idx_set *d = (idx_set *)set;
     ls_idx_close(&d->images);
     ls_idx_close(&d->labels);
@@ -41,20 +39,21 @@ static void close_set(ls_dataset *set)
 }
 
 /* Counts that agree, labels below `classes` (0: as many as the largest label needs). */
-static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels)
-{
+static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels) {
     const ls_idx *im = &d->images.idx, *la = &d->labels.idx;
     if (im->dims[0] != la->dims[0])
-        return ls_fail(LS_E_FORMAT, "%s: %lld labels (offset 4), but %s holds %lld images; the two files do not belong together", labels,
-                       (long long)la->dims[0], images, (long long)im->dims[0]);
+        return ls_fail(LS_E_FORMAT, "%s: %lld labels (offset 4), but %s holds %lld images; the two files do not belong together",
+                       labels, (long long)la->dims[0], images, (long long)im->dims[0]);
     if (im->dims[1] > 1 << 16 || im->dims[2] > 1 << 16)
-        return ls_fail(LS_E_FORMAT, "%s: images of %lld x %lld (offset 8), at most 65536 x 65536 is possible", images, (long long)im->dims[1],
-                       (long long)im->dims[2]);
+        return ls_fail(LS_E_FORMAT, "%s: images of %lld x %lld (offset 8), at most 65536 x 65536 is possible", images,
+                       (long long)im->dims[1], (long long)im->dims[2]);
     int largest = 0;
     for (size_t i = 0; i < la->bytes; i++) {
         if (*classes && la->data[i] >= *classes)
-            return ls_fail(LS_E_FORMAT, "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise model.classes or mend the file",
-                           labels, la->data[i], i, 8 + i, *classes);
+            return ls_fail(
+                LS_E_FORMAT,
+                "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise model.classes or mend the file", labels,
+                la->data[i], i, 8 + i, *classes);
         if (la->data[i] > largest)
             largest = la->data[i];
     }
@@ -63,8 +62,7 @@ static ls_status check_labels(idx_set *d, int *classes, const char *images, cons
     return LS_OK;
 }
 
-static ls_status name_classes(idx_set *d, int classes)
-{
+static ls_status name_classes(idx_set *d, int classes) {
     d->names = calloc((size_t)classes, sizeof *d->names);
     for (int i = 0; d->names && i < classes; i++)
         if (asprintf(&d->names[i], "%d", i) < 0)
@@ -72,16 +70,19 @@ static ls_status name_classes(idx_set *d, int classes)
     return d->names ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for class names");
 }
 
-static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images, const char *labels,
-                           int classes)
-{
+static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images,
+                           const char *labels, int classes) {
     idx_set *d = calloc(1, sizeof *d);
     if (!d || asprintf(&d->source, "%s", images) < 0) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for data set %s", name);
     }
     ls_status s;
-    d->set = (ls_dataset){ .name = known ? known->name : "idx", .source = d->source, .split = split, .channels = 1, .read = read_sample,
+    d->set = (ls_dataset){ .name = known ? known->name : "idx",
+                           .source = d->source,
+                           .split = split,
+                           .channels = 1,
+                           .read = read_sample,
                            .close = close_set };
     LS_TRY_TO(s, ls_idx_open(&d->images, images, 3), fail);
     LS_TRY_TO(s, ls_idx_open(&d->labels, labels, 1), fail);
@@ -107,8 +108,7 @@ fail:
 /* ---- named sets: where are the files? ---- */
 
 /* DIR/FILE.gz or DIR/FILE without .gz, whichever is there; malloc'ed, NULL: neither. */
-static char *find_file(const char *dir, const ls_known_file *file)
-{
+static char *find_file(const char *dir, const ls_known_file *file) {
     char *path = ls_path_join(dir, file->name);
     if (ls_file_exists(path))
         return path;
@@ -119,8 +119,7 @@ static char *find_file(const char *dir, const ls_known_file *file)
     return NULL;
 }
 
-static bool holds_any(const char *dir, const ls_known *k)
-{
+static bool holds_any(const char *dir, const ls_known *k) {
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
         char *path = find_file(dir, &k->files[i]);
         free(path);
@@ -131,8 +130,7 @@ static bool holds_any(const char *dir, const ls_known *k)
 }
 
 /* All sets name their files alike: a folder called `mnist` is not a place to find fashion-mnist in. */
-static bool is_named_after_another(const char *dir, const ls_known *k)
-{
+static bool is_named_after_another(const char *dir, const ls_known *k) {
     size_t n = strlen(dir);
     while (n && dir[n - 1] == '/')
         n--;
@@ -140,14 +138,14 @@ static bool is_named_after_another(const char *dir, const ls_known *k)
     while (start && dir[start - 1] != '/')
         start--;
     for (int i = 0; i < ls_known_count; i++)
-        if (&ls_known_sets[i] != k && strlen(ls_known_sets[i].name) == n - start && !strncmp(dir + start, ls_known_sets[i].name, n - start))
+        if (&ls_known_sets[i] != k && strlen(ls_known_sets[i].name) == n - start &&
+            !strncmp(dir + start, ls_known_sets[i].name, n - start))
             return true;
     return false;
 }
 
 /* The set's folder in `root`: ROOT/NAME, ROOT/torchvision's/raw, or ROOT itself. malloc'ed; NULL: none. */
-static char *find_folder(const char *root, const ls_known *k)
-{
+static char *find_folder(const char *root, const ls_known *k) {
     char *dir = ls_path_join(root, k->name);
     if (holds_any(dir, k))
         return dir;
@@ -160,8 +158,7 @@ static char *find_folder(const char *root, const ls_known *k)
     return !is_named_after_another(root, k) && holds_any(root, k) ? strdup(root) : NULL;
 }
 
-static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir, int classes)
-{
+static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir, int classes) {
     const ls_known_file *file = &k->files[2 * split];
     char *images = find_file(dir, &file[0]), *labels = find_file(dir, &file[1]);
     ls_status s = LS_OK;
@@ -175,23 +172,25 @@ static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split
     return s;
 }
 
-static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
-{
+static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o) {
     if (!ls_dir_exists(o->path))
-        return ls_fail(LS_E_USAGE, "data.path %s: no such folder (for data.type %s it is a folder with %s and three more, or one that holds %s/)",
-                       o->path, k->name, k->files[0].name, k->name);
+        return ls_fail(
+            LS_E_USAGE,
+            "data.path %s: no such folder (for data.type %s it is a folder with %s and three more, or one that holds %s/)",
+            o->path, k->name, k->files[0].name, k->name);
     char *dir = find_folder(o->path, k);
     if (!dir)
-        return ls_fail(LS_E_USAGE, "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave it empty to use "
-                       "LOCKSTEP_DATA, the cache or a download", o->path, k->files[0].name, k->name);
+        return ls_fail(LS_E_USAGE,
+                       "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave it empty to use "
+                       "LOCKSTEP_DATA, the cache or a download",
+                       o->path, k->files[0].name, k->name);
     ls_status s = open_folder(out, k, split, dir, o->classes);
     free(dir);
     return s;
 }
 
 /* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
-static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o)
-{
+static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o) {
     const char *env = getenv("LOCKSTEP_DATA");
     *dir = env && *env ? find_folder(env, k) : NULL;
     if (*dir)
@@ -215,8 +214,7 @@ static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_
     free(cache);
 }
 
-static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
-{
+static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o) {
     if (*o->path)
         return open_path(out, k, split, o);
     ls_str why = { 0 };
@@ -238,13 +236,13 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
 
 /* ---- the door ---- */
 
-ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *o)
-{
+ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *o) {
     *out = NULL;
     ls_status s;
     const ls_known *k = ls_known_find(type);
     if (o->classes < 0 || o->classes > 256)
-        return ls_fail(LS_E_SHAPE, "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible", o->classes, type);
+        return ls_fail(LS_E_SHAPE, "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible", o->classes,
+                       type);
     if (k) {
         s = open_known(out, k, split, o);
     } else if (!strcmp(type, "idx")) {
@@ -256,34 +254,35 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
         s = ls_shapes_open(out, split, "");
     } else {
         const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" }, *near = ls_nearest_name(type, names, 4);
-        return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(), near ? "; did you mean " : "",
-                       near ? near : "", near ? "?" : "");
+        return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(),
+                       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     LS_TRY(s);
     if (o->classes && (*out)->builtin && (*out)->classes > o->classes) {
         int have = (*out)->classes;
         ls_dataset_close(out);
-        return ls_fail(LS_E_SHAPE, "the built-in data set has %d classes, the model has %d; set model.classes: %d", have, o->classes, have);
+        return ls_fail(LS_E_SHAPE, "the built-in data set has %d classes, the model has %d; set model.classes: %d", have,
+                       o->classes, have);
     }
     return LS_OK;
 }
 
-void ls_dataset_close(ls_dataset **set)
-{
+void ls_dataset_close(ls_dataset **set) {
     if (*set)
         (*set)->close(*set);
     *set = NULL;
 }
 
-ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes)
-{
+ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
     if (set->channels != channels || set->height != height || set->width != width)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has images of %d x %d x %d (channels, height, width), the model takes %d x %d x %d; set "
-                       "model.image_size: %d and model.in_channels: %d", set->name, set->source, set->channels, set->height, set->width,
-                       channels, height, width, set->height, set->channels);
+        return ls_fail(LS_E_SHAPE,
+                       "%s (%s) has images of %d x %d x %d (channels, height, width), the model takes %d x %d x %d; set "
+                       "model.image_size: %d and model.in_channels: %d",
+                       set->name, set->source, set->channels, set->height, set->width, channels, height, width, set->height,
+                       set->channels);
     if (set->classes > classes)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d", set->name, set->source, set->classes,
-                       classes, set->classes);
+        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d", set->name, set->source,
+                       set->classes, classes, set->classes);
     return LS_OK;
 }
 
@@ -291,8 +290,7 @@ const char *ls_dataset_types(void) { return "mnist, fashion-mnist, idx, shapes";
 
 bool ls_dataset_type_known(const char *type) { return ls_known_find(type) || !strcmp(type, "idx") || !strcmp(type, "shapes"); }
 
-bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes)
-{
+bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes) {
     const ls_known *k = ls_known_find(type);
     if (!k && strcmp(type, "shapes"))
         return false;

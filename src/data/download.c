@@ -1,6 +1,6 @@
-/* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its SHA-256 and renamed; what a
- * broken connection or a killed process left of it is continued. Processes that want the same file wait for each other on a lock of the
- * .part file. The only place that includes libcurl. */
+/* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its SHA-256 and
+ * renamed; what a broken connection or a killed process left of it is continued. Processes that want the same file wait for
+ * each other on a lock of the .part file. The only place that includes libcurl. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +32,7 @@ typedef struct transfer {
     int error; /* errno of a failed write */
 } transfer;
 
-static void report(transfer *t, bool last)
-{
+static void report(transfer *t, bool last) {
     double now = ls_now();
     if (!t->o->progress || (!last && now - t->reported < 0.1))
         return;
@@ -42,8 +41,7 @@ static void report(transfer *t, bool last)
     t->o->progress(t->o->context, t->file->name, t->at, t->file->bytes, seconds > 0 ? (double)(t->at - t->resumed) / seconds : 0);
 }
 
-static size_t on_bytes(char *data, size_t size, size_t count, void *context)
-{
+static size_t on_bytes(char *data, size_t size, size_t count, void *context) {
     transfer *t = context;
     size_t n = size * count;
     if (t->at + (int64_t)n > t->file->bytes) /* not our file: an error page, a portal; the checksum would say so later */
@@ -65,10 +63,9 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *context)
 
 static void start_curl(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
 
-/* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the middle; LS_E_FORMAT: too
- * many bytes. */
-static ls_status fetch(transfer *t, const char *url)
-{
+/* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the middle;
+ * LS_E_FORMAT: too many bytes. */
+static ls_status fetch(transfer *t, const char *url) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_curl);
     CURL *c = curl_easy_init();
@@ -112,8 +109,7 @@ static ls_status fetch(transfer *t, const char *url)
     return LS_OK;
 }
 
-static ls_status verify(transfer *t, const char *url)
-{
+static ls_status verify(transfer *t, const char *url) {
     ls_sha256 sha;
     char hex[65], buffer[1 << 16];
     ls_sha256_init(&sha);
@@ -128,14 +124,14 @@ static ls_status verify(transfer *t, const char *url)
     }
     ls_sha256_hex(&sha, hex);
     if (t->at != t->file->bytes || strcmp(hex, t->file->sha256))
-        return ls_fail(LS_E_FORMAT, "%s: %lld bytes with SHA-256 %s came, expected %lld bytes with %s", url, (long long)t->at, hex,
-                       (long long)t->file->bytes, t->file->sha256);
+        return ls_fail(LS_E_FORMAT, "%s: %lld bytes with SHA-256 %s came, expected %lld bytes with %s", url, (long long)t->at,
+                       hex, (long long)t->file->bytes, t->file->sha256);
     return LS_OK;
 }
 
-/* From one mirror: first what is missing, then, if that cannot be continued or makes a wrong file, once more from the beginning. */
-static ls_status fetch_from(transfer *t, const char *mirror)
-{
+/* From one mirror: first what is missing, then, if that cannot be continued or makes a wrong file, once more from the
+ * beginning. */
+static ls_status fetch_from(transfer *t, const char *mirror) {
     char *url = NULL;
     if (asprintf(&url, "%s%s%s", mirror, mirror[strlen(mirror) - 1] == '/' ? "" : "/", t->file->name) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a URL");
@@ -145,7 +141,8 @@ static ls_status fetch_from(transfer *t, const char *mirror)
         s = t->at < t->file->bytes ? fetch(t, url) : LS_OK;
         if (s == LS_OK)
             s = verify(t, url);
-        if (s == LS_OK || s == LS_E_IO || t->error) /* what a broken connection left is kept for the next mirror, or the next start */
+        if (s == LS_OK || s == LS_E_IO ||
+            t->error) /* what a broken connection left is kept for the next mirror, or the next start */
             break;
         t->at = 0;
         if (ftruncate(t->fd, 0) != 0)
@@ -158,8 +155,7 @@ static ls_status fetch_from(transfer *t, const char *mirror)
 }
 
 /* Opens and locks PATH.part; *done if another process finished the file meanwhile. */
-static ls_status lock_part(int *fd, bool *done, const char *path, const char *part)
-{
+static ls_status lock_part(int *fd, bool *done, const char *path, const char *part) {
     for (;;) {
         *fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (*fd < 0)
@@ -171,7 +167,8 @@ static ls_status lock_part(int *fd, bool *done, const char *path, const char *pa
                 return ls_fail(LS_E_IO, "%s: cannot lock: %s", part, strerror(error));
             }
         struct stat mine, there;
-        bool current = fstat(*fd, &mine) == 0 && stat(part, &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+        bool current = fstat(*fd, &mine) == 0 && stat(part, &there) == 0 && mine.st_ino == there.st_ino &&
+                       mine.st_dev == there.st_dev;
         *done = ls_file_exists(path);
         if (current || *done) {
             if (*done && current)
@@ -182,8 +179,7 @@ static ls_status lock_part(int *fd, bool *done, const char *path, const char *pa
     }
 }
 
-static ls_status download_file(const ls_known *k, const ls_known_file *file, const char *dir, const ls_dataset_options *o)
-{
+static ls_status download_file(const ls_known *k, const ls_known_file *file, const char *dir, const ls_dataset_options *o) {
     char *path = ls_path_join(dir, file->name), *part = NULL;
     ls_str tried = { 0 };
     ls_status s = LS_OK;
@@ -231,8 +227,7 @@ end:
     return s;
 }
 
-ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o)
-{
+ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o) {
     LS_TRY(ls_make_dirs(dir));
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
         char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3), *path = ls_path_join(dir, plain);

@@ -1,5 +1,5 @@
-/* image.c - images from files: the portable anymaps (netpbm's pgm(5), ppm(5)), and PNG by way of image_png.c. The parsers work on memory
- * and are fuzzed. */
+/* image.c - images from files: the portable anymaps (netpbm's pgm(5), ppm(5)), and PNG by way of image_png.c. The parsers work
+ * on memory and are fuzzed. */
 #include "data/image.h"
 
 #include <stdlib.h>
@@ -7,23 +7,22 @@
 
 #include "base/file.h"
 
-void ls_image_release(ls_image *image)
-{
+void ls_image_release(ls_image *image) {
     free(image->data);
     *image = (ls_image){ 0 };
 }
 
-ls_status ls_image_allocate(ls_image *out, int64_t channels, int64_t height, int64_t width, const char *what)
-{
+ls_status ls_image_allocate(ls_image *out, int64_t channels, int64_t height, int64_t width, const char *what) {
     *out = (ls_image){ 0 };
     if (height < 1 || width < 1)
         return ls_fail(LS_E_FORMAT, "%s: image of %lld x %lld pixels", what, (long long)width, (long long)height);
     if (height > 1 << 16 || width > 1 << 16 || height * width > 1 << 26)
-        return ls_fail(LS_E_FORMAT, "%s: image of %lld x %lld pixels, more than the 2^26 this reader takes; shrink it", what, (long long)width,
-                       (long long)height);
+        return ls_fail(LS_E_FORMAT, "%s: image of %lld x %lld pixels, more than the 2^26 this reader takes; shrink it", what,
+                       (long long)width, (long long)height);
     *out = (ls_image){ .channels = (int)channels, .height = (int)height, .width = (int)width };
     out->data = calloc((size_t)channels, (size_t)(height * width));
-    return out->data ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for %lld x %lld pixels", what, (long long)width, (long long)height);
+    return out->data ? LS_OK
+                     : ls_fail(LS_E_MEMORY, "%s: no memory for %lld x %lld pixels", what, (long long)width, (long long)height);
 }
 
 typedef struct reader {
@@ -34,8 +33,7 @@ typedef struct reader {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static void skip_space(reader *r)
-{
+static void skip_space(reader *r) {
     while (r->at < r->n && (is_space(r->p[r->at]) || r->p[r->at] == '#'))
         if (r->p[r->at++] == '#')
             while (r->at < r->n && r->p[r->at] != '\n')
@@ -43,8 +41,7 @@ static void skip_space(reader *r)
 }
 
 /* A decimal number after white space and comments, at most `most`. */
-static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
-{
+static ls_status number(reader *r, int64_t *out, int64_t most, const char *name) {
     skip_space(r);
     if (r->at == r->n)
         return ls_fail(LS_E_FORMAT, "%s: truncated at offset %zu, expected the %s", r->what, r->at, name);
@@ -60,8 +57,7 @@ static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
     return LS_OK;
 }
 
-static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t largest)
-{
+static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t largest) {
     size_t pixels = (size_t)out->height * (size_t)out->width, each = largest > 255 ? 2 : 1, channels = (size_t)out->channels;
     for (size_t i = 0; i < pixels * channels; i++) {
         int64_t v;
@@ -70,17 +66,17 @@ static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t lar
         } else {
             v = each == 1 ? r->p[r->at] : r->p[r->at] << 8 | r->p[r->at + 1];
             if (v > largest)
-                return ls_fail(LS_E_FORMAT, "%s: sample %lld at offset %zu is above the largest value %lld that the header names", r->what,
-                               (long long)v, r->at, (long long)largest);
+                return ls_fail(LS_E_FORMAT, "%s: sample %lld at offset %zu is above the largest value %lld that the header names",
+                               r->what, (long long)v, r->at, (long long)largest);
             r->at += each;
         }
-        out->data[i % channels * pixels + i / channels] = (uint8_t)((v * 255 + largest / 2) / largest); /* interleaved -> planes */
+        out->data[i % channels * pixels + i / channels] = (uint8_t)((v * 255 + largest / 2) /
+                                                                    largest); /* interleaved -> planes */
     }
     return LS_OK;
 }
 
-static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *what)
-{
+static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *what) {
     reader r = { .p = p, .n = n, .at = 2, .what = what };
     bool text = p[1] < '4';
     int64_t channels = p[1] == '3' || p[1] == '6' ? 3 : 1, width, height, largest;
@@ -95,8 +91,8 @@ static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *w
     int64_t samples = channels * width * height; /* below 2^50 */
     int64_t needed = text ? samples * 2 - 1 : samples * (largest > 255 ? 2 : 1);
     if ((int64_t)(n - r.at) < needed)
-        return ls_fail(LS_E_FORMAT, "%s: truncated at offset %zu: %lld x %lld pixels need at least %lld bytes from offset %zu", what, n,
-                       (long long)width, (long long)height, (long long)needed, r.at);
+        return ls_fail(LS_E_FORMAT, "%s: truncated at offset %zu: %lld x %lld pixels need at least %lld bytes from offset %zu",
+                       what, n, (long long)width, (long long)height, (long long)needed, r.at);
     LS_TRY(ls_image_allocate(out, channels, height, width, what));
     ls_status s;
     LS_TRY_TO(s, anymap_samples(&r, out, text, largest), fail);
@@ -110,24 +106,24 @@ fail:
     return s;
 }
 
-ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what)
-{
+ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what) {
     const uint8_t *p = bytes;
     *out = (ls_image){ 0 };
     if (ls_png_is(p, n))
         LS_TRY(ls_png_parse(out, p, n, what));
-    else if (n >= 3 && p[0] == 'P' && (p[1] == '2' || p[1] == '3' || p[1] == '5' || p[1] == '6') && (is_space(p[2]) || p[2] == '#'))
+    else if (n >= 3 && p[0] == 'P' && (p[1] == '2' || p[1] == '3' || p[1] == '5' || p[1] == '6') &&
+             (is_space(p[2]) || p[2] == '#'))
         LS_TRY(anymap(out, p, n, what));
     else if (n == 0)
         return ls_fail(LS_E_FORMAT, "%s: the file is empty, expected a PNG, PGM or PPM image", what);
     else
-        return ls_fail(LS_E_FORMAT, "%s: not an image this reader knows (starts with %02x %02x): PNG, PGM and PPM are; convert it", what, p[0],
+        return ls_fail(LS_E_FORMAT,
+                       "%s: not an image this reader knows (starts with %02x %02x): PNG, PGM and PPM are; convert it", what, p[0],
                        n > 1 ? p[1] : 0);
     return LS_OK;
 }
 
-ls_status ls_image_read(ls_image *out, const char *path)
-{
+ls_status ls_image_read(ls_image *out, const char *path) {
     ls_mapping m;
     *out = (ls_image){ 0 };
     LS_TRY(ls_file_map(&m, path));

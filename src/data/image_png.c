@@ -1,5 +1,5 @@
-/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no gamma correction), as the
- * usual Python tools do. libpng reports errors by longjmp: what must survive one lives in `job`. */
+/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no gamma correction),
+ * as the usual Python tools do. libpng reports errors by longjmp: what must survive one lives in `job`. */
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +18,18 @@ typedef struct job {
 
 bool ls_png_is(const void *bytes, size_t n) { return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0; }
 
-/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length claims before it looks for
- * the bytes, so a file of 70 bytes could cost gigabytes; and here the message can say where the file was cut. */
-static ls_status check_chunks(const uint8_t *p, size_t n, const char *what)
-{
+/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length claims before it
+ * looks for the bytes, so a file of 70 bytes could cost gigabytes; and here the message can say where the file was cut. */
+static ls_status check_chunks(const uint8_t *p, size_t n, const char *what) {
     for (size_t at = 8;;) {
         if (n - at < 12)
-            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu, expected a chunk of at least 12 bytes at offset %zu", what, n, at);
+            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu, expected a chunk of at least 12 bytes at offset %zu",
+                           what, n, at);
         uint32_t length = (uint32_t)p[at] << 24 | (uint32_t)p[at + 1] << 16 | (uint32_t)p[at + 2] << 8 | p[at + 3];
         if (length > n - at - 12)
-            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu: the chunk at offset %zu promises %u bytes of data, %zu are left", what, n,
-                           at, length, n - at - 12);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: PNG truncated at offset %zu: the chunk at offset %zu promises %u bytes of data, %zu are left",
+                           what, n, at, length, n - at - 12);
         bool last = !memcmp(p + at + 4, "IEND", 4);
         at += 12 + (size_t)length;
         if (last)
@@ -36,8 +37,7 @@ static ls_status check_chunks(const uint8_t *p, size_t n, const char *what)
     }
 }
 
-static void on_error(png_structp png, png_const_charp text)
-{
+static void on_error(png_structp png, png_const_charp text) {
     job *j = png_get_error_ptr(png);
     snprintf(j->message, sizeof j->message, "%s", text);
     png_longjmp(png, 1);
@@ -45,8 +45,7 @@ static void on_error(png_structp png, png_const_charp text)
 
 static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; /* libpng goes on, and so do we */ }
 
-static void on_read(png_structp png, png_bytep to, size_t n)
-{
+static void on_read(png_structp png, png_bytep to, size_t n) {
     job *j = png_get_io_ptr(png);
     if (n > j->n - j->at)
         png_error(png, "the file is truncated");
@@ -55,8 +54,7 @@ static void on_read(png_structp png, png_bytep to, size_t n)
 }
 
 /* Leaves 8-bit samples in j->pixels, or a reason in j->message. */
-static void decode(job *j, png_structp png, png_infop info)
-{
+static void decode(job *j, png_structp png, png_infop info) {
     if (setjmp(png_jmpbuf(png)))
         return;
     png_set_user_limits(png, 1 << 16, 1 << 16);
@@ -89,8 +87,7 @@ static void decode(job *j, png_structp png, png_infop info)
 }
 
 /* [h, w, kinds] with the alpha last -> [channels, h, w] over black. */
-static void to_planes(ls_image *out, const job *j)
-{
+static void to_planes(ls_image *out, const job *j) {
     size_t pixels = (size_t)out->height * (size_t)out->width, kinds = (size_t)j->kinds;
     bool alpha = kinds % 2 == 0;
     for (size_t i = 0; i < pixels; i++) {
@@ -101,8 +98,7 @@ static void to_planes(ls_image *out, const job *j)
     }
 }
 
-ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
-{
+ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what) {
     *out = (ls_image){ 0 };
     LS_TRY(check_chunks(bytes, n, what));
     job j = { .p = bytes, .n = n };
@@ -125,11 +121,12 @@ ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *w
     return s;
 }
 
-ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels)
-{
+ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels) {
     *out = NULL;
     *n = 0;
-    png_image image = { .version = PNG_IMAGE_VERSION, .width = (png_uint_32)width, .height = (png_uint_32)height,
+    png_image image = { .version = PNG_IMAGE_VERSION,
+                        .width = (png_uint_32)width,
+                        .height = (png_uint_32)height,
                         .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB };
     png_alloc_size_t size = 0;
     if (!png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL))

@@ -25,8 +25,8 @@ extern const ls_known ls_known_sets[];
 extern const int ls_known_count;
 extern const char *const ls_digit_names[10];
 
-/* Fetches what is missing of the set's four files into `dir` (created). A file appears under its name only when its SHA-256 is right;
- * an interrupted one goes on where it stopped. Local. */
+/* Fetches what is missing of the set's four files into `dir` (created). A file appears under its name only when its SHA-256 is
+ * right; an interrupted one goes on where it stopped. Local. */
 ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o);
 
 /* The built-in set (shapes.c). `why`: "" when it was asked for by name. */

@@ -1,8 +1,9 @@
 /* loader.c - one thread that fills steps ahead of the training thread.
  *
- * The loader thread touches: its copy of the order, the data set's read function, and the slots between `taken` and `taken + ring`. All
- * counters are guarded by `lock`; a slot's memory belongs to the loader thread until `filled` passes it, then to the training thread until
- * its next call. Slot of step number s is s % (ring + 1): one more than the ring, because the training thread still reads the latest one. */
+ * The loader thread touches: its copy of the order, the data set's read function, and the slots between `taken` and `taken +
+ * ring`. All counters are guarded by `lock`; a slot's memory belongs to the loader thread until `filled` passes it, then to
+ * the training thread until its next call. Slot of step number s is s % (ring + 1): one more than the ring, because the
+ * training thread still reads the latest one. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,7 +26,7 @@ struct ls_loader {
     int64_t steps, epochs; /* per epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
-    slot *slots; /* [ring + 1] */
+    slot *slots;                     /* [ring + 1] */
     size_t slot_images, slot_labels; /* bytes */
 
     pthread_t thread;
@@ -33,22 +34,22 @@ struct ls_loader {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* guarded by lock: */
-    int64_t filled, taken;   /* steps since the last seek */
-    int64_t epoch, step;     /* of the next one to fill */
-    uint64_t generation;     /* counts seeks: a step begun before the latest one is thrown away */
+    int64_t filled, taken; /* steps since the last seek */
+    int64_t epoch, step;   /* of the next one to fill */
+    uint64_t generation;   /* counts seeks: a step begun before the latest one is thrown away */
     bool stop, ended;
-    ls_status status;        /* of the loader thread, comes after the steps filled before it */
+    ls_status status; /* of the loader thread, comes after the steps filled before it */
     char message[1024];
 };
 
 /* Fills one step; gives up early when nobody wants it any more. */
-static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
-{
+static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
     bool wanted = true;
     int64_t micro_batches = l->order.global_batch / l->order.micro_batch;
     size_t images = l->slot_images / (size_t)micro_batches, labels = (size_t)l->order.micro_batch;
     for (int64_t m = 0; wanted && m < micro_batches; m++) {
-        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, m, to->images + (size_t)m * images, to->labels + (size_t)m * labels));
+        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, m, to->images + (size_t)m * images,
+                             to->labels + (size_t)m * labels));
         pthread_mutex_lock(&l->lock);
         wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
@@ -57,8 +58,7 @@ static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
 }
 
 /* The loader thread. */
-static void *run(void *context)
-{
+static void *run(void *context) {
     ls_loader *l = context;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -96,28 +96,26 @@ static void *run(void *context)
     return NULL;
 }
 
-static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step)
-{
+static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step) {
     if (epoch < 0 || step < 0 || step >= l->steps)
-        return ls_fail(LS_E_ARG, "the loader cannot start at epoch %lld, step %lld: an epoch has steps 0 to %lld", (long long)epoch,
-                       (long long)step, (long long)l->steps - 1);
+        return ls_fail(LS_E_ARG, "the loader cannot start at epoch %lld, step %lld: an epoch has steps 0 to %lld",
+                       (long long)epoch, (long long)step, (long long)l->steps - 1);
     return LS_OK;
 }
 
-static ls_status allocate(ls_loader *l)
-{
+static ls_status allocate(ls_loader *l) {
     l->slots = calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
         l->slots[i].images = aligned_alloc(64, (l->slot_images + 63) / 64 * 64);
         l->slots[i].labels = aligned_alloc(64, (l->slot_labels + 63) / 64 * 64);
         if (!l->slots[i].images || !l->slots[i].labels)
-            return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1, l->slot_images + l->slot_labels);
+            return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1,
+                           l->slot_images + l->slot_labels);
     }
     return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
 
-static ls_status start(ls_loader *l)
-{
+static ls_status start(ls_loader *l) {
     pthread_condattr_t a;
     pthread_condattr_init(&a);
     pthread_condattr_setclock(&a, CLOCK_MONOTONIC); /* deadlines must not jump with the wall clock */
@@ -135,8 +133,7 @@ static ls_status start(ls_loader *l)
     return LS_OK;
 }
 
-ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *o)
-{
+ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *o) {
     *out = NULL;
     LS_TRY(ls_order_check(order));
     if (order->n != set->n)
@@ -146,8 +143,14 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     ls_loader *l = calloc(1, sizeof *l);
     if (!l)
         return ls_fail(LS_E_MEMORY, "no memory for a loader");
-    *l = (ls_loader){ .set = set, .order = *order, .steps = ls_order_steps(order), .epochs = o->epochs, .deadline = o->deadline,
-                      .ring = o->ring, .epoch = o->epoch, .step = o->step };
+    *l = (ls_loader){ .set = set,
+                      .order = *order,
+                      .steps = ls_order_steps(order),
+                      .epochs = o->epochs,
+                      .deadline = o->deadline,
+                      .ring = o->ring,
+                      .epoch = o->epoch,
+                      .step = o->step };
     l->slot_images = (size_t)order->global_batch * (size_t)set->channels * (size_t)set->height * (size_t)set->width;
     l->slot_labels = (size_t)order->global_batch * sizeof(int32_t);
     ls_status s;
@@ -161,8 +164,7 @@ fail:
     return s;
 }
 
-void ls_loader_destroy(ls_loader **loader)
-{
+void ls_loader_destroy(ls_loader **loader) {
     ls_loader *l = *loader;
     if (!l)
         return;
@@ -184,8 +186,7 @@ void ls_loader_destroy(ls_loader **loader)
     *loader = NULL;
 }
 
-static struct timespec in_seconds(double seconds)
-{
+static struct timespec in_seconds(double seconds) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     double whole = (double)(int64_t)seconds;
@@ -199,11 +200,11 @@ static struct timespec in_seconds(double seconds)
 }
 
 /* Called, and returns, with the lock held. */
-static ls_status wait_for_step(ls_loader *l)
-{
+static ls_status wait_for_step(ls_loader *l) {
     struct timespec until = in_seconds(l->deadline);
     while (l->filled == l->taken && l->status == LS_OK && !l->ended)
-        if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT && l->filled == l->taken && l->status == LS_OK && !l->ended)
+        if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT && l->filled == l->taken && l->status == LS_OK &&
+            !l->ended)
             return ls_fail(LS_E_IO, "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
                            (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
     if (l->filled == l->taken && l->status != LS_OK)
@@ -211,8 +212,7 @@ static ls_status wait_for_step(ls_loader *l)
     return LS_OK;
 }
 
-ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
-{
+ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
     *done = false;
     pthread_mutex_lock(&l->lock);
     ls_status s = wait_for_step(l);
@@ -220,8 +220,12 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
         *done = true;
     } else if (s == LS_OK) {
         const slot *from = &l->slots[l->taken % (l->ring + 1)];
-        *step = (ls_loader_step){ .epoch = from->epoch, .step = from->step, .micro_batches = l->order.global_batch / l->order.micro_batch,
-                                  .samples = ls_order_targets(&l->order, from->step), .images = from->images, .labels = from->labels };
+        *step = (ls_loader_step){ .epoch = from->epoch,
+                                  .step = from->step,
+                                  .micro_batches = l->order.global_batch / l->order.micro_batch,
+                                  .samples = ls_order_targets(&l->order, from->step),
+                                  .images = from->images,
+                                  .labels = from->labels };
         l->taken++;
         pthread_cond_broadcast(&l->changed);
     }
@@ -229,8 +233,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
     return s;
 }
 
-ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)
-{
+ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step) {
     LS_TRY(check_start(l, epoch, step));
     pthread_mutex_lock(&l->lock);
     l->generation++;

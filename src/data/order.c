@@ -1,54 +1,51 @@
-/* order.c - which sample stands where. No permutation is stored: position -> sample is computed (ls_permute), so an epoch can be entered
- * anywhere, by anybody, at no cost. */
+/* order.c - which sample stands where. No permutation is stored: position -> sample is computed (ls_permute), so an epoch can
+ * be entered anywhere, by anybody, at no cost. */
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/rng.h"
 #include "lockstep/data.h"
 
-ls_status ls_order_check(const ls_order *o)
-{
+ls_status ls_order_check(const ls_order *o) {
     if (o->global_batch < 1 || o->micro_batch < 1)
-        return ls_fail(LS_E_USAGE, "train.global_batch %lld and train.micro_batch %lld must be at least 1", (long long)o->global_batch,
-                       (long long)o->micro_batch);
+        return ls_fail(LS_E_USAGE, "train.global_batch %lld and train.micro_batch %lld must be at least 1",
+                       (long long)o->global_batch, (long long)o->micro_batch);
     if (o->global_batch % o->micro_batch != 0)
         return ls_fail(LS_E_USAGE, "train.micro_batch %lld does not divide train.global_batch %lld", (long long)o->micro_batch,
                        (long long)o->global_batch);
     if (o->n < 1)
         return ls_fail(LS_E_USAGE, "the data set has no samples");
     if (o->drop_last && o->n < o->global_batch)
-        return ls_fail(LS_E_USAGE, "the data set has %lld samples, fewer than one train.global_batch of %lld: lower it, or set train.drop_last: false",
-                       (long long)o->n, (long long)o->global_batch);
+        return ls_fail(
+            LS_E_USAGE,
+            "the data set has %lld samples, fewer than one train.global_batch of %lld: lower it, or set train.drop_last: false",
+            (long long)o->n, (long long)o->global_batch);
     return LS_OK;
 }
 
-int64_t ls_order_steps(const ls_order *o)
-{
+int64_t ls_order_steps(const ls_order *o) {
     return o->drop_last ? o->n / o->global_batch : o->n / o->global_batch + (o->n % o->global_batch != 0);
 }
 
-int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)
-{
+int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position) {
     if (!o->shuffle)
         return position;
     ls_rng_key key = ls_rng_key_of(o->seed, ls_hash64_more(ls_hash_text("shuffle"), &epoch, sizeof epoch));
     return (int64_t)ls_permute_index(key, (uint64_t)position, (uint64_t)o->n);
 }
 
-int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row)
-{
+int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row) {
     int64_t micro_batches = o->global_batch / o->micro_batch, position = step * o->global_batch + m + row * micro_batches;
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
 }
 
-int64_t ls_order_targets(const ls_order *o, int64_t step)
-{
+int64_t ls_order_targets(const ls_order *o, int64_t step) {
     int64_t left = o->n - step * o->global_batch;
     return left < 0 ? 0 : left < o->global_batch ? left : o->global_batch;
 }
 
-ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, uint8_t *images, int32_t *labels)
-{
+ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, uint8_t *images,
+                        int32_t *labels) {
     size_t bytes = (size_t)set->channels * (size_t)set->height * (size_t)set->width;
     for (int64_t row = 0; row < o->micro_batch; row++, images += bytes) {
         int64_t i = ls_order_sample(o, epoch, step, m, row);

@@ -1,5 +1,6 @@
-/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability. A right
- * prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for those who do not tell the colours apart. */
+/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability. A
+ * right prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for those who do not tell the
+ * colours apart. */
 #include "data/picture.h"
 
 #include <stdio.h>
@@ -10,10 +11,10 @@
 #include "base/file.h"
 
 enum { MARGIN = 24, GAP = 20, TEXT = 2, TITLE = 3, LINE = LS_GLYPH_ROWS * TEXT + 6, IMAGE_WISH = 168, FRAME = 6, MOST_TEXT = 28 };
-static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de, AMBER = 0x9a6700, BLUE = 0x0550ae;
+static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de, AMBER = 0x9a6700,
+                      BLUE = 0x0550ae;
 
-static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height, uint32_t colour)
-{
+static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height, uint32_t colour) {
     if (d->n == d->capacity) {
         d->capacity = d->capacity ? 2 * d->capacity : 64;
         d->marks = realloc(d->marks, (size_t)d->capacity * sizeof *d->marks);
@@ -25,8 +26,7 @@ static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int 
 }
 
 /* At most `most` characters; more end in "..". */
-static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most)
-{
+static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most) {
     const char *end = text, *cut = text;
     int n = 0;
     for (; *end && n < most; n++) {
@@ -40,8 +40,7 @@ static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, con
     LS_CHECK(r >= 0, "no memory for a drawing");
 }
 
-static int characters(const char *text)
-{
+static int characters(const char *text) {
     int n = 0;
     for (; *text; n++)
         ls_next_codepoint(&text);
@@ -49,8 +48,7 @@ static int characters(const char *text)
 }
 
 /* Sets text in lines of at most `most` characters, broken at spaces where there are any; returns the y below it. */
-static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most)
-{
+static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most) {
     while (*text) {
         const char *p = text, *space = NULL;
         int n = 0;
@@ -81,8 +79,7 @@ typedef struct layout {
 
 static int probability_text(char out[16], double p) { return snprintf(out, 16, "%.2f", p); }
 
-static layout plan(const ls_picture *p)
-{
+static layout plan(const ls_picture *p) {
     layout l = { 0 };
     int longest = 0;
     for (int64_t i = 0; i < p->n; i++) {
@@ -114,12 +111,12 @@ static layout plan(const ls_picture *p)
     return l;
 }
 
-static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const ls_picture_cell *c, int x, int y)
-{
+static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const ls_picture_cell *c, int x, int y) {
     bool judged = c->label && c->predicted, right = judged && !strcmp(c->label, c->predicted);
     uint32_t colour = judged ? right ? GREEN : RED : c->predicted ? BLUE : SOFT;
     int frame = judged && !right ? FRAME : FRAME / 2;
-    add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame, l->image_height + 2 * frame, judged ? colour : PALE);
+    add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame, l->image_height + 2 * frame,
+        judged ? colour : PALE);
     ls_drawing_mark *m = add(d, LS_MARK_IMAGE, x + FRAME, y + FRAME, l->image_width, l->image_height, 0);
     m->image = c->image;
     m->channels = p->channels;
@@ -150,8 +147,7 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
         add(d, LS_MARK_RECT, x + indent, y + 2, filled, LS_GLYPH_HEIGHT * TEXT - 4, colour);
 }
 
-static void draw(ls_drawing *d, const ls_picture *p)
-{
+static void draw(ls_drawing *d, const ls_picture *p) {
     layout l = plan(p);
     int64_t rows = (p->n + l.columns - 1) / l.columns;
     int grid = l.columns * l.cell_width + (l.columns - 1) * GAP, least = 32 * LS_GLYPH_ADVANCE * TEXT;
@@ -164,24 +160,27 @@ static void draw(ls_drawing *d, const ls_picture *p)
         y = add_paragraph(d, y + 2, TEXT, AMBER, p->note, inner / (LS_GLYPH_ADVANCE * TEXT));
     y += 10;
     for (int64_t i = 0; i < p->n; i++)
-        add_cell(d, p, &l, &p->cells[i], MARGIN + (int)(i % l.columns) * (l.cell_width + GAP), y + (int)(i / l.columns) * (l.cell_height + GAP));
+        add_cell(d, p, &l, &p->cells[i], MARGIN + (int)(i % l.columns) * (l.cell_width + GAP),
+                 y + (int)(i / l.columns) * (l.cell_height + GAP));
     d->height = y + (int)rows * (l.cell_height + GAP) - GAP + MARGIN;
 }
 
-static bool ends_in(const char *path, const char *ending)
-{
+static bool ends_in(const char *path, const char *ending) {
     size_t n = strlen(path), k = strlen(ending);
     return n > k && !strcasecmp(path + n - k, ending);
 }
 
-ls_status ls_picture_write(const char *path, const ls_picture *p)
-{
+ls_status ls_picture_write(const char *path, const ls_picture *p) {
     bool svg = ends_in(path, ".svg");
     if (!svg && !ends_in(path, ".png"))
         return ls_fail(LS_E_USAGE, "%s: a picture's name must end in .svg or .png", path);
-    if (p->n < 1 || p->n > 10000 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 || p->width > 4096)
-        return ls_fail(LS_E_ARG, "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 to 10000 samples of 1 or 3 channels, "
-                       "at most 4096 x 4096", path, (long long)p->n, p->channels, p->height, p->width);
+    if (p->n < 1 || p->n > 10000 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 ||
+        p->width > 4096)
+        return ls_fail(
+            LS_E_ARG,
+            "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 to 10000 samples of 1 or 3 channels, "
+            "at most 4096 x 4096",
+            path, (long long)p->n, p->channels, p->height, p->width);
     ls_drawing d = { 0 };
     draw(&d, p);
     ls_status s;

@@ -10,8 +10,7 @@ typedef struct canvas {
     int width, height;
 } canvas;
 
-static void paint(canvas *c, int x, int y, int width, int height, uint32_t colour)
-{
+static void paint(canvas *c, int x, int y, int width, int height, uint32_t colour) {
     for (int j = y < 0 ? 0 : y; j < y + height && j < c->height; j++)
         for (int i = x < 0 ? 0 : x; i < x + width && i < c->width; i++) {
             uint8_t *p = c->rgb + ((size_t)j * (size_t)c->width + (size_t)i) * 3;
@@ -21,8 +20,7 @@ static void paint(canvas *c, int x, int y, int width, int height, uint32_t colou
         }
 }
 
-static void paint_text(canvas *c, const ls_drawing_mark *m)
-{
+static void paint_text(canvas *c, const ls_drawing_mark *m) {
     int x = m->x;
     for (const char *t = m->text; *t; x += LS_GLYPH_ADVANCE * m->size) {
         const uint8_t *rows = ls_glyph(ls_next_codepoint(&t));
@@ -33,19 +31,18 @@ static void paint_text(canvas *c, const ls_drawing_mark *m)
     }
 }
 
-static void paint_image(canvas *c, const ls_drawing_mark *m)
-{
+static void paint_image(canvas *c, const ls_drawing_mark *m) {
     int scale = m->width / m->columns;
     size_t plane = m->channels == 3 ? (size_t)m->rows * (size_t)m->columns : 0;
     for (int y = 0; y < m->rows; y++)
         for (int x = 0; x < m->columns; x++) {
             const uint8_t *p = m->image + (size_t)y * (size_t)m->columns + (size_t)x;
-            paint(c, m->x + x * scale, m->y + y * scale, scale, scale, (uint32_t)p[0] << 16 | (uint32_t)p[plane] << 8 | p[2 * plane]);
+            paint(c, m->x + x * scale, m->y + y * scale, scale, scale,
+                  (uint32_t)p[0] << 16 | (uint32_t)p[plane] << 8 | p[2 * plane]);
         }
 }
 
-ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n)
-{
+ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n) {
     canvas c = { .width = d->width, .height = d->height };
     size_t bytes = (size_t)c.width * (size_t)c.height * 3;
     c.rgb = bytes <= (size_t)1 << 30 ? malloc(bytes) : NULL;

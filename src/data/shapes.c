@@ -1,6 +1,6 @@
-/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried with no files and no network.
- * A sample is a pure function of (split, index): class, place, size, turn, stroke, brightness and noise come from the counter RNG. Only
- * + - * / and sqrt are used (exact in IEEE arithmetic), so every machine draws the same bytes. */
+/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried with no files and
+ * no network. A sample is a pure function of (split, index): class, place, size, turn, stroke, brightness and noise come from
+ * the counter RNG. Only + - * / and sqrt are used (exact in IEEE arithmetic), so every machine draws the same bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,7 @@ static float circle(float x, float y, float r) { return sqrtf(x * x + y * y) - r
 static float box(float x, float y, float w, float h) { return max2(fabsf(x) - w, fabsf(y) - h); }
 
 /* Signed distance (about; negative inside) from (x, y) to the shape of unit size; t: half the stroke's width. */
-static float distance_to(int shape, float x, float y, float t)
-{
+static float distance_to(int shape, float x, float y, float t) {
     const float r = 0.70710678f; /* sin 45 degrees */
     switch (shape) {
     case DISK: return circle(x, y, 0.9f);
@@ -35,9 +34,9 @@ static float distance_to(int shape, float x, float y, float t)
     }
 }
 
-int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE])
-{
-    static const uint64_t PURPOSE[2] = { 0x7368617065730001u, 0x7368617065730002u }; /* fixed: the set is the same for every seed */
+int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE]) {
+    static const uint64_t PURPOSE[2] = { 0x7368617065730001u,
+                                         0x7368617065730002u }; /* fixed: the set is the same for every seed */
     ls_rng_key key = ls_rng_key_of(0, PURPOSE[split]);
     uint32_t w[12];
     for (uint64_t b = 0; b < 3; b++)
@@ -73,29 +72,34 @@ typedef struct shapes {
     char *source;
 } shapes;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
-{
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     *label = ls_shapes_draw(set->split, i, image);
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
-{
+static void close_set(ls_dataset *set) {
     free(((shapes *)set)->source);
     free(set);
 }
 
-ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why)
-{
+ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why) {
     shapes *d = calloc(1, sizeof *d);
     if (!d || asprintf(&d->source, "built-in procedural shapes%s%s", *why ? ", because " : "", why) < 0) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
     }
-    d->set = (ls_dataset){ .name = "shapes", .source = d->source, .builtin = true, .split = split,
-                           .n = split == LS_SPLIT_TRAIN ? LS_SHAPES_TRAIN : LS_SHAPES_EVAL, .channels = 1,
-                           .height = LS_SHAPES_SIZE, .width = LS_SHAPES_SIZE, .classes = 10, .class_names = NAMES,
-                           .read = read_sample, .close = close_set };
+    d->set = (ls_dataset){ .name = "shapes",
+                           .source = d->source,
+                           .builtin = true,
+                           .split = split,
+                           .n = split == LS_SPLIT_TRAIN ? LS_SHAPES_TRAIN : LS_SHAPES_EVAL,
+                           .channels = 1,
+                           .height = LS_SHAPES_SIZE,
+                           .width = LS_SHAPES_SIZE,
+                           .classes = 10,
+                           .class_names = NAMES,
+                           .read = read_sample,
+                           .close = close_set };
     *out = &d->set;
     return LS_OK;
 }

@@ -8,8 +8,7 @@
 /* Nothing here may touch the network: .mirror points to a folder that is not there. */
 #define OFFLINE .mirror = "file:///nonexistent/mirror"
 
-static void test_path_and_gzip(void **state)
-{
+static void test_path_and_gzip(void **state) {
     (void)state;
     for (int gzip = 0; gzip < 2; gzip++) {
         char *dir = make_folder();
@@ -43,8 +42,7 @@ static void test_path_and_gzip(void **state)
 }
 
 /* LOCKSTEP_DATA, torchvision's folders, the cache; the first that has the set. */
-static void test_search(void **state)
-{
+static void test_search(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
@@ -70,20 +68,19 @@ static void test_search(void **state)
     assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, OFFLINE));
     assert_true(set->builtin);
     ls_dataset_close(&set);
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")), "env/mnist", "data.path");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")), "env/mnist",
+                 "data.path");
     remove_tree(dir);
 }
 
 static char warned[4096];
-static void keep_warning(void *context, ls_level level, const char *message)
-{
+static void keep_warning(void *context, ls_level level, const char *message) {
     (void)context;
     if (level == LS_WARN)
         snprintf(warned, sizeof warned, "%s", message);
 }
 
-static void test_fallback_is_said(void **state)
-{
+static void test_fallback_is_said(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
@@ -97,18 +94,21 @@ static void test_fallback_is_said(void **state)
     assert_non_null(strstr(set->source, "/nonexistent/mirror"));
     assert_non_null(strstr(warned, "built-in procedural shapes instead of mnist"));
     ls_dataset_close(&set);
-    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)", "data.path");
-    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false), "neither in LOCKSTEP_DATA", "cache");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)",
+                 "data.path");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false),
+                 "neither in LOCKSTEP_DATA", "cache");
     /* a path that is wrong is an error, never the built-in set */
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "absent")), "absent", "no such folder");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "absent")), "absent",
+                 "no such folder");
     assert_ok(ls_make_dirs(in(dir, "empty")));
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "empty")), "empty", "train-images-idx3-ubyte.gz");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "empty")), "empty",
+                 "train-images-idx3-ubyte.gz");
     assert_null(set);
     remove_tree(dir);
 }
 
-static void test_missing_and_mismatched(void **state)
-{
+static void test_missing_and_mismatched(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
@@ -126,7 +126,8 @@ static void test_missing_and_mismatched(void **state)
     bytes images = make_idx(3, dims, NULL), lab = make_idx(1, dims, labels);
     write_bytes(in(dir, "i"), images);
     write_bytes(in(dir, "l"), lab);
-    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"), .classes = 10),
+    assert_fails(LS_E_FORMAT,
+                 ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"), .classes = 10),
                  "label 11 of sample 3 (offset 11)", "classes: 10");
     assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l")));
     assert_int_equal(set->classes, 12);
@@ -136,9 +137,11 @@ static void test_missing_and_mismatched(void **state)
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "model.classes: 12");
     assert_ok(ls_dataset_check(set, 1, 4, 4, 1000));
     ls_dataset_close(&set);
-    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")), "swapped", "l:");
+    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")),
+                 "swapped", "l:");
     assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")), "two files", "training");
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN), "unknown data.type fashon-mnist", "did you mean fashion-mnist?");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN), "unknown data.type fashon-mnist",
+                 "did you mean fashion-mnist?");
     assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 4), "10 classes", "model.classes: 10");
     assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes", "256");
     free_bytes(&images);
@@ -146,8 +149,7 @@ static void test_missing_and_mismatched(void **state)
     remove_tree(dir);
 }
 
-static void test_sizes(void **state)
-{
+static void test_sizes(void **state) {
     (void)state;
     int64_t train, eval;
     int c, h, w, k;
@@ -161,8 +163,7 @@ static void test_sizes(void **state)
 }
 
 /* The real set: counts and first labels as published, and our table's sizes and hashes are those of the published files. */
-static void test_real_fashion_mnist(void **state)
-{
+static void test_real_fashion_mnist(void **state) {
     const char *root = *state;
     if (!root) {
         print_message("LOCKSTEP_DATA is not set: the real Fashion-MNIST is not looked at\n");
@@ -214,8 +215,7 @@ static void test_real_fashion_mnist(void **state)
     remove_tree(dir);
 }
 
-int main(void)
-{
+int main(void) {
     char *root = getenv("LOCKSTEP_DATA") ? strdup(getenv("LOCKSTEP_DATA")) : NULL; /* make_folder unsets it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_and_gzip),

@@ -1,4 +1,5 @@
-/* Fetching a set from a small HTTP server of our own that can be slow to finish, unable to continue, wrong or absent. No network. */
+/* Fetching a set from a small HTTP server of our own that can be slow to finish, unable to continue, wrong or absent. No
+ * network. */
 #include "files.h"
 
 #include <arpa/inet.h>
@@ -18,14 +19,13 @@ static struct {
     int listener, port;
     pthread_t thread;
     pthread_mutex_t lock;
-    manner manner;      /* of the next answers */
+    manner manner;           /* of the next answers */
     int requests, continued; /* seen so far; with a Range */
 } server = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint8_t content[4][SIZE];
 
-static void send_all(int fd, const void *data, size_t n)
-{
+static void send_all(int fd, const void *data, size_t n) {
     for (const char *p = data; n;) {
         ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
         if (w <= 0)
@@ -34,8 +34,7 @@ static void send_all(int fd, const void *data, size_t n)
     }
 }
 
-static void answer(int fd, const char *request, manner how)
-{
+static void answer(int fd, const char *request, manner how) {
     int file = -1;
     long from = 0;
     for (int i = 0; i < 4; i++) {
@@ -59,7 +58,8 @@ static void answer(int fd, const char *request, manner how)
         return;
     }
     long length = SIZE - from + (how == TOO_MANY ? 100 : 0);
-    int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %ld\r\nConnection: close\r\n", from ? "206 Partial Content" : "200 OK", length);
+    int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %ld\r\nConnection: close\r\n",
+                     from ? "206 Partial Content" : "200 OK", length);
     if (from)
         n += snprintf(head + n, sizeof head - (size_t)n, "Content-Range: bytes %ld-%d/%d\r\n", from, SIZE - 1, SIZE);
     snprintf(head + n, sizeof head - (size_t)n, "\r\n");
@@ -73,8 +73,7 @@ static void answer(int fd, const char *request, manner how)
     free(body);
 }
 
-static void *serve(void *unused)
-{
+static void *serve(void *unused) {
     (void)unused;
     for (;;) {
         int fd = accept(server.listener, NULL, NULL);
@@ -98,16 +97,14 @@ static void *serve(void *unused)
     }
 }
 
-static void behave(manner how)
-{
+static void behave(manner how) {
     pthread_mutex_lock(&server.lock);
     server.manner = how;
     server.requests = server.continued = 0;
     pthread_mutex_unlock(&server.lock);
 }
 
-static int seen(int *counter)
-{
+static int seen(int *counter) {
     pthread_mutex_lock(&server.lock);
     int n = *counter;
     pthread_mutex_unlock(&server.lock);
@@ -119,8 +116,7 @@ static int seen(int *counter)
 static char names[4][8], hashes[4][65], url[64], dead_url[64];
 static ls_known known;
 
-static int start(void **state)
-{
+static int start(void **state) {
     (void)state;
     setenv("no_proxy", "127.0.0.1", 1);
     server.listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -152,8 +148,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
-{
+static int stop(void **state) {
     (void)state;
     shutdown(server.listener, SHUT_RDWR);
     pthread_join(server.thread, NULL);
@@ -161,8 +156,7 @@ static int stop(void **state)
     return 0;
 }
 
-static void assert_whole(const char *dir)
-{
+static void assert_whole(const char *dir) {
     for (int i = 0; i < 4; i++) {
         char *data;
         size_t n;
@@ -176,9 +170,12 @@ static void assert_whole(const char *dir)
     }
 }
 
-static struct { int calls; int64_t last, total; double rate; } progress;
-static void on_progress(void *context, const char *file, int64_t so_far, int64_t total, double rate)
-{
+static struct {
+    int calls;
+    int64_t last, total;
+    double rate;
+} progress;
+static void on_progress(void *context, const char *file, int64_t so_far, int64_t total, double rate) {
     assert_ptr_equal(context, &progress);
     assert_non_null(strstr(file, "f"));
     progress.calls++;
@@ -187,8 +184,7 @@ static void on_progress(void *context, const char *file, int64_t so_far, int64_t
     progress.rate = rate;
 }
 
-static void test_second_mirror_and_progress(void **state)
-{
+static void test_second_mirror_and_progress(void **state) {
     (void)state;
     char *dir = make_folder();
     behave(WHOLE);
@@ -205,8 +201,7 @@ static void test_second_mirror_and_progress(void **state)
     remove_tree(dir);
 }
 
-static void test_continues(void **state)
-{
+static void test_continues(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS };
@@ -245,8 +240,7 @@ static void test_continues(void **state)
     remove_tree(dir);
 }
 
-static void test_wrong_files_are_refused(void **state)
-{
+static void test_wrong_files_are_refused(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .mirror = url };
@@ -268,14 +262,12 @@ static void test_wrong_files_are_refused(void **state)
     remove_tree(dir);
 }
 
-static void *download_too(void *dir)
-{
+static void *download_too(void *dir) {
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .mirror = url };
     return (void *)(intptr_t)ls_known_download(&known, dir, &o);
 }
 
-static void test_two_at_once(void **state)
-{
+static void test_two_at_once(void **state) {
     (void)state;
     char *dir = make_folder();
     behave(WHOLE);
@@ -292,8 +284,7 @@ static void test_two_at_once(void **state)
     remove_tree(dir);
 }
 
-static void test_file_mirror(void **state)
-{
+static void test_file_mirror(void **state) {
     (void)state;
     char *dir = make_folder(), mirror[600];
     assert_ok(ls_make_dirs(in(dir, "mirror")));
@@ -306,11 +297,13 @@ static void test_file_mirror(void **state)
     remove_tree(dir);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_second_mirror_and_progress), cmocka_unit_test(test_continues), cmocka_unit_test(test_wrong_files_are_refused),
-        cmocka_unit_test(test_two_at_once),                cmocka_unit_test(test_file_mirror),
+        cmocka_unit_test(test_second_mirror_and_progress),
+        cmocka_unit_test(test_continues),
+        cmocka_unit_test(test_wrong_files_are_refused),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_file_mirror),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -1,5 +1,5 @@
-/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found again and never believed
- * when its source has changed. */
+/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found again and never
+ * believed when its source has changed. */
 #include "files.h"
 
 #include <dirent.h>
@@ -10,8 +10,7 @@
 
 static const uint32_t DIMS[3] = { 5, 4, 3 };
 
-static void test_parse(void **state)
-{
+static void test_parse(void **state) {
     (void)state;
     bytes b = make_idx(3, DIMS, NULL);
     ls_idx x;
@@ -26,8 +25,7 @@ static void test_parse(void **state)
 }
 
 /* Every prefix is refused, and (under ASan) nothing behind it is read: each copy has exactly its size. */
-static void test_every_truncation(void **state)
-{
+static void test_every_truncation(void **state) {
     (void)state;
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
     for (size_t n = 0; n < b.size; n++) {
@@ -49,8 +47,7 @@ static void test_every_truncation(void **state)
     free_bytes(&z);
 }
 
-static void test_damaged_header(void **state)
-{
+static void test_damaged_header(void **state) {
     (void)state;
     bytes b = make_idx(3, DIMS, NULL);
     ls_idx x;
@@ -75,8 +72,7 @@ static void test_damaged_header(void **state)
     free_bytes(&b);
 }
 
-static void test_damaged_gzip(void **state)
-{
+static void test_damaged_gzip(void **state) {
     (void)state;
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
     uint8_t *out;
@@ -95,7 +91,8 @@ static void test_damaged_gzip(void **state)
 
     z.data = realloc(z.data, z.size + 3);
     memset(z.data + z.size, 7, 3);
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size + 3, 3, "f"), "3 bytes after the end of the gzip data", "offset");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size + 3, 3, "f"), "3 bytes after the end of the gzip data",
+                 "offset");
     assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, b.data, b.size, 3, "f"), "not a gzip file", "f:");
     assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 1, "f"), "3 dimensions", "expected 1");
     free_bytes(&z);
@@ -115,14 +112,12 @@ static void test_damaged_gzip(void **state)
     free_bytes(&b);
 }
 
-static void set_age(const char *path)
-{
+static void set_age(const char *path) {
     struct timeval t[2] = { { 1000000000, 0 }, { 1000000000, 0 } };
     assert_int_equal(utimes(path, t), 0);
 }
 
-static int count_files(const char *dir, const char *suffix)
-{
+static int count_files(const char *dir, const char *suffix) {
     DIR *d = opendir(dir);
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -134,8 +129,7 @@ static int count_files(const char *dir, const char *suffix)
     return n;
 }
 
-static void test_cache(void **state)
-{
+static void test_cache(void **state) {
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
@@ -183,8 +177,7 @@ static void test_cache(void **state)
 }
 
 /* The path of the only file in DIR whose name ends in `suffix`. */
-static const char *only_file(const char *dir, const char *suffix)
-{
+static const char *only_file(const char *dir, const char *suffix) {
     static char path[1024];
     DIR *d = opendir(dir);
     assert_non_null(d);
@@ -201,8 +194,7 @@ static const char *only_file(const char *dir, const char *suffix)
 }
 
 /* Same inode, same size, same modification time: only the change time, which nobody can set, tells. */
-static void rewrite_in_place(const char *path, bytes b)
-{
+static void rewrite_in_place(const char *path, bytes b) {
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
     assert_int_equal(fwrite(b.data, 1, b.size, f), b.size);
@@ -212,10 +204,9 @@ static void rewrite_in_place(const char *path, bytes b)
 
 static int known_hashes(const char *dir) { return count_files(in(dir, "cache/inflated/known"), ""); }
 
-/* Once the source is old enough, its hash is remembered under its identity and its bytes are not read any more: shown by making the
- * memory name another file's copy. A changed file has another identity. */
-static void test_known_hash(void **state)
-{
+/* Once the source is old enough, its hash is remembered under its identity and its bytes are not read any more: shown by
+ * making the memory name another file's copy. A changed file has another identity. */
+static void test_known_hash(void **state) {
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
@@ -270,14 +261,12 @@ static void test_known_hash(void **state)
 }
 
 static int warnings;
-static void count_warning(void *context, ls_level level, const char *message)
-{
+static void count_warning(void *context, ls_level level, const char *message) {
     (void)context;
     warnings += level == LS_WARN && strstr(message, "LOCKSTEP_CACHE");
 }
 
-static void test_unwritable_cache(void **state)
-{
+static void test_unwritable_cache(void **state) {
     (void)state;
     char *dir = make_folder();
     write_bytes(in(dir, "plainfile"), (bytes){ (uint8_t *)"x", 1 });
@@ -299,8 +288,7 @@ static void test_unwritable_cache(void **state)
     remove_tree(dir);
 }
 
-static void test_plain_and_missing(void **state)
-{
+static void test_plain_and_missing(void **state) {
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(1, (uint32_t[]){ 7 }, NULL);
@@ -319,12 +307,16 @@ static void test_plain_and_missing(void **state)
     remove_tree(dir);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),          cmocka_unit_test(test_every_truncation), cmocka_unit_test(test_damaged_header),
-        cmocka_unit_test(test_damaged_gzip),   cmocka_unit_test(test_cache),            cmocka_unit_test(test_known_hash),
-        cmocka_unit_test(test_unwritable_cache), cmocka_unit_test(test_plain_and_missing),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_every_truncation),
+        cmocka_unit_test(test_damaged_header),
+        cmocka_unit_test(test_damaged_gzip),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_known_hash),
+        cmocka_unit_test(test_unwritable_cache),
+        cmocka_unit_test(test_plain_and_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

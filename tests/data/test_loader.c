@@ -1,5 +1,5 @@
-/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends come out; it can be destroyed
- * at any moment. Run under TSan too. */
+/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends come out; it can be
+ * destroyed at any moment. Run under TSan too. */
 #include "files.h"
 
 #include <pthread.h>
@@ -7,8 +7,7 @@
 
 enum { N = 23, BYTES = 6 };
 
-static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
-{
+static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     (void)set;
     for (int p = 0; p < BYTES; p++)
         image[p] = (uint8_t)(i * 7 + p);
@@ -16,13 +15,13 @@ static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, in
     return LS_OK;
 }
 
-static ls_dataset make_set(int64_t n)
-{
-    return (ls_dataset){ .name = "made", .source = "the test", .n = n, .channels = 1, .height = 2, .width = 3, .classes = 10, .read = read_plain };
+static ls_dataset make_set(int64_t n) {
+    return (ls_dataset){
+        .name = "made", .source = "the test", .n = n, .channels = 1, .height = 2, .width = 3, .classes = 10, .read = read_plain
+    };
 }
 
-static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t k)
-{
+static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t k) {
     int64_t micro_batches = o->global_batch / o->micro_batch, valid = 0;
     uint8_t *images = malloc((size_t)(o->micro_batch * BYTES));
     int32_t *labels = malloc((size_t)o->micro_batch * 4);
@@ -41,12 +40,16 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     free(labels);
 }
 
-static void test_equals_order(void **state)
-{
+static void test_equals_order(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     for (int variant = 0; variant < 8; variant++) {
-        ls_order o = { .n = N, .global_batch = 8, .micro_batch = variant & 1 ? 2 : 8, .seed = 3, .shuffle = variant & 2, .drop_last = variant & 4 };
+        ls_order o = { .n = N,
+                       .global_batch = 8,
+                       .micro_batch = variant & 1 ? 2 : 8,
+                       .seed = 3,
+                       .shuffle = variant & 2,
+                       .drop_last = variant & 4 };
         ls_loader *l;
         assert_ok(ls_loader_create(&l, &set, &o, .epochs = 3, .ring = 1 + variant % 3));
         ls_loader_step step;
@@ -68,8 +71,7 @@ static void test_equals_order(void **state)
     }
 }
 
-static void test_start_and_seek(void **state)
-{
+static void test_start_and_seek(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 2, .seed = 1, .shuffle = true, .drop_last = true };
@@ -102,8 +104,7 @@ static void test_start_and_seek(void **state)
 }
 
 /* What was handed out stays as it is while the thread fills everything else. */
-static void test_handed_out_memory_is_still(void **state)
-{
+static void test_handed_out_memory_is_still(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 4, .seed = 1, .shuffle = true, .drop_last = true };
@@ -120,8 +121,7 @@ static void test_handed_out_memory_is_still(void **state)
 }
 
 /* Evaluation: every sample exactly once, the rest is padding. */
-static void test_every_sample_once(void **state)
-{
+static void test_every_sample_once(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 10, .micro_batch = 5 };
@@ -154,13 +154,11 @@ static void test_every_sample_once(void **state)
     assert_int_equal(padding, 7);
 }
 
-static ls_status read_failing(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
-{
+static ls_status read_failing(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
 }
 
-static void test_errors_come_out_in_order(void **state)
-{
+static void test_errors_come_out_in_order(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     set.read = read_failing;
@@ -181,15 +179,13 @@ static void test_errors_come_out_in_order(void **state)
 }
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static ls_status read_blocked(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
-{
+static ls_status read_blocked(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
     return read_plain(set, i, image, label);
 }
 
-static void test_deadline(void **state)
-{
+static void test_deadline(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     set.read = read_blocked;
@@ -207,8 +203,7 @@ static void test_deadline(void **state)
     ls_loader_destroy(&l);
 }
 
-static void test_destroy_at_any_time(void **state)
-{
+static void test_destroy_at_any_time(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 1, .shuffle = true };
@@ -223,8 +218,7 @@ static void test_destroy_at_any_time(void **state)
     }
 }
 
-static void test_refused(void **state)
-{
+static void test_refused(void **state) {
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 3 };
@@ -238,8 +232,7 @@ static void test_refused(void **state)
     assert_null(l);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_order),
         cmocka_unit_test(test_start_and_seek),

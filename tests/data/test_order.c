@@ -3,8 +3,7 @@
 
 #include "data/known.h"
 
-static void test_permutation(void **state)
-{
+static void test_permutation(void **state) {
     (void)state;
     for (int64_t n = 1; n < 300; n += 37) {
         ls_order o = { .n = n, .global_batch = 1, .micro_batch = 1, .seed = 5, .shuffle = true, .drop_last = true };
@@ -20,16 +19,14 @@ static void test_permutation(void **state)
     }
 }
 
-static int differences(const ls_order *a, int64_t epoch_a, const ls_order *b, int64_t epoch_b)
-{
+static int differences(const ls_order *a, int64_t epoch_a, const ls_order *b, int64_t epoch_b) {
     int d = 0;
     for (int64_t p = 0; p < a->n; p++)
         d += ls_order_index(a, epoch_a, p) != ls_order_index(b, epoch_b, p);
     return d;
 }
 
-static void test_seed_and_epoch_matter(void **state)
-{
+static void test_seed_and_epoch_matter(void **state) {
     (void)state;
     ls_order a = { .n = 1000, .global_batch = 10, .micro_batch = 10, .seed = 1, .shuffle = true }, b = a, plain = a;
     b.seed = 2;
@@ -44,8 +41,7 @@ static void test_seed_and_epoch_matter(void **state)
 }
 
 /* These exact orders are promised: a run resumed with a later version must see the same samples. */
-static void test_golden(void **state)
-{
+static void test_golden(void **state) {
     (void)state;
     ls_order o = { .n = 60000, .global_batch = 128, .micro_batch = 128, .seed = 0, .shuffle = true, .drop_last = true };
     const int64_t expect[8] = { 37592, 8040, 21703, 4067, 42342, 53234, 4336, 23141 };
@@ -53,8 +49,7 @@ static void test_golden(void **state)
         assert_int_equal(ls_order_index(&o, i / 4, i % 4), expect[i]);
 }
 
-static void test_deal(void **state)
-{
+static void test_deal(void **state) {
     (void)state;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         ls_order o = { .n = 50, .global_batch = 12, .micro_batch = 3, .seed = 9, .shuffle = shuffle, .drop_last = true };
@@ -83,8 +78,7 @@ static void test_deal(void **state)
     assert_int_equal(ls_order_targets(&exact, 2), 0);
 }
 
-static void test_refused(void **state)
-{
+static void test_refused(void **state) {
     (void)state;
     ls_order o = { .n = 50, .global_batch = 12, .micro_batch = 5 };
     assert_fails(LS_E_USAGE, ls_order_check(&o), "micro_batch 5", "global_batch 12");
@@ -99,8 +93,7 @@ static void test_refused(void **state)
     assert_fails(LS_E_USAGE, ls_order_check(&o), "no samples", "");
 }
 
-static void test_fill(void **state)
-{
+static void test_fill(void **state) {
     (void)state;
     char *dir = make_folder();
     write_set(dir, 10, 1, 2, 3, 10, false);
@@ -128,11 +121,11 @@ static void test_fill(void **state)
     remove_tree(dir);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_permutation), cmocka_unit_test(test_seed_and_epoch_matter), cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_deal),        cmocka_unit_test(test_refused),               cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_permutation), cmocka_unit_test(test_seed_and_epoch_matter),
+        cmocka_unit_test(test_golden),      cmocka_unit_test(test_deal),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_fill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

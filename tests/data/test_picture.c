@@ -3,8 +3,7 @@
 
 #include "data/picture.h"
 
-static int count_colour(const ls_image *im, uint32_t colour)
-{
+static int count_colour(const ls_image *im, uint32_t colour) {
     size_t n = (size_t)im->height * (size_t)im->width;
     int count = 0;
     for (size_t i = 0; i < n; i++)
@@ -14,21 +13,21 @@ static int count_colour(const ls_image *im, uint32_t colour)
 
 static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, BLUE = 0x0550ae, AMBER = 0x9a6700;
 
-static ls_image read_png(const char *path)
-{
+static ls_image read_png(const char *path) {
     ls_image im;
     assert_ok(ls_image_read(&im, path));
     assert_int_equal(im.channels, 3);
     return im;
 }
 
-static void test_png(void **state)
-{
+static void test_png(void **state) {
     (void)state;
     char *dir = make_folder();
     uint8_t a[6] = { 137, 137, 20, 20, 20, 20 }, b[6] = { 30, 137, 30, 30, 30, 30 };
     ls_picture_cell cells[3] = { { a, "cat", "cat", 0.75 }, { b, "cat", "dog", 0.5 }, { a, NULL, "dog", -1 } };
-    ls_picture p = { .title = "a title", .note = "", .channels = 1, .height = 2, .width = 3, .columns = 2, .n = 1, .cells = cells };
+    ls_picture p = {
+        .title = "a title", .note = "", .channels = 1, .height = 2, .width = 3, .columns = 2, .n = 1, .cells = cells
+    };
     const char *path = in(dir, "x.PNG");
 
     assert_ok(ls_picture_write(path, &p));
@@ -60,19 +59,22 @@ static void test_png(void **state)
     remove_tree(dir);
 }
 
-static void test_colour_and_large_images(void **state)
-{
+static void test_colour_and_large_images(void **state) {
     (void)state;
     char *dir = make_folder();
     uint8_t rgb[3] = { 10, 200, 30 }, *large = malloc(300 * 200);
     memset(large, 77, 300 * 200);
     ls_picture_cell one = { rgb, "x", "x", 1 };
-    assert_ok(ls_picture_write(in(dir, "c.png"), &(ls_picture){ .title = "t", .note = "", .channels = 3, .height = 1, .width = 1, .n = 1, .cells = &one }));
+    assert_ok(ls_picture_write(
+        in(dir, "c.png"),
+        &(ls_picture){ .title = "t", .note = "", .channels = 3, .height = 1, .width = 1, .n = 1, .cells = &one }));
     ls_image im = read_png(in(dir, "c.png"));
     assert_int_equal(count_colour(&im, 0x0ac81e), 168 * 168);
     ls_image_release(&im);
     ls_picture_cell big = { large, NULL, NULL, -1 };
-    assert_ok(ls_picture_write(in(dir, "l.png"), &(ls_picture){ .title = "t", .note = "", .channels = 1, .height = 200, .width = 300, .n = 1, .cells = &big }));
+    assert_ok(ls_picture_write(
+        in(dir, "l.png"),
+        &(ls_picture){ .title = "t", .note = "", .channels = 1, .height = 200, .width = 300, .n = 1, .cells = &big }));
     im = read_png(in(dir, "l.png"));
     assert_int_equal(count_colour(&im, 0x4d4d4d), 300 * 200);
     ls_image_release(&im);
@@ -80,23 +82,23 @@ static void test_colour_and_large_images(void **state)
     remove_tree(dir);
 }
 
-static int occurrences(const char *text, const char *what)
-{
+static int occurrences(const char *text, const char *what) {
     int n = 0;
     for (; (text = strstr(text, what)); text += strlen(what))
         n++;
     return n;
 }
 
-static void test_svg(void **state)
-{
+static void test_svg(void **state) {
     (void)state;
     char *dir = make_folder(), *text;
     uint8_t a[4] = { 0, 255, 100, 50 };
     ls_picture_cell cells[3] = { { a, "Ankle boot", "Ankle boot", 0.983 },
                                  { a, "<&\"\x01\xff", "\xc3\xa4 na\xc3\xafve", 1.0 },
                                  { a, "a name that is far too long to be shown in a cell of any width", "b", 0.125 } };
-    ls_picture p = { .title = "5 < 6 & so on", .note = "", .channels = 1, .height = 2, .width = 2, .columns = 0, .n = 3, .cells = cells };
+    ls_picture p = {
+        .title = "5 < 6 & so on", .note = "", .channels = 1, .height = 2, .width = 2, .columns = 0, .n = 3, .cells = cells
+    };
     assert_ok(ls_picture_write(in(dir, "x.svg"), &p));
     assert_ok(ls_file_read(&text, NULL, in(dir, "x.svg")));
     assert_int_equal(strncmp(text, "<svg ", 5), 0);
@@ -133,8 +135,7 @@ static void test_svg(void **state)
     remove_tree(dir);
 }
 
-static void test_refused(void **state)
-{
+static void test_refused(void **state) {
     (void)state;
     char *dir = make_folder();
     uint8_t a[4] = { 0 };
@@ -152,8 +153,7 @@ static void test_refused(void **state)
     remove_tree(dir);
 }
 
-static void test_font(void **state)
-{
+static void test_font(void **state) {
     (void)state;
     for (uint32_t c = 33; c < 127; c++) {
         int ink = 0;
@@ -172,11 +172,11 @@ static void test_font(void **state)
     assert_int_equal(*text, 0);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png),     cmocka_unit_test(test_colour_and_large_images), cmocka_unit_test(test_svg),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_font),
+        cmocka_unit_test(test_png),  cmocka_unit_test(test_colour_and_large_images),
+        cmocka_unit_test(test_svg),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
