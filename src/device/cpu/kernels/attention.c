@@ -40,12 +40,12 @@ static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0
     }
     const float m = vf_max_lane(most), base = m == none ? 0.0f : m;
     for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf p = vf_exp(vf_load(row + c) - base);
+        const vf p = exp_below_zero(vf_load(row + c) - base);
         total += p;
         vf_store(row + c, p);
     }
     if (!first) {
-        const vf shrink = vf_exp(vf_set1(*top - base));
+        const vf shrink = exp_below_zero(vf_set1(*top - base));
         *sum *= shrink[0];
         for (int64_t c = 0; c < s->dp; c += VF_LANES)
             vf_store(y + c, vf_load(y + c) * shrink);

@@ -90,7 +90,7 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
         const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
         for (int64_t c = 0; c < k->width; c += VF_LANES) {
-            const vf x = vf_exp(score_vector(s, p, bias, k->k0, c, n) - base);
+            const vf x = exp_below_zero(score_vector(s, p, bias, k->k0, c, n) - base);
             vf_store(p + c, x);
             vf_store(ds + c, x * (vf_load(ds + c) - w->delta[i]));
         }

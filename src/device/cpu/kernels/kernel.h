@@ -63,6 +63,10 @@ SIMD_FN vf get_padded(ls_dtype T, const void *p, int64_t c, int n, float pad) {
     return n == VF_LANES ? vf_get(p, T, c) : vf_first(vf_get_n(p, T, c, n), vf_set1(pad), n);
 }
 
+/* e^x for x <= 0 (rounding may carry it a little beyond), 0 from -87 on: probabilities need no subnormals, and an operation that makes one
+ * costs over a hundred cycles on some machines. */
+SIMD_FN vf exp_below_zero(vf x) { return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), vf_exp_negative(x)); }
+
 /* Threads for a pass over `elements` of cheap work: waking them costs microseconds. Results never depend on it. */
 SIMD_FN int threads_for(const ls_kernel_args *a, int64_t elements) { return elements < 16384 ? 1 : a->threads; }
 

@@ -21,9 +21,9 @@ SIMD_FN float log_sum_exp(ls_dtype T, const void *x, int64_t k) {
         const float most = vf_max_lane(top);
         const float base = most == none ? 0.0f : most;
         for (int64_t c = begin; c < end; c += VF_LANES)
-            s += vf_exp(get_padded(T, x, c, (int)min_i64(VF_LANES, end - c), none) - base);
+            s += exp_below_zero(get_padded(T, x, c, (int)min_i64(VF_LANES, end - c), none) - base);
         if (most > m && sum != 0.0f)
-            sum *= vf_exp(vf_set1(m - base))[0];
+            sum *= exp_below_zero(vf_set1(m - base))[0];
         sum += vf_sum(s);
         m = most;
     }
@@ -86,10 +86,10 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
         const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
         for (int64_t c = 0; c < k; c += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, k - c);
-            vf_put_n(dx, T, c, vf_exp(get_padded(T, x, c, n, 0.0f) - l) * w, n);
+            vf_put_n(dx, T, c, exp_below_zero(get_padded(T, x, c, n, 0.0f) - l) * w, n);
         }
         if (valid)
-            f_put(dx, T, label, (vf_exp(vf_set1(at_label) - l)[0] - 1.0f) * weight);
+            f_put(dx, T, label, (exp_below_zero(vf_set1(at_label) - l)[0] - 1.0f) * weight);
     }
 }
 

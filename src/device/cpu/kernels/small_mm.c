@@ -3,10 +3,8 @@
 
 #if defined(LS_SIMD_512)
 #define NV_MAX 4
-static const int MR_MAX[NV_MAX + 1] = { 0, 8, 8, 8, 6 }; /* by nv: at most 24 sums of 32 registers */
 #else
 #define NV_MAX 3
-static const int MR_MAX[NV_MAX + 1] = { 0, 8, 6, 4 };    /* at most 12 sums of 16 registers */
 #endif
 
 SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc,
@@ -39,76 +37,106 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
             vf_store(c + i * ldc + v * VF_LANES, sum[i][v]);
 }
 
-typedef void tile_fn(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc, bool add);
-#define TILE(mr, nv)                                                                                                                  \
-    static void tile_##mr##_##nv(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc, \
-                                 bool add) {                                                                                          \
-        tile(mr, nv, k, a, a_row, a_k, b, ldb, c, ldc, add);                                                                          \
+/* m rows of nv vectors, in tiles of equal height as nearly as may be. One function a width, so that a tile costs no call. */
+SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
+                   int64_t ldc, bool add) {
+    for (int64_t tiles = (m + mr_max - 1) / mr_max; tiles > 0; tiles--) {
+        const int mr = (int)((m + tiles - 1) / tiles);
+        switch (mr) {
+#define ROWS(n)                                                    \
+    case n:                                                        \
+        if (n <= mr_max)                                           \
+            tile(n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add);    \
+        break;
+            ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
+#undef ROWS
+        }
+        a += mr * a_row;
+        c += mr * ldc;
+        m -= mr;
     }
-#define TILES_4(nv) TILE(1, nv) TILE(2, nv) TILE(3, nv) TILE(4, nv)
-#define TILES_6(nv) TILES_4(nv) TILE(5, nv) TILE(6, nv)
-#define TILES_8(nv) TILES_6(nv) TILE(7, nv) TILE(8, nv)
-#define NAMES_4(nv) tile_1_##nv, tile_2_##nv, tile_3_##nv, tile_4_##nv
-#define NAMES_6(nv) NAMES_4(nv), tile_5_##nv, tile_6_##nv
-#define NAMES_8(nv) NAMES_6(nv), tile_7_##nv, tile_8_##nv
-#if NV_MAX == 4
-TILES_8(1) TILES_8(2) TILES_8(3) TILES_6(4)
-static tile_fn *const TILES[NV_MAX][8] = { { NAMES_8(1) }, { NAMES_8(2) }, { NAMES_8(3) }, { NAMES_6(4) } };
-#else
-TILES_8(1) TILES_6(2) TILES_4(3)
-static tile_fn *const TILES[NV_MAX][8] = { { NAMES_8(1) }, { NAMES_6(2) }, { NAMES_4(3) } };
+}
+
+#define PANEL(nv, mr_max)                                                                                                             \
+    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, \
+                                                     int64_t ldb, float *c, int64_t ldc, bool add) {                                  \
+        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                                                  \
+    }
+#if defined(LS_SIMD_512) /* at most 24 sums of 32 registers */
+PANEL(1, 8) PANEL(2, 8) PANEL(3, 8) PANEL(4, 6)
+#else                    /* at most 12 sums of 16 registers */
+PANEL(1, 8) PANEL(2, 6) PANEL(3, 4)
 #endif
 
 void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
                           int64_t ldc, bool add) {
-    for (int64_t j = 0; j < n;) {
-        const int nv = (int)min_i64(NV_MAX, (n - j) / VF_LANES);
-        const int64_t tiles = (m + MR_MAX[nv] - 1) / MR_MAX[nv];
-        for (int64_t t = 0, i = 0; t < tiles; t++) { /* of equal height, as nearly as may be */
-            const int64_t mr = (m - i + tiles - t - 1) / (tiles - t);
-            TILES[nv - 1][mr - 1](k, a + i * a_row, a_row, a_k, b + j, ldb, c + i * ldc + j, ldc, add);
-            i += mr;
+    for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES) {
+        switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {
+        case 1: panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
+        case 2: panel_2(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
+        case 3: panel_3(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
+#if NV_MAX == 4
+        case 4: panel_4(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
+#endif
         }
-        j += nv * VF_LANES;
     }
 }
 
-/* VF_LANES rows of as many elements: log2(lanes) rounds, each interleaving rows i and i + lanes/2. */
+typedef float quad __attribute__((vector_size(16)));
+SIMD_FN quad quad_load(const float *p) { quad v; memcpy(&v, p, sizeof v); return v; }
+#define JOIN_8(p) __builtin_shufflevector((p)[0], (p)[1], 0, 1, 2, 3, 4, 5, 6, 7)
 #if VF_LANES == 16
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define JOIN(p) __builtin_shufflevector(JOIN_8(p), JOIN_8((p) + 2), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #elif VF_LANES == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define JOIN(p) JOIN_8(p)
 #else
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define JOIN(p) (p)[0]
 #endif
-SIMD_FN void transpose(vf *r) {
+
+/* Transposes of four rows inside each quarter of 128 bits: r[q][i] becomes r[i][q]. */
+#if VF_LANES == 16
+#define PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define HALVES_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#elif VF_LANES == 8
+#define PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define HALVES_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#else
+#define PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define HALVES_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#endif
+
+/* Columns c .. c+3 of VF_LANES rows: quarter q of vector i comes from row 4q + i, so that shuffles inside quarters do it all. */
+SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n) {
+    vf r[4];
 #pragma GCC unroll 4
-    for (int round = 1; round < VF_LANES; round *= 2) {
-        vf s[VF_LANES];
-#pragma GCC unroll 8
-        for (int i = 0; i < VF_LANES / 2; i++) {
-            s[2 * i] = LOW(r[i], r[i + VF_LANES / 2]);
-            s[2 * i + 1] = HIGH(r[i], r[i + VF_LANES / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < VF_LANES; i++)
-            r[i] = s[i];
+    for (int i = 0; i < 4; i++) {
+        quad part[VF_LANES / 4];
+#pragma GCC unroll 4
+        for (int q = 0; q < VF_LANES / 4; q++)
+            part[q] = 4 * q + i < n ? quad_load(rows + (4 * q + i) * ld) : (quad){ 0 };
+        r[i] = JOIN(part);
     }
+    const vf a = PAIRS_LOW(r[0], r[1]), b = PAIRS_HIGH(r[0], r[1]), c = PAIRS_LOW(r[2], r[3]), d = PAIRS_HIGH(r[2], r[3]);
+    vf_store(to, HALVES_LOW(a, c));
+    vf_store(to + ldt, HALVES_HIGH(a, c));
+    vf_store(to + 2 * ldt, HALVES_LOW(b, d));
+    vf_store(to + 3 * ldt, HALVES_HIGH(b, d));
 }
 
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d) {
-    for (int64_t j = 0; j < ldt; j += VF_LANES)
-        for (int64_t c = 0; c < d; c += VF_LANES) {
-            vf r[VF_LANES];
-#pragma GCC unroll 16
-            for (int i = 0; i < VF_LANES; i++)
-                r[i] = j + i < n ? vf_load(rows + (j + i) * ld + c) : vf_zero();
-            transpose(r);
-#pragma GCC unroll 16
-            for (int i = 0; i < VF_LANES; i++)
-                vf_store(to + (c + i) * ldt + j, r[i]);
-        }
+    for (int64_t j = 0; j < ldt; j += VF_LANES) {
+        const float *from = rows + j * ld;
+        if (n - j >= VF_LANES)
+            for (int64_t c = 0; c < d; c += 4)
+                transpose_four(to + c * ldt + j, ldt, from + c, ld, VF_LANES);
+        else
+            for (int64_t c = 0; c < d; c += 4)
+                transpose_four(to + c * ldt + j, ldt, from + c, ld, n - j);
+    }
 }

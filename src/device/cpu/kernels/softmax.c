@@ -14,11 +14,11 @@ SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64
             top = vf_max(get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff()), top);
         const vf m = vf_set1(vf_max_lane(top));
         for (int64_t c = 0; c < k; c += VF_LANES)
-            sum += vf_exp(get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff()) - m);
+            sum += exp_below_zero(get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff()) - m);
         const vf scale = vf_set1(1.0f / vf_sum(sum));
         for (int64_t c = 0; c < k; c += VF_LANES) { /* the exponential again: x may be y, and a register is cheaper than memory */
             const int n = (int)min_i64(VF_LANES, k - c);
-            const vf p = vf_exp(get_padded(T, x, c, n, -__builtin_inff()) - m) * scale;
+            const vf p = exp_below_zero(get_padded(T, x, c, n, -__builtin_inff()) - m) * scale;
             if (n == VF_LANES)
                 vf_put(y, T, c, p);
             else
