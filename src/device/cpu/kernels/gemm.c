@@ -15,8 +15,8 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : p.depth;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
     p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
-    /* One panel at a time if a strip is all there is; else as many as fill 1 MB, or 4 MB where many rows pay for them. */
-    const int64_t bytes = p.rows <= p.strip ? 1 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
+    /* With few rows B is used once or twice: pack what stays in L2. With many, A's copies want to be shared by many columns. */
+    const int64_t bytes = p.rows <= 64 ? 1 << 18 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
     p.chunks = p.chunk ? (p.depth + p.chunk - 1) / p.chunk : 1;
     p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
