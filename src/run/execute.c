@@ -138,9 +138,10 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
 {
     if (i < 0 || i >= s->n_programs)
         return ls_fail(LS_E_ARG, "session: program %d of %d", i, s->n_programs);
-    const ls_program *g = &s->programs[i];
+    ls_program *g = &s->programs[i];
     const int n = g->plan->n_steps;
-    const double start = s->profile ? ls_now() : 0;
+    if (s->profile)
+        g->began = ls_now();
     for (int k = 0; k < n; k++) {
         const double t = s->profile ? ls_now() : 0;
         begin(g, k);
@@ -151,7 +152,7 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
             LS_TRY(look(g, k, true));
         end(g, k);
         if (s->profile) {
-            g->times[k] = t - start;
+            g->times[k] = t - g->began;
             g->times[n + k] = ls_now() - t;
         }
     }

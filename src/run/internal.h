@@ -32,7 +32,7 @@ typedef struct ls_program {
     ls_plan *plan;
     ls_call *calls;
     ls_tensor *operands;  /* of all calls, in order */
-    double *times;        /* 2 * n_steps: starts, durations */
+    double *times, began; /* of the latest profiled run: 2 * n_steps starts and durations; ls_now() at its beginning */
     char **where;         /* address per allocation */
     int *born, *born_at, *dead, *dead_at; /* arena allocations by first and last step: indices from at[i] to at[i + 1] */
 } ls_program;

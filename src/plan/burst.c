@@ -1,0 +1,67 @@
+/* burst.c - the fastest that the processor can multiply and add f32 numbers: chains of independent fused multiply-adds in registers. What
+ * a matrix product is measured against. Processor intrinsics, and nothing else, live here. */
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "internal.h"
+
+#define CHAINS 12 /* latency 4-5 cycles times 2 units wants 8 to 10 in flight */
+
+#define BURST(name, attribute, vector, lanes, set1, fma)                      \
+    attribute static double name(int64_t rounds, float *sink)                 \
+    {                                                                         \
+        vector c[CHAINS], a = set1(1.0000001f), b = set1(1e-7f);              \
+        for (int k = 0; k < CHAINS; k++)                                      \
+            c[k] = set1((float)k);                                            \
+        for (int64_t i = 0; i < rounds; i++)                                  \
+            _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++)         \
+                c[k] = fma(c[k], a, b);                                       \
+        for (int k = 0; k < CHAINS; k++)                                      \
+            sink[k] = ((const float *)&c[k])[0];                              \
+        return 2.0 * lanes * CHAINS * (double)rounds;                         \
+    }
+
+typedef float four __attribute__((vector_size(16)));
+#define FOUR_SET1(x) ((four){ x, x, x, x })
+#define FOUR_FMA(c, a, b) ((c) * (a) + (b))
+BURST(burst_generic, , four, 4, FOUR_SET1, FOUR_FMA)
+
+#ifdef __x86_64__
+#include <immintrin.h>
+BURST(burst_avx2, __attribute__((target("avx2,fma"))), __m256, 8, _mm256_set1_ps, _mm256_fmadd_ps)
+BURST(burst_avx512, __attribute__((target("avx512f"))), __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
+#endif
+
+typedef struct job { double (*burst)(int64_t, float *); int64_t rounds; double flops[256]; float sink[256][CHAINS]; } job;
+
+static void one(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    job *j = context;
+    for (int64_t i = begin; i < end; i++)
+        j->flops[i] = j->burst(j->rounds, j->sink[i]);
+}
+
+double ls_burst(ls_isa isa, int threads)
+{
+    static job j; /* too large for a thread's stack; calibration is not reentrant */
+    j.burst = burst_generic;
+#ifdef __x86_64__
+    if (isa >= LS_ISA_AVX512)
+        j.burst = burst_avx512;
+    else if (isa == LS_ISA_AVX2)
+        j.burst = burst_avx2;
+#endif
+    threads = threads < 256 ? threads : 256;
+    double best = 0;
+    j.rounds = 1000000; /* 5 to 20 ms */
+    for (int attempt = 0; attempt < 5; attempt++) {
+        const double t = ls_now();
+        ls_parallel_for(threads, threads, one, &j);
+        double flops = 0;
+        for (int i = 0; i < threads; i++)
+            flops += j.flops[i];
+        const double rate = flops / (ls_now() - t);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}

@@ -1,0 +1,187 @@
+/* describe.c - a plan in short: cost, memory by category, the moment of the peak and what is alive then. */
+#include "describe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+void ls_step_label(ls_str *out, const ls_plan *p, int step)
+{
+    const ls_node *n = p->graph->nodes[p->steps[step].node];
+    ls_str_printf(out, "%s%s%s", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
+}
+
+typedef struct named_bytes { const char *name; ls_memory memory; size_t bytes; ls_category category; } named_bytes;
+
+static int by_name(const void *pa, const void *pb)
+{
+    const named_bytes *a = pa, *b = pb;
+    const int order = strcmp(a->name, b->name);
+    return order ? order : (int)(b->memory == LS_MEM_STATE) - (int)(a->memory == LS_MEM_STATE); /* state first: it decides */
+}
+
+void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
+{
+    *out = (ls_footprint){ 0 };
+    int n = 0, most = 1;
+    for (int i = 0; i < n_plans; i++)
+        most += plans[i]->n_allocs;
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    named_bytes *names = LS_ARENA_ARRAY(&scratch, named_bytes, most);
+    size_t worst = 0;
+    for (int i = 0; i < n_plans; i++) {
+        const ls_plan *p = plans[i];
+        for (int k = 0; k < p->n_allocs; k++)
+            if (p->allocs[k].name)
+                names[n++] = (named_bytes){ p->allocs[k].name, p->allocs[k].memory, ls_align_up(p->allocs[k].bytes), p->allocs[k].category };
+        out->arena = p->arena_bytes > out->arena ? p->arena_bytes : out->arena;
+        if (p->live_peak_bytes > worst || i == 0) {
+            worst = p->live_peak_bytes;
+            out->peak_plan = i;
+        }
+    }
+    qsort(names, (size_t)n, sizeof *names, by_name);
+    for (int k = 0; k < n; k++) {
+        if (k && !strcmp(names[k].name, names[k - 1].name))
+            continue;
+        *(names[k].memory == LS_MEM_STATE ? &out->state : &out->io) += names[k].bytes;
+        out->by_category[names[k].category] += names[k].bytes;
+    }
+    const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
+    for (int k = 0; peak && k < peak->n_allocs; k++) {
+        const ls_alloc *a = &peak->allocs[k];
+        if (a->memory == LS_MEM_ARENA && a->first <= peak->peak_step && peak->peak_step <= a->last)
+            out->by_category[a->category] += ls_align_up(a->bytes);
+    }
+    out->total = out->state + out->io + out->arena;
+    ls_arena_release(&scratch);
+}
+
+static int by_size(const void *pa, const void *pb)
+{
+    const ls_alloc *a = *(const ls_alloc *const *)pa, *b = *(const ls_alloc *const *)pb;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return a->first != b->first ? a->first - b->first : (a > b) - (a < b);
+}
+
+/* The largest allocations alive at the peak, sorted; returns how many. `out` holds p->n_allocs. */
+static int alive_at_peak(const ls_plan *p, const ls_alloc **out)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].memory != LS_MEM_ARENA || (p->allocs[i].first <= p->peak_step && p->peak_step <= p->allocs[i].last))
+            out[n++] = &p->allocs[i];
+    qsort(out, (size_t)n, sizeof *out, by_size);
+    return n;
+}
+
+/* What an allocation holds: a name, or the op that makes the value and where in the model. */
+static void alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
+{
+    const ls_node *n = p->graph->nodes[a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node];
+    if (a->name)
+        ls_str_add(out, a->name);
+    else
+        ls_str_printf(out, "%s%s%s%s", a->value < 0 ? "workspace of " : "", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
+}
+
+static const char *flops_text(char b[32], double flops)
+{
+    const char *const UNITS[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP" };
+    int u = 0;
+    for (; flops >= 1000 && u < 5; u++)
+        flops /= 1000;
+    snprintf(b, 32, u ? "%.2f %s" : "%.0f %s", flops, UNITS[u]);
+    return b;
+}
+
+static double lost(const ls_plan *p)
+{
+    return p->live_peak_bytes ? (double)(p->arena_bytes - p->live_peak_bytes) / (double)p->live_peak_bytes : 0;
+}
+
+void ls_plan_text(ls_str *out, ls_plan *p, int top)
+{
+    char a[32], b[32], c[32];
+    ls_str_printf(out, "program %s: %d steps, %s, %s moved", p->graph->name, p->n_steps, flops_text(a, p->flops),
+                  ls_format_bytes(b, (uint64_t)p->bytes));
+    if (p->seconds > 0)
+        ls_str_printf(out, ", about %s", ls_format_duration(c, p->seconds));
+    ls_str_printf(out, "\n  state %s, inputs and outputs %s, ", ls_format_bytes(a, p->state_bytes), ls_format_bytes(b, p->io_bytes));
+    ls_str_printf(out, "arena %s (live peak %s, packing loses %.1f %%)\n", ls_format_bytes(a, p->arena_bytes),
+                  ls_format_bytes(b, p->live_peak_bytes), 100 * lost(p));
+    if (!p->n_steps)
+        return;
+    ls_str_printf(out, "  most is alive at step %d of %d: ", p->peak_step, p->n_steps);
+    ls_step_label(out, p, p->peak_step);
+    ls_str_add(out, "\n");
+    for (int k = 0; k < LS_CAT_COUNT; k++)
+        if (p->peak_by_category[k])
+            ls_str_printf(out, "    %-12s %12s\n", ls_category_name((ls_category)k), ls_format_bytes(a, p->peak_by_category[k]));
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
+    const int n = alive_at_peak(p, alive);
+    if (top > 0 && n)
+        ls_str_add(out, "  the largest of it\n");
+    for (int i = 0; i < n && i < top; i++) {
+        ls_str_printf(out, "    %12s  %-11s ", ls_format_bytes(a, alive[i]->bytes), ls_category_name(alive[i]->category));
+        alloc_text(out, p, alive[i]);
+        if (alive[i]->memory == LS_MEM_ARENA)
+            ls_str_printf(out, "  (steps %d-%d)", alive[i]->first, alive[i]->last);
+        ls_str_add(out, "\n");
+    }
+    ls_arena_release(&scratch);
+}
+
+void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
+{
+    ls_str text = { 0 };
+    ls_json_object(j, key);
+    ls_json_text(j, "program", p->graph->name);
+    ls_json_text(j, "device", p->device.ops->name);
+    ls_json_text(j, "isa", ls_isa_name(p->device.isa));
+    ls_json_int(j, "threads", p->device.threads);
+    ls_json_int(j, "steps", p->n_steps);
+    ls_json_f64(j, "flops", p->flops);
+    ls_json_f64(j, "bytes", p->bytes);
+    ls_json_f64(j, "seconds", p->seconds > 0 ? p->seconds : NAN);
+    ls_json_int(j, "state_bytes", (int64_t)p->state_bytes);
+    ls_json_int(j, "io_bytes", (int64_t)p->io_bytes);
+    ls_json_int(j, "arena_bytes", (int64_t)p->arena_bytes);
+    ls_json_int(j, "live_peak_bytes", (int64_t)p->live_peak_bytes);
+    ls_json_object(j, "peak");
+    ls_json_int(j, "step", p->peak_step);
+    if (p->n_steps)
+        ls_step_label(&text, p, p->peak_step);
+    ls_json_text(j, "at", ls_str_text(&text));
+    ls_json_object(j, "by_category");
+    for (int k = 0; k < LS_CAT_COUNT; k++)
+        ls_json_int(j, ls_category_name((ls_category)k), (int64_t)p->peak_by_category[k]);
+    ls_json_close_object(j);
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
+    const int n = alive_at_peak(p, alive);
+    ls_json_array(j, "largest");
+    for (int i = 0; i < n && i < top; i++) {
+        ls_str_clear(&text);
+        alloc_text(&text, p, alive[i]);
+        ls_json_object(j, NULL);
+        ls_json_text(j, "what", ls_str_text(&text));
+        ls_json_text(j, "category", ls_category_name(alive[i]->category));
+        ls_json_int(j, "bytes", (int64_t)alive[i]->bytes);
+        ls_json_int(j, "first", alive[i]->first);
+        ls_json_int(j, "last", alive[i]->last);
+        ls_json_close_object(j);
+    }
+    ls_json_close_array(j);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+    ls_arena_release(&scratch);
+    ls_str_release(&text);
+}

@@ -1,0 +1,190 @@
+/* trace.c - recorded runs, as a Chrome trace and as a table. Times come from the session (seconds); a trace wants microseconds. */
+#include "trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "internal.h"
+
+typedef struct recorded { const ls_plan *plan; double began; double *times; struct recorded *next; } recorded; /* times: starts, durations */
+struct ls_profile { ls_arena arena; recorded *first, **last; int n; };
+
+ls_status ls_profile_create(ls_profile **out)
+{
+    ls_profile *p = *out = calloc(1, sizeof *p);
+    if (!p)
+        return ls_fail(LS_E_MEMORY, "profile: out of memory");
+    ls_arena_init(&p->arena);
+    p->last = &p->first;
+    return LS_OK;
+}
+
+void ls_profile_destroy(ls_profile **pp)
+{
+    if (*pp)
+        ls_arena_release(&(*pp)->arena);
+    free(*pp);
+    *pp = NULL;
+}
+
+void ls_profile_add(ls_profile *p, const ls_session *s, int i)
+{
+    const ls_plan *plan = s->programs[i].plan;
+    recorded *r = LS_ARENA_NEW(&p->arena, recorded);
+    *r = (recorded){ .plan = plan, .began = s->programs[i].began,
+                     .times = ls_arena_dup(&p->arena, ls_session_times(s, i), 2 * sizeof(double) * (size_t)plan->n_steps) };
+    *p->last = r;
+    p->last = &r->next;
+    p->n++;
+}
+
+int ls_profile_runs(const ls_profile *p) { return p->n; }
+
+static void event(ls_json *j, const char *name, const char *category, int thread, double start, double seconds)
+{
+    ls_json_object(j, NULL);
+    ls_json_text(j, "name", name);
+    ls_json_text(j, "cat", category);
+    ls_json_text(j, "ph", "X");
+    ls_json_int(j, "pid", 1);
+    ls_json_int(j, "tid", thread);
+    ls_json_f64(j, "ts", start * 1e6);
+    ls_json_f64(j, "dur", seconds * 1e6);
+}
+
+static void track_name(ls_json *j, int thread, const char *name)
+{
+    ls_json_object(j, NULL);
+    ls_json_text(j, "name", "thread_name");
+    ls_json_text(j, "ph", "M");
+    ls_json_int(j, "pid", 1);
+    ls_json_int(j, "tid", thread);
+    ls_json_object(j, "args");
+    ls_json_text(j, "name", name);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+}
+
+static void op_event(ls_json *j, const recorded *r, int k, double base)
+{
+    static const char *const PHASES[] = { "forward", "backward", "update" };
+    const ls_plan *p = r->plan;
+    const ls_step *s = &p->steps[k];
+    const ls_node *n = p->graph->nodes[s->node];
+    const double seconds = r->times[p->n_steps + k];
+    ls_str text = { 0 };
+    ls_str_printf(&text, "%s%s%s", n->scope->path, n->scope->path[0] ? " " : "", n->op->name);
+    event(j, text.data, PHASES[n->phase], 2, r->began - base + r->times[k], seconds);
+    ls_json_object(j, "args");
+    ls_str_clear(&text);
+    ls_node_text(&text, p->graph, n);
+    ls_json_text(j, "op", text.data);
+    ls_json_int(j, "step", k);
+    ls_json_f64(j, "flops", s->cost.flops);
+    ls_json_f64(j, "bytes", s->cost.bytes);
+    ls_json_f64(j, "gflops_per_second", s->cost.flops / seconds / 1e9);
+    ls_json_f64(j, "gbytes_per_second", s->cost.bytes / seconds / 1e9);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+    ls_str_release(&text);
+}
+
+ls_status ls_trace_write(const char *path, const ls_profile *p)
+{
+    ls_json j = { 0 };
+    const double base = p->first ? p->first->began : 0;
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "displayTimeUnit", "ms");
+    ls_json_array(&j, "traceEvents");
+    track_name(&j, 1, "programs");
+    track_name(&j, 2, "ops");
+    for (const recorded *r = p->first; r; r = r->next) {
+        const int n = r->plan->n_steps;
+        if (n) {
+            event(&j, r->plan->graph->name, "program", 1, r->began - base, r->times[n - 1] + r->times[2 * n - 1]);
+            ls_json_close_object(&j);
+        }
+        for (int k = 0; k < n; k++)
+            op_event(&j, r, k, base);
+    }
+    ls_json_close_array(&j);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    const ls_status s = ls_file_write(path, j.out.data, j.out.len);
+    ls_str_release(&j.out);
+    return s;
+}
+
+typedef struct row { char *what; double seconds, flops, bytes; int calls; } row; /* what: op and operand types */
+
+static int by_text(const void *a, const void *b) { return strcmp(((const row *)a)->what, ((const row *)b)->what); }
+static int by_time(const void *pa, const void *pb)
+{
+    const row *a = pa, *b = pb;
+    return a->seconds != b->seconds ? (a->seconds > b->seconds ? -1 : 1) : strcmp(a->what, b->what);
+}
+
+/* One row per op and operand types, most time first. Returns how many. */
+static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *total)
+{
+    int most = 0, n = 0;
+    for (const recorded *r = p->first; r; r = r->next)
+        most += r->plan->n_steps;
+    row *rows = LS_ARENA_ARRAY(scratch, row, most);
+    *total = 0;
+    ls_str text = { 0 };
+    for (const recorded *r = p->first; r; r = r->next)
+        for (int k = 0; k < r->plan->n_steps; k++) {
+            const ls_step *s = &r->plan->steps[k];
+            ls_str_clear(&text);
+            ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[s->node]);
+            const double seconds = r->times[r->plan->n_steps + k];
+            rows[n++] = (row){ ls_arena_strdup(scratch, text.data), seconds, s->cost.flops, s->cost.bytes, 1 };
+            *total += seconds;
+        }
+    ls_str_release(&text);
+    qsort(rows, (size_t)n, sizeof *rows, by_text);
+    int kinds = 0;
+    for (int k = 0; k < n; k++) {
+        if (kinds && !strcmp(rows[kinds - 1].what, rows[k].what)) {
+            row *same = &rows[kinds - 1];
+            same->seconds += rows[k].seconds;
+            same->flops += rows[k].flops;
+            same->bytes += rows[k].bytes;
+            same->calls++;
+        } else {
+            rows[kinds++] = rows[k];
+        }
+    }
+    qsort(rows, (size_t)kinds, sizeof *rows, by_time);
+    *out = rows;
+    return kinds;
+}
+
+void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c, int top)
+{
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    row *rows;
+    double total;
+    const int n = gather(&scratch, p, &rows, &total);
+    ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls", "us/call", "share",
+                  "GFLOP/s", "GB/s", c ? "of limit" : "", "op");
+    for (int k = 0; k < n && k < top; k++) {
+        const row *r = &rows[k];
+        ls_str_printf(out, "%7d %10.1f %6.1f%% %9.1f %8.1f ", r->calls, r->seconds / r->calls * 1e6, 100 * r->seconds / total,
+                      r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9);
+        if (c) {
+            const double arithmetic = r->flops / c->flops, traffic = r->bytes / (r->bytes / r->calls <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
+            ls_str_printf(out, "%7.0f%%", 100 * (arithmetic > traffic ? arithmetic : traffic) / r->seconds);
+        } else {
+            ls_str_printf(out, "%8s", "");
+        }
+        ls_str_printf(out, "  %s\n", r->what);
+    }
+    ls_arena_release(&scratch);
+}

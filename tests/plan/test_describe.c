@@ -1,0 +1,206 @@
+/* What people read: numbers and words of the descriptions must be those of the plan, and the JSON must parse. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lockstep/graph.h"
+#include "ops/rules.h"
+#include "plan/describe.h"
+#include "plan/internal.h"
+#include "support/support.h"
+
+/* A training step in small: flat state "unit root" = w [4, 8] at 0 and b [4] at 48; gradient lands in "grad.unit root"; then sgd. */
+static void programs(ls_graph *g[2], ls_plan *p[2])
+{
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    const ls_type flat = LS_TYPE(LS_F32, 64), w_type = LS_TYPE(LS_F32, 4, 8), b_type = LS_TYPE(LS_F32, 4);
+    ASSERT_OK(ls_graph_create(&g[0], "micro"));
+    ls_value root = ls_state(g[0], "unit root", flat, (ls_init){ 0 });
+    ls_value x = ls_input(g[0], "x", LS_TYPE(LS_F32, 16, 8));
+    ls_scope_push(g[0], "fc", "Layer");
+    ls_value w = ls_flat_view(g[0], root, 0, &w_type), b = ls_flat_view(g[0], root, 48, &b_type);
+    ls_value y = ls_matmul_wt(g[0], x, w, b), z = ls_relu(g[0], y);
+    g[0]->phase = LS_PHASE_BACKWARD;
+    ls_value dw = ls_linear_dw(g[0], z, x, true);
+    ls_value parts[2] = { ls_reshape(g[0], dw, 32), ls_nth(g[0], dw, 1) };
+    ls_value grad = ls_pack(g[0], 2, parts, 0, 64, (int64_t[]){ 0, 48 });
+    ls_scope_pop(g[0]);
+    ls_output(g[0], "grad.unit root", grad);
+    ASSERT_OK(ls_graph_create(&g[1], "update"));
+    g[1]->phase = LS_PHASE_UPDATE;
+    const ls_sgd_attrs sgd = { 0 };
+    ls_value in[7] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }), ls_input(g[1], "grad.unit root", flat), LS_NONE,
+                       ls_state(g[1], "step", LS_SCALAR(LS_I64), (ls_init){ 0 }), ls_input(g[1], "lr", LS_SCALAR(LS_F64)) };
+    ls_graph_apply(g[1], &ls_op_sgd, 7, in, &sgd);
+    const ls_calibration c = { .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6 };
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ls_graph_finish(g[i]));
+        ASSERT_OK(ls_plan_create(&p[i], g[i], &d, &(ls_plan_opts){ &c }));
+    }
+}
+
+static void release(ls_graph *g[2], ls_plan *p[2])
+{
+    for (int i = 0; i < 2; i++) {
+        ls_plan_destroy(&p[i]);
+        ls_graph_destroy(&g[i]);
+    }
+}
+
+static void estimates(void **state)
+{
+    (void)state;
+    ls_graph *g[2];
+    ls_plan *p[2];
+    programs(g, p);
+    double seconds = 0, flops = 0;
+    for (int i = 0; i < p[0]->n_steps; i++) {
+        const ls_step *s = &p[0]->steps[i];
+        const double arithmetic = s->cost.flops / 0.5e9, traffic = s->cost.bytes / 1e9; /* all of it fits the cache */
+        assert_float_equal(s->seconds, (arithmetic > traffic ? arithmetic : traffic) + 1e-6, 1e-12);
+        seconds += s->seconds;
+        flops += s->cost.flops;
+    }
+    assert_float_equal(p[0]->seconds, seconds, 1e-12);
+    assert_float_equal(p[0]->flops, flops, 0);
+    const ls_step *linear = &p[0]->steps[0], *pack = &p[0]->steps[p[0]->n_steps - 1];
+    assert_true(linear->cost.flops >= 2 * 16 * 8 * 4);
+    /* Both parts are born in place: pack only zeroes the gaps of 12 + 16 elements (36 of 64 are parts). */
+    assert_string_equal(p[0]->graph->nodes[pack->node]->op->name, "pack");
+    assert_float_equal(pack->cost.bytes, 4 * (64 - 36), 0);
+    release(g, p);
+}
+
+static void footprint(void **state)
+{
+    (void)state;
+    ls_graph *g[2];
+    ls_plan *p[2];
+    programs(g, p);
+    ls_footprint f;
+    ls_plans_footprint(&f, 2, p);
+    assert_int_equal(f.state, 256 + 64);          /* unit root once, step */
+    assert_int_equal(f.io, 512 + 256 + 64);       /* x, the gradient once, lr */
+    assert_int_equal(f.arena, p[0]->arena_bytes); /* update needs less */
+    assert_int_equal(f.total, f.state + f.io + f.arena);
+    assert_int_equal(f.by_category[LS_CAT_PARAMETERS], 256);
+    assert_int_equal(f.by_category[LS_CAT_GRADIENTS], 256);
+    assert_int_equal(f.by_category[LS_CAT_OPTIMIZER], 64);
+    assert_int_equal(f.by_category[LS_CAT_DATA], 512 + 64);
+    size_t sum = 0;
+    for (int c = 0; c < LS_CAT_COUNT; c++)
+        sum += f.by_category[c];
+    assert_int_equal(sum, f.state + f.io + p[0]->live_peak_bytes);
+    release(g, p);
+}
+
+static void texts(void **state)
+{
+    (void)state;
+    ls_graph *g[2];
+    ls_plan *p[2];
+    programs(g, p);
+    ls_str s = { 0 };
+    ls_plan_text(&s, p[0], 5);
+    const char *summary[] = { "program micro: ", "packing loses 0.0 %", "parameters", "gradients", "unit root", "fc" };
+    for (size_t i = 0; i < sizeof summary / sizeof *summary; i++)
+        ASSERT_CONTAINS(s.data, summary[i]);
+    ls_str_clear(&s);
+    ls_explain_text(&s, p[0]);
+    const char *schedule[] = { "forward  fc\n", "backward  fc\n", "[view]", "state \"unit root\" +192", "io \"grad.unit root\" +192", "born inside",
+                               "(over %", "f32 [16, 4]" };
+    for (size_t i = 0; i < sizeof schedule / sizeof *schedule; i++)
+        ASSERT_CONTAINS(s.data, schedule[i]);
+    ls_str_clear(&s);
+    ls_explain_text(&s, p[1]);
+    ASSERT_CONTAINS(s.data, "updated in place");
+    ls_str_clear(&s);
+    ls_explain_param_text(&s, &(ls_stored_at){ "fc.bias", "unit root", 48, LS_TYPE(LS_F32, 4) }, 2, p);
+    const char *life[] = { "fc.bias  f32 [4]", "elements 48 to 52", "program micro", "forward   read by linear in fc",
+                           "backward  gradient, born in its place in the flat buffer by linear_dw in fc", "program update", "update by sgd" };
+    for (size_t i = 0; i < sizeof life / sizeof *life; i++)
+        ASSERT_CONTAINS(s.data, life[i]);
+    ls_str_clear(&s);
+    ls_explain_param_text(&s, &(ls_stored_at){ "gone", "unit other", 0, LS_TYPE(LS_F32, 4) }, 2, p);
+    ASSERT_CONTAINS(s.data, "no program reads it");
+    ls_str_release(&s);
+    release(g, p);
+}
+
+static json_t *parsed(ls_json *j)
+{
+    json_t *root;
+    ASSERT_OK(ls_json_parse(&root, j->out.data, j->out.len, "description"));
+    ls_str_release(&j->out);
+    *j = (ls_json){ 0 };
+    return root;
+}
+
+static void documents(void **state)
+{
+    (void)state;
+    ls_graph *g[2];
+    ls_plan *p[2];
+    programs(g, p);
+    ls_json j = { 0 };
+    ls_plan_json(&j, NULL, p[0], 3);
+    json_t *root = parsed(&j);
+    assert_int_equal(json_integer_value(json_object_get(root, "arena_bytes")), p[0]->arena_bytes);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(root, "peak"), "by_category"), "parameters")), 256);
+    assert_true(json_number_value(json_object_get(root, "seconds")) == p[0]->seconds);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(root, "peak"), "largest")), 3);
+    json_decref(root);
+
+    ls_explain_json(&j, NULL, p[0]);
+    root = parsed(&j);
+    const json_t *nodes = json_object_get(root, "nodes");
+    assert_int_equal(json_array_size(nodes), p[0]->graph->n_nodes);
+    int steps = 0;
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        steps += json_object_get(json_array_get(nodes, i), "step") != NULL;
+    assert_int_equal(steps, p[0]->n_steps);
+    json_decref(root);
+
+    ls_explain_param_json(&j, NULL, &(ls_stored_at){ "fc.weight", "unit root", 0, LS_TYPE(LS_F32, 4, 8) }, 2, p);
+    root = parsed(&j);
+    assert_int_equal(json_array_size(json_object_get(root, "events")), 3); /* read, gradient, update */
+    json_decref(root);
+    release(g, p);
+}
+
+/* Measured on this machine, kept, read back; a file of another machine or a damaged one is refused. */
+static void calibration(void **state)
+{
+    (void)state;
+    ls_device d, ref;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ASSERT_OK(ls_device_open(&ref, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    ls_calibration c, back;
+    ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "calibration-");
+    ASSERT_OK(ls_calibration_measure(&c, &d));
+    assert_true(c.flops > 1e8 && c.gemm_efficiency > 0.01 && c.gemm_efficiency < 1.5);
+    assert_true(c.bytes_cache > 1e7 && c.bytes_memory > 1e7 && c.op_overhead > 0 && c.op_overhead < 1);
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_OK(ls_calibration_load(&back, &d));
+    assert_string_equal(back.cpu, c.cpu);
+    assert_true(back.isa == c.isa && back.threads == 1);
+    assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency && back.bytes_cache == c.bytes_cache &&
+                back.bytes_memory == c.bytes_memory && back.op_overhead == c.op_overhead);
+    d.threads = 2;
+    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_IO, "-2.json");
+    d.threads = 1;
+    c.bytes_memory = 0;
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_FORMAT, "bytes_memory", "doctor");
+    ASSERT_FAILS(ls_calibration_measure(&c, &ref), LS_E_UNSUPPORTED, "ref");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(estimates), cmocka_unit_test(footprint), cmocka_unit_test(texts),
+        cmocka_unit_test(documents), cmocka_unit_test(calibration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
