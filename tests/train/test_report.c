@@ -1,0 +1,144 @@
+/* test_report.c - report.html: well-formed, self-contained, says what it should, also for runs without steps and with hostile names. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "support/support.h"
+#include "train/metrics.h"
+#include "train/report.h"
+
+/* Tags close in the order they were opened, attributes are quoted, '&' only begins the five entities; script and style contain no markup. */
+static void check_well_formed(const char *p)
+{
+    char open[64][32];
+    int depth = 0;
+    assert_int_equal(strncmp(p, "<!DOCTYPE html>\n", 16), 0);
+    for (p += 16; *p; p++) {
+        if (*p == '&') {
+            size_t n = strcspn(p, ";");
+            if (strncmp(p, "&amp;", 5) && strncmp(p, "&lt;", 4) && strncmp(p, "&gt;", 4) && strncmp(p, "&quot;", 6))
+                fail_msg("a bare '&': %.*s", (int)(n < 40 ? n : 40), p);
+        }
+        if (*p != '<')
+            continue;
+        bool closing = p[1] == '/';
+        p += 1 + closing;
+        char name[32] = "";
+        for (size_t n = 0; isalnum((unsigned char)*p) && n < 31; p++)
+            name[n++] = *p;
+        if (!*name)
+            fail_msg("a bare '<' before %.40s", p);
+        while (*p && *p != '>' && *p != '/') { /* attributes */
+            p += strspn(p, " \n");
+            size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+            if (!n)
+                break;
+            p += n;
+            if (p[0] != '=' || p[1] != '"')
+                fail_msg("an attribute without quotes: %.40s", p);
+            p = strchr(p + 2, '"') + 1;
+        }
+        bool single = *p == '/';
+        p += single;
+        if (*p != '>')
+            fail_msg("a broken tag <%s: %.40s", name, p);
+        if (closing) {
+            if (!depth || strcmp(open[depth - 1], name))
+                fail_msg("</%s> closes %s", name, depth ? open[depth - 1] : "nothing");
+            depth--;
+        } else if (!single) {
+            assert_true(depth < 64);
+            strcpy(open[depth++], name);
+        }
+    }
+    assert_int_equal(depth, 0);
+}
+
+static char *write_report(const char *storage, int steps, bool builtin)
+{
+    static ls_timeline_point micro[40], update[3];
+    static const char *labels[40];
+    char storage_set[600];
+    const char *sets[2] = { storage_set, "run.name=a <b>&\"c\"" };
+    ls_recipe *r;
+    ls_rundir *d;
+    snprintf(storage_set, sizeof storage_set, "run.storage=%s", storage);
+    ASSERT_OK(ls_recipe_load(&r, "vit-fashion-mnist", 2, sets));
+    ASSERT_OK(ls_rundir_open(&d, r));
+    for (int i = 1; i <= steps; i++)
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i, .epoch = 0, .samples = 128, .loss = i == 3 ? NAN : 2.3f / (float)i, .lr = 1e-3, .seconds = 0.07, .grad_norm = -1 }));
+    if (steps) {
+        ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = steps, .samples = 10000, .loss = 0.4375, .accuracy = 0.8125 }, r, NULL));
+        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = steps, .samples = 59904, .loss = 0.5, .eval_loss = 0.4375, .eval_accuracy = 0.8125, .seconds = 3 }));
+    }
+    for (int i = 0; i < 40; i++) {
+        micro[i].bytes[LS_CAT_ACTIVATIONS] = (size_t)(i < 20 ? i : 40 - i) << 20;
+        labels[i] = i == 20 ? "gelu in encoder & <decoder>" : "linear";
+    }
+    d->startup = (ls_startup){ 2, { { "load", 0.001 }, { "build & compile", 0.002 } }, 0.003 };
+    ls_report report = { .recipe = r, .data_note = "some <set>", .builtin_data = builtin, .cpu = "CPU & co", .isa = "avx2", .threads = 1, .n_programs = 2,
+                         .programs = { { "micro", 40, micro, labels, 20, 0.05, 20 << 20 }, { "update", 3, update, NULL, 0, 0.001, 0 } },
+                         .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 }, .plan_arena = 20 << 20, .plan_state = 4 << 20, .plan_io = 1 << 20,
+                         .plan_step_seconds = 0.05, .plan_step_flops = 6.6e9, .measured_step_seconds = steps ? 0.0625 : 0, .measured_rss = (size_t)50 << 20,
+                         .parameters = 1234567 };
+    ASSERT_OK(ls_report_write(d, &report));
+    char *path = ls_path_join(d->path, "report.html"), *text;
+    size_t size;
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    free(path);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ls_recipe_destroy(&r);
+    return text;
+}
+
+static void the_page_is_whole_and_alone(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("page"), 3000, false);
+    check_well_formed(page);
+    static const char *const OUTSIDE[] = { "http:", "https:", "src=", "href=", "url(", "@import" };
+    for (size_t i = 0; i < sizeof OUTSIDE / sizeof OUTSIDE[0]; i++)
+        if (strstr(page, OUTSIDE[i]))
+            fail_msg("the page reaches outside: %s", OUTSIDE[i]);
+    ASSERT_CONTAINS(page, "a &lt;b&gt;&amp;&quot;c&quot;");
+    ASSERT_CONTAINS(page, "1,234,567 parameters");
+    ASSERT_CONTAINS(page, "81.25");
+    ASSERT_CONTAINS(page, "0.4375");
+    ASSERT_CONTAINS(page, "measured / plan 1.25");
+    ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
+    ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
+    ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
+    assert_null(strstr(page, "procedural"));
+    assert_null(strstr(page, "nan"));
+    free(page);
+}
+
+static void the_built_in_set_is_said(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("builtin"), 5, true);
+    check_well_formed(page);
+    ASSERT_CONTAINS(page, "built-in procedural set");
+    free(page);
+}
+
+static void a_run_without_steps_has_a_page(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("none"), 0, false);
+    check_well_formed(page);
+    ASSERT_CONTAINS(page, "No step has been finished yet");
+    free(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_page_is_whole_and_alone),
+        cmocka_unit_test(the_built_in_set_is_said),
+        cmocka_unit_test(a_run_without_steps_has_a_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

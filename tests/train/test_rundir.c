@@ -1,0 +1,378 @@
+/* test_rundir.c - the run directory: what is made, what is refused, rows that read back exactly, states as others see them, a full disk. */
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "support/support.h"
+#include "train/metrics.h"
+
+static ls_recipe *recipe(const char *storage, const char *extra)
+{
+    ls_recipe *r;
+    char set[600];
+    snprintf(set, sizeof set, "run.storage=%s", storage);
+    const char *const sets[] = { set, extra };
+    const char *text = "run: {name: one}\nmodel: {type: mlp}\ndata: {type: mnist}\n";
+    ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "test.yaml", extra ? 2 : 1, sets));
+    return r;
+}
+
+/* The whole file "storage/one/NAME". */
+static char *contents(const char *storage, const char *name)
+{
+    char path[800], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/one/%s", storage, name);
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    return text;
+}
+
+static json_t *parsed(const char *text, size_t n)
+{
+    json_t *tree;
+    ASSERT_OK(ls_json_parse(&tree, text, n, "test"));
+    return tree;
+}
+
+/* Row number `i` of metrics.jsonl. */
+static json_t *row(const char *storage, int i)
+{
+    char *text = contents(storage, "metrics.jsonl"), *p = text;
+    while (i--)
+        p = strchr(p, '\n') + 1;
+    json_t *tree = parsed(p, strcspn(p, "\n"));
+    free(text);
+    return tree;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "(none)";
+}
+
+static void a_new_run_has_its_files(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("new");
+    ls_recipe *r = recipe(storage, NULL), *again;
+    ls_rundir *d;
+    ls_run_info info;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    assert_int_equal(d->before, LS_RUN_NEW);
+    assert_int_equal(d->attempt, 0);
+    ASSERT_OK(ls_run_info_read(&info, d->path));
+    assert_int_equal(info.state, LS_RUN_RUNNING);
+    ls_rundir_log(d, LS_WARN, "hello");
+    d->data_note = "a set";
+    d->startup = (ls_startup){ 1, { { "load", 0.25 } }, 0.5 };
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    assert_null(d);
+    ASSERT_OK(ls_recipe_load(&again, ls_test_path("new/one/recipe.yaml"), 0, NULL));
+    assert_null(ls_recipe_difference(r, again));
+    char *log = contents(storage, "log/rank-0.log"), *csv = contents(storage, "metrics.csv"), *result = contents(storage, "result.json");
+    ASSERT_CONTAINS(log, "warning hello\n");
+    assert_string_equal(csv, "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n");
+    json_t *tree = parsed(result, strlen(result));
+    assert_string_equal(text_of(tree, "state"), "finished");
+    assert_string_equal(text_of(tree, "data"), "a set");
+    assert_true(json_is_null(json_object_get(tree, "error")));
+    assert_true(json_number_value(json_object_get(json_object_get(json_object_get(tree, "timings"), "startup"), "load")) == 0.25);
+    json_decref(tree);
+    free(log);
+    free(csv);
+    free(result);
+    ls_recipe_destroy(&r);
+    ls_recipe_destroy(&again);
+}
+
+static void losses_read_back_as_the_same_float(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("floats");
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    const float values[] = { 2.3025851f, 1e-45f, 3.4028235e38f, 0.1f, 1.0f / 3, 5.9604645e-8f, 0.0f, 16777216.0f };
+    int n = (int)(sizeof values / sizeof values[0]);
+    ASSERT_OK(ls_rundir_open(&d, r));
+    for (int i = 0; i < n; i++)
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1, .epoch = 0, .samples = 128, .loss = values[i], .lr = 0.1, .seconds = 0.5, .grad_norm = -1 }));
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = n + 1, .loss = NAN, .grad_norm = 2, .loss_scale = 1024, .skipped = true }));
+    assert_int_equal(d->metrics.step, n + 1);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FAILED, "the loss is NaN"));
+    char *text = contents(storage, "metrics.jsonl");
+    const char *p = text;
+    for (int i = 0; i < n; i++) {
+        const char *loss = strstr(p, "\"loss\":") + 7;
+        assert_true(strtof(loss, NULL) == values[i]);
+        p = strchr(p, '\n') + 1;
+    }
+    free(text);
+    json_t *first = row(storage, 0), *last = row(storage, n);
+    assert_string_equal(text_of(first, "kind"), "step");
+    assert_int_equal(json_integer_value(json_object_get(first, "samples")), 128);
+    assert_int_equal(json_integer_value(json_object_get(first, "attempt")), 0);
+    assert_null(json_object_get(first, "grad_norm"));
+    assert_true(json_is_null(json_object_get(last, "loss")));
+    assert_true(json_is_true(json_object_get(last, "skipped")));
+    assert_true(json_number_value(json_object_get(last, "grad_norm")) == 2);
+    json_decref(first);
+    json_decref(last);
+    ls_recipe_destroy(&r);
+}
+
+static void evaluations_find_the_best(void **state)
+{
+    (void)state;
+    const double losses[] = { 0.5, 0.7, 0.4, NAN, 0.4 }, accuracies[] = { 0.8, 0.9, 0.85, 0.1, 0.9 };
+    const bool best_loss[] = { true, false, true, false, false }, best_accuracy[] = { true, true, false, false, false };
+    for (int which = 0; which < 2; which++) {
+        const char *storage = ls_test_path(which ? "acc" : "loss");
+        ls_recipe *r = recipe(storage, which ? "checkpoint.best={metric: eval_accuracy, mode: max}" : NULL);
+        ls_rundir *d;
+        ls_run_info info;
+        ASSERT_OK(ls_rundir_open(&d, r));
+        for (int i = 0; i < 5; i++) {
+            bool best = false;
+            ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 10 * i, .epoch = i, .samples = 100, .loss = losses[i], .accuracy = accuracies[i] }, r, &best));
+            assert_int_equal(best, which ? best_accuracy[i] : best_loss[i]);
+        }
+        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4, .step = 40, .samples = 100, .loss = 0.25, .eval_loss = NAN, .eval_accuracy = NAN, .lr = 0.5, .seconds = 2 }));
+        ASSERT_OK(ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
+        ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
+        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, true);
+        ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
+        ASSERT_OK(ls_run_info_read(&info, d->path));
+        assert_string_equal(info.checkpoint, "checkpoints/step-1");
+        assert_true(info.metrics.best_value == (which ? 0.9 : 0.4));
+        assert_int_equal(info.metrics.best_step, which ? 10 : 20);
+        assert_int_equal(info.state, LS_RUN_RUNNING);
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+        char *csv = contents(storage, "metrics.csv"), *result = contents(storage, "result.json");
+        ASSERT_CONTAINS(csv, "\n4,40,100,0.25,,,0.5,2,0\n");
+        assert_null(strstr(result, "step-0"));
+        free(csv);
+        free(result);
+        /* and the run opened again knows all that */
+        ASSERT_OK(ls_rundir_open(&d, r));
+        assert_int_equal(d->before, LS_RUN_FINISHED);
+        assert_int_equal(d->attempt, 1);
+        assert_true(d->metrics.best_value == (which ? 0.9 : 0.4));
+        ASSERT_OK(ls_rundir_save_result(d, LS_RUN_FINISHED, NULL));
+        result = contents(storage, "result.json");
+        ASSERT_CONTAINS(result, "\"best_checkpoint\":\"checkpoints/step-1\"");
+        free(result);
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+        ls_recipe_destroy(&r);
+    }
+}
+
+static void one_process_at_a_time(void **state)
+{
+    (void)state;
+    char pid[64];
+    ls_recipe *r = recipe(ls_test_path("lock"), NULL);
+    ls_rundir *d, *second;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    snprintf(pid, sizeof pid, "process %ld", (long)getpid());
+    ASSERT_FAILS(ls_rundir_open(&second, r), LS_E_USAGE, "lock/one", "being trained", pid, "host ");
+    assert_null(second);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ASSERT_OK(ls_rundir_open(&d, r));
+    assert_int_equal(d->before, LS_RUN_STOPPED);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    ls_recipe_destroy(&r);
+}
+
+static void another_recipe_is_refused(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("other");
+    ls_recipe *r = recipe(storage, NULL), *micro = recipe(storage, NULL), *batch = recipe(storage, "train.global_batch=64"), *longer = recipe(storage, "train.epochs=9");
+    ls_rundir *d;
+    ASSERT_OK(ls_recipe_set(r, "train.micro_batch", "32", "resolved"));
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ASSERT_FAILS(ls_rundir_open(&d, batch), LS_E_USAGE, "other/one", "train.global_batch: 64 here, 128 there", "run.name");
+    ASSERT_OK(ls_rundir_open(&d, micro)); /* 0: takes over what the run resolved */
+    assert_int_equal(micro->train.micro_batch, 32);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    ASSERT_OK(ls_rundir_open(&d, longer)); /* may change */
+    ASSERT_OK(ls_rundir_save_recipe(d, longer));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    char *yaml = contents(storage, "recipe.yaml");
+    ASSERT_CONTAINS(yaml, "epochs: 9\n");
+    ASSERT_CONTAINS(yaml, "micro_batch: 32\n");
+    free(yaml);
+    ASSERT_OK(ls_file_write(ls_test_path("other/one/recipe.yaml"), "nonsense: [", 11));
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "other/one exists, but its recipe does not load", "recipe.yaml:");
+    ls_recipe_destroy(&r);
+    ls_recipe_destroy(&micro);
+    ls_recipe_destroy(&batch);
+    ls_recipe_destroy(&longer);
+}
+
+static void a_foreign_folder_stays_untouched(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe(ls_test_path("mine"), NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_make_dirs(ls_test_path("mine/one")));
+    ASSERT_OK(ls_file_write(ls_test_path("mine/one/thesis.tex"), "x", 1));
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "mine/one exists and is no run directory");
+    assert_int_equal(ls_test_count(ls_test_path("mine/one")), 1);
+    ls_recipe_destroy(&r);
+    r = recipe(ls_test_path("mine/one/thesis.tex"), NULL); /* storage is a file */
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_IO, "thesis.tex");
+    ls_recipe_destroy(&r);
+}
+
+static void run_in_child(void (*body)(const char *), const char *storage)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        body(storage);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void start_and_die(const char *storage)
+{
+    ls_rundir *d;
+    ls_recipe *r = recipe(storage, NULL);
+    if (ls_rundir_open(&d, r) != LS_OK)
+        _exit(1);
+    if (ls_metrics_step(d, &(ls_step_row){ .step = 1, .loss = 1, .grad_norm = -1 }) != LS_OK)
+        _exit(2);
+}
+
+static void a_killed_run_is_seen_as_died(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("died");
+    char path[700];
+    ls_run_info info;
+    run_in_child(start_and_die, storage);
+    snprintf(path, sizeof path, "%s/one", storage);
+    ASSERT_OK(ls_run_info_read(&info, path));
+    assert_int_equal(info.state, LS_RUN_DIED);
+    ASSERT_OK(ls_file_append(ls_test_path("died/one/metrics.jsonl"), "{\"kind\":\"st", 11)); /* the machine crashed inside a row */
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    assert_int_equal(d->before, LS_RUN_DIED);
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 2, .loss = 1, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    json_t *third = row(storage, 2);
+    assert_int_equal(json_integer_value(json_object_get(third, "step")), 2);
+    assert_int_equal(json_integer_value(json_object_get(third, "attempt")), 1);
+    json_decref(third);
+    ls_recipe_destroy(&r);
+}
+
+/* A file size limit behaves like a full disk: the write is short. */
+static void write_until_full(const char *storage)
+{
+    ls_rundir *d;
+    ls_recipe *r = recipe(storage, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    if (ls_rundir_open(&d, r) != LS_OK)
+        _exit(1);
+    struct rlimit limit = { 3000, 3000 };
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int step = 1;
+    while (step < 1000 && ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }) == LS_OK)
+        step++;
+    if (step == 1000 || !strstr(ls_error_message(), "metrics.jsonl"))
+        _exit(2);
+}
+
+static void a_full_disk_leaves_whole_rows(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("full");
+    run_in_child(write_until_full, storage);
+    char *text = contents(storage, "metrics.jsonl");
+    size_t n = strlen(text);
+    assert_true(n > 2000 && n <= 3000 && text[n - 1] == '\n');
+    for (const char *p = text; *p; p = strchr(p, '\n') + 1)
+        json_decref(parsed(p, strcspn(p, "\n")));
+    free(text);
+}
+
+static char *runs_text(const char *storage, bool json)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    ASSERT_OK(ls_runs_print(f, storage, json));
+    fclose(f);
+    return text;
+}
+
+static void runs_lists_all_and_says_what_is_broken(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("many");
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 77, .epoch = 2, .loss = 0.125f, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FAILED, "the disk was full"));
+    ASSERT_OK(ls_make_dirs(ls_test_path("many/broken")));
+    ASSERT_OK(ls_make_dirs(ls_test_path("many/no-run")));
+    ASSERT_OK(ls_file_write(ls_test_path("many/broken/recipe.yaml"), "x", 1));
+    ASSERT_OK(ls_file_write(ls_test_path("many/broken/result.json"), "{\"state\":", 9));
+    char *text = runs_text(storage, false), *json = runs_text(storage, true);
+    ASSERT_CONTAINS(text, "one ");
+    ASSERT_CONTAINS(text, "failed");
+    ASSERT_CONTAINS(text, "0.1250");
+    ASSERT_CONTAINS(text, "the disk was full");
+    ASSERT_CONTAINS(text, "broken: ");
+    assert_null(strstr(text, "no-run"));
+    json_t *list = parsed(json, strlen(json));
+    assert_int_equal(json_array_size(list), 2);
+    assert_string_equal(text_of(json_array_get(list, 0), "name"), "broken");
+    ASSERT_CONTAINS(text_of(json_array_get(list, 0), "broken"), "result.json");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 1), "step")), 77);
+    json_decref(list);
+    free(text);
+    free(json);
+    ASSERT_OK(ls_file_write(ls_test_path("many/broken/result.json"), "{\"state\":\"resting\",\"time\":1}", 28));
+    text = runs_text(storage, false);
+    ASSERT_CONTAINS(text, "no result of a run");
+    free(text);
+    text = runs_text(ls_test_path("many/no-run"), false);
+    ASSERT_CONTAINS(text, "no runs in");
+    free(text);
+    ASSERT_FAILS(ls_runs_print(stdout, ls_test_path("nowhere"), false), LS_E_USAGE, "nowhere", "no such folder");
+    ls_recipe_destroy(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_run_has_its_files),
+        cmocka_unit_test(losses_read_back_as_the_same_float),
+        cmocka_unit_test(evaluations_find_the_best),
+        cmocka_unit_test(one_process_at_a_time),
+        cmocka_unit_test(another_recipe_is_refused),
+        cmocka_unit_test(a_foreign_folder_stays_untouched),
+        cmocka_unit_test(a_killed_run_is_seen_as_died),
+        cmocka_unit_test(a_full_disk_leaves_whole_rows),
+        cmocka_unit_test(runs_lists_all_and_says_what_is_broken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
