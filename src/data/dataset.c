@@ -1,6 +1,7 @@
 /* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then nowhere else),
  * LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that holds any of the set's files is
  * the one for both splits, so training and evaluation never come from different places. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,8 +190,31 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
     return s;
 }
 
+/* A process asks the network for a set once: the second split must neither wait again nor come from another place than the
+ * first did. *again: this failure is the remembered one. */
+static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o, bool *again) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static ls_str failed, reason;
+    static ls_status status;
+    ls_str key = { 0 };
+    ls_str_printf(&key, "%s\n%s\n%s", k->name, dir, o->mirror);
+    pthread_mutex_lock(&lock);
+    *again = !strcmp(ls_str_text(&key), ls_str_text(&failed));
+    ls_status s = *again ? ls_fail(status, "%s", ls_str_text(&reason)) : ls_known_download(k, dir, o);
+    if (s != LS_OK && !*again) {
+        status = s;
+        ls_str_clear(&failed);
+        ls_str_clear(&reason);
+        ls_str_add(&failed, ls_str_text(&key));
+        ls_str_add(&reason, ls_error_message());
+    }
+    pthread_mutex_unlock(&lock);
+    ls_str_release(&key);
+    return s;
+}
+
 /* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
-static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o) {
+static void search(char **dir, ls_str *why, bool *again, const ls_known *k, const ls_dataset_options *o) {
     const char *env = getenv("LOCKSTEP_DATA");
     *dir = env && *env ? find_folder(env, k) : NULL;
     if (*dir)
@@ -202,7 +226,7 @@ static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_
         whole = whole && file;
         free(file);
     }
-    if (whole || (o->download && ls_known_download(k, own, o) == LS_OK)) {
+    if (whole || (o->download && download_once(k, own, o, again) == LS_OK)) {
         *dir = own;
         own = NULL;
     } else {
@@ -219,12 +243,13 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
         return open_path(out, k, split, o);
     ls_str why = { 0 };
     char *dir = NULL;
+    bool again = false;
     ls_status s;
-    search(&dir, &why, k, o);
+    search(&dir, &why, &again, k, o);
     if (dir) {
         s = open_folder(out, k, split, dir, o->classes);
     } else if (o->fallback) {
-        ls_log_warn("using the built-in procedural shapes instead of %s: %s", k->name, ls_str_text(&why));
+        ls_log(again ? LS_DEBUG : LS_WARN, "using the built-in procedural shapes instead of %s: %s", k->name, ls_str_text(&why));
         s = ls_shapes_open(out, split, ls_str_text(&why));
     } else {
         s = ls_fail(LS_E_IO, "%s; put the files there or set data.path", ls_str_text(&why));

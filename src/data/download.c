@@ -202,6 +202,7 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
             t.error = errno;
     }
     const char *own[] = { o->mirror, NULL }, *const *mirrors = *o->mirror ? own : k->mirrors;
+    ls_log_info("downloading %s of %s (%.1f MB) into %s", file->name, k->name, (double)file->bytes * 1e-6, dir);
     for (int i = 0; !done && !t.error && mirrors[i]; i++) {
         s = fetch_from(&t, mirrors[i]);
         done = s == LS_OK;
@@ -216,7 +217,6 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
         s = ls_fail(LS_E_IO, "%s: cannot finish: %s", path, strerror(errno));
     } else {
         report(&t, true);
-        ls_log_info("downloaded %s", path);
     }
 end:
     if (t.fd >= 0)

@@ -94,6 +94,23 @@ static void test_fallback_is_said(void **state) {
     assert_non_null(strstr(set->source, "/nonexistent/mirror"));
     assert_non_null(strstr(warned, "built-in procedural shapes instead of mnist"));
     ls_dataset_close(&set);
+
+    /* The other split is the built-in one too, without a second attempt or warning, even if the mirror has come up meanwhile. */
+    char mirror[600];
+    snprintf(mirror, sizeof mirror, "file://%s/mirror", dir);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .mirror = mirror));
+    assert_true(set->builtin);
+    ls_dataset_close(&set);
+    write_set(in(dir, "mirror"), 3, 3, 4, 4, 10, true);
+    *warned = 0;
+    ls_log_set(keep_warning, NULL, LS_WARN);
+    assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror));
+    ls_log_set(NULL, NULL, LS_ERROR);
+    assert_true(set->builtin);
+    assert_non_null(strstr(set->source, "/mirror/train-images"));
+    assert_null(strstr(set->source, "SHA-256")); /* which is what a second attempt would say */
+    assert_string_equal(warned, "");
+    ls_dataset_close(&set);
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)",
                  "data.path");
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false),
