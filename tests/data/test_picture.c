@@ -153,6 +153,21 @@ static void test_refused(void **state) {
     remove_tree(dir);
 }
 
+static void test_terminal(void **state) {
+    (void)state;
+    const uint8_t gray[6] = { 0, 255, 0, 255, 128, 129 }, rgb[3] = { 1, 2, 3 };
+    char *text = ls_image_text(gray, 1, 3, 2, false);
+    assert_string_equal(text, " @\n::\n"); /* the last row has nothing below it */
+    free(text);
+    text = ls_image_text(gray, 1, 2, 2, true);
+    assert_string_equal(
+        text, "\033[38;2;0;0;0m\033[48;2;0;0;0m\xe2\x96\x80\033[38;2;255;255;255m\033[48;2;255;255;255m\xe2\x96\x80\033[0m\n");
+    free(text);
+    text = ls_image_text(rgb, 3, 1, 1, true);
+    assert_string_equal(text, "\033[38;2;1;2;3m\033[48;2;0;0;0m\xe2\x96\x80\033[0m\n");
+    free(text);
+}
+
 static void test_font(void **state) {
     (void)state;
     for (uint32_t c = 33; c < 127; c++) {
