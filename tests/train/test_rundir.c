@@ -132,8 +132,8 @@ static void losses_read_back_as_the_same_float(void **state)
 static void evaluations_find_the_best(void **state)
 {
     (void)state;
-    const double losses[] = { 0.5, 0.7, 0.4, NAN, 0.4 }, accuracies[] = { 0.8, 0.9, 0.85, 0.1, 0.9 };
-    const bool best_loss[] = { true, false, true, false, false }, best_accuracy[] = { true, true, false, false, false };
+    const double losses[] = { NAN, 0.7, 0.4, 0.5, 0.4 }, accuracies[] = { 0.8, 0.9, 0.85, 0.1, 0.9 };
+    const bool best_loss[] = { false, true, true, false, false }, best_accuracy[] = { true, true, false, false, false };
     for (int which = 0; which < 2; which++) {
         const char *storage = ls_test_path(which ? "acc" : "loss");
         ls_recipe *r = recipe(storage, which ? "checkpoint.best={metric: eval_accuracy, mode: max}" : NULL);
