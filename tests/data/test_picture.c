@@ -189,9 +189,9 @@ static void test_font(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png),  cmocka_unit_test(test_colour_and_large_images),
-        cmocka_unit_test(test_svg),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_font),
+        cmocka_unit_test(test_png),      cmocka_unit_test(test_colour_and_large_images),
+        cmocka_unit_test(test_svg),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_terminal), cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
