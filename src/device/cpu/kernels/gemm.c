@@ -11,14 +11,15 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
     p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
-    p.chunks = p.depth > GEMM_CHUNK * 3 / 2 ? (p.depth + GEMM_CHUNK / 2) / GEMM_CHUNK : 1; /* even ones, up to half as much again */
+    const int64_t chunk = kind == GEMM_DW ? GEMM_CHUNK_DW : GEMM_CHUNK;
+    p.chunks = p.depth > chunk * 3 / 2 ? (p.depth + chunk / 2) / chunk : 1; /* even ones, up to half as much again */
     p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : p.depth;
+    p.chunks = p.chunks > 1 ? (p.depth + p.chunk - 1) / p.chunk : 1;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
     p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
     /* With few rows B is used once or twice: pack what stays in L2. With many, A's copies want to be shared by many columns. */
     const int64_t bytes = p.rows <= 64 ? 1 << 18 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
-    p.chunks = p.chunk ? (p.depth + p.chunk - 1) / p.chunk : 1;
     p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
     p.b_bytes = (size_t)round_up(p.block * p.chunk * 4, 64);
     p.c_bytes = p.chunks > 1 ? (size_t)round_up(p.scratch_rows * p.block * 4, 64) : 0;

@@ -23,6 +23,7 @@
 enum {
     GEMM_KC = 256,   /* depth of one chain: a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
     GEMM_CHUNK = 1024,
+    GEMM_CHUNK_DW = 512, /* both operands are copied there: what is in use fits L2 */
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
     GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
 };

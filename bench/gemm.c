@@ -1,0 +1,183 @@
+/* gemm.c - how fast linear, linear_dx and linear_dw are, beside what the machine can do in the same moment.
+ *
+ *   bench_gemm [isa|best] [threads] [f32|bf16|f16] [part of a shape's name]
+ *
+ * Clocks drift and machines are shared, so each shape is timed in turns with a burst of fused multiply-adds of the same vector width
+ * (generic: 128-bit multiplies and adds) on as many threads, and with the same op through oneDNN; of each the best time counts.
+ * Columns: GFLOP/s, percent of the burst, oneDNN's GFLOP/s, own / oneDNN. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "device/device.h"
+
+enum { CHAINS = 12, STEPS = 80000 };
+
+/* 12 independent chains cover the latency (4-5 cycles) of two units and fit 16 registers. */
+#define BURST(name, target, type, lanes, step)                                            \
+    target static double name(void) {                                                     \
+        type x = { 0 }, c[CHAINS];                                                        \
+        x += 0.5f;                                                                        \
+        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) c[i] = x;                \
+        for (int k = 0; k < STEPS; k++) {                                                 \
+            _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) step;               \
+        }                                                                                 \
+        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) x += c[i];               \
+        __asm__ volatile("" : : "x"(x));                                                  \
+        return 2.0 * CHAINS * STEPS * lanes;                                              \
+    }
+typedef float v4 __attribute__((vector_size(16)));
+BURST(burst_generic, , v4, 4, c[i] = c[i] * x + x)
+#if defined(__x86_64__)
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v16 __attribute__((vector_size(64)));
+BURST(burst_avx2, __attribute__((target("avx2,fma"))), v8, 8, __asm__("vfmadd231ps %1, %1, %0" : "+x"(c[i]) : "x"(x)))
+BURST(burst_avx512, __attribute__((target("avx512f"))), v16, 16, __asm__("vfmadd231ps %1, %1, %0" : "+v"(c[i]) : "v"(x)))
+#endif
+
+static double (*burst_of(ls_isa isa))(void) {
+#if defined(__x86_64__)
+    return isa >= LS_ISA_AVX512 ? burst_avx512 : isa == LS_ISA_AVX2 ? burst_avx2 : burst_generic;
+#else
+    (void)isa;
+    return burst_generic;
+#endif
+}
+
+static void burst_task(void *context, int64_t begin, int64_t end, int worker) {
+    (void)begin;
+    (void)end;
+    (void)worker;
+    (*(double (**)(void))context)();
+}
+
+static double burst_rate(ls_isa isa, int threads) { /* GFLOP/s */
+    double (*burst)(void) = burst_of(isa);
+    const double t = ls_now();
+    ls_parallel_for(threads, threads, burst_task, &burst);
+    const double lanes = isa >= LS_ISA_AVX512 ? 16 : isa == LS_ISA_AVX2 ? 8 : 4;
+    return 2.0 * CHAINS * STEPS * lanes * threads / (ls_now() - t) / 1e9;
+}
+
+typedef struct shape { const char *name, *op; int64_t m, n, k; ls_act act; } shape;
+static const shape shapes[] = {
+    { "vit qkv", "linear", 1088, 384, 128, 0 },       { "vit proj", "linear", 1088, 128, 128, 0 },
+    { "vit mlp gelu", "linear", 1088, 128, 128, LS_ACT_GELU }, { "vit patch", "linear", 1024, 128, 49, 0 },
+    { "vit last block", "linear", 64, 128, 128, 0 },  { "vit head", "linear", 64, 10, 128, 0 },
+    { "vit qkv", "linear_dx", 1088, 384, 128, 0 },    { "vit proj", "linear_dx", 1088, 128, 128, 0 },
+    { "vit mlp gelu", "linear_dx", 1088, 128, 128, LS_ACT_GELU },
+    { "vit qkv", "linear_dw", 1088, 384, 128, 0 },    { "vit proj", "linear_dw", 1088, 128, 128, 0 },
+    { "vit patch", "linear_dw", 1024, 128, 49, 0 },   { "vit head", "linear_dw", 64, 10, 128, 0 },
+    { "qwen proj", "linear", 512, 896, 896, 0 },      { "qwen up", "linear", 512, 4864, 896, 0 },
+    { "qwen down", "linear", 512, 896, 4864, 0 },     { "qwen up", "linear_dx", 512, 4864, 896, 0 },
+    { "qwen down", "linear_dx", 512, 896, 4864, 0 },  { "qwen up", "linear_dw", 512, 4864, 896, 0 },
+    { "qwen down", "linear_dw", 512, 896, 4864, 0 },  { "qwen one token", "linear", 1, 4864, 896, 0 },
+    { "resnet 3x3", "linear", 3136, 64, 576, 0 },     { "resnet 3x3 wide", "linear", 784, 512, 4608, 0 },
+    { "square", "linear", 2048, 2048, 2048, 0 },      { "square", "linear_dw", 2048, 2048, 2048, 0 },
+};
+
+typedef struct call { ls_kernel_args a; const ls_kernel *kernel; ls_tensor in[4], out[2]; } call;
+
+static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols) {
+    const ls_type type = rows ? LS_TYPE(t, rows, cols) : LS_TYPE(t, cols);
+    ls_tensor x = ls_tensor_of(aligned_alloc(64, (ls_type_bytes(&type) + 127) / 64 * 64), &type);
+    for (int64_t i = 0; i < ls_type_count(&type); i++) {
+        if (t == LS_F32)
+            ((float *)x.data)[i] = (float)(i % 13) / 8.0f;
+        else
+            ((uint16_t *)x.data)[i] = (uint16_t)(t == LS_BF16 ? 0x3f80 + i % 7 : 0x3c00 + i % 7);
+    }
+    return x;
+}
+
+static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, const void *attrs) {
+    const ls_kernel_args shapes_only = { .in = c->in, .out = c->out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
+    c->a = shapes_only;
+    const bool forward = strcmp(s->op, "linear") == 0, dx = strcmp(s->op, "linear_dx") == 0;
+    for (int i = 0; i < 4; i++)
+        c->in[i].type.ndim = -1;
+    c->in[0] = filled(t, s->m, forward ? s->k : s->n);
+    c->in[1] = forward || dx ? filled(t, s->n, s->k) : filled(t, s->m, s->k);
+    if (forward)
+        c->in[2] = filled(t, 0, s->n);
+    if (dx && s->act)
+        c->in[2] = filled(t, s->m, s->k);
+    c->out[0] = forward ? filled(t, s->m, s->n) : dx ? filled(t, s->m, s->k) : filled(t, s->n, s->k);
+    c->out[1] = forward ? filled(t, s->m, s->n) : filled(t, 0, s->n);
+    c->a.n_in = forward || dx ? 4 : 2;
+    c->a.n_out = forward ? (s->act ? 2 : 1) : dx ? 1 : 2;
+    const char *why = NULL;
+    c->kernel = ls_device_find(d, s->op, &c->a, &why);
+    if (!c->kernel)
+        return;
+    const size_t bytes = c->kernel->workspace ? c->kernel->workspace(&c->a) : 0;
+    c->a.workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(c->a.workspace, 0, bytes);
+    c->kernel->run(&c->a);
+}
+
+static double seconds(const call *c, int times) {
+    const double t = ls_now();
+    for (int i = 0; i < times; i++)
+        c->kernel->run(&c->a);
+    return (ls_now() - t) / times;
+}
+
+static void drop(call *c) {
+    for (int i = 0; i < 4; i++)
+        if (c->in[i].type.ndim >= 0)
+            free(c->in[i].data);
+    free(c->out[0].data);
+    free(c->out[1].data);
+    free(c->a.workspace);
+}
+
+int main(int argc, char **argv) {
+    const char *word = argc > 1 ? argv[1] : "best", *filter = argc > 4 ? argv[4] : "";
+    ls_isa isa = ls_isa_best();
+    ls_dtype t = LS_F32;
+    if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || (argc > 3 && !ls_dtype_parse(argv[3], &t))) {
+        fprintf(stderr, "usage: bench_gemm [generic|avx2|avx512|avx512bf16|best] [threads] [f32|bf16|f16] [part of a name]\n");
+        return 2;
+    }
+    ls_device own, library;
+    if (ls_device_open(&own, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" })) {
+        fprintf(stderr, "%s\n", ls_error_message());
+        return 1;
+    }
+    const bool compare = ls_device_open(&library, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = own.threads, .kernels = "onednn" }) == LS_OK;
+    printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa), own.threads, own.threads > 1 ? "s" : "",
+           ls_dtype_name(t), "shape", "op", "m", "n", "k", "us", "GFLOP/s", "% FMA", "oneDNN", "ratio");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const shape *s = &shapes[i];
+        if (!strstr(s->name, filter) && strcmp(s->op, filter))
+            continue;
+        const ls_linear_attrs act = { s->act };
+        const ls_linear_dw_attrs dw = { 1 };
+        const void *attrs = strcmp(s->op, "linear_dw") == 0 ? (const void *)&dw : &act;
+        call a = { 0 }, b = { 0 };
+        prepare(&a, s, &own, t, attrs);
+        if (compare)
+            prepare(&b, s, &library, t, attrs);
+        const double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k;
+        const int times = flop > 2e7 ? 1 : (int)(2e7 / flop); /* slices short enough to fall between what else the machine does */
+        const double end = ls_now() + 0.4;
+        double best = 1e9, best_library = 1e9, burst = 0;
+        for (int round = 0; round < 15 || ls_now() < end; round++) {
+            const double rate = burst_rate(isa, own.threads), mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
+            burst = rate > burst ? rate : burst;
+            best = mine < best ? mine : best;
+            best_library = theirs < best_library ? theirs : best_library;
+        }
+        printf("%-16s %-10s %5d %5d %5d %9.1f %8.1f %7.1f", s->name, s->op, (int)s->m, (int)s->n, (int)s->k, best * 1e6, flop / best / 1e9,
+               flop / best / 1e7 / burst);
+        if (b.kernel)
+            printf(" %8.1f %6.2f", flop / best_library / 1e9, best_library / best);
+        printf("\n");
+        drop(&a);
+        if (compare)
+            drop(&b);
+    }
+    return 0;
+}
