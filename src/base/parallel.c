@@ -1,89 +1,138 @@
-/* parallel.c - the thread pool: OpenMP's, or one of plain pthreads where that is missing or must not be (LS_PTHREADS: clang without
- * it, ThreadSanitizer). In both, one parallel loop runs at a time, and worker t runs range t. */
+/* parallel.c - the thread pool. Its workers look for a new loop for some tens of microseconds and then sleep in the kernel: as quick as a
+ * spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's workers spin for milliseconds). One
+ * parallel loop runs at a time, and worker t runs range t. Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets
+ * our loops run on its workers instead, so that there is still one pool. */
 #include "parallel.h"
-#include "check.h"
-#include <sched.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#ifdef LS_PTHREADS
-
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "check.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
-/* A loop is announced by raising `round`; workers 1 .. threads-1 run their ranges, the caller runs range 0 and then waits until
- * `running` is 0. Workers are made when first needed and live as long as the process. All fields are guarded by `lock`. */
+enum { SPINS = 1000 }; /* pauses before sleeping: 15 to 50 microseconds */
+
+/* A loop is published by raising `round` (release); workers 1 .. threads-1 run their ranges and lower `running`, the caller runs range 0
+ * and waits for 0. The plain fields are written only while no worker runs. Workers are made when first needed and live for ever. */
 static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t begin, end;
-    uint64_t round;
-    int workers, running, threads;
+    _Atomic uint32_t round, running, sleepers, caller_sleeps;
+    _Atomic int busy;
+    int workers, threads;
     int64_t n;
     ls_range_fn fn;
     void *context;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .begin = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER };
+} pool;
+
+static bool use_openmp;
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_while(_Atomic uint32_t *word, uint32_t value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
+static void wake(_Atomic uint32_t *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
+
+static uint32_t next_round(uint32_t seen)
+{
+    uint32_t now;
+    for (int i = 0; i < SPINS; i++) {
+        if ((now = atomic_load_explicit(&pool.round, memory_order_acquire)) != seen)
+            return now;
+        relax();
+    }
+    atomic_fetch_add(&pool.sleepers, 1);
+    while ((now = atomic_load(&pool.round)) == seen)
+        sleep_while(&pool.round, seen);
+    atomic_fetch_sub(&pool.sleepers, 1);
+    return now;
+}
 
 struct start {
     int worker;
-    uint64_t round;
+    uint32_t round;
 };
 
-static void *work(void *argument) {
+static void *work(void *argument)
+{
     struct start me = *(struct start *)argument;
     free(argument);
-    pthread_mutex_lock(&pool.lock);
     for (;;) {
-        while (pool.round == me.round)
-            pthread_cond_wait(&pool.begin, &pool.lock);
-        me.round = pool.round;
-        if (me.worker >= pool.threads)
-            continue;
+        me.round = next_round(me.round);
         int64_t n = pool.n, t = me.worker, threads = pool.threads;
-        pthread_mutex_unlock(&pool.lock);
-        pool.fn(pool.context, n * t / threads, n * (t + 1) / threads, me.worker);
-        pthread_mutex_lock(&pool.lock);
-        if (--pool.running == 0)
-            pthread_cond_signal(&pool.end);
+        if (t < threads)
+            pool.fn(pool.context, n * t / threads, n * (t + 1) / threads, me.worker);
+        if (atomic_fetch_sub(&pool.running, 1) == 1 && atomic_load(&pool.caller_sleeps))
+            wake(&pool.running, 1);
     }
     return NULL;
 }
 
-static void run(int threads, int64_t n, ls_range_fn fn, void *context) {
-    pthread_mutex_lock(&pool.lock);
-    LS_CHECK(pool.running == 0, "ls_parallel_for inside ls_parallel_for");
+static void wait_for_workers(void)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&pool.running, memory_order_acquire) == 0)
+            return;
+        relax();
+    }
+    atomic_store(&pool.caller_sleeps, 1);
+    for (uint32_t left; (left = atomic_load(&pool.running)) != 0;)
+        sleep_while(&pool.running, left);
+    atomic_store(&pool.caller_sleeps, 0);
+}
+
+static void add_workers(int threads)
+{
     while (pool.workers < threads - 1) {
         struct start *start = malloc(sizeof *start);
-        LS_CHECK(start != NULL);
-        *start = (struct start){ ++pool.workers, pool.round };
+        LS_CHECK(start != NULL, "out of memory");
+        *start = (struct start){ ++pool.workers, atomic_load(&pool.round) };
         pthread_t thread;
         LS_CHECK(pthread_create(&thread, NULL, work, start) == 0, "cannot start thread %d", pool.workers);
         pthread_detach(thread);
     }
+}
+
+/* Every worker takes part in every round, also one without a range, so that nobody reads the fields of a later one. */
+static void run(int threads, int64_t n, ls_range_fn fn, void *context)
+{
+    LS_CHECK(!atomic_exchange(&pool.busy, 1), "ls_parallel_for inside ls_parallel_for, or on two threads at once");
+    add_workers(threads);
     pool.n = n;
     pool.fn = fn;
     pool.context = context;
     pool.threads = threads;
-    pool.running = threads - 1;
-    pool.round++;
-    pthread_cond_broadcast(&pool.begin);
-    pthread_mutex_unlock(&pool.lock);
+    atomic_store(&pool.running, (uint32_t)pool.workers);
+    atomic_fetch_add(&pool.round, 1);
+    if (atomic_load(&pool.sleepers))
+        wake(&pool.round, pool.workers);
     fn(context, 0, n / threads, 0);
-    pthread_mutex_lock(&pool.lock);
-    while (pool.running)
-        pthread_cond_wait(&pool.end, &pool.lock);
-    pthread_mutex_unlock(&pool.lock);
+    wait_for_workers();
+    atomic_store(&pool.busy, 0);
 }
 
-#else
-
-#include <omp.h>
-
-static void run(int threads, int64_t n, ls_range_fn fn, void *context) {
+#ifdef _OPENMP
+static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
+{
 #pragma omp parallel num_threads(threads)
     /* OpenMP may give fewer threads than asked for (OMP_THREAD_LIMIT); the cut stays the same. */
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads())
         fn(context, n * t / threads, n * (t + 1) / threads, t);
 }
 
+void ls_parallel_use_openmp(bool on) { use_openmp = on; }
+#else
+static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context) { run(threads, n, fn, context); }
+void ls_parallel_use_openmp(bool on) { use_openmp = on; }
 #endif
 
 void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context) {
@@ -93,6 +142,8 @@ void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context) {
         threads = (int)n;
     if (threads <= 1)
         fn(context, 0, n, 0);
+    else if (use_openmp)
+        run_openmp(threads, n, fn, context);
     else
         run(threads, n, fn, context);
 }

@@ -1,6 +1,7 @@
-/* parallel.h - the one thread pool. All kernels, and OpenMP-based libraries, run on the same OpenMP runtime so that two pools never
- * fight for the cores; under ThreadSanitizer (which does not know libgomp) the same function uses plain pthreads. */
+/* parallel.h - the one thread pool: our own, or OpenMP's where a library that runs on it takes part in the step. Two pools would fight
+ * for the cores. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Called with a half-open range of task numbers and the worker that runs it (0 .. threads-1). */
@@ -9,4 +10,6 @@ typedef void (*ls_range_fn)(void *context, int64_t begin, int64_t end, int worke
 /* Runs fn over [0, n), cut into at most `threads` contiguous ranges (range t is [n*t/threads, n*(t+1)/threads)). Returns when all
  * are done. threads <= 1 or n <= 1 runs on the caller. What a task computes must not depend on the cut. Not reentrant. */
 void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context);
+/* From now on loops run on OpenMP's workers (builds with OpenMP only; else nothing changes). Call between loops. */
+void ls_parallel_use_openmp(bool on);
 int ls_cpu_count(void); /* cores this process may use (affinity respected) */
