@@ -1,0 +1,70 @@
+#!/bin/sh
+# command.sh COMMAND - the built command as a user types it: exit statuses, where results and messages go, what they say.
+set -u
+lockstep=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+LOCKSTEP_CACHE=$work/cache
+export LOCKSTEP_CACHE
+failures=0
+
+# try STATUS ARGS...: runs the command, keeps ./out and ./err
+try() {
+    want=$1; shift
+    "$lockstep" "$@" >out 2>err </dev/null
+    got=$?
+    what=$*
+    [ $got -eq "$want" ] || { echo "lockstep $what: exit status $got instead of $want"; cat err; failures=$((failures + 1)); }
+}
+has() { grep -qF -- "$2" "$1" || { echo "lockstep $what: '$2' is not in $1:"; cat "$1"; failures=$((failures + 1)); }; }
+is_empty() { [ ! -s "$1" ] || { echo "lockstep $what: $1 should be empty:"; cat "$1"; failures=$((failures + 1)); }; }
+
+try 0 --version; has out "lockstep "; is_empty err
+try 0 --help; has out "usage: lockstep VERB"; is_empty err
+try 2; has err "usage: lockstep VERB"; is_empty out
+try 2 tarin; has err "did you mean \`lockstep train\`?"; is_empty out
+try 2 --versoin; has err "no option --versoin"
+for verb in train eval predict plan explain export inspect recipe runs doctor; do
+    try 0 $verb --help; has out "usage: lockstep $verb"; has out "Examples:"; is_empty err
+done
+
+try 0 recipe; has out vit-fashion-mnist; has out mlp-mnist
+try 0 recipe vit-fashion-mnist --set train.epochs=3 --workers 1; is_empty err
+has out "epochs: 3                                   # --set"
+has out "global_batch: 128                           # bundled vit-fashion-mnist:"
+has out "time_limit: 0                               # default"
+cp out resolved.yaml
+try 0 recipe resolved.yaml; has out "epochs: 3"
+try 0 recipe mlp-mnist --source; has out "type: mlp"
+try 0 recipe --reference; has out "# Recipe reference"
+try 2 recipe nothing.yaml; has err "error: nothing.yaml: no such file"; is_empty out
+printf 'model: {type: vit}\ndata: {type: mnist}\ntrain:\n  epochs: 2\n  global_batchs: 3\n' >wrong.yaml
+try 2 train wrong.yaml; has err "error: wrong.yaml:5: train.global_batchs: unknown key; did you mean train.global_batch?"; is_empty out
+[ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
+try 2 train vit-fashion-mnist --set model.heads=3; has err "3 heads do not divide hidden_size 128"
+try 2 train vit-fashion-mnist --workers 2; has err "several ranks are not part of this version"
+try 2 train vit-fashion-mnist --resume checkpoint; has err "optimizer state"
+try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
+try 2 train vit-fashion-mnist --log xml; has err "json or text"
+try 2 predict run --out picture.gif; has err ".svg or .png"
+try 2 explain vit-fashion-mnist --rank 1; has err "one rank"
+try 1 export some/run --to x.pt; has err "not part of this version"
+[ ! -e runs ] || { echo "a refused recipe left a run directory"; failures=$((failures + 1)); }
+
+try 0 runs; has out "no runs in runs"
+try 0 runs --json; has out "[]"
+try 2 runs nowhere; has err "nowhere: no such folder"
+mkdir -p runs/a; : >runs/a/recipe.yaml
+try 0 runs; has out "a                            broken: "
+try 2 recipe nothing.yaml --log json; has err '"level":"error"'
+try 2 recipe wrong.yaml -v; has err "passed on by"
+
+try 0 doctor --no-measure; has out "kernels"; has out "oneDNN"; has out "CUDA          not part of this version"; is_empty err
+if [ -c /dev/full ]; then
+    "$lockstep" recipe vit-fashion-mnist >/dev/full 2>err; got=$?; what="recipe >/dev/full"
+    [ $got -eq 1 ] || { echo "a full disk: exit status $got"; failures=$((failures + 1)); }
+    has err "error: stdout: No space left on device"
+fi
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+echo "all as it should be"
