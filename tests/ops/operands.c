@@ -99,7 +99,11 @@ int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
 
 void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out, const ls_tensor *out)
 {
-    ls_kernel_args a = { .n_in = n_in, .n_out = n_out, .in = in, .out = out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
+    const int max_in = ls_op_find(op)->max_in, slots = max_in > n_in ? max_in : n_in;
+    ls_tensor all[slots + 1]; /* trailing optional operands that were left out are there, and absent: as the planner does it */
+    for (int j = 0; j < slots; j++)
+        all[j] = j < n_in ? in[j] : (ls_tensor){ .type.ndim = -1 };
+    ls_kernel_args a = { .n_in = n_in, .n_out = n_out, .in = all, .out = out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, op, &a, &why);
     if (!k)
