@@ -41,6 +41,7 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
         return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
 #ifdef LS_HAVE_ONEDNN
     *out = ls_kernels_onednn;
+    ls_parallel_use_openmp(true); /* oneDNN runs on it: one pool for both */
     return LS_OK;
 #else
     return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn was not built (CMake option LS_ONEDNN); use own");

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/file.h"
 #include "base/str.h"
 
 typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum;
@@ -15,6 +16,42 @@ static bool stop_asked(const ls_loop *l, double start)
 {
     double limit = l->recipe->run.time_limit;
     return (l->ui && l->ui->stop && *l->ui->stop) || (limit > 0 && ls_now() - start > limit);
+}
+
+/* ---- profile: the programs of steps profile_first .. profile_last */
+
+static void profile_run(void *context, ls_trainer *t, int program) { ls_profile_add(context, t->session, t->session_plan[program]); }
+
+static ls_status profile_before(ls_loop *l)
+{
+    if (l->profile_first < 1 || l->step + 1 != l->profile_first)
+        return LS_OK;
+    LS_TRY(ls_profile_create(&l->profile));
+    ls_session_profile(l->trainer->session, true);
+    l->trainer->after_run = profile_run;
+    l->trainer->context = l->profile;
+    return LS_OK;
+}
+
+/* Ends the profile: the trace beside the log, the table as a result. */
+static ls_status profile_end(ls_loop *l)
+{
+    if (!l->profile)
+        return LS_OK;
+    l->trainer->after_run = NULL;
+    ls_session_profile(l->trainer->session, false);
+    char *path = ls_path_join(l->run->path, "log/rank-0.trace.json");
+    ls_status s = ls_trace_write(path, l->profile);
+    if (s == LS_OK) {
+        ls_str table = { 0 };
+        ls_profile_table(&table, l->profile, l->calibration, 15);
+        fputs(ls_str_text(&table), l->ui->out);
+        ls_str_release(&table);
+        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first, (long long)l->step, path);
+    }
+    free(path);
+    ls_profile_destroy(&l->profile);
+    return s;
 }
 
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
@@ -30,7 +67,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     double seconds = ls_now() - start;
     if (l->step == 0)
         l->first_step_seconds = seconds;
-    l->seconds[l->step++] = seconds;
+    l->seconds[l->step++ % LS_LOOP_TIMES] = seconds;
     sum->loss += r.loss * (double)b->samples;
     sum->samples += b->samples;
     ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
@@ -89,8 +126,10 @@ static void find_median(ls_loop *l)
 {
     if (l->step < 1)
         return;
-    double *rest = l->seconds + (l->step > 1); /* the first step pays for page faults */
-    int64_t n = l->step - (l->step > 1);
+    int64_t kept = l->step < LS_LOOP_TIMES ? l->step : LS_LOOP_TIMES;
+    int first = kept == l->step && kept > 1; /* the first step pays for page faults */
+    double *rest = l->seconds + first;
+    int64_t n = kept - first;
     qsort(rest, (size_t)n, sizeof *rest, by_value);
     l->step_median = rest[n / 2];
     l->run->step_median = l->step_median;
@@ -107,7 +146,10 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         LS_TRY(ls_loader_next(loader, &b, &done));
         if (done)
             break;
+        LS_TRY(profile_before(l));
         LS_TRY(one_step(l, &b, &sum));
+        if (l->step == l->profile_last)
+            LS_TRY(profile_end(l));
         show(l, &b, start);
         l->run->train_seconds = ls_now() - start;
         bool epoch_end = b.step + 1 == l->steps_per_epoch, last = l->step == l->total_steps;
@@ -132,12 +174,15 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
 ls_status ls_loop_run(ls_loop *l)
 {
     ls_order order = ls_setup_order(l->recipe, l->train);
-    l->seconds = malloc(sizeof(double) * (size_t)(l->total_steps + 1));
+    l->seconds = malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
-        return ls_fail(LS_E_MEMORY, "out of memory for the times of %lld steps", (long long)l->total_steps);
+        return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     ls_loader *loader;
     LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs));
     ls_status s = steps(l, loader);
+    if (s == LS_OK)
+        s = profile_end(l); /* fewer steps than were asked for */
+    ls_profile_destroy(&l->profile);
     ls_loader_destroy(&loader);
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);

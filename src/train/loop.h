@@ -1,9 +1,12 @@
 /* loop.h - epochs and steps: feed, step, rows, evaluation, checkpoints, stop requests. */
 #pragma once
 #include "evaluate.h"
+#include "run/trace.h"
 #include "setup.h"
 #include "snapshot.h"
 #include "trainer.h"
+
+enum { LS_LOOP_TIMES = 65536 };
 
 typedef struct ls_loop {
     ls_recipe *recipe;
@@ -15,7 +18,9 @@ typedef struct ls_loop {
     const ls_ui *ui;
     int64_t steps_per_epoch, total_steps;
     int64_t profile_first, profile_last;  /* steps from 1; both 0: none */
-    double *seconds;                      /* of each step, for the median; owned */
+    ls_profile *profile;                  /* while one is being taken */
+    const ls_calibration *calibration;    /* NULL: not measured here */
+    double *seconds;                      /* of the last LS_LOOP_TIMES steps, for the median; owned */
     int64_t step;                         /* finished */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l);   /* just before the first step: the start-up budget ends here */

@@ -119,6 +119,7 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     mark(t, "data");
     ls_compiled compiled;
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
+    l->calibration = t->known;
     LS_TRY(ls_compile(&compiled, t->setup.build, &t->setup.config, &t->setup.trainer, t->known));
     double compiled_at = ls_since_exec(), all = compiled_at - t->mark, plan = compiled.plan_seconds;
     t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */
