@@ -47,7 +47,7 @@ ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r);
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 /* Remembers a checkpoint for result.json's list. `best` marks it as the best so far. */
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
-/* Replaces result.json now. */
+/* Replaces result.json now; it is on the disk for sure when this returns, unless the state is running. */
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);
 /* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. LS_RUN_NEW leaves result.json as it is. */
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error);

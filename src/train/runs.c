@@ -74,10 +74,14 @@ static const char *cell(char buffer[32], const char *format, double x)
 
 static void print_row(FILE *out, const ls_run_info *i)
 {
-    char loss[32], eval[32], accuracy[32], ago[32];
-    fprintf(out, "%-28s %-9s %9lld %6lld %10s %10s %9s  %s ago%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
+    char loss[32], eval[32], accuracy[32], duration[32], ago[40];
+    if (i->seconds_ago < 1)
+        snprintf(ago, sizeof ago, "just now");
+    else
+        snprintf(ago, sizeof ago, "%s ago", ls_format_duration(duration, i->seconds_ago));
+    fprintf(out, "%-28s %-9s %9lld %6lld %10s %10s %9s  %s%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
             (long long)i->metrics.epoch, cell(loss, "%.4f", i->metrics.loss), cell(eval, "%.4f", i->metrics.eval_loss),
-            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ls_format_duration(ago, fmax(0, i->seconds_ago)), *i->error ? "  " : "", i->error);
+            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ago, *i->error ? "  " : "", i->error);
 }
 
 static void json_row(ls_json *j, const ls_run_info *i)
