@@ -172,7 +172,7 @@ static void memory(page *p)
         if (!g->n || g->peak < 0 || g->peak >= g->n)
             continue;
         for (int c = 0; c < LS_CAT_COUNT; c++)
-            live += g->points[g->peak].bytes[c];
+            live += ls_report_transient(g, g->peak, c);
         ls_str_add(out, "<p class=\"note\"><b>");
         ls_html_add(out, g->name);
         ls_str_printf(out, "</b>: %d kernel calls, most transient memory %s at call %d", g->n, ls_format_bytes(bytes, live), g->peak);

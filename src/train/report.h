@@ -6,7 +6,8 @@
 typedef struct ls_report_program { /* one compiled program of the step: micro, update */
     const char *name;
     int n;                            /* schedule positions */
-    const ls_timeline_point *points;  /* live bytes by category */
+    const ls_timeline_point *points;  /* live bytes by category, as ls_plan_timeline gives them: with the program's own state and io */
+    size_t fixed[LS_CAT_COUNT];       /* how much of each point that state and io is */
     const char *const *labels;        /* per position: op and scope; NULL: none */
     int peak;                         /* position of the peak */
     double seconds;                   /* planned time of one run; 0: no calibration */

@@ -240,9 +240,18 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
 
 #define BANDS (LS_CAT_COUNT + 1) /* inputs and outputs, then the categories */
 
+/* State and io are there all the time, whichever program runs: they come from the whole session, not from the program's own points. */
 static double band_bytes(const ls_report *r, const ls_report_program *p, int position, int band)
 {
-    return band ? (double)(r->state_by_category[band - 1] + p->points[position].bytes[band - 1]) : (double)r->plan_io;
+    if (!band)
+        return (double)r->plan_io;
+    return (double)(r->state_by_category[band - 1] + ls_report_transient(p, position, band - 1));
+}
+
+size_t ls_report_transient(const ls_report_program *p, int position, int category)
+{
+    size_t all = p->points[position].bytes[category], fixed = p->fixed[category];
+    return all > fixed ? all - fixed : 0;
 }
 
 static double total_at(const ls_report *r, const ls_report_program *p, int position)
@@ -337,7 +346,8 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
         const ls_report_program *p = &r->programs[k];
         if (k)
             ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n", to_x(&f, start), to_x(&f, start), TOP, f.height - BOTTOM);
-        ls_str_printf(out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"start\">", to_x(&f, start) + 4, TOP + 9);
+        bool left = k && to_x(&f, start) > f.width - RIGHT - 60; /* no room behind the edge */
+        ls_str_printf(out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", to_x(&f, start) + (left ? -4 : 4), TOP + 9, left ? "end" : "start");
         ls_html_add(out, p->name);
         ls_str_add(out, "</text>\n");
     }

@@ -29,5 +29,7 @@ typedef struct ls_chart {
 void ls_chart_lines(ls_str *out, const ls_chart *c);
 void ls_chart_memory(ls_str *out, const ls_report *r); /* live bytes by category over the positions of the step's programs */
 
+size_t ls_report_transient(const ls_report_program *p, int position, int category); /* bytes of the arena */
+
 void ls_html_add(ls_str *out, const char *text);       /* escaped for text and attributes */
 const char *ls_category_color(ls_category c);          /* CSS variable */

@@ -33,6 +33,9 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
         ls_report_program *out = &r.programs[r.n_programs++];
         *out = (ls_report_program){ .name = ls_program_names[i], .n = p->n_steps, .points = ls_plan_timeline(p), .labels = labels(p, &a),
                                     .peak = p->peak_step, .seconds = p->seconds, .arena_bytes = p->arena_bytes };
+        for (int k = 0; k < p->n_allocs; k++)
+            if (p->allocs[k].memory != LS_MEM_ARENA)
+                out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 * 64; /* as the timeline counts them */
         r.plan_arena = p->arena_bytes > r.plan_arena ? p->arena_bytes : r.plan_arena;
     }
     const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters */

@@ -374,7 +374,8 @@ ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error)
 {
     if (!*d)
         return LS_OK;
-    ls_status s = state == LS_RUN_NEW ? LS_OK : ls_rundir_save_result(*d, state, error);
+    bool untouched = (*d)->before != LS_RUN_NEW && (*d)->own->last_saved == 0; /* looked at, nothing done */
+    ls_status s = state == LS_RUN_NEW || untouched ? LS_OK : ls_rundir_save_result(*d, state, error);
     destroy(d);
     return s;
 }

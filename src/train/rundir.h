@@ -49,7 +49,8 @@ ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
 /* Replaces result.json now; it is on the disk for sure when this returns, unless the state is running. */
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);
-/* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. LS_RUN_NEW leaves result.json as it is. */
+/* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. LS_RUN_NEW leaves result.json as it is,
+ * and so does a run that existed and in which nothing was done. */
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error);
 
 /* log/rank-0.log: each message with time and level. The program's sink calls it for every message while a run is open. */

@@ -75,11 +75,12 @@ static char *write_report(const char *storage, int steps, bool builtin)
     }
     for (int i = 0; i < 40; i++) {
         micro[i].bytes[LS_CAT_ACTIVATIONS] = (size_t)(i < 20 ? i : 40 - i) << 20;
+        micro[i].bytes[LS_CAT_PARAMETERS] = 4 << 20; /* as the planner does, with the state: counted once */
         labels[i] = i == 20 ? "gelu in encoder & <decoder>" : "linear";
     }
     d->startup = (ls_startup){ 2, { { "load", 0.001 }, { "build & compile", 0.002 } }, 0.003 };
     ls_report report = { .recipe = r, .data_note = "some <set>", .builtin_data = builtin, .cpu = "CPU & co", .isa = "avx2", .threads = 1, .n_programs = 2,
-                         .programs = { { "micro", 40, micro, labels, 20, 0.05, 20 << 20 }, { "update", 3, update, NULL, 0, 0.001, 0 } },
+                         .programs = { { "micro", 40, micro, { [LS_CAT_PARAMETERS] = 4 << 20 }, labels, 20, 0.05, 20 << 20 }, { "update", 3, update, { 0 }, NULL, 0, 0.001, 0 } },
                          .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 }, .plan_arena = 20 << 20, .plan_state = 4 << 20, .plan_io = 1 << 20,
                          .plan_step_seconds = 0.05, .plan_step_flops = 6.6e9, .measured_step_seconds = steps ? 0.0625 : 0, .measured_rss = (size_t)50 << 20,
                          .parameters = 1234567 };
@@ -108,6 +109,7 @@ static void the_page_is_whole_and_alone(void **state)
     ASSERT_CONTAINS(page, "0.4375");
     ASSERT_CONTAINS(page, "measured / plan 1.25");
     ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
+    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,20,0,0]"); /* MiB at the peak: io, then the categories */
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));

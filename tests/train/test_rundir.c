@@ -87,6 +87,11 @@ static void a_new_run_has_its_files(void **state)
     assert_true(json_is_null(json_object_get(tree, "error")));
     assert_true(json_number_value(json_object_get(json_object_get(json_object_get(tree, "timings"), "startup"), "load")) == 0.25);
     json_decref(tree);
+    ASSERT_OK(ls_rundir_open(&d, r)); /* looked at, nothing done: not a byte changes */
+    ASSERT_OK(ls_rundir_close(&d, d->before, NULL));
+    char *same = contents(storage, "result.json");
+    assert_string_equal(result, same);
+    free(same);
     free(log);
     free(csv);
     free(result);
