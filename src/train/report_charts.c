@@ -244,7 +244,7 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
 static double band_bytes(const ls_report *r, const ls_report_program *p, int position, int band)
 {
     if (!band)
-        return (double)r->plan_io;
+        return fmax(0, (double)r->plan_io - (double)r->state_by_category[LS_CAT_GRADIENTS]);
     return (double)(r->state_by_category[band - 1] + ls_report_transient(p, position, band - 1));
 }
 

@@ -60,10 +60,10 @@ static void add_row(ls_curves *c, const json_t *row)
     }
 }
 
-/* Mean over the steps around each one, a fiftieth of the run wide: centred, so that it does not lag behind a falling loss. */
+/* Mean over the steps around each one, a thirtieth of the run wide: centred, so that it does not lag behind a falling loss. */
 static void smooth(ls_curves *c)
 {
-    int n = c->loss.n, reach = n / 100, begin = 0, end = 0, count = 0;
+    int n = c->loss.n, reach = n / 60 + 1, begin = 0, end = 0, count = 0;
     double sum = 0;
     for (int i = 0; i < n; i++) {
         for (; end < n && end <= i + reach; end++)

@@ -38,9 +38,9 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
                 out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 * 64; /* as the timeline counts them */
         r.plan_arena = p->arena_bytes > r.plan_arena ? p->arena_bytes : r.plan_arena;
     }
-    const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters */
+    const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters; and the gradients of micro */
     for (int k = 0; k < update->n_allocs; k++)
-        if (update->allocs[k].memory == LS_MEM_STATE)
+        if (update->allocs[k].memory == LS_MEM_STATE || update->allocs[k].category == LS_CAT_GRADIENTS)
             r.state_by_category[update->allocs[k].category] += update->allocs[k].bytes;
     r.plan_state = update->state_bytes;
     r.plan_io = ls_trainer_bytes(l->trainer) - r.plan_state - r.plan_arena;
