@@ -40,7 +40,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
     }
     const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters; and the gradients of micro */
     for (int k = 0; k < update->n_allocs; k++)
-        if (update->allocs[k].memory == LS_MEM_STATE || update->allocs[k].category == LS_CAT_GRADIENTS)
+        if (update->allocs[k].memory == LS_MEM_STATE || (update->allocs[k].memory == LS_MEM_IO && update->allocs[k].category == LS_CAT_GRADIENTS))
             r.state_by_category[update->allocs[k].category] += update->allocs[k].bytes;
     r.plan_state = update->state_bytes;
     r.plan_io = ls_trainer_bytes(l->trainer) - r.plan_state - r.plan_arena;
