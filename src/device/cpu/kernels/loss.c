@@ -118,11 +118,16 @@ SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t e
             nan = vf_select(vf_isnan(v), v, nan);
         }
         const bool any_nan = vm_any(vf_isnan(nan));
-        const float most = vf_max_lane(top);
+        const vf most = vf_set1(vf_max_lane(top));
         int64_t c = 0;
+        for (; c + VF_LANES <= k; c += VF_LANES) {
+            const vf v = vf_get(x, T, c);
+            if (vm_any(any_nan ? vf_isnan(v) : vf_eq(v, most)))
+                break;
+        }
         for (; c + 1 < k; c++) {
             const float v = f_get(x, T, c);
-            if (any_nan ? v != v : v == most)
+            if (any_nan ? v != v : v == most[0])
                 break;
         }
         out[r] = (int32_t)c;
