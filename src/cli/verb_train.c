@@ -27,12 +27,13 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
     const char *resume = ls_args_value(a, "--resume");
     ls_train_opts o = { .recipe = ls_args_recipe(a),
                         .resume_never = resume && !strcmp(resume, "never"),
-                        .allow_change = ls_args_has(a, "--allow-change"),
                         .dry_run = ls_args_has(a, "--dry-run"),
                         .profile = ls_args_has(a, "--profile") };
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     if (resume && strcmp(resume, "never") && strcmp(resume, "auto"))
         return ls_fail(LS_E_USAGE, "--resume %s: continuing from a checkpoint needs its optimizer state, which this version does not write; to start from its "
                                    "weights use --set model.init=%s", resume, resume);
+    if (ls_args_has(a, "--allow-change"))
+        return ls_fail(LS_E_USAGE, "--allow-change is for continuing a run, which this version cannot do: it saves weights, not optimizer state; set run.name");
     return ls_train_command(&o, ui);
 }

@@ -26,8 +26,8 @@ typedef struct ls_recipe_arg { const char *name; int n_sets; const char *const *
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
-    bool resume_never;                    /* --resume never; `auto` is the default, a checkpoint is refused by src/cli */
-    bool allow_change, dry_run;
+    bool resume_never;                    /* --resume never: an existing run is an error; a checkpoint to resume is refused by src/cli */
+    bool dry_run;
     bool profile;
     int64_t profile_first, profile_last;  /* steps, from 1, inclusive; both 0: steps 11 to 20, or all when fewer */
 } ls_train_opts;

@@ -178,7 +178,7 @@ ls_status ls_loop_run(ls_loop *l)
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     ls_loader *loader;
-    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs));
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs, .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */

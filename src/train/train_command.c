@@ -151,6 +151,9 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->run->data_note = t->data_note;
     l->run->builtin_data = l->train->builtin;
     bool done;
+    if (o->resume_never && l->run->before != LS_RUN_NEW)
+        return ls_fail(LS_E_USAGE, "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder", l->run->path,
+                       ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));
     if (done)
         return LS_OK;

@@ -45,12 +45,38 @@ try 2 train wrong.yaml; has err "error: wrong.yaml:5: train.global_batchs: unkno
 try 2 train vit-fashion-mnist --set model.heads=3; has err "3 heads do not divide hidden_size 128"
 try 2 train vit-fashion-mnist --workers 2; has err "several ranks are not part of this version"
 try 2 train vit-fashion-mnist --resume checkpoint; has err "optimizer state"
+try 2 train vit-fashion-mnist --allow-change; has err "cannot do"
 try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
 try 2 train vit-fashion-mnist --log xml; has err "json or text"
 try 2 predict run --out picture.gif; has err ".svg or .png"
 try 2 explain vit-fashion-mnist --rank 1; has err "one rank"
 try 1 export some/run --to x.pt; has err "not part of this version"
 [ ! -e runs ] || { echo "a refused recipe left a run directory"; failures=$((failures + 1)); }
+
+# a small run on the built-in set, from start to finish
+cat >tiny.yaml <<END
+model: {type: mlp, hidden: [8]}
+data: {type: shapes}
+train: {epochs: 1, steps: 3, global_batch: 64}
+threads: 1
+END
+try 0 train tiny.yaml --dry-run; has err "dry run"; is_empty out
+[ ! -e runs ] || { echo "a dry run wrote something"; failures=$((failures + 1)); }
+try 0 train tiny.yaml
+for file in recipe.yaml metrics.jsonl metrics.csv result.json report.html log/rank-0.log checkpoints/latest/model.safetensors; do
+    [ -s runs/tiny/$file ] || { echo "runs/tiny/$file is missing or empty"; failures=$((failures + 1)); }
+done
+[ "$(grep -c '"kind":"step"' runs/tiny/metrics.jsonl)" -eq 3 ] || { echo "metrics.jsonl has not 3 steps"; failures=$((failures + 1)); }
+has runs/tiny/result.json '"state":"finished"'; has runs/tiny/report.html '>finished<'
+cp runs/tiny/result.json before.json
+try 0 train tiny.yaml; has err "nothing to do"
+cmp -s before.json runs/tiny/result.json || { echo "training a finished run changed its result.json"; failures=$((failures + 1)); }
+try 2 train tiny.yaml --resume never; has err "--resume never"
+try 2 train tiny.yaml --set train.global_batch=32; has err "train.global_batch: 32 here, 64 there"
+try 1 train tiny.yaml --set train.steps=5; has err "cannot be continued"
+cmp -s before.json runs/tiny/result.json || { echo "refusing to continue changed result.json"; failures=$((failures + 1)); }
+try 0 runs; has out "tiny                         finished          3"
+rm -r runs
 
 try 0 runs; has out "no runs in runs"
 try 0 runs --json; has out "[]"
