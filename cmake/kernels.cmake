@@ -21,7 +21,7 @@ foreach(level ${levels})
     target_link_libraries(ls_kernels_${level} PRIVATE ls_flags)
     target_compile_options(ls_kernels_${level} PRIVATE ${LS_FLAGS_${level}})
     target_compile_definitions(ls_kernels_${level} PRIVATE LS_LEVEL=${level} LS_LEVEL_${level}=1)
-    if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT LS_SANITIZE) # with sanitizers -O2 takes minutes to compile
       target_compile_options(ls_kernels_${level} PRIVATE -O2)
     endif()
     list(APPEND LS_KERNEL_LIBS ls_kernels_${level})
