@@ -175,7 +175,7 @@ static void compare(const run *r, const ls_device *d, int o, const ls_tensor *ex
         }
     }
     if (worst >= 0)
-        WRONG("%s, %d threads: output %d, element %lld: %.9g, ref %.9g, %.3g times the tolerance %.3g", r->label, d->threads, o,
+        WRONG("%s, %d thread: output %d, element %lld: %.9g, ref %.9g, %.3g times the tolerance %.3g", r->label, d->threads, o,
                  (long long)worst, element_get(got, worst), element_get(expected, worst), worst_ratio, worst_tolerance);
 }
 
@@ -283,6 +283,7 @@ static int check_case(const ls_device *cpu, const op_case *c, ls_dtype data, cas
         runs++;
     }
     r.l = CONTIGUOUS;
+    r.label[n] = 0;
     if (r.strides && c->batch_in) {
         ls_device two = *cpu;
         two.threads = 2;
