@@ -419,6 +419,11 @@ static void test_refusals(void **state) {
         const char *why = NULL;
         assert_null(ls_device_find(&d, "add", &a, &why));
         assert_string_equal(why, "f64 is for device ref");
+        const ls_type f32 = LS_TYPE(LS_F32, 4);
+        out = ls_tensor_of(NULL, &f32);
+        assert_null(ls_device_find(&d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = in, .out = &out, .isa = d.isa }, &why));
+        ls_tensor to = in[0];
+        assert_null(ls_device_find(&d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &out, .out = &to, .isa = d.isa }, &why));
         static int64_t code[4 * 200];
         static double numbers[200];
         const ls_fused_attrs attrs = { .code = { 800, code }, .numbers = { 200, numbers }, .to = LS_F32 };

@@ -23,6 +23,8 @@ static const shape SHAPES[] = {
     { .B = 1, .Tq = 150, .Tk = 150, .H = 2, .G = 1, .D = 40, .causal = true },
     { .B = 1, .Tq = 70, .Tk = 200, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
     { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true },                /* a whole block of queries sees nothing */
+    { .B = 2, .Tq = 140, .Tk = 60, .H = 2, .G = 1, .D = 8, .causal = true, .bias = 1 },     /* the same where all keys are one block */
+    { .B = 1, .Tq = 130, .Tk = 130, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
 };
 static const ls_dtype FLOATS[] = { LS_F32, LS_BF16, LS_F16 };
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))

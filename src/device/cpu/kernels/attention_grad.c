@@ -126,7 +126,7 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
         for (int64_t h = g * group; h < (g + 1) * group; h++)
             for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
                 const bool unseen = visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
-                if (unseen && add && !j->whole && !j->dbias)
+                if (unseen && !j->whole && !j->dbias) /* the last query sees every key, so some tile always starts the sums */
                     continue;
                 const queries q = load_queries(j, &w, b, h, q0);
                 tile(j, &w, &q, &k);
