@@ -46,6 +46,12 @@ static ls_status end(ls_rundir *d)
     return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
 }
 
+/* A clock does not know more than nanoseconds; without this a row carries twenty digits of nothing. */
+static void add_seconds(ls_json *j, double seconds)
+{
+    ls_json_f64(j, "seconds", round(seconds * 1e9) / 1e9);
+}
+
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
 {
     ls_json *j = begin(d, "step");
@@ -54,7 +60,7 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     ls_json_f32(j, "loss", row->loss);
     ls_json_f64(j, "lr", row->lr);
     ls_json_int(j, "samples", row->samples);
-    ls_json_f64(j, "seconds", row->seconds);
+    add_seconds(j, row->seconds);
     if (row->grad_norm >= 0)
         ls_json_f64(j, "grad_norm", row->grad_norm);
     if (row->loss_scale > 0) {
@@ -79,7 +85,7 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     ls_json_f64(j, "loss", row->loss);
     ls_json_f64(j, "accuracy", row->accuracy);
     ls_json_int(j, "samples", row->samples);
-    ls_json_f64(j, "seconds", row->seconds);
+    add_seconds(j, row->seconds);
     LS_TRY(end(d));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
@@ -115,7 +121,7 @@ ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
         ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
     }
     ls_json_f64(j, "lr", row->lr);
-    ls_json_f64(j, "seconds", row->seconds);
+    add_seconds(j, row->seconds);
     LS_TRY(end(d));
     char text[512], b[5][32];
     int n = snprintf(text, sizeof text, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch, (long long)row->step, (long long)row->samples,
@@ -131,7 +137,7 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     ls_json_int(j, "epoch", row->epoch);
     ls_json_text(j, "path", row->path);
     ls_json_int(j, "bytes", row->bytes);
-    ls_json_f64(j, "seconds", row->seconds);
+    add_seconds(j, row->seconds);
     LS_TRY(end(d));
     return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
 }

@@ -59,7 +59,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld images, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
              l->train->source);
     ls_log_info("data  %s", t->data_note);
-    if (l->train->builtin)
+    if (l->train->builtin && strcmp(l->recipe->data.type, "shapes"))
         ls_log_warn("the data set %s was not found: this run trains on BUILT-IN shapes, its numbers say nothing about %s", l->recipe->data.type,
                     l->recipe->data.type);
     return LS_OK;
