@@ -23,7 +23,7 @@ from common import fashion_mnist, fill, normalize  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
 
 LOSS_TOLERANCE, WEIGHT_TOLERANCE = 1e-5, 1e-3
-BF16_TOLERANCE = 5e-2  # of a loss; bf16 keeps 8 bits and the two round in different places
+BF16_TOLERANCE = 2e-2  # of a loss: bf16 keeps 8 bits, and the two round in different places
 RUNS = {  # name: what differs from the base recipe
     "1 thread": {"threads": 1},
     "2 threads": {"threads": 2},

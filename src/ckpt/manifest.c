@@ -18,7 +18,7 @@
 #define DIGEST_LINE "\"digest\":\"%016" PRIx64 "\"}\n"
 #define DIGEST_BYTES (sizeof "\"digest\":\"0123456789abcdef\"}\n" - 1)
 
-static ls_status add_file(ls_json *j, const char *dir, const char *name)
+static ls_status add_file(ls_json *list, const char *dir, const char *name)
 {
     ls_mapping m;
     char *path = ls_path_join(dir, name);
@@ -26,24 +26,27 @@ static ls_status add_file(ls_json *j, const char *dir, const char *name)
     free(path);
     if (s != LS_OK)
         return ls_trace(s, __FILE__, __LINE__, __func__);
-    ls_str_add(&j->out, "\n"); /* one file a line, for people */
-    ls_json_object(j, NULL);
-    ls_json_text(j, "name", name);
-    ls_json_int(j, "size", (int64_t)m.size);
-    ls_json_array(j, "pieces");
+    ls_json j = { 0 };
+    ls_str_add(&j.out, "\n"); /* one file a line, for people */
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "name", name);
+    ls_json_int(&j, "size", (int64_t)m.size);
+    ls_json_array(&j, "pieces");
     for (uint64_t at = 0; at < m.size; at += LS_MANIFEST_PIECE) {
         uint64_t length = m.size - at < LS_MANIFEST_PIECE ? m.size - at : LS_MANIFEST_PIECE;
         char sum[17];
         snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64(m.data + at, length));
-        ls_json_array(j, NULL);
-        ls_json_int(j, NULL, (int64_t)at);
-        ls_json_int(j, NULL, (int64_t)length);
-        ls_json_text(j, NULL, sum);
-        ls_json_close_array(j);
+        ls_json_array(&j, NULL);
+        ls_json_int(&j, NULL, (int64_t)at);
+        ls_json_int(&j, NULL, (int64_t)length);
+        ls_json_text(&j, NULL, sum);
+        ls_json_close_array(&j);
     }
-    ls_json_close_array(j);
-    ls_json_close_object(j);
+    ls_json_close_array(&j);
+    ls_json_close_object(&j);
     ls_file_unmap(&m);
+    ls_json_raw(list, NULL, ls_str_text(&j.out));
+    ls_str_release(&j.out);
     return LS_OK;
 }
 
@@ -58,7 +61,7 @@ ls_status ls_manifest_write(const char *dir, int n, const char *const *names)
     for (int i = 0; i < n && s == LS_OK; i++)
         s = add_file(&j, dir, names[i]);
     ls_json_close_array(&j);
-    ls_str_add(&j.out, ",\n");
+    ls_str_add(&j.out, ",\n"); /* the object is closed by the digest's line */
     if (s == LS_OK) {
         ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
         char *path = ls_path_join(dir, LS_MANIFEST);

@@ -1,15 +1,23 @@
 /* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and named. */
-#include "ckpt/scratch.h"
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/str.h"
+#include "base/file.h"
 #include "ckpt/checkpoint.h"
+#include "support/support.h"
 
 static const char CONFIG[] = "{\"type\": \"mlp\"}\n", TRAINER[] = "{\"step\": 3}\n";
 static float values[3000];
 static ls_named_tensor tensors[2];
+
+static ls_named_tensor named(const char *name, void *data, ls_type type)
+{
+    return (ls_named_tensor){ .name = name, .tensor = ls_tensor_of(data, &type) };
+}
 
 static void fill(void)
 {
@@ -27,7 +35,7 @@ static ls_status save(const char *dir, uint64_t max_file)
 static char *slurp(const char *dir, const char *name, size_t *size)
 {
     char *path = ls_path_join(dir, name), *text;
-    assert_int_equal(ls_file_read(&text, size, path), LS_OK);
+    ASSERT_OK(ls_file_read(&text, size, path));
     free(path);
     return text;
 }
@@ -36,32 +44,33 @@ static void round_trip(void **state)
 {
     (void)state;
     fill();
-    const char *dir = scratch_path("ck/step-00000003/");
-    assert_int_equal(save(dir, 0), LS_OK);
-    assert_int_equal(scratch_entries(scratch_path("ck")), 1);
-    assert_int_equal(scratch_entries(dir), 4);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("ck/step-00000003/"));
+    ASSERT_OK(save(dir, 0));
+    assert_int_equal(ls_test_count(ls_test_path("ck")), 1);
+    assert_int_equal(ls_test_count(dir), 4);
     assert_true(ls_checkpoint_is(dir));
     int files;
-    assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, &files), LS_OK);
+    ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, &files));
     assert_int_equal(files, 3);
     ls_checkpoint c;
-    assert_int_equal(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL), LS_OK);
+    ASSERT_OK(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL));
     assert_string_equal(c.config, CONFIG);
     assert_string_equal(c.trainer, TRAINER);
     static float back[3000];
     ls_named_tensor want[] = { named("fc1.bias", back + 2000, LS_TYPE(LS_F32, 1000)), named("fc1.weight", back, LS_TYPE(LS_F32, 20, 100)) };
-    assert_int_equal(ls_weights_load(c.weights, 2, want), LS_OK);
+    ASSERT_OK(ls_weights_load(c.weights, 2, want));
     assert_memory_equal(values, back, sizeof values);
     ls_checkpoint_release(&c);
 
-    expect_failure(save(dir, 0), LS_E_IO, "step-00000003", "already there", NULL);
+    ASSERT_FAILS(save(dir, 0), LS_E_IO, "step-00000003", "already there");
 
-    assert_int_equal(save(scratch_path("ck/step-00000004"), 8000), LS_OK); /* equal weights give equal files; shards verify too */
-    assert_int_equal(ls_checkpoint_verify(scratch_path("ck/step-00000004"), LS_VERIFY_FULL, &files), LS_OK);
+    ASSERT_OK(save(ls_test_path("ck/step-00000004"), 8000)); /* equal weights give equal files; shards verify too */
+    ASSERT_OK(ls_checkpoint_verify(ls_test_path("ck/step-00000004"), LS_VERIFY_FULL, &files));
     assert_int_equal(files, 5);
-    assert_int_equal(save(scratch_path("ck/step-00000005"), 0), LS_OK);
+    ASSERT_OK(save(ls_test_path("ck/step-00000005"), 0));
     size_t n, m;
-    char *a = slurp(dir, "model.safetensors", &n), *b = slurp(scratch_path("ck/step-00000005"), "model.safetensors", &m);
+    char *a = slurp(dir, "model.safetensors", &n), *b = slurp(ls_test_path("ck/step-00000005"), "model.safetensors", &m);
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
     free(a);
@@ -73,8 +82,9 @@ static void finds_damage(void **state)
 {
     (void)state;
     fill();
-    const char *dir = scratch_path("damage");
-    assert_int_equal(save(dir, 0), LS_OK);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("damage"));
+    ASSERT_OK(save(dir, 0));
     static const char *const FILES[] = { "config.json", "model.safetensors", "trainer.json", "manifest.json" };
     for (int f = 0; f < 4; f++) {
         size_t n;
@@ -84,24 +94,24 @@ static void finds_damage(void **state)
             char *bad = malloc(n);
             memcpy(bad, good, n);
             bad[at] ^= 4;
-            assert_int_equal(ls_file_write(path, bad, n), LS_OK);
+            ASSERT_OK(ls_file_write(path, bad, n));
             free(bad);
             char range[64];
             snprintf(range, sizeof range, "bytes 0 to %zu", f == 3 ? n : n - 1);
-            expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, FILES[f], "damaged", range, NULL);
+            ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, FILES[f], "damaged", range);
             if (f < 3)
-                assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_OK);
+                ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL));
         }
         for (size_t cut = 0; cut < 3; cut++) {
-            assert_int_equal(ls_file_write(path, good, cut == 2 ? n - 1 : cut * n / 2), LS_OK);
-            expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_E_FORMAT, FILES[f], f < 3 ? "the manifest says" : "damaged", NULL);
+            ASSERT_OK(ls_file_write(path, good, cut == 2 ? n - 1 : cut * n / 2));
+            ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_E_FORMAT, FILES[f], f < 3 ? "the manifest says" : "damaged");
         }
         assert_int_equal(unlink(path), 0);
         ls_checkpoint c;
-        expect_failure(ls_checkpoint_open(&c, dir, LS_VERIFY_SIZES), f == 3 ? LS_E_IO : LS_E_FORMAT, FILES[f], "not there", NULL);
+        ASSERT_FAILS(ls_checkpoint_open(&c, dir, LS_VERIFY_SIZES), f == 3 ? LS_E_IO : LS_E_FORMAT, FILES[f], "not there");
         assert_null(c.weights);
-        assert_int_equal(ls_file_write(path, good, n), LS_OK);
-        assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_OK);
+        ASSERT_OK(ls_file_write(path, good, n));
+        ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL));
         free(path);
         free(good);
     }
@@ -114,8 +124,9 @@ static void names_the_piece(void **state)
     size_t n = ((size_t)17 << 20) + 5;
     uint8_t *bytes = calloc(n, 1);
     ls_named_tensor big = named("big", bytes, LS_TYPE(LS_U8, (int64_t)n));
-    const char *dir = scratch_path("pieces");
-    assert_int_equal(ls_checkpoint_save_model(dir, CONFIG, TRAINER, 1, &big, &(ls_checkpoint_opts){ 0 }), LS_OK);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("pieces"));
+    ASSERT_OK(ls_checkpoint_save_model(dir, CONFIG, TRAINER, 1, &big, &(ls_checkpoint_opts){ 0 }));
     char *path = ls_path_join(dir, "model.safetensors");
     FILE *f = fopen(path, "r+b");
     fseek(f, (16 << 20) + 3, SEEK_SET);
@@ -123,7 +134,7 @@ static void names_the_piece(void **state)
     fclose(f);
     char range[64];
     snprintf(range, sizeof range, "bytes %d to %lld", 16 << 20, (long long)ls_file_size(path) - 1);
-    expect_failure(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, path, range, NULL);
+    ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, path, range);
     free(path);
     free(bytes);
 }
@@ -132,23 +143,24 @@ static void points_and_removes(void **state)
 {
     (void)state;
     fill();
-    const char *parent = scratch_path("links");
-    assert_int_equal(save(scratch_path("links/step-1"), 0), LS_OK);
-    assert_int_equal(save(scratch_path("links/step-2"), 0), LS_OK);
-    assert_int_equal(ls_checkpoint_point(parent, "latest", "step-1"), LS_OK);
-    assert_int_equal(ls_checkpoint_point(parent, "latest", "step-2"), LS_OK);
+    char parent[512];
+    snprintf(parent, sizeof parent, "%s", ls_test_path("links"));
+    ASSERT_OK(save(ls_test_path("links/step-1"), 0));
+    ASSERT_OK(save(ls_test_path("links/step-2"), 0));
+    ASSERT_OK(ls_checkpoint_point(parent, "latest", "step-1"));
+    ASSERT_OK(ls_checkpoint_point(parent, "latest", "step-2"));
     char target[64] = "";
-    assert_true(readlink(scratch_path("links/latest"), target, sizeof target - 1) > 0);
+    assert_true(readlink(ls_test_path("links/latest"), target, sizeof target - 1) > 0);
     assert_string_equal(target, "step-2");
     ls_checkpoint c;
-    assert_int_equal(ls_checkpoint_open(&c, scratch_path("links/latest"), LS_VERIFY_FULL), LS_OK);
+    ASSERT_OK(ls_checkpoint_open(&c, ls_test_path("links/latest"), LS_VERIFY_FULL));
     ls_checkpoint_release(&c);
-    expect_failure(ls_checkpoint_point(parent, "step-1", "step-2"), LS_E_IO, "not a symbolic link", NULL);
-    expect_failure(ls_checkpoint_remove(scratch_path("links/latest")), LS_E_ARG, "not a checkpoint", NULL);
-    expect_failure(ls_checkpoint_remove(parent), LS_E_ARG, "not a checkpoint", NULL);
-    assert_int_equal(ls_checkpoint_remove(scratch_path("links/step-1")), LS_OK);
-    assert_int_equal(scratch_entries(parent), 2);
-    expect_failure(ls_checkpoint_remove(scratch_path("links/step-1")), LS_E_IO, "step-1", NULL);
+    ASSERT_FAILS(ls_checkpoint_point(parent, "step-1", "step-2"), LS_E_IO, "not a symbolic link");
+    ASSERT_FAILS(ls_checkpoint_remove(ls_test_path("links/latest")), LS_E_ARG, "not a checkpoint");
+    ASSERT_FAILS(ls_checkpoint_remove(parent), LS_E_ARG, "not a checkpoint");
+    ASSERT_OK(ls_checkpoint_remove(ls_test_path("links/step-1")));
+    assert_int_equal(ls_test_count(parent), 2);
+    ASSERT_FAILS(ls_checkpoint_remove(ls_test_path("links/step-1")), LS_E_IO, "step-1");
 }
 
 /* Whatever stops a save, the name does not appear, and the next save cleans up. */
@@ -156,10 +168,11 @@ static void failures_leave_nothing(void **state)
 {
     (void)state;
     fill();
-    const char *dir = scratch_path("failing/step-1");
-    assert_int_equal(ls_make_dirs(scratch_path("failing/.lockstep-unfinished-step-0/deeper")), LS_OK); /* of a process that was killed */
-    expect_failure(ls_checkpoint_save_model(dir, "{", TRAINER, 2, tensors, &(ls_checkpoint_opts){ 0 }), LS_E_FORMAT, "step-1", "config.json", NULL);
-    assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("failing/step-1"));
+    ASSERT_OK(ls_make_dirs(ls_test_path("failing/.lockstep-unfinished-step-0/deeper"))); /* of a process that was killed */
+    ASSERT_FAILS(ls_checkpoint_save_model(dir, "{", TRAINER, 2, tensors, &(ls_checkpoint_opts){ 0 }), LS_E_FORMAT, "step-1", "config.json");
+    assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
 
     /* no file may grow beyond `limit`: the n-th byte of the first too large file fails */
     signal(SIGXFSZ, SIG_IGN);
@@ -172,20 +185,20 @@ static void failures_leave_nothing(void **state)
         setrlimit(RLIMIT_FSIZE, &limited);
         ls_status s = save(dir, 0);
         setrlimit(RLIMIT_FSIZE, &old);
-        expect_failure(s, LS_E_IO, "step-1", i < 3 ? "config.json" : "model.safetensors", NULL);
-        assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+        ASSERT_FAILS(s, LS_E_IO, "step-1", i < 3 ? "config.json" : "model.safetensors");
+        assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
     }
     limited.rlim_cur = 100; /* without tensors, the manifest is the largest */
     setrlimit(RLIMIT_FSIZE, &limited);
     ls_status s = ls_checkpoint_save_model(dir, CONFIG, TRAINER, 0, tensors, &(ls_checkpoint_opts){ 0 });
     setrlimit(RLIMIT_FSIZE, &old);
-    expect_failure(s, LS_E_IO, "step-1", "manifest.json", NULL);
-    assert_int_equal(scratch_entries(scratch_path("failing")), 0);
+    ASSERT_FAILS(s, LS_E_IO, "step-1", "manifest.json");
+    assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
 
-    assert_int_equal(save(dir, 0), LS_OK);
-    assert_int_equal(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_OK);
-    assert_int_equal(ls_file_write(scratch_path("plain"), "x", 1), LS_OK);
-    expect_failure(save(scratch_path("plain/step-1"), 0), LS_E_IO, "plain", NULL);
+    ASSERT_OK(save(dir, 0));
+    ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL));
+    ASSERT_OK(ls_file_write(ls_test_path("plain"), "x", 1));
+    ASSERT_FAILS(save(ls_test_path("plain/step-1"), 0), LS_E_IO, "plain");
 }
 
 int main(void)
@@ -194,5 +207,5 @@ int main(void)
         cmocka_unit_test(round_trip), cmocka_unit_test(finds_damage), cmocka_unit_test(names_the_piece),
         cmocka_unit_test(points_and_removes), cmocka_unit_test(failures_leave_nothing),
     };
-    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,18 @@
 /* test_weights.c - safetensors: what a good file gives, that every kind of bad one is refused with its reason, and the writer's bytes. */
-#include "ckpt/scratch.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "lockstep/weights.h"
+#include "support/support.h"
 
 #define F32_2X3 "\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}"
+
+static ls_named_tensor named(const char *name, void *data, ls_type type)
+{
+    return (ls_named_tensor){ .name = name, .tensor = ls_tensor_of(data, &type) };
+}
 
 /* A file in memory: length, header, `data` bytes counting up. */
 static uint8_t file[1 << 16];
@@ -47,15 +57,15 @@ static void reads_a_good_file(void **state)
     assert_true(ls_type_equal(&a->type, &want));
     assert_int_equal(a->bytes, 24);
     uint8_t bytes[24];
-    assert_int_equal(ls_weight_read(a, LS_F32, bytes), LS_OK);
+    ASSERT_OK(ls_weight_read(a, LS_F32, bytes));
     for (int i = 0; i < 24; i++)
         assert_int_equal(bytes[i], i);
     assert_int_equal(ls_weights_find(w, "b")->type.ndim, 0);
     const ls_weight *f8 = ls_weights_find(w, "f8");
     assert_false(f8->loadable);
     assert_string_equal(f8->stored, "F8_E4M3");
-    expect_failure(ls_weight_read(f8, LS_F32, bytes), LS_E_UNSUPPORTED, "the/file", "f8", "F8_E4M3", NULL);
-    expect_failure(ls_weight_read(ls_weights_find(w, "b"), LS_F32, bytes), LS_E_SHAPE, "\"b\"", "I64", "f32", NULL);
+    ASSERT_FAILS(ls_weight_read(f8, LS_F32, bytes), LS_E_UNSUPPORTED, "the/file", "f8", "F8_E4M3");
+    ASSERT_FAILS(ls_weight_read(ls_weights_find(w, "b"), LS_F32, bytes), LS_E_SHAPE, "\"b\"", "I64", "f32");
     ls_weights_close(&w);
     assert_null(w);
 
@@ -122,17 +132,17 @@ static void refuses_bad_lengths(void **state)
     ls_weights *w;
     size_t n = make_file("{" F32_2X3 "}", strlen("{" F32_2X3 "}"), 24);
     for (size_t cut = 0; cut < n; cut++) /* every truncation */
-        expect_failure(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut", cut < 8 ? "too few" : cut < n - 24 ? "truncated" : "do not lie", NULL);
-    assert_int_equal(ls_weights_open_memory(&w, file, n, "whole"), LS_OK);
+        ASSERT_FAILS(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut", cut < 8 ? "too few" : cut < n - 24 ? "truncated" : "do not lie");
+    ASSERT_OK(ls_weights_open_memory(&w, file, n, "whole"));
     ls_weights_close(&w);
     file[4] = 1; /* 4 GiB of header */
-    expect_failure(ls_weights_open_memory(&w, file, n, "huge"), LS_E_FORMAT, "limit of 100000000", NULL);
+    ASSERT_FAILS(ls_weights_open_memory(&w, file, n, "huge"), LS_E_FORMAT, "limit of 100000000");
     memset(file, 0xff, 8);
-    expect_failure(ls_weights_open_memory(&w, file, n, "huge"), LS_E_FORMAT, "18446744073709551615", NULL);
+    ASSERT_FAILS(ls_weights_open_memory(&w, file, n, "huge"), LS_E_FORMAT, "18446744073709551615");
     memset(file, 0, 8);
-    expect_failure(ls_weights_open_memory(&w, file, n, "empty"), LS_E_FORMAT, "'{'", NULL);
+    ASSERT_FAILS(ls_weights_open_memory(&w, file, n, "empty"), LS_E_FORMAT, "'{'");
     file[1] = 0x10;
-    expect_failure(ls_weights_open_memory(&w, file, n, "long"), LS_E_FORMAT, "4096", "truncated", NULL);
+    ASSERT_FAILS(ls_weights_open_memory(&w, file, n, "long"), LS_E_FORMAT, "4096", "truncated");
 }
 
 static void writes_exact_bytes(void **state)
@@ -142,14 +152,15 @@ static void writes_exact_bytes(void **state)
     int64_t step = 7;
     ls_named_tensor t[] = { named("w.z", a, LS_TYPE(LS_F32, 2, 3)), named("step", &step, LS_SCALAR(LS_I64)),
                             named("void", NULL, LS_TYPE(LS_U8, 0, 5)) };
-    const char *path = scratch_path("out.safetensors");
-    assert_int_equal(ls_weights_save(path, 3, t), LS_OK);
+    char path[512];
+    snprintf(path, sizeof path, "%s", ls_test_path("out.safetensors"));
+    ASSERT_OK(ls_weights_save(path, 3, t));
     static const char HEADER[] = "{\"__metadata__\":{\"format\":\"pt\"},\"w.z\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
                                  "\"step\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[24,32]},"
                                  "\"void\":{\"dtype\":\"U8\",\"shape\":[0,5],\"data_offsets\":[32,32]}}";
     size_t header = (strlen(HEADER) + 7) / 8 * 8, size;
     char *bytes;
-    assert_int_equal(ls_file_read(&bytes, &size, path), LS_OK);
+    ASSERT_OK(ls_file_read(&bytes, &size, path));
     assert_int_equal(size, 8 + header + 32);
     assert_int_equal((uint8_t)bytes[0] | (uint8_t)bytes[1] << 8, header);
     assert_memory_equal(bytes + 8, HEADER, strlen(HEADER));
@@ -160,7 +171,7 @@ static void writes_exact_bytes(void **state)
     free(bytes);
 
     ls_weights *w;
-    assert_int_equal(ls_weights_open(&w, path), LS_OK);
+    ASSERT_OK(ls_weights_open(&w, path));
     assert_int_equal(ls_weights_find(w, "w.z")->offset % 8, 0);
     assert_int_equal(ls_weights_count(w), 3);
     ls_weights_close(&w);
@@ -168,22 +179,22 @@ static void writes_exact_bytes(void **state)
     char name[] = "abcdefghi";
     for (int n = 1; n < 9; n++) { /* headers of every length modulo 8 */
         ls_named_tensor one = named(name + n, a, LS_TYPE(LS_F32, 6));
-        assert_int_equal(ls_weights_save(path, 1, &one), LS_OK);
-        assert_int_equal(ls_weights_open(&w, path), LS_OK);
+        ASSERT_OK(ls_weights_save(path, 1, &one));
+        ASSERT_OK(ls_weights_open(&w, path));
         assert_int_equal(ls_weights_find(w, name + n)->offset % 8, 0);
         ls_weights_close(&w);
     }
 
     ls_named_tensor twice[] = { t[0], t[0] };
-    expect_failure(ls_weights_save(path, 2, twice), LS_E_ARG, "w.z", NULL);
+    ASSERT_FAILS(ls_weights_save(path, 2, twice), LS_E_ARG, "w.z");
     t[0].tensor.strides[0] = 7;
-    expect_failure(ls_weights_save(path, 1, t), LS_E_ARG, "contiguous", NULL);
+    ASSERT_FAILS(ls_weights_save(path, 1, t), LS_E_ARG, "contiguous");
     ls_named_tensor reserved = named("__metadata__", a, LS_TYPE(LS_F32, 1));
-    expect_failure(ls_weights_save(path, 1, &reserved), LS_E_ARG, "name", NULL);
-    expect_failure(ls_weights_save(scratch_path("no/such/folder"), 0, t), LS_E_IO, "no/such/folder", NULL);
-    assert_int_equal(ls_weights_open(&w, path), LS_OK); /* the refused saves left it alone */
+    ASSERT_FAILS(ls_weights_save(path, 1, &reserved), LS_E_ARG, "name");
+    ASSERT_FAILS(ls_weights_save(ls_test_path("no/such/folder"), 0, t), LS_E_IO, "no/such/folder");
+    ASSERT_OK(ls_weights_open(&w, path)); /* the refused saves left it alone */
     ls_weights_close(&w);
-    expect_failure(ls_weights_open(&w, scratch_path("none.safetensors")), LS_E_IO, "none.safetensors", NULL);
+    ASSERT_FAILS(ls_weights_open(&w, ls_test_path("none.safetensors")), LS_E_IO, "none.safetensors");
 }
 
 static void shards(void **state)
@@ -191,24 +202,25 @@ static void shards(void **state)
     (void)state;
     float a[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     ls_named_tensor t[] = { named("c", a, LS_TYPE(LS_F32, 4)), named("a", a + 4, LS_TYPE(LS_F32, 2)), named("b", a + 6, LS_TYPE(LS_F32, 2)) };
-    const char *dir = scratch_path("sharded");
-    assert_int_equal(ls_make_dirs(dir), LS_OK);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("sharded"));
+    ASSERT_OK(ls_make_dirs(dir));
     ls_weights *w;
-    expect_failure(ls_weights_open(&w, dir), LS_E_IO, "sharded", "model.safetensors.index.json", NULL);
-    assert_int_equal(ls_weights_save_dir(dir, 15, 3, t), LS_OK); /* c alone is larger than the limit */
-    assert_int_equal(scratch_entries(dir), 4);
-    assert_int_equal(ls_weights_save_dir(dir, 16, 3, t), LS_OK); /* [c] [a b]; older shards beside it do not matter */
-    assert_int_equal(ls_weights_open(&w, dir), LS_OK);
+    ASSERT_FAILS(ls_weights_open(&w, dir), LS_E_IO, "sharded", "model.safetensors.index.json");
+    ASSERT_OK(ls_weights_save_dir(dir, 15, 3, t)); /* c alone is larger than the limit */
+    assert_int_equal(ls_test_count(dir), 4);
+    ASSERT_OK(ls_weights_save_dir(dir, 16, 3, t)); /* [c] [a b]; older shards beside it do not matter */
+    ASSERT_OK(ls_weights_open(&w, dir));
     assert_int_equal(ls_weights_file_count(w), 2);
     assert_int_equal(ls_weights_count(w), 3);
     float back[8] = { 0 };
     ls_named_tensor want[] = { named("a", back + 4, LS_TYPE(LS_F32, 2)), named("b", back + 6, LS_TYPE(LS_F32, 2)), named("c", back, LS_TYPE(LS_F32, 4)) };
-    assert_int_equal(ls_weights_load(w, 3, want), LS_OK);
+    ASSERT_OK(ls_weights_load(w, 3, want));
     assert_memory_equal(a, back, sizeof a);
     ls_weights_close(&w);
     char index[600];
     snprintf(index, sizeof index, "%s/model.safetensors.index.json", dir);
-    assert_int_equal(ls_weights_open(&w, index), LS_OK);
+    ASSERT_OK(ls_weights_open(&w, index));
     ls_weights_close(&w);
 
     static const struct { const char *text; ls_status code; const char *says; } BAD_INDEX[] = {
@@ -225,8 +237,8 @@ static void shards(void **state)
           "\"c\":\"model-00001-of-00002.safetensors\"}}", LS_E_FORMAT, "both in" },
     };
     for (size_t i = 0; i < sizeof BAD_INDEX / sizeof BAD_INDEX[0]; i++) {
-        assert_int_equal(ls_file_write(index, BAD_INDEX[i].text, strlen(BAD_INDEX[i].text)), LS_OK);
-        expect_failure(ls_weights_open(&w, dir), BAD_INDEX[i].code, BAD_INDEX[i].says, NULL);
+        ASSERT_OK(ls_file_write(index, BAD_INDEX[i].text, strlen(BAD_INDEX[i].text)));
+        ASSERT_FAILS(ls_weights_open(&w, dir), BAD_INDEX[i].code, BAD_INDEX[i].says);
         assert_null(w);
     }
 }
@@ -243,23 +255,23 @@ static void load_reports_everything(void **state)
     ls_named_tensor want[9] = { named("a", a, LS_TYPE(LS_F32, 3, 2)), named("b", b, LS_TYPE(LS_F32, 2)), named("c", c, LS_TYPE(LS_F32, 1)) };
     for (int i = 0; i < 6; i++)
         want[3 + i] = named(names[i], a, LS_TYPE(LS_F32, 1));
-    expect_failure(ls_weights_load(w, 9, want), LS_E_SHAPE, "the/file", "6 missing: m0 [1]; m1 [1]; m2 [1]; m3 [1]; ...",
-                   "1 unexpected: extra [1]", "1 of another shape: a is [2, 3], wanted [3, 2]", "2 of another type: b is BF16, wanted f32", NULL);
-    expect_failure(ls_weights_load(w, 9, want, .convert = true), LS_E_SHAPE, "1 of another type: c is I32", NULL);
-    expect_failure(ls_weights_load(w, 0, want), LS_E_SHAPE, "4 unexpected", NULL);
+    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_SHAPE, "the/file", "6 missing: m0 [1]; m1 [1]; m2 [1]; m3 [1]; ...",
+                   "1 unexpected: extra [1]", "1 of another shape: a is [2, 3], wanted [3, 2]", "2 of another type: b is BF16, wanted f32");
+    ASSERT_FAILS(ls_weights_load(w, 9, want, .convert = true), LS_E_SHAPE, "1 of another type: c is I32");
+    ASSERT_FAILS(ls_weights_load(w, 0, want), LS_E_SHAPE, "4 unexpected");
     want[0] = named("a", a, LS_TYPE(LS_F32, 2, 3));
-    expect_failure(ls_weights_load(w, 2, want, .convert = true), LS_E_SHAPE, "2 unexpected: c [1]; extra [1]", NULL);
+    ASSERT_FAILS(ls_weights_load(w, 2, want, .convert = true), LS_E_SHAPE, "2 unexpected: c [1]; extra [1]");
     assert_true(b[0] == -1); /* refused: nothing was copied */
-    assert_int_equal(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true, .check_only = true), LS_OK);
+    ASSERT_OK(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true, .check_only = true));
     assert_true(b[0] == -1);
-    assert_int_equal(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true), LS_OK);
+    ASSERT_OK(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true));
     uint8_t bf[4] = { 24, 25, 26, 27 }; /* the bytes of b as bf16: the upper halves of floats */
     uint32_t u = (uint32_t)(bf[0] | bf[1] << 8) << 16;
     float f;
     memcpy(&f, &u, 4);
     assert_true(b[0] == f);
     want[0].tensor.data = NULL;
-    expect_failure(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true), LS_E_ARG, "\"a\"", NULL);
+    ASSERT_FAILS(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true), LS_E_ARG, "\"a\"");
     ls_weights_close(&w);
 }
 
@@ -274,11 +286,11 @@ static void conversions(void **state)
         for (int i = 0; i < 65536; i++)
             in[i] = (uint16_t)i;
         ls_weight t = { .name = "t", .file = "f", .stored = "?", .loadable = true, .type = LS_TYPE(type, 65536), .bytes = sizeof in, .data = in };
-        assert_int_equal(ls_weight_read(&t, LS_F64, wide), LS_OK);
+        ASSERT_OK(ls_weight_read(&t, LS_F64, wide));
         t.type.dtype = LS_F64;
         t.data = wide;
         t.bytes = sizeof wide;
-        assert_int_equal(ls_weight_read(&t, type, out), LS_OK);
+        ASSERT_OK(ls_weight_read(&t, type, out));
         for (int i = 0; i < 65536; i++)
             if (!isnan(wide[i]))
                 assert_int_equal(out[i], in[i]);
@@ -297,9 +309,9 @@ static void conversions(void **state)
         double x = CASES[i].x;
         ls_weight t = { .name = "t", .file = "f", .stored = "F64", .loadable = true, .type = LS_SCALAR(LS_F64), .bytes = 8, .data = &x };
         uint16_t h;
-        assert_int_equal(ls_weight_read(&t, LS_BF16, &h), LS_OK);
+        ASSERT_OK(ls_weight_read(&t, LS_BF16, &h));
         assert_int_equal(h, CASES[i].bf16);
-        assert_int_equal(ls_weight_read(&t, LS_F16, &h), LS_OK);
+        ASSERT_OK(ls_weight_read(&t, LS_F16, &h));
         assert_int_equal(h, CASES[i].f16);
     }
 }
@@ -311,5 +323,5 @@ int main(void)
         cmocka_unit_test(writes_exact_bytes), cmocka_unit_test(shards), cmocka_unit_test(load_reports_everything),
         cmocka_unit_test(conversions),
     };
-    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

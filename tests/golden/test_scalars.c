@@ -1,4 +1,5 @@
-/* test_scalars.c - learning rate schedules against torch.optim.lr_scheduler, and the dynamic loss scale against torch.amp.GradScaler. */
+/* test_scalars.c - learning rate schedules against torch.optim.lr_scheduler, the dynamic loss scale against torch.amp.GradScaler, clipping
+ * against clip_grad_norm_. */
 #include <math.h>
 #include <stdlib.h>
 #include "golden/golden.h"
@@ -97,8 +98,41 @@ static void loss_scale(void **state)
     ls_weights_close(&w);
 }
 
+/* clip_grad_norm_, through an update by SGD with rate 1 from zero: the weights become minus the clipped gradient. */
+static void clipping(void **state)
+{
+    (void)state;
+    ls_weights *w = golden_open("ops");
+    for (int k = 0; k < 2; k++) {
+        const char *name = k ? "clip_not" : "clip";
+        ls_graph *g;
+        ls_plan *p;
+        ls_session *s;
+        ls_device d;
+        ASSERT_OK(ls_graph_create(&g, "update"));
+        ASSERT_OK(ls_update_build(g, "unit", LS_TYPE(LS_F64, 60), &(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
+                                                                                       .clip_norm = golden_scalar(w, "%s.limit", name) }));
+        ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+        ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
+        ASSERT_OK(ls_session_create(&s, 1, &p));
+        double *grad = state_data(s, "grad.unit"), *weight = state_data(s, "unit");
+        ASSERT_OK(ls_weight_read(golden_get(w, "%s.grad", name), LS_F64, grad));
+        *(double *)state_data(s, "lr") = 1;
+        ASSERT_OK(ls_session_run(s, 0, false));
+        for (int i = 0; i < 60; i++)
+            weight[i] = -weight[i];
+        ls_type t = LS_TYPE(LS_F64, 60), scalar = LS_SCALAR(LS_F64);
+        golden_expect("ref", weight, &t, golden_get(w, "%s.clipped", name), 1e-12);
+        golden_expect("ref", state_data(s, "grad_norm"), &scalar, golden_get(w, "%s.norm", name), 1e-12);
+        ls_session_destroy(&s);
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+    ls_weights_close(&w);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(schedules), cmocka_unit_test(loss_scale) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(schedules), cmocka_unit_test(loss_scale), cmocka_unit_test(clipping) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
