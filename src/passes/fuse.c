@@ -1,4 +1,5 @@
-/* fuse.c - epilogues and element-wise chains. A first sweep decides, per node, whether its only reader absorbs it; a second one emits.
+/* fuse.c - epilogues and element-wise chains. A first sweep decides which nodes become one; a second one emits. An epilogue is emitted
+ * where its product stands if its other operand is there by then, else where the epilogue stood.
  *
  *     gelu(linear)                 -> linear act=gelu, whose second output is the value before it
  *     add(linear, r)               -> linear with residual r
@@ -17,8 +18,8 @@ enum { MAX_CODE = 16, MAX_OPERANDS = 8 };
 typedef struct fusion {
     ls_rewrite r;
     ls_uses uses;
-    int *into; /* per node: the node that absorbs it, -1 none */
-    int *act;  /* per linear node: the activation node that it computes too, -1 none */
+    int *into;     /* per node: the node it is emitted with, -1: by itself */
+    int *epilogue; /* per product: the node that it computes too, at its own place, -1 none */
 } fusion;
 
 static ls_act activation(const ls_op *op)
@@ -41,17 +42,40 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
     return p && p->op == op && p->n_in <= operands && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
-/* May `add` absorb the producer of its operand k as an epilogue? */
+static bool absorbed(const fusion *f, const ls_node *p) { return f->into[p->id] >= 0 || f->epilogue[p->id] >= 0; }
+
+/* May `add` become the epilogue of the producer of its operand k? */
 static bool takes_addend(const fusion *f, const ls_node *add, int k)
 {
     ls_value v = add->in[k];
     const ls_node *p = producer(f, v);
-    if (!p || !single_use(f, v) || !first_output(f, v) || f->into[p->id] >= 0 || f->act[p->id] >= 0 || p->phase != add->phase)
+    if (!p || !single_use(f, v) || !first_output(f, v) || absorbed(f, p) || p->phase != add->phase)
         return false;
     const ls_type *out = ls_type_of(f->r.from, add->out[0]);
     if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) || !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
         return false;
     return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || (p->op == &ls_op_layer_norm_grad && p->n_in == 5);
+}
+
+/* A later output of p (dgain, dbias) is read before node `at`: p cannot wait until then. */
+static bool read_before(const fusion *f, const ls_node *p, int at)
+{
+    for (int i = p->id + 1; i < at && p->n_out > 1; i++)
+        for (int k = 0; k < f->r.from->nodes[i]->n_in; k++)
+            if (producer(f, f->r.from->nodes[i]->in[k]) == p)
+                return true;
+    return false;
+}
+
+/* n = epilogue of p, whose other operand is `other` (absent for an activation). */
+static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
+{
+    if (!ls_present(other) || producer(f, other)->id < p->id) {
+        f->epilogue[p->id] = n->id;
+        f->into[n->id] = p->id;
+    } else if (!read_before(f, p, n->id)) {
+        f->into[p->id] = n->id;
+    }
 }
 
 static void decide_epilogues(fusion *f)
@@ -61,25 +85,30 @@ static void decide_epilogues(fusion *f)
         const ls_node *n = g->nodes[i];
         if (activation(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
-            if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && f->act[p->id] < 0 && f->into[p->id] < 0
-                && p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0)) {
-                f->act[p->id] = i;
-                f->into[i] = p->id;
-            }
+            if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && !absorbed(f, p) && p->phase == n->phase
+                && (p->clone_of < 0) == (n->clone_of < 0))
+                join(f, p, n, LS_NONE);
         } else if (activation_grad(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
-            if (plain_product(p, &ls_op_linear_dx, 2) && single_use(f, n->in[0])
+            if (plain_product(p, &ls_op_linear_dx, 2) && single_use(f, n->in[0]) && !absorbed(f, p)
                 && ls_type_equal(ls_type_of(g, n->in[0]), ls_type_of(g, n->in[1])))
-                f->into[p->id] = i;
+                join(f, p, n, n->in[1]);
         } else if (n->op == &ls_op_add) {
-            /* the later of the two, whose addend is then surely there */
-            int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0;
+            int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0; /* the later one, whose addend is then there */
+            k = takes_addend(f, n, k) ? k : 1 - k;
             if (takes_addend(f, n, k))
-                f->into[producer(f, n->in[k])->id] = i;
-            else if (takes_addend(f, n, 1 - k))
-                f->into[producer(f, n->in[1 - k])->id] = i;
+                join(f, producer(f, n->in[k]), n, n->in[1 - k]);
         }
     }
+}
+
+/* The node that n, an epilogue or the root of a chain, was joined with at n's place; NULL if none. */
+static const ls_node *late_partner(const fusion *f, const ls_node *n)
+{
+    for (int k = 0; k < n->n_in; k++)
+        if (ls_present(n->in[k]) && f->into[producer(f, n->in[k])->id] == n->id)
+            return producer(f, n->in[k]);
+    return NULL;
 }
 
 /* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed inside it. */
@@ -92,11 +121,8 @@ static void decide_chains(fusion *f)
         const ls_node *n = g->nodes[i];
         if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0)
             continue;
-        bool epilogue = false; /* an add or activation gradient that became part of a product */
-        for (int k = 0; k < n->n_in; k++)
-            epilogue |= f->into[producer(f, n->in[k])->id] == i;
-        if (epilogue)
-            continue;
+        if (late_partner(f, n))
+            continue; /* it became part of a product */
         size[i] = 1;
         operands[i] = n->n_in;
         for (int k = 0; k < n->n_in; k++) {
@@ -163,14 +189,6 @@ static int emit_code(const fusion *f, const ls_node *n, program *p)
     return p->n_in + p->n++;
 }
 
-static bool absorbs(const fusion *f, const ls_node *n)
-{
-    for (int k = 0; k < n->n_in; k++)
-        if (ls_present(n->in[k]) && f->into[producer(f, n->in[k])->id] == n->id)
-            return true;
-    return false;
-}
-
 static void emit_chain(fusion *f, const ls_node *n)
 {
     program p = { 0 };
@@ -183,64 +201,34 @@ static void emit_chain(fusion *f, const ls_node *n)
     f->r.map[n->out[0].id] = ls_graph_apply(f->r.to, &ls_op_fused, p.n_in, p.in, &a);
 }
 
-/* n is an add or an activation gradient that absorbs a product or a norm gradient. */
-static void emit_epilogue(fusion *f, const ls_node *n)
+/* p and its epilogue n as one node. */
+static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
 {
-    int k = f->into[producer(f, n->in[0])->id] == n->id ? 0 : 1;
-    const ls_node *p = producer(f, n->in[k]);
-    ls_value in[8] = { { 0 } };
+    ls_value in[8] = { { 0 } }, other = LS_NONE;
     for (int j = 0; j < p->n_in; j++)
         in[j] = ls_rewrite_value(&f->r, p->in[j]);
-    ls_value other = ls_rewrite_value(&f->r, n->in[1 - k]);
-    ls_linear_attrs act = { 0 };
-    const void *attrs = p->attrs;
-    int count;
+    if (n->n_in > 1)
+        other = ls_rewrite_value(&f->r, producer(f, n->in[0]) == p ? n->in[1] : n->in[0]);
+    ls_linear_attrs act = { activation(n->op) ? activation(n->op) : activation_grad(n->op) };
+    int count = p->n_in;
     if (p->op == &ls_op_layer_norm_grad) {
-        in[5] = other;
-        count = 6;
+        in[count++] = other;
     } else if (activation_grad(n->op)) {
-        act.act = activation_grad(n->op);
-        attrs = &act;
-        in[2] = other;
-        count = 3;
-    } else {
+        in[count++] = other;
+    } else if (!activation(n->op)) {
         in[3] = other;
         count = 4;
     }
     ls_rewrite_like(&f->r, p);
-    ls_node *fused = ls_graph_add(f->r.to, p->op, count, in, attrs);
+    ls_node *fused = ls_graph_add(f->r.to, p->op, count, in, p->op == &ls_op_layer_norm_grad ? p->attrs : &act);
     if (!fused)
         return;
     fused->clone_of = p->clone_of;
-    f->r.map[n->out[0].id] = fused->out[0];
     for (int j = 1; j < p->n_out; j++)
         f->r.map[p->out[j].id] = fused->out[j];
-}
-
-/* Outputs 1.. of an absorbed node (dgain, dbias of layer_norm_grad) appear only where its absorber stands; a reader in between forbids it. */
-static void forbid_early_readers(fusion *f)
-{
-    const ls_graph *g = f->r.from;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++) {
-            ls_value v = g->nodes[i]->in[k];
-            const ls_node *p = producer(f, v);
-            if (p && !first_output(f, v) && f->into[p->id] > i)
-                f->into[p->id] = -1;
-        }
-}
-
-static void emit_activation(fusion *f, const ls_node *n)
-{
-    const ls_node *a = f->r.from->nodes[f->act[n->id]];
-    ls_value in[3] = { { 0 } };
-    for (int j = 0; j < n->n_in; j++)
-        in[j] = ls_rewrite_value(&f->r, n->in[j]);
-    ls_node *fused = ls_rewrite_copy_with(&f->r, n, in, &(ls_linear_attrs){ activation(a->op) });
-    if (!fused)
-        return;
-    f->r.map[n->out[0].id] = fused->out[1];
-    f->r.map[a->out[0].id] = fused->out[0];
+    f->r.map[n->out[0].id] = fused->out[0];
+    if (activation(n->op))
+        f->r.map[p->out[0].id] = fused->out[1]; /* the value before the activation */
 }
 
 ls_status ls_pass_fuse(ls_graph **gp)
@@ -250,30 +238,27 @@ ls_status ls_pass_fuse(ls_graph **gp)
     LS_TRY(ls_rewrite_begin(&f.r, g));
     ls_uses_init(&f.uses, g);
     f.into = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    f.act = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    LS_CHECK(f.into && f.act, "out of memory");
+    f.epilogue = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    LS_CHECK(f.into && f.epilogue, "out of memory");
     for (int i = 0; i < g->n_nodes; i++)
-        f.into[i] = f.act[i] = -1;
+        f.into[i] = f.epilogue[i] = -1;
     decide_epilogues(&f);
-    forbid_early_readers(&f);
     decide_chains(&f);
     for (int i = 0; i < g->n_nodes && f.r.to->status == LS_OK; i++) {
-        const ls_node *n = g->nodes[i];
-        if (f.act[i] >= 0)
-            emit_activation(&f, n);
+        const ls_node *n = g->nodes[i], *partner = late_partner(&f, n);
+        if (f.epilogue[i] >= 0)
+            emit_epilogue(&f, n, g->nodes[f.epilogue[i]]);
         else if (f.into[i] >= 0)
             continue; /* emitted with the node that absorbs it */
-        else if (!absorbs(&f, n))
+        else if (!partner)
             ls_rewrite_copy(&f.r, n);
-        else if (producer(&f, n->in[0])->op->flags & LS_OP_ELEMENTWISE && f.into[producer(&f, n->in[0])->id] == i)
-            emit_chain(&f, n);
-        else if (n->n_in > 1 && producer(&f, n->in[1])->op->flags & LS_OP_ELEMENTWISE && f.into[producer(&f, n->in[1])->id] == i)
+        else if (partner->op->flags & LS_OP_ELEMENTWISE)
             emit_chain(&f, n);
         else
-            emit_epilogue(&f, n);
+            emit_epilogue(&f, partner, n);
     }
     ls_uses_release(&f.uses);
     free(f.into);
-    free(f.act);
+    free(f.epilogue);
     return ls_rewrite_end(&f.r, gp);
 }
