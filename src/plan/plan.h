@@ -24,7 +24,7 @@ typedef struct ls_alloc {
 } ls_alloc;
 
 typedef struct ls_place {  /* where a value lies */
-    int alloc;             /* -1: never materialised (dead, or a source that nothing reads) */
+    int alloc;             /* -1: the absent value; sources always have memory, dead nodes are not in the graph */
     size_t offset;         /* bytes from the start of the allocation */
     int64_t strides[LS_MAX_DIMS];
 } ls_place;
@@ -46,7 +46,7 @@ typedef struct ls_plan {
     size_t arena_bytes;            /* size of the packed arena */
     size_t live_peak_bytes;        /* largest sum of live allocations: the packing's lower bound */
     int peak_step;                 /* where that is */
-    size_t peak_by_category[LS_CAT_COUNT];
+    size_t peak_by_category[LS_CAT_COUNT]; /* at peak_step, all memory kinds: sums to state + io + live_peak_bytes */
     size_t state_bytes, io_bytes;
     double flops, bytes, seconds;
     ls_arena arena;
@@ -60,7 +60,7 @@ typedef struct ls_plan_opts {
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o);
 void ls_plan_destroy(ls_plan **p);
 
-/* Bytes live at each schedule position by category (n_steps entries), for the timeline picture; arena-allocated in p->arena. */
+/* Bytes live at each schedule position by category, state and io included (n_steps entries), for the timeline picture; arena-allocated in p->arena. */
 typedef struct ls_timeline_point { size_t bytes[LS_CAT_COUNT]; } ls_timeline_point;
 const ls_timeline_point *ls_plan_timeline(ls_plan *p);
 
