@@ -255,6 +255,41 @@ static void activations(ls_isa isa) {
 }
 static void test_activations(void **state) { (void)state; every_level(activations); }
 
+/* At level avx512bf16, bf16 is multiplied by vdpbf16ps where that is fast and by f32 arithmetic where it is not: the same bits, also where
+ * subnormals take part. */
+extern int ls_gemm_use_dot_avx512bf16 __attribute__((weak)); /* absent if the level was not built */
+static void test_both_ways_to_multiply_bf16(void **state) {
+    (void)state;
+    if (ls_isa_best() < LS_ISA_AVX512BF16 || !&ls_gemm_use_dot_avx512bf16)
+        skip();
+    static const struct { int64_t m, n, k; int pad; } shapes[] = { { 40, 70, 33, 0 }, { 65, 33, 600, 1 }, { 31, 129, 1601, 0 }, { 1, 50, 48, 2 }, { 601, 35, 49, 0 } };
+    static float a[200000], b[200000];
+    for (int op = 0; op < 3; op++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int small = 0; small < 2; small++) {
+                for (int i = 0; i < 200000; i++) { /* products around 2^-126: some are subnormal, so are some operands */
+                    const float size = small ? ldexpf(1.0f, -(i * 7 % 40) - 45) : 1.0f;
+                    a[i] = (float)(i * 31 % 127 - 63) * size;
+                    b[i] = (float)(i * 17 % 113 - 56) * (small ? ldexpf(1.0f, -(i * 5 % 47) - 40) : 1.0f);
+                    if (small && i % 50 == 3)
+                        a[i] = ldexpf(1.0f, -130);
+                }
+                const gemm_case c = { .op = (gemm_op)op, .dtype = LS_BF16, .m = shapes[s].m, .n = shapes[s].n, .k = shapes[s].k, .bias = op == OP_DW,
+                                      .pad = shapes[s].pad, .a_values = a, .b_values = b };
+                gemm_result with, without;
+                const ls_device d = device_of(LS_ISA_AVX512BF16, 1);
+                ls_gemm_use_dot_avx512bf16 = 1;
+                check(&c, &d);
+                gemm_run(&c, &d, 0, c.m, &with);
+                ls_gemm_use_dot_avx512bf16 = 0;
+                gemm_run(&c, &d, 0, c.m, &without);
+                ls_gemm_use_dot_avx512bf16 = -1;
+                same_bits(&with, &without, &c, "dot product and f32");
+                gemm_release(&with);
+                gemm_release(&without);
+            }
+}
+
 static void test_refusals(void **state) {
     (void)state;
     const ls_device d = device_of(LS_ISA_GENERIC, 1);
@@ -279,7 +314,7 @@ int main(void) {
         cmocka_unit_test(test_deep),             cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_a_row_does_not_depend_on_others), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_f16_overflow_is_infinite),        cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_both_ways_to_multiply_bf16),      cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
     const int64_t chunk = kind == GEMM_DW ? GEMM_CHUNK_DW : GEMM_CHUNK;
     p.chunks = p.depth > chunk * 3 / 2 ? (p.depth + chunk / 2) / chunk : 1; /* even ones, up to half as much again */
-    p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : p.depth;
+    p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : round_up(p.depth, 2);
     p.chunks = p.chunks > 1 ? (p.depth + p.chunk - 1) / p.chunk : 1;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
     p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
@@ -38,18 +38,40 @@ static size_t workspace_of(const gemm_plan *p) {
 typedef struct gemm {
     gemm_plan p;
     const ls_kernel_args *args;
-    bool a_in_place;
+    const gemm_form *form;
+    bool a_in_place, drop_subnormals;
     float *b, *c;       /* packed block of B; sums between chunks, [panel][scratch_rows][nr] */
     float *sums;        /* of A's rows; NULL if not wanted */
     char *per_thread;   /* a_bytes + t_bytes each */
     /* the step at hand */
-    int64_t j0, j1, i0, i1, k0, depth;
+    int64_t j0, j1, i0, i1, k0, steps;
     bool first, last;   /* chunk */
 } gemm;
 
 static void pack_b(gemm *g, int64_t begin, int64_t end) { /* panels of the block */
-    LS_NAME(ls_gemm_pack_b)(&g->p, g->b + begin * g->p.nr * g->depth, &g->args->in[1], g->k0, g->depth, g->j0 + begin * g->p.nr,
-                            min_i64(g->j1, g->j0 + end * g->p.nr));
+    g->form->pack_b(&g->p, g->b + begin * g->p.nr * g->steps, &g->args->in[1], g->k0, g->steps, g->j0 + begin * g->p.nr,
+                    min_i64(g->j1, g->j0 + end * g->p.nr));
+}
+
+/* vdpbf16ps takes subnormals for zero whatever the control word says; here it says so to all other instructions of the tile. */
+static unsigned subnormals_off(bool wanted) {
+    unsigned before = 0;
+#ifdef LS_LEVEL_avx512bf16
+    if (wanted) {
+        before = _mm_getcsr();
+        _mm_setcsr(before | 0x8040);
+    }
+#endif
+    (void)wanted;
+    return before;
+}
+static void subnormals_restore(bool wanted, unsigned before) {
+#ifdef LS_LEVEL_avx512bf16
+    if (wanted)
+        _mm_setcsr(before);
+#endif
+    (void)wanted;
+    (void)before;
 }
 
 /* Rows i0 .. i0+rows of the block: all its columns, over the chunk's depth. */
@@ -61,31 +83,33 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
     const float *from = copy;
     int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
     if (p->kind == GEMM_DW) {
-        LS_NAME(ls_gemm_pack_a)(copy, g->j0 ? NULL : g->sums, !g->first, a, i0, rows, tiles, g->k0, g->depth);
+        g->form->pack_a(copy, g->j0 ? NULL : g->sums, !g->first, a, i0, rows, tiles, g->k0, g->steps);
     } else if (g->a_in_place) {
-        row_bytes = row_stride(a) * 4;
-        from = (const float *)a->data + i0 * row_stride(a) + g->k0;
+        row_bytes = row_stride(a) * elem_size(a->type.dtype);
+        from = (const float *)(elem_at(a, i0 * row_stride(a) + g->k0));
     } else {
-        LS_NAME(ls_gemm_copy_a)(copy, row_bytes / 4, a, i0, rows, g->k0, g->depth);
+        g->form->copy_a(copy, row_bytes / 4, a, i0, rows, g->k0, g->steps);
     }
     for (int64_t j = g->j0; j < g->j1; j += p->nr) {
         const int cols = (int)min_i64(p->nr, g->j1 - j);
-        const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[p->kind == GEMM_DW][cols > VF_LANES];
-        const float *panel = g->b + (j - g->j0) * g->depth;
+        const gemm_tile *tile = g->form->tiles[p->kind == GEMM_DW][cols > VF_LANES];
+        const float *panel = g->b + (j - g->j0) * g->steps;
         float *c = p->chunks > 1 ? g->c + (j - g->j0) * p->scratch_rows + (i0 - g->i0) * p->nr : sums;
         int64_t k = 0;
         do { /* at least once: depth 0 makes zeros */
-            const int64_t depth = min_i64(GEMM_KC, g->depth - k);
+            const int64_t steps = min_i64(GEMM_KC / g->form->unit, g->steps - k);
             for (int t = 0; t < tiles; t++) {
                 const int begin = (int)part_begin(rows, t, tiles), height = (int)part_begin(rows, t + 1, tiles) - begin;
-                const float *at = p->kind == GEMM_DW ? from + (t * g->depth + k) * VF_LANES
+                const float *at = p->kind == GEMM_DW ? from + (t * g->steps + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
-                tile[height - 1](depth, at, row_bytes, panel + k * p->nr, c + begin * p->nr, p->nr, !g->first || k > 0);
-                if (g->last && k + depth == g->depth) /* while the sums are in L1 */
+                const unsigned control = subnormals_off(g->drop_subnormals);
+                tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * p->nr, p->nr, !g->first || k > 0);
+                subnormals_restore(g->drop_subnormals, control);
+                if (g->last && k + steps == g->steps) /* while the sums are in L1 */
                     LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * p->nr, p->nr, i0 + begin, height, j, cols);
             }
-            k += depth;
-        } while (k < g->depth);
+            k += steps;
+        } while (k < g->steps);
     }
 }
 
@@ -115,7 +139,7 @@ static void columns_part(gemm *g, int64_t from, int64_t to, int threads, int wor
             g->i1 = min_i64(p->rows, g->i0 + p->scratch_rows);
             for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
                 g->k0 = chunk * p->chunk;
-                g->depth = min_i64(p->chunk, p->depth - g->k0);
+                g->steps = min_i64(p->chunk, GEMM_PAIRS(g->args->in[0].type.dtype) ? round_up(p->depth - g->k0, 2) : p->depth - g->k0) / g->form->unit;
                 g->first = chunk == 0;
                 g->last = chunk == p->chunks - 1;
                 const int64_t panels = (g->j1 - g->j0 + p->nr - 1) / p->nr;
@@ -138,6 +162,22 @@ static void columns_task(void *context, int64_t begin, int64_t end, int worker) 
     columns_part(&g, begin * g.p.nr, min_i64(g.p.cols, end * g.p.nr), 1, worker);
 }
 
+static const gemm_form *form_of(ls_dtype t) {
+#ifdef LS_LEVEL_avx512bf16
+    if (GEMM_PAIRS(t)) {
+        int use = LS_NAME(ls_gemm_use_dot);
+        if (use < 0) {
+            __builtin_cpu_init();
+            use = !__builtin_cpu_is("intel");
+        }
+        if (use)
+            return &LS_NAME(ls_gemm_dot_form);
+    }
+#endif
+    (void)t;
+    return &LS_NAME(ls_gemm_f32_form);
+}
+
 static void run(const ls_kernel_args *a, gemm_kind kind) {
     gemm g = { .p = plan_of(a, kind), .args = a };
     const gemm_plan *p = &g.p;
@@ -147,12 +187,17 @@ static void run(const ls_kernel_args *a, gemm_kind kind) {
     g.per_thread = (char *)g.c + copies * p->c_bytes;
     if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
         g.sums = (float *)(g.per_thread + (size_t)p->threads * (p->a_bytes + p->t_bytes));
-    /* Rows a multiple of 4 KB apart would fight for one cache set. */
-    g.a_in_place = kind != GEMM_DW && a->in[0].type.dtype == LS_F32 && row_stride(&a->in[0]) * 4 % 4096 != 0;
+    g.form = form_of(a->in[0].type.dtype);
+    g.drop_subnormals = GEMM_PAIRS(a->in[0].type.dtype);
+    /* The elements are whole words as they lie; rows a multiple of 4 KB apart would fight for one cache set. */
+    g.a_in_place = kind != GEMM_DW && (a->in[0].type.dtype == LS_F32 || g.form->unit == 2) && p->depth % g.form->unit == 0 &&
+                   row_stride(&a->in[0]) * elem_size(a->in[0].type.dtype) % 4096 != 0;
     if (p->by_columns)
         ls_parallel_for(p->threads, (p->cols + p->nr - 1) / p->nr, columns_task, &g);
     else
         columns_part(&g, 0, p->cols, p->threads, 0);
+    if (g.sums && p->depth == 0)
+        memset(g.sums, 0, p->s_bytes);
     if (g.sums)
         LS_NAME(ls_gemm_store)(&a->out[1], g.sums);
 }

@@ -21,8 +21,8 @@
 #include "kernel.h"
 
 enum {
-    GEMM_KC = 256,   /* depth of one chain: a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
-    GEMM_CHUNK = 1024,
+    GEMM_KC = 256,   /* elements of one chain: in f32 a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
+    GEMM_CHUNK = 1024, /* even: pairs do not straddle chunks */
     GEMM_CHUNK_DW = 512, /* both operands are copied there: what is in use fits L2 */
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
     GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
@@ -45,20 +45,36 @@ typedef struct gemm_plan {
     size_t a_bytes, t_bytes;  /* per thread: copy of a strip of A; sums of a strip of tiles */
 } gemm_plan;
 
-/* One block of a chain: sums[rows, nv vectors] (stride ldc f32) = or += A·B over depth. a: first element; strides in bytes for
+/* One block of a chain: sums[rows, nv vectors] (stride ldc f32) = or += A·B over `steps`. a: first word; strides in bytes for
  * rows of a row-major A, unused for the packed form. */
-typedef void (*gemm_tile)(int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add);
-
-/* [packed A?][vectors - 1][rows - 1] */
+typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add);
 enum { GEMM_MAX_MR = 14 };
-extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
 
-/* Columns [j0, j1) of B, depth k0 .., panel after panel. */
-void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1);
-void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth);
-/* Also sums each row of A over depth into sums[row] (if not NULL; `add`: on top of what is there): linear_dw's bias gradient. */
-void LS_NAME(ls_gemm_pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
-                             int64_t depth);
+/* What A and B are turned into, and the tiles that read it. A step takes one 4-byte word of A's row and of B's column.
+ *
+ * f32: the word is the element. dot: two bf16, for the dot product instruction of AVX512_BF16, vdpbf16ps: sum = fma(even elements,
+ * fma(odd elements, sum)), subnormals taken as zero. Processors differ: AMD's issue it at the rate of an f32 FMA (twice the work),
+ * Intel's (measured on a Granite Rapids) at half that rate. Hence at that level the f32 form of bf16 puts odd elements before even ones and
+ * also drops subnormals, so that both forms give the same bits, and the faster one is taken. */
+typedef struct gemm_form {
+    int unit; /* elements a word; depth is padded with zeros to whole words (to pairs in the f32 form of bf16, at that level) */
+    const gemm_tile (*tiles)[2][GEMM_MAX_MR]; /* [packed A?][vectors - 1][rows - 1] */
+    /* Columns [j0, j1) of B, `steps` words from element k0 on, panel after panel. */
+    void (*pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t j1);
+    void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t steps);
+    /* Also sums each row of A over depth into sums[row] (if not NULL; `add`: on top of what is there): linear_dw's bias gradient. */
+    void (*pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t steps);
+} gemm_form;
+extern const gemm_form LS_NAME(ls_gemm_f32_form);
+extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
+#ifdef LS_LEVEL_avx512bf16
+extern const gemm_form LS_NAME(ls_gemm_dot_form);
+extern const gemm_tile LS_NAME(ls_gemm_dot_tiles)[2][2][GEMM_MAX_MR];
+extern int LS_NAME(ls_gemm_use_dot); /* -1: as suits the processor; tests set 0 and 1 */
+#define GEMM_PAIRS(t) ((t) == LS_BF16)
+#else
+#define GEMM_PAIRS(t) ((void)(t), false)
+#endif
 
 /* What is done with finished sums: rows i0 .. of columns j0 .., sums [rows][ld]. */
 void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
@@ -68,6 +84,32 @@ void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from);
 
 /* Makes the compiler forget how it got this pointer, so that it goes on adding instead of keeping a pointer for every row. */
 #define OPAQUE(p) __asm__("" : "+r"(p))
+
+/* VF_LANES rows of VF_LANES words, transposed: log2(lanes) rounds of interleaving rows i and i + lanes/2. */
+#if VF_LANES == 16
+#define GEMM_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define GEMM_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif VF_LANES == 8
+#define GEMM_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define GEMM_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define GEMM_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define GEMM_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+SIMD_FN void transpose(vf *r) {
+#pragma GCC unroll 4
+    for (int round = 1; round < VF_LANES; round *= 2) {
+        vf s[VF_LANES];
+#pragma GCC unroll 8
+        for (int i = 0; i < VF_LANES / 2; i++) {
+            s[2 * i] = GEMM_LOW(r[i], r[i + VF_LANES / 2]);
+            s[2 * i + 1] = GEMM_HIGH(r[i], r[i + VF_LANES / 2]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < VF_LANES; i++)
+            r[i] = s[i];
+    }
+}
 
 /* Row t of n rows cut into `parts` even parts. */
 SIMD_FN int64_t part_begin(int64_t n, int64_t part, int64_t parts) { return n * part / parts; }

@@ -1,45 +1,30 @@
 /* gemm_pack.c - laying operands out as the tiles read them, converting bf16 and f16 to f32 on the way. See gemm.h for the layouts. */
 #include "gemm.h"
 
-/* VF_LANES rows of VF_LANES elements, transposed: log2(lanes) rounds of interleaving rows i and i + lanes/2. */
+/* Where GEMM_PAIRS, element k^1 comes at step k: in a vector of neighbours, lanes change places; between rows, rows do. */
+SIMD_FN vf in_order(ls_dtype t, vf v) {
 #if VF_LANES == 16
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif VF_LANES == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+    return GEMM_PAIRS(t) ? __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14) : v;
 #else
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+    (void)GEMM_PAIRS(t);
+    return v;
 #endif
-SIMD_FN void transpose(vf *r) {
-#pragma GCC unroll 4
-    for (int round = 1; round < VF_LANES; round *= 2) {
-        vf s[VF_LANES];
-#pragma GCC unroll 8
-        for (int i = 0; i < VF_LANES / 2; i++) {
-            s[2 * i] = LOW(r[i], r[i + VF_LANES / 2]);
-            s[2 * i + 1] = HIGH(r[i], r[i + VF_LANES / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < VF_LANES; i++)
-            r[i] = s[i];
-    }
 }
+SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
 /* to[k][nr] = w[j0 + j][k0 + k] for j < cols, 0 beyond. */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth, int64_t j0, int cols) {
-    const int64_t ld = row_stride(w) * elem_size(t);
+    const int64_t ld = row_stride(w) * elem_size(t), have = cols_of(w) - k0;
     for (int j = 0; j < nr; j += VF_LANES)
         for (int64_t k = 0; k < depth; k += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, depth - k);
             const char *from = (const char *)w->data + (j0 + j) * ld + (k0 + k) * elem_size(t);
             float *out = to + k * nr + j;
             vf r[VF_LANES];
-            if (j + VF_LANES <= cols && n == VF_LANES) {
+            if (j + VF_LANES <= cols && k + VF_LANES <= have && n == VF_LANES) {
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++) {
-                    r[i] = vf_get(from, t, 0);
+                    r[i] = in_order(t, vf_get(from, t, 0));
                     __builtin_prefetch(from + 256);
                     from += ld;
                     OPAQUE(from);
@@ -50,7 +35,7 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
                     vf_store(out + i * nr, r[i]);
             } else {
                 for (int i = 0; i < VF_LANES; i++, from += ld)
-                    r[i] = j + i < cols ? vf_get_n(from, t, 0, n) : vf_zero();
+                    r[i] = j + i < cols ? in_order(t, vf_get_n(from, t, 0, (int)min_i64(n, have - k))) : vf_zero();
                 transpose(r);
                 for (int i = 0; i < n; i++)
                     vf_store(out + i * nr, r[i]);
@@ -60,24 +45,31 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
 
 /* to[k][nr] = b[k0 + k][j0 + j] for j < cols, 0 beyond. */
 SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int cols) {
-    const int64_t ld = row_stride(b) * elem_size(t);
-    const char *from = (const char *)b->data + k0 * ld + j0 * elem_size(t);
-    for (int64_t k = 0; k < depth; k++, from += ld, to += nr)
+    const int64_t ld = row_stride(b) * elem_size(t), have = rows_of(b) - k0;
+    const char *first = (const char *)b->data + k0 * ld + j0 * elem_size(t);
+    for (int64_t k = 0; k < depth; k++, to += nr) {
+        const int n = row_at(t, k) < have ? cols : 0;
+        const char *from = n ? first + row_at(t, k) * ld : first;
         for (int j = 0; j < nr; j += VF_LANES)
-            vf_store(to + j, cols - j >= VF_LANES ? vf_get(from, t, j) : vf_get_n(from, t, cols > j ? j : 0, cols > j ? cols - j : 0));
+            vf_store(to + j, n - j >= VF_LANES ? vf_get(from, t, j) : vf_get_n(from, t, n > j ? j : 0, n > j ? n - j : 0));
+    }
 }
 /* Several whole panels at once, so that rows are read along. */
 SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0) {
-    const int64_t ld = row_stride(b) * elem_size(t);
-    const char *from = (const char *)b->data + k0 * ld + j0 * elem_size(t);
-    for (int64_t k = 0; k < depth; k++, from += ld, to += 2 * VF_LANES)
+    const int64_t ld = row_stride(b) * elem_size(t), have = rows_of(b) - k0, width = 2 * VF_LANES;
+    const char *first = (const char *)b->data + k0 * ld + j0 * elem_size(t);
+    for (int64_t k = 0; k < depth; k++, to += width) {
+        const char *from = first + row_at(t, k) * ld;
+        const bool is = row_at(t, k) < have;
         for (int j = 0; j < panels; j++) {
-            __builtin_prefetch(from + 8 * ld + 2 * VF_LANES * j * elem_size(t));
-            if (2 * VF_LANES * elem_size(t) > 64)
-                __builtin_prefetch(from + 8 * ld + (2 * j + 1) * VF_LANES * elem_size(t));
-            vf_store(to + j * depth * 2 * VF_LANES, vf_get(from, t, 2 * VF_LANES * j));
-            vf_store(to + j * depth * 2 * VF_LANES + VF_LANES, vf_get(from, t, 2 * VF_LANES * j + VF_LANES));
+            const char *ahead = from + 8 * ld + width * j * elem_size(t);
+            __builtin_prefetch(ahead);
+            if (width * elem_size(t) > 64)
+                __builtin_prefetch(ahead + width / 2 * elem_size(t));
+            vf_store(to + j * depth * width, is ? vf_get(from, t, width * j) : vf_zero());
+            vf_store(to + j * depth * width + VF_LANES, is ? vf_get(from, t, width * j + VF_LANES) : vf_zero());
         }
+    }
 }
 
 SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
@@ -94,23 +86,23 @@ SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_ten
     }
 }
 
-void LS_NAME(ls_gemm_pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
+static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
     BY_FLOAT(b->type.dtype, pack_panels, p, to, b, k0, depth, j0, j1);
 }
 
 SIMD_FN void copy_rows(ls_dtype t, float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
-    const int64_t ld = row_stride(a);
+    const int64_t ld = row_stride(a), have = min_i64(depth, cols_of(a) - k0);
     for (int i = 0; i < rows; i++) {
         const int64_t at = (i0 + i) * ld + k0;
         int64_t k = 0;
-        for (; k + VF_LANES <= depth; k += VF_LANES)
-            vf_store(to + i * to_ld + k, vf_get(a->data, t, at + k));
+        for (; k + VF_LANES <= have; k += VF_LANES)
+            vf_store(to + i * to_ld + k, in_order(t, vf_get(a->data, t, at + k)));
         if (k < depth)
-            vf_store(to + i * to_ld + k, vf_get_n(a->data, t, at + k, (int)(depth - k)));
+            vf_store(to + i * to_ld + k, in_order(t, vf_get_n(a->data, t, at + k, (int)(have - k))));
     }
 }
 
-void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
+static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
@@ -118,8 +110,8 @@ void LS_NAME(ls_gemm_copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64
  * are read along. Passing by, the columns are summed: in blocks of GEMM_KC, blocks added in ascending order. */
 SIMD_FN void pack_columns(ls_dtype t, int n, float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int t0,
                           int64_t k0, int64_t depth) {
-    const int64_t ld = row_stride(a) * elem_size(t), first = i0 + part_begin(rows, t0, tiles);
-    const char *from = (const char *)a->data + k0 * ld + first * elem_size(t);
+    const int64_t ld = row_stride(a) * elem_size(t), first = i0 + part_begin(rows, t0, tiles), have = rows_of(a) - k0;
+    const char *begin = (const char *)a->data + k0 * ld + first * elem_size(t);
     int at[4], height[4];
     bool whole = true; /* nothing beyond the last column would be read */
     for (int i = 0; i < n; i++) {
@@ -130,13 +122,16 @@ SIMD_FN void pack_columns(ls_dtype t, int n, float *to, float *sums, bool add, c
     to += t0 * depth * VF_LANES;
     for (int64_t k = 0; k < depth;) {
         vf sum[4] = { 0 };
-        for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, from += ld, to += VF_LANES)
+        for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, to += VF_LANES) {
+            const char *from = begin + row_at(t, k) * ld;
+            const bool is = row_at(t, k) < have;
             for (int i = 0; i < n; i++) {
-                const vf v = whole ? vf_get(from, t, at[i]) : vf_get_n(from, t, at[i], height[i]);
+                const vf v = !is ? vf_zero() : whole ? vf_get(from, t, at[i]) : vf_get_n(from, t, at[i], height[i]);
                 __builtin_prefetch(from + 8 * ld + at[i] * elem_size(t));
                 vf_store(to + i * depth * VF_LANES, v);
                 sum[i] = sum[i] + v;
             }
+        }
         for (int i = 0; sums && i < n; i++) {
             float *total = sums + first + at[i];
             vf_store_n(total, add ? vf_load_n(total, height[i]) + sum[i] : sum[i], height[i]);
@@ -154,7 +149,9 @@ SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_t
         pack_columns(t, 1, to, sums, add, a, i0, rows, tiles, t0, k0, depth);
 }
 
-void LS_NAME(ls_gemm_pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
                              int64_t depth) {
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, i0, rows, tiles, k0, depth);
 }
+
+const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a };

@@ -10,7 +10,13 @@
 #define MR 4
 #endif
 
-SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc,
+#ifdef LS_LEVEL_avx512bf16
+SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+#else
+SIMD_FN vf dot_add(vf sum, vf a, vf b) { (void)a; (void)b; return sum; } /* never called */
+#endif
+
+SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc,
                   bool add) {
     vf sum[MR][2];
 #pragma GCC unroll 14
@@ -29,7 +35,7 @@ SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, 
         for (int i = 0; i < rows; i++) {
             const vf av = vf_set1(packed ? a[i] : *(const float *)(base[i / 3] + i % 3 * row_bytes));
             for (int v = 0; v < nv; v++)
-                sum[i][v] = vf_fma(av, bv[v], sum[i][v]);
+                sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
         }
         b += 2 * VF_LANES;
         if (packed) {
@@ -50,26 +56,27 @@ SIMD_FN void tile(int rows, int nv, bool packed, int64_t depth, const float *a, 
         }
 }
 
-#define TILE(rows, nv, packed)                                                                                                   \
-    static void tile_##rows##_##nv##_##packed(int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, \
-                                              bool add) {                                                                        \
-        tile(rows, nv, packed, depth, a, row_bytes, b, c, ldc, add);                                                             \
+#define TILE(rows, nv, packed, dot)                                                                                             \
+    static void tile_##rows##_##nv##_##packed##_##dot(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, \
+                                                      int64_t ldc, bool add) {                                                   \
+        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add);                                                       \
     }
+#define NAME(rows, nv, packed, dot) tile_##rows##_##nv##_##packed##_##dot,
 #if MR == 14
-#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed) f(5, nv, packed) f(6, nv, packed) \
-    f(7, nv, packed) f(8, nv, packed) f(9, nv, packed) f(10, nv, packed) f(11, nv, packed) f(12, nv, packed) f(13, nv, packed) f(14, nv, packed)
+#define EACH(f, nv, p, d)                                                                                                       \
+    f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d) f(7, nv, p, d) f(8, nv, p, d)      \
+    f(9, nv, p, d) f(10, nv, p, d) f(11, nv, p, d) f(12, nv, p, d) f(13, nv, p, d) f(14, nv, p, d)
 #elif MR == 6
-#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed) f(5, nv, packed) f(6, nv, packed)
+#define EACH(f, nv, p, d) f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d)
 #else
-#define EACH(f, nv, packed) f(1, nv, packed) f(2, nv, packed) f(3, nv, packed) f(4, nv, packed)
+#define EACH(f, nv, p, d) f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d)
 #endif
-EACH(TILE, 1, 0)
-EACH(TILE, 2, 0)
-EACH(TILE, 1, 1)
-EACH(TILE, 2, 1)
+#define TABLE(name, dot)                                                                                     \
+    EACH(TILE, 1, 0, dot) EACH(TILE, 2, 0, dot) EACH(TILE, 1, 1, dot) EACH(TILE, 2, 1, dot)                  \
+    const gemm_tile name[2][2][GEMM_MAX_MR] = { { { EACH(NAME, 1, 0, dot) }, { EACH(NAME, 2, 0, dot) } },    \
+                                                { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } } };
 
-#define NAME(rows, nv, packed) tile_##rows##_##nv##_##packed,
-const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR] = {
-    { { EACH(NAME, 1, 0) }, { EACH(NAME, 2, 0) } },
-    { { EACH(NAME, 1, 1) }, { EACH(NAME, 2, 1) } },
-};
+TABLE(LS_NAME(ls_gemm_tiles), 0)
+#ifdef LS_LEVEL_avx512bf16
+TABLE(LS_NAME(ls_gemm_dot_tiles), 1)
+#endif

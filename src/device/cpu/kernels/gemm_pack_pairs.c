@@ -1,0 +1,110 @@
+/* gemm_pack_pairs.c - the dot form of operands (gemm.h): words of two bf16, the even element in the low half. As gemm_pack.c, a pair of
+ * rows or elements at a time. */
+#include "gemm.h"
+#ifdef LS_LEVEL_avx512bf16
+
+int LS_NAME(ls_gemm_use_dot) = -1;
+
+/* The first n bf16 at p as words (n <= 0: none). */
+SIMD_FN vf words(const uint16_t *p, int64_t n) {
+    return n >= 32 ? (vf)_mm512_loadu_si512(p) : (vf)_mm512_maskz_loadu_epi16(n > 0 ? ((__mmask32)1 << n) - 1 : 0, p);
+}
+/* Two rows woven into words. Absent rows are NULL, columns from n on zero. */
+SIMD_FN vf weave(const uint16_t *even, const uint16_t *odd, int64_t n) {
+    const int m = n >= VF_LANES ? VF_LANES : n > 0 ? (int)n : 0;
+    const vi low = vh_widen(vh_load_n(even, m)), high = odd ? vh_widen(vh_load_n(odd, m)) << 16 : (vi){ 0 };
+    return (vf)(low | high);
+}
+
+static void pack_transposed(float *to, const ls_tensor *w, int64_t k0, int64_t steps, int64_t j0, int64_t cols) {
+    const int64_t ld = row_stride(w), have = cols_of(w) - k0;
+    for (int j = 0; j < 2 * VF_LANES; j += VF_LANES)
+        for (int64_t s = 0; s < steps; s += VF_LANES) {
+            const uint16_t *from = (const uint16_t *)w->data + (j0 + j) * ld + k0 + 2 * s;
+            const int n = (int)min_i64(VF_LANES, steps - s);
+            float *out = to + s * 2 * VF_LANES + j;
+            vf r[VF_LANES];
+            if (j + VF_LANES <= cols && 2 * (s + VF_LANES) <= have) {
+#pragma GCC unroll 16
+                for (int i = 0; i < VF_LANES; i++) {
+                    r[i] = (vf)_mm512_loadu_si512(from);
+                    __builtin_prefetch(from + 128);
+                    from += ld;
+                    OPAQUE(from);
+                }
+                transpose(r);
+#pragma GCC unroll 16
+                for (int i = 0; i < VF_LANES; i++)
+                    vf_store(out + i * 2 * VF_LANES, r[i]);
+            } else {
+                for (int i = 0; i < VF_LANES; i++, from += ld)
+                    r[i] = j + i < cols ? words(from, have - 2 * s) : vf_zero();
+                transpose(r);
+                for (int i = 0; i < n; i++)
+                    vf_store(out + i * 2 * VF_LANES, r[i]);
+            }
+        }
+}
+
+static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t cols) {
+    const int64_t ld = row_stride(b), have = rows_of(b) - k0, width = 2 * VF_LANES;
+    const uint16_t *even = (const uint16_t *)b->data + k0 * ld + j0;
+    for (int64_t s = 0; s < steps; s++, even += 2 * ld, to += width) {
+        const uint16_t *odd = 2 * s + 1 < have ? even + ld : NULL;
+        for (int j = 0; j < panels; j++) {
+            __builtin_prefetch(even + 8 * ld + j * width);
+            __builtin_prefetch(even + 9 * ld + j * width);
+            for (int v = 0; v < 2; v++) {
+                const int64_t at = j * width + v * VF_LANES;
+                vf_store(to + j * steps * width + v * VF_LANES, weave(even + at, odd ? odd + at : NULL, cols - at));
+            }
+        }
+    }
+}
+
+static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t j1) {
+    while (j0 < j1) {
+        const int panels = p->kind == GEMM_LINEAR ? 1 : (int)min_i64(4, (j1 - j0 + p->nr - 1) / p->nr);
+        if (p->kind == GEMM_LINEAR)
+            pack_transposed(to, b, k0, steps, j0, j1 - j0);
+        else
+            pack_straight(to, panels, b, k0, steps, j0, j1 - j0);
+        j0 += panels * p->nr;
+        to += panels * p->nr * steps;
+    }
+}
+
+static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t steps) {
+    const int64_t ld = row_stride(a), have = min_i64(2 * steps, cols_of(a) - k0);
+    for (int i = 0; i < rows; i++)
+        for (int64_t s = 0; s < steps; s += VF_LANES)
+            vf_store(to + i * to_ld + s, words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
+}
+
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t steps) {
+    const int64_t ld = row_stride(a), have = rows_of(a) - k0;
+    for (int t = 0; t < tiles; t++) {
+        const int64_t begin = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - begin;
+        const uint16_t *even = (const uint16_t *)a->data + k0 * ld + i0 + begin;
+        bool on_top = add;
+        for (int64_t s = 0; s < steps;) {
+            vf sum = vf_zero();
+            for (const int64_t end = min_i64(steps, s + GEMM_KC / 2); s < end; s++, even += 2 * ld, to += VF_LANES) {
+                const vf w = weave(even, 2 * s + 1 < have ? even + ld : NULL, height);
+                __builtin_prefetch(even + 16 * ld);
+                __builtin_prefetch(even + 17 * ld);
+                vf_store(to, w);
+                sum = sum + (vf)((vi)w & (vi_set1(-1) << 16)); /* odd first, as the products */
+                sum = sum + (vf)((vi)w << 16);
+            }
+            if (sums) {
+                float *total = sums + i0 + begin;
+                vf_store_n(total, on_top ? vf_load_n(total, (int)height) + sum : sum, (int)height);
+            }
+            on_top = true;
+        }
+    }
+}
+
+const gemm_form LS_NAME(ls_gemm_dot_form) = { .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a };
+#endif
