@@ -21,8 +21,9 @@ static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
 static double normal(uint64_t *s) { return uniform(s) + uniform(s) + uniform(s) + uniform(s) - 2.0; }
 
 static double number(const operand *o, int64_t i, uint64_t *s) {
-    static const double odd[] = { 0.0, -0.0, INFINITY, -INFINITY, NAN, 1e30, -1e30, 3e38, -3e38, 1e-30, -1e-30, 1e-40, -1e-44, 88.0, -88.0, 90.0,
-                                  -104.5, 1.0, -1.0, 20.5, -20.5, 0.625, 5.5, -5.5, 65504.0, 6e-8, -14.0, 14.0 };
+    static const double odd[] = { 0.0,    -0.0,  INFINITY, -INFINITY, NAN,     1e30, -1e30,  3e38, -3e38, 1e-30,
+                                  -1e-30, 1e-40, -1e-44,   88.0,      -88.0,   90.0, -104.5, 1.0,  -1.0,  20.5,
+                                  -20.5,  0.625, 5.5,      -5.5,      65504.0, 6e-8, -14.0,  14.0 };
     switch (o->kind) {
     case FILL_NORMAL: return normal(s) * o->scale;
     case FILL_POSITIVE: return fabs(normal(s)) * o->scale + 1e-3;
@@ -116,7 +117,9 @@ void math_make(math_run *r, const math_case *c) {
 }
 
 void math_execute(math_run *r, const math_case *c, const ls_device *d) {
-    ls_kernel_args a = { .n_in = c->n_in, .n_out = c->n_out, .in = r->in, .out = r->out, .attrs = c->attrs, .threads = d->threads, .isa = d->isa };
+    ls_kernel_args a = {
+        .n_in = c->n_in, .n_out = c->n_out, .in = r->in, .out = r->out, .attrs = c->attrs, .threads = d->threads, .isa = d->isa
+    };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, c->op, &a, &why);
     if (!k)
@@ -197,9 +200,9 @@ void math_check(const math_case *c) {
                     const bool near = close_enough(x, w, c->rel * fabs(w) + c->of_max * most, t);
                     const bool same = threads == 1 || math_bits(&r.out[o], i) == math_bits(&one.out[o], i);
                     if (!near || !same)
-                        print_error("%s (seed %llu) at %s, %d threads, output %d of %s, element %lld of %lld: %.9g, ref %.9g%s\n", c->op,
-                                    (unsigned long long)c->seed, ls_isa_name(levels[l]), threads, o, ls_dtype_name(t), (long long)i,
-                                    (long long)n, x, w, same ? "" : " (differs from one thread)");
+                        print_error("%s (seed %llu) at %s, %d threads, output %d of %s, element %lld of %lld: %.9g, ref %.9g%s\n",
+                                    c->op, (unsigned long long)c->seed, ls_isa_name(levels[l]), threads, o, ls_dtype_name(t),
+                                    (long long)i, (long long)n, x, w, same ? "" : " (differs from one thread)");
                     assert_true(near && same);
                 }
             }

@@ -24,17 +24,25 @@ typedef struct operand {
     fill_kind kind;
     double scale;
     const double *data;
-    int alias;              /* output: 1 + the input that it updates in place; 0 none */
-    int stat;               /* output: compared as f32, whatever the tensor type */
+    int alias; /* output: 1 + the input that it updates in place; 0 none */
 } operand;
-#define ABSENT { .type = { .ndim = -1 } }
+#define ABSENT ((operand){ .type = { .ndim = -1 } })
+#define NORMAL(t, size) ((operand){ .type = (t), .kind = FILL_NORMAL, .scale = (size) })
+#define POSITIVE(t, size) ((operand){ .type = (t), .kind = FILL_POSITIVE, .scale = (size) })
+#define EXTREME(t, size) ((operand){ .type = (t), .kind = FILL_EXTREME, .scale = (size) })
+#define BELOW(t, n) ((operand){ .type = (t), .kind = FILL_COUNT, .scale = (n) })
+#define VALUE(t, x) ((operand){ .type = (t), .kind = FILL_VALUE, .scale = (x) })
+#define DATA(t, numbers) ((operand){ .type = (t), .kind = FILL_DATA, .data = (numbers) })
+#define PLAIN(t) ((operand){ .type = (t) })                            /* an output */
+#define UPDATES(t, input) ((operand){ .type = (t), .alias = (input) }) /* 1 + the input; 0 a new tensor */
 
 typedef struct math_case {
     const char *op;
     int n_in, n_out;
     operand in[CASE_MAX], out[CASE_MAX];
     const void *attrs;
-    double rel, of_max; /* |cpu - ref| <= rel |ref| + of_max * largest |ref| of the output (+ the rounding of the output's type) */
+    double rel,
+        of_max; /* |cpu - ref| <= rel |ref| + of_max * largest |ref| of the output (+ the rounding of the output's type) */
     uint64_t seed;
 } math_case;
 
@@ -44,8 +52,12 @@ void math_check(const math_case *c);
 
 /* Pieces, for tests with a question of their own. */
 int math_levels(ls_isa levels[LS_ISA_COUNT]); /* those built and runnable here */
-typedef struct math_run { ls_tensor in[CASE_MAX], out[CASE_MAX]; void *blocks[2 * CASE_MAX]; int n_blocks; } math_run;
-void math_make(math_run *r, const math_case *c);                       /* allocates and fills */
+typedef struct math_run {
+    ls_tensor in[CASE_MAX], out[CASE_MAX];
+    void *blocks[2 * CASE_MAX];
+    int n_blocks;
+} math_run;
+void math_make(math_run *r, const math_case *c);                        /* allocates and fills */
 void math_execute(math_run *r, const math_case *c, const ls_device *d); /* checks guards too */
 void math_free(math_run *r);
 ls_device math_cpu(ls_isa isa, int threads);

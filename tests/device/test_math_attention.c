@@ -8,7 +8,12 @@
 #include <cmocka.h>
 #include "math_case.h"
 
-typedef struct shape { int64_t B, Tq, Tk, H, G, D; bool causal; int bias; /* 0 none, else its batch: 1 or B */ int64_t pad; } shape;
+typedef struct shape {
+    int64_t B, Tq, Tk, H, G, D;
+    bool causal;
+    int bias; /* 0 none, else its batch: 1 or B */
+    int64_t pad;
+} shape;
 
 static const shape SHAPES[] = {
     { .B = 2, .Tq = 17, .Tk = 17, .H = 2, .G = 2, .D = 64, .pad = 256 }, /* as q, k, v in one [B, T, 384] buffer */
@@ -17,13 +22,20 @@ static const shape SHAPES[] = {
     { .B = 2, .Tq = 7, .Tk = 33, .H = 4, .G = 2, .D = 5, .bias = 2, .pad = 3 },
     { .B = 2, .Tq = 33, .Tk = 7, .H = 3, .G = 1, .D = 16, .bias = 1 },
     { .B = 2, .Tq = 15, .Tk = 15, .H = 2, .G = 1, .D = 24, .causal = true, .pad = 7 },
-    { .B = 1, .Tq = 9, .Tk = 5, .H = 2, .G = 2, .D = 8, .causal = true },                   /* the first four queries see nothing */
+    { .B = 1, .Tq = 9, .Tk = 5, .H = 2, .G = 2, .D = 8, .causal = true }, /* the first four queries see nothing */
     { .B = 1, .Tq = 64, .Tk = 64, .H = 1, .G = 1, .D = 32 },
     { .B = 2, .Tq = 130, .Tk = 65, .H = 2, .G = 1, .D = 17, .bias = 1, .pad = 1 },
     { .B = 1, .Tq = 150, .Tk = 150, .H = 2, .G = 1, .D = 40, .causal = true },
     { .B = 1, .Tq = 70, .Tk = 200, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
-    { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true },                /* a whole block of queries sees nothing */
-    { .B = 2, .Tq = 140, .Tk = 60, .H = 2, .G = 1, .D = 8, .causal = true, .bias = 1 },     /* the same where all keys are one block */
+    { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true }, /* a whole block of queries sees nothing */
+    { .B = 2,
+      .Tq = 140,
+      .Tk = 60,
+      .H = 2,
+      .G = 1,
+      .D = 8,
+      .causal = true,
+      .bias = 1 }, /* the same where all keys are one block */
     { .B = 1, .Tq = 130, .Tk = 130, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
 };
 static const ls_dtype FLOATS[] = { LS_F32, LS_BF16, LS_F16 };
@@ -33,10 +45,16 @@ static math_case forward_case(const shape *s, ls_dtype d, const ls_attention_att
     const operand none = ABSENT;
     const ls_type q = LS_TYPE(d, s->B, s->Tq, s->H * s->D), k = LS_TYPE(d, s->B, s->Tk, s->G * s->D);
     const operand kv = { .type = k, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
-    const operand bias = { .type = LS_TYPE(d, s->bias, s->H, s->Tq, s->Tk), .kind = FILL_NORMAL, .scale = 1 };
-    return (math_case){ .op = "attention", .n_in = 4, .n_out = 2, .attrs = attrs, .seed = seed,
+    const operand bias = NORMAL(LS_TYPE(d, s->bias, s->H, s->Tq, s->Tk), 1);
+    return (math_case){ .op = "attention",
+                        .n_in = 4,
+                        .n_out = 2,
+                        .attrs = attrs,
+                        .seed = seed,
                         .in = { { .type = q, .kind = FILL_NORMAL, .scale = 2, .pad = s->pad }, kv, kv, s->bias ? bias : none },
-                        .out = { { .type = q, .pad = s->pad }, { .type = LS_TYPE(LS_F32, s->B, s->H, s->Tq) } }, .rel = 20 * EPS, .of_max = 20 * EPS };
+                        .out = { { .type = q, .pad = s->pad }, PLAIN(LS_TYPE(LS_F32, s->B, s->H, s->Tq)) },
+                        .rel = 20 * EPS,
+                        .of_max = 20 * EPS };
 }
 
 static double *numbers_of(const ls_tensor *t) {
@@ -61,7 +79,13 @@ static void test_attention(void **state) {
             math_make(&r, &f);
             math_execute(&r, &f, &ref);
             double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
-            math_case g = { .op = "attention_grad", .n_in = 7, .n_out = s->bias ? 4 : 3, .attrs = &attrs, .seed = f.seed, .rel = 40 * EPS, .of_max = 60 * EPS };
+            math_case g = { .op = "attention_grad",
+                            .n_in = 7,
+                            .n_out = s->bias ? 4 : 3,
+                            .attrs = &attrs,
+                            .seed = f.seed,
+                            .rel = 40 * EPS,
+                            .of_max = 60 * EPS };
             g.in[0] = (operand){ .type = f.in[0].type, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
             double *q[4];
             for (int j = 0; j < 4; j++) {
@@ -71,7 +95,7 @@ static void test_attention(void **state) {
                 g.in[1 + j].data = q[j];
             }
             g.in[5] = (operand){ .type = f.in[0].type, .kind = FILL_DATA, .data = y, .pad = s->pad };
-            g.in[6] = (operand){ .type = f.out[1].type, .kind = FILL_DATA, .data = lse };
+            g.in[6] = (operand)DATA(f.out[1].type, lse);
             for (int j = 0; j < 3; j++)
                 g.out[j] = (operand){ .type = f.in[j].type, .pad = s->pad };
             g.out[3].type = f.in[3].type;
@@ -104,16 +128,23 @@ static void test_masked(void **state) {
         math_run r, back;
         math_make(&r, &f);
         math_execute(&r, &f, &d);
-        assert_true(math_value(&r.out[1], 3) == -INFINITY && math_value(&r.out[0], 3 * 20) == 0 && math_value(&r.out[0], 66 * 20 + 19) == 0);
+        assert_true(math_value(&r.out[1], 3) == -INFINITY && math_value(&r.out[0], 3 * 20) == 0 &&
+                    math_value(&r.out[0], 66 * 20 + 19) == 0);
         double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
-        math_case g = { .op = "attention_grad", .n_in = 7, .n_out = 4, .attrs = &attrs, .seed = 3, .rel = 40 * EPS, .of_max = 60 * EPS,
-                        .in = { f.in[0], f.in[0], f.in[1], f.in[2], f.in[3], { .type = f.in[0].type, .kind = FILL_DATA, .data = y },
-                                { .type = f.out[1].type, .kind = FILL_DATA, .data = lse } },
-                        .out = { { .type = f.in[0].type }, { .type = f.in[0].type }, { .type = f.in[0].type }, { .type = f.in[3].type } } };
+        math_case g = { .op = "attention_grad",
+                        .n_in = 7,
+                        .n_out = 4,
+                        .attrs = &attrs,
+                        .seed = 3,
+                        .rel = 40 * EPS,
+                        .of_max = 60 * EPS,
+                        .in = { f.in[0], f.in[0], f.in[1], f.in[2], f.in[3], DATA(f.in[0].type, y), DATA(f.out[1].type, lse) },
+                        .out = { PLAIN(f.in[0].type), PLAIN(f.in[0].type), PLAIN(f.in[0].type), PLAIN(f.in[3].type) } };
         math_make(&back, &g);
         math_execute(&back, &g, &d);
         for (int c = 0; c < 20; c++)
-            assert_true(math_value(&back.out[0], 3 * 20 + c) == 0 && math_value(&back.out[1], c) == 0 && math_value(&back.out[2], c) == 0);
+            assert_true(math_value(&back.out[0], 3 * 20 + c) == 0 && math_value(&back.out[1], c) == 0 &&
+                        math_value(&back.out[2], c) == 0);
         for (int o = 0; o < 4; o++)
             for (int64_t i = 0; i < ls_type_count(&back.out[o].type); i++)
                 assert_true(isfinite(math_value(&back.out[o], i)));
@@ -157,6 +188,7 @@ static void test_batch(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_masked), cmocka_unit_test(test_batch) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_masked),
+                                        cmocka_unit_test(test_batch) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,9 @@ typedef struct job {
     int64_t scratch; /* floats a worker */
 } job;
 
-typedef struct scratch { float *q, *kv, *kt, *scores, *y, *top, *sum; } scratch;
+typedef struct scratch {
+    float *q, *kv, *kt, *scores, *y, *top, *sum;
+} scratch;
 
 static int64_t scratch_size(const heads *s) { return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q; }
 
@@ -29,8 +31,8 @@ static scratch scratch_of(const job *j, int worker) {
 }
 
 /* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
-static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0, int64_t n, int64_t width, float *top, float *sum, float *y,
-                        bool first) {
+static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0, int64_t n, int64_t width, float *top,
+                        float *sum, float *y, bool first) {
     const float none = -__builtin_inff();
     vf most = vf_set1(*top), total = vf_zero();
     for (int64_t c = 0; c < width; c += VF_LANES) {
@@ -72,8 +74,8 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         LS_NAME(ls_small_transpose)(w->kt, width, kf, ld, nk, s->dp);
         LS_NAME(ls_small_mm)(nq, width, s->D, qf, ldq, 1, w->kt, width, w->scores, width, false);
         for (int64_t i = 0; i < nq; i++)
-            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), width, w->top + i,
-                        w->sum + i, w->y + i * s->dp, k0 == 0);
+            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), width,
+                        w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
         const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
         LS_NAME(ls_small_mm)(nq, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
     }

@@ -19,8 +19,13 @@ typedef struct heads {
 
 SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k) {
     const ls_attention_attrs *at = a->attrs;
-    heads s = { .t = q->type.dtype, .B = q->type.dims[0], .Tq = q->type.dims[1], .Tk = k->type.dims[1], .D = at->head_dim,
-                .causal = at->causal != 0, .scale = (float)at->scale };
+    heads s = { .t = q->type.dtype,
+                .B = q->type.dims[0],
+                .Tq = q->type.dims[1],
+                .Tk = k->type.dims[1],
+                .D = at->head_dim,
+                .causal = at->causal != 0,
+                .scale = (float)at->scale };
     s.H = q->type.dims[2] / s.D;
     s.G = k->type.dims[2] / s.D;
     s.dp = round_up(s.D, VF_LANES);
@@ -30,9 +35,9 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
 }
 
 /* Scratch sizes in floats; padded for 16 lanes at every level, so that they do not depend on the level. */
-SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); }             /* [bq, D] */
+SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); }               /* [bq, D] */
 SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); } /* [bk, D] or its transpose */
-SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }            /* [bq, bk] */
+SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }              /* [bq, bk] */
 
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 
@@ -66,8 +71,8 @@ SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, 
 }
 
 /* to[r] = from[r] * scale[r or 0], stored in the tensor's type. */
-SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *from, int64_t dp, int64_t rows, int64_t d, const float *scale,
-                           int scale_step) {
+SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *from, int64_t dp, int64_t rows, int64_t d,
+                           const float *scale, int scale_step) {
     for (int64_t r = 0; r < rows; r++) {
         const vf f = vf_set1(scale[r * scale_step]);
         char *row = to + r * stride * elem_size(T);
@@ -78,7 +83,8 @@ SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *fr
             vf_put_n(row, T, c, vf_load(from + r * dp + c) * f, (int)(d - c));
     }
 }
-SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *from, int64_t rows, const float *scale, int scale_step) {
+SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *from, int64_t rows, const float *scale,
+                        int scale_step) {
     BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
 }
 

@@ -40,10 +40,17 @@ static scratch scratch_of(const job *j, int worker) {
 }
 
 /* A block of queries or keys as f32, and what goes with it. */
-typedef struct queries { const float *q, *dy; int64_t ldq, lddy, b, h, q0, n; } queries;
-typedef struct keys { const float *k, *v; int64_t ldk, ldv, k0, n, width; } keys;
+typedef struct queries {
+    const float *q, *dy;
+    int64_t ldq, lddy, b, h, q0, n;
+} queries;
+typedef struct keys {
+    const float *k, *v;
+    int64_t ldk, ldv, k0, n, width;
+} keys;
 
-SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y, int64_t y_stride, int64_t n, int64_t d) {
+SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y, int64_t y_stride, int64_t n,
+                        int64_t d) {
     for (int64_t i = 0; i < n; i++) {
         vf s = vf_zero();
         for (int64_t c = 0; c < d; c += VF_LANES) {
@@ -102,7 +109,8 @@ SIMD_FN void store_bias_rows(ls_dtype T, char *to, int64_t stride, const float *
         for (int64_t c = 0; c < n; c += VF_LANES)
             vf_put_n(to + r * stride * elem_size(T), T, c, vf_load(from + r * width + c), (int)min_i64(VF_LANES, n - c));
 }
-static void store_bias(const job *j, const ls_tensor *dbias, const float *from, int64_t b, int64_t h, int64_t q0, int64_t nq, const keys *k) {
+static void store_bias(const job *j, const ls_tensor *dbias, const float *from, int64_t b, int64_t h, int64_t q0, int64_t nq,
+                       const keys *k) {
     char *to = elem_at(dbias, ((b * j->s.H + h) * j->s.Tq + q0) * j->s.Tk + k->k0);
     BY_FLOAT(dbias->type.dtype, store_bias_rows, to, j->s.Tk, from, k->width, nq, k->n);
 }
@@ -164,7 +172,8 @@ static void by_queries(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void by_bias(void *context, int64_t begin, int64_t end, int worker) { /* task = (head, block of queries); the sum over samples in order */
+static void by_bias(void *context, int64_t begin, int64_t end,
+                    int worker) { /* task = (head, block of queries); the sum over samples in order */
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);

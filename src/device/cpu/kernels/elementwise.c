@@ -9,7 +9,12 @@
 
 enum { BLOCK_FLOATS = 4096, BLOCK_MAX = 512, REGISTERS_MAX = 128 }; /* 16 KB for all registers, 32 elements each at least */
 
-typedef struct instruction { ls_ew op; int a, b; ls_dtype to; float number; } instruction;
+typedef struct instruction {
+    ls_ew op;
+    int a, b;
+    ls_dtype to;
+    float number;
+} instruction;
 
 typedef struct program {
     const ls_kernel_args *args;
@@ -22,20 +27,20 @@ typedef struct program {
 /* ---- one instruction over a block ------------------------------------------------------------------------------------------ */
 
 /* n elements; x and y are vectors of a and b. The last, partial vector goes through the same expression. */
-#define EACH(expression)                                            \
-    do {                                                            \
-        int64_t i = 0;                                              \
-        for (; i + VF_LANES <= n; i += VF_LANES) {                  \
-            const vf x = vf_load(a + i), y = vf_load(b + i);        \
-            (void)y;                                                \
-            vf_store(r + i, expression);                            \
-        }                                                           \
-        if (i < n) {                                                \
-            const int left = (int)(n - i);                          \
+#define EACH(expression)                                                     \
+    do {                                                                     \
+        int64_t i = 0;                                                       \
+        for (; i + VF_LANES <= n; i += VF_LANES) {                           \
+            const vf x = vf_load(a + i), y = vf_load(b + i);                 \
+            (void)y;                                                         \
+            vf_store(r + i, expression);                                     \
+        }                                                                    \
+        if (i < n) {                                                         \
+            const int left = (int)(n - i);                                   \
             const vf x = vf_load_n(a + i, left), y = vf_load_n(b + i, left); \
-            (void)y;                                                \
-            vf_store_n(r + i, expression, left);                    \
-        }                                                           \
+            (void)y;                                                         \
+            vf_store_n(r + i, expression, left);                             \
+        }                                                                    \
     } while (0)
 
 /* max and min pass a NaN of either operand on, as PyTorch's maximum and minimum. */
@@ -190,7 +195,9 @@ KERNEL(fused) {
     p.n_code = (int)at->numbers.n;
     for (int j = 0; j < p.n_code; j++) {
         const int64_t *c = at->code.v + 4 * j;
-        p.code[j] = (instruction){ .op = (ls_ew)c[0], .a = (int)c[1], .b = (int)c[2], .to = (ls_dtype)c[3], .number = (float)at->numbers.v[j] };
+        p.code[j] = (instruction){
+            .op = (ls_ew)c[0], .a = (int)c[1], .b = (int)c[2], .to = (ls_dtype)c[3], .number = (float)at->numbers.v[j]
+        };
     }
     if (p.code[p.n_code - 1].to == a->out[0].type.dtype)
         p.code[p.n_code - 1].to = LS_F32; /* storing rounds */
@@ -210,7 +217,10 @@ KERNEL_SUPPORTS(fused) {
 }
 
 /* cast to an integer type: floats are cut off towards zero and kept within the type's range, NaN becomes 0; integers wrap. */
-typedef struct cast_job { const ls_kernel_args *a; walk in; } cast_job;
+typedef struct cast_job {
+    const ls_kernel_args *a;
+    walk in;
+} cast_job;
 
 SIMD_FN int64_t to_integer(float x, float least, float beyond, int64_t min, int64_t max) {
     return x != x ? 0 : x <= least ? min : x >= beyond ? max : (int64_t)x;
@@ -226,7 +236,9 @@ static void cast_elements(void *context, int64_t begin, int64_t end, int worker)
         const int64_t at = walk_at(&j->in, i, &left);
         const char *data = j->in.data;
         if (from == LS_U8 || from == LS_I32 || from == LS_I64) {
-            x = from == LS_U8 ? ((const uint8_t *)data)[at] : from == LS_I32 ? ((const int32_t *)data)[at] : ((const int64_t *)data)[at];
+            x = from == LS_U8    ? ((const uint8_t *)data)[at]
+                : from == LS_I32 ? ((const int32_t *)data)[at]
+                                 : ((const int64_t *)data)[at];
         } else {
             const float f = f_get(data, from, at);
             x = to == LS_U8    ? to_integer(f, 0.0f, 255.0f, 0, 255)

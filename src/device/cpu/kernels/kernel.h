@@ -5,13 +5,13 @@
 #include "vmath.h"
 
 /* f(T, ...) for the tensor's type, with T a constant inside (f is always_inline), so that its conversions fold away. */
-#define BY_FLOAT(dtype, f, ...)                      \
-    do {                                             \
-        switch (dtype) {                             \
+#define BY_FLOAT(dtype, f, ...)                       \
+    do {                                              \
+        switch (dtype) {                              \
         case LS_BF16: f(LS_BF16, __VA_ARGS__); break; \
-        case LS_F16: f(LS_F16, __VA_ARGS__); break;  \
-        default: f(LS_F32, __VA_ARGS__); break;      \
-        }                                            \
+        case LS_F16: f(LS_F16, __VA_ARGS__); break;   \
+        default: f(LS_F32, __VA_ARGS__); break;       \
+        }                                             \
     } while (0)
 
 SIMD_FN bool present(const ls_tensor *t) { return t->type.ndim >= 0; } /* not an optional input that was left out */

@@ -58,7 +58,8 @@ SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, cons
     for (c = 0; c < full; c += VF_LANES)
         vf_put(y, T, c, vf_fma((vf_get(x, T, c) - mv) * vr, vf_get(gain, T, c), vf_get(bias, T, c)));
     if (tail)
-        vf_put_n(y, T, c, vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail), vf_get_n(bias, T, c, tail)), tail);
+        vf_put_n(y, T, c, vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail), vf_get_n(bias, T, c, tail)),
+                 tail);
     *mean = m;
     *rstd = r;
 }
@@ -69,7 +70,8 @@ SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end
     const float eps = (float)((const ls_norm_attrs *)a->attrs)->eps;
     float *mean = a->out[1].data, *rstd = a->out[2].data;
     for (int64_t r = begin; r < end; r++)
-        norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, a->in[2].data, j->k, eps, mean + r, rstd + r);
+        norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, a->in[2].data, j->k, eps, mean + r,
+                 rstd + r);
 }
 
 static void norm_task(void *context, int64_t begin, int64_t end, int worker) {
@@ -88,7 +90,7 @@ KERNEL(layer_norm) {
 /* One vector of columns of the first pass: s += h, t += h*xhat; and the sums over rows. */
 #define GRAD_SUMS(dy, x, g, s, t, dgain, dbias, load, store) \
     do {                                                     \
-        const vf hat = ((x) - mean) * rstd, h = (dy) * (g);  \
+        const vf hat = ((x)-mean) * rstd, h = (dy) * (g);    \
         s += h;                                              \
         t = vf_fma(h, hat, t);                               \
         store(dgain, vf_fma(dy, hat, load(dgain)));          \

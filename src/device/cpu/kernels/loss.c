@@ -6,7 +6,10 @@
 
 enum { CHUNK = 1024, LOSS_BLOCK = 64 };
 
-typedef struct loss_job { const ls_kernel_args *a; int64_t k; } loss_job;
+typedef struct loss_job {
+    const ls_kernel_args *a;
+    int64_t k;
+} loss_job;
 
 /* log(sum(exp(x))) of k numbers. The running sum is relative to the running maximum, which each chunk may raise. NaN, as in PyTorch, if
  * a number is NaN or +inf or all are -inf. */
@@ -40,9 +43,7 @@ SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
         const void *x = elem_at(&a->in[0], r * j->k);
         const int64_t label = labels[r];
         lse[r] = log_sum_exp(T, x, j->k);
-        rows[r] = label == ignore                   ? 0.0f
-                  : label < 0 || label >= j->k ? __builtin_nanf("")
-                                                    : lse[r] - f_get(x, T, label);
+        rows[r] = label == ignore ? 0.0f : label < 0 || label >= j->k ? __builtin_nanf("") : lse[r] - f_get(x, T, label);
     }
 }
 

@@ -8,9 +8,18 @@ KERNEL(fill) {
     const int64_t n = count_of(&a->out[0]);
     void *p = a->out[0].data;
     switch (t) {
-    case LS_F64: for (int64_t i = 0; i < n; i++) ((double *)p)[i] = at->value; break;
-    case LS_I64: for (int64_t i = 0; i < n; i++) ((int64_t *)p)[i] = (int64_t)at->value; break;
-    case LS_I32: for (int64_t i = 0; i < n; i++) ((int32_t *)p)[i] = (int32_t)at->value; break;
+    case LS_F64:
+        for (int64_t i = 0; i < n; i++)
+            ((double *)p)[i] = at->value;
+        break;
+    case LS_I64:
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)p)[i] = (int64_t)at->value;
+        break;
+    case LS_I32:
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)p)[i] = (int32_t)at->value;
+        break;
     case LS_U8: memset(p, (int)at->value, (size_t)n); break;
     default: {
         const vf v = vf_set1((float)at->value);
@@ -29,14 +38,30 @@ SIMD_FN void move_run(char *to, const char *from, int64_t n, int64_t stride, int
         return;
     }
     switch (size) {
-    case 1: for (int64_t i = 0; i < n; i++) to[i] = from[i * stride]; break;
-    case 2: for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, from + 2 * i * stride, 2); break;
-    case 4: for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, from + 4 * i * stride, 4); break;
-    default: for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, from + 8 * i * stride, 8); break;
+    case 1:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i * stride];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 2 * i, from + 2 * i * stride, 2);
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 4 * i, from + 4 * i * stride, 4);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 8 * i, from + 8 * i * stride, 8);
+        break;
     }
 }
 
-typedef struct move_job { walk in; char *out; int64_t n, size; } move_job;
+typedef struct move_job {
+    walk in;
+    char *out;
+    int64_t n, size;
+} move_job;
 enum { MOVE_CHUNK = 4096 };
 
 static void move_chunks(void *context, int64_t begin, int64_t end, int worker) {
@@ -57,9 +82,7 @@ static void move(const ls_kernel_args *a, walk in) {
     ls_parallel_for(threads_for(a, j.n), (j.n + MOVE_CHUNK - 1) / MOVE_CHUNK, move_chunks, &j);
 }
 
-KERNEL(copy) {
-    move(a, walk_make(a->in[0].data, a->in[0].type.ndim, a->in[0].type.dims, a->in[0].strides));
-}
+KERNEL(copy) { move(a, walk_make(a->in[0].data, a->in[0].type.ndim, a->in[0].type.dims, a->in[0].strides)); }
 
 KERNEL(broadcast_to) { move(a, walk_broadcast(&a->in[0], &a->out[0].type)); }
 
@@ -72,7 +95,11 @@ KERNEL(permute) {
 }
 
 /* pack: the output as [outer, extent, inner]; every outer index is one task. */
-typedef struct pack_job { const ls_kernel_args *a; int64_t extent, inner; int dim; } pack_job;
+typedef struct pack_job {
+    const ls_kernel_args *a;
+    int64_t extent, inner;
+    int dim;
+} pack_job;
 
 static void pack_rows(void *context, int64_t begin, int64_t end, int worker) {
     const pack_job *j = context;

@@ -7,8 +7,8 @@
 #define NV_MAX 3
 #endif
 
-SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc,
-                  bool add) {
+SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
+                  int64_t ldc, bool add) {
     vf sum[8][NV_MAX];
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
@@ -38,15 +38,15 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
 }
 
 /* m rows of nv vectors, in tiles of equal height as nearly as may be. One function a width, so that a tile costs no call. */
-SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
-                   int64_t ldc, bool add) {
+SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                   int64_t ldb, float *c, int64_t ldc, bool add) {
     for (int64_t tiles = (m + mr_max - 1) / mr_max; tiles > 0; tiles--) {
         const int mr = (int)((m + tiles - 1) / tiles);
         switch (mr) {
-#define ROWS(n)                                                    \
-    case n:                                                        \
-        if (n <= mr_max)                                           \
-            tile(n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add);    \
+#define ROWS(n)                                                 \
+    case n:                                                     \
+        if (n <= mr_max)                                        \
+            tile(n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add); \
         break;
             ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
 #undef ROWS
@@ -57,19 +57,21 @@ SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int
     }
 }
 
-#define PANEL(nv, mr_max)                                                                                                             \
-    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, \
-                                                     int64_t ldb, float *c, int64_t ldc, bool add) {                                  \
-        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                                                  \
+#define PANEL(nv, mr_max)                                                                                              \
+    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, \
+                                                     const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {   \
+        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                                   \
     }
 #if defined(LS_SIMD_512) /* at most 24 sums of 32 registers */
-PANEL(1, 8) PANEL(2, 8) PANEL(3, 8) PANEL(4, 6)
-#else                    /* at most 12 sums of 16 registers */
-PANEL(1, 8) PANEL(2, 6) PANEL(3, 4)
+PANEL(1, 8)
+PANEL(2, 8) PANEL(3, 8) PANEL(4, 6)
+#else /* at most 12 sums of 16 registers */
+PANEL(1, 8)
+PANEL(2, 6) PANEL(3, 4)
 #endif
 
-void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
-                          int64_t ldc, bool add) {
+    void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                              int64_t ldb, float *c, int64_t ldc, bool add) {
     for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES) {
         switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {
         case 1: panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
@@ -83,7 +85,11 @@ void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64
 }
 
 typedef float quad __attribute__((vector_size(16)));
-SIMD_FN quad quad_load(const float *p) { quad v; memcpy(&v, p, sizeof v); return v; }
+SIMD_FN quad quad_load(const float *p) {
+    quad v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 #define JOIN_8(p) __builtin_shufflevector((p)[0], (p)[1], 0, 1, 2, 3, 4, 5, 6, 7)
 #if VF_LANES == 16
 #define JOIN(p) __builtin_shufflevector(JOIN_8(p), JOIN_8((p) + 2), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)

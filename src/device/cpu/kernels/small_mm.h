@@ -5,7 +5,7 @@
 #include "kernel.h"
 
 /* C[m, n] = A[m, k] B[k, n] (+ C). A's elements lie a_row and a_k apart; n is a multiple of VF_LANES. */
-void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
-                          int64_t ldc, bool add);
+void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                          int64_t ldb, float *c, int64_t ldc, bool add);
 /* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt. d runs to a multiple of VF_LANES, which `rows` must have; ldt is one too. */
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d);

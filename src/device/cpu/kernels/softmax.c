@@ -2,7 +2,10 @@
 #include "table.h"
 #include "kernel.h"
 
-typedef struct softmax_job { const ls_kernel_args *a; int64_t k; } softmax_job;
+typedef struct softmax_job {
+    const ls_kernel_args *a;
+    int64_t k;
+} softmax_job;
 
 SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64_t end) {
     const int64_t k = j->k;

@@ -91,7 +91,9 @@ KERNEL(sum_to) {
             ss[ns++] = in->strides[d];
         }
     }
-    sum_job j = { .kept = walk_make(in->data, nk, kd, ks), .summed = walk_make(in->data, ns, sd, ss), .t = in->type.dtype, .out = out->data };
+    sum_job j = {
+        .kept = walk_make(in->data, nk, kd, ks), .summed = walk_make(in->data, ns, sd, ss), .t = in->type.dtype, .out = out->data
+    };
     const int64_t outputs = count_of(out);
     j.terms = outputs ? count_of(in) / outputs : 0;
     if (j.summed.strides[j.summed.ndim - 1] == 1 && j.terms > 1) {

@@ -13,7 +13,8 @@ const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a) {
     return NULL;
 }
 
-#define ROW(name, ...) { .op = #name, .run = LS_NAME(ls_##name), __VA_ARGS__ }
+#define ROW(name, ...) \
+    { .op = #name, .run = LS_NAME(ls_##name), __VA_ARGS__ }
 #define FLOATS .supports = LS_NAME(ls_no_f64)
 #define WORKSPACE(name) .workspace = LS_NAME(ls_##name##_workspace)
 #define ALL_INPUTS 0xffffffffu

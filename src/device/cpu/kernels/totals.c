@@ -27,7 +27,11 @@ SIMD_FN int32_t abs_bits(ls_dtype T, const char *x, int64_t n) {
     return most;
 }
 
-typedef struct max_job { const ls_tensor *x; int64_t n; int32_t most; } max_job;
+typedef struct max_job {
+    const ls_tensor *x;
+    int64_t n;
+    int32_t most;
+} max_job;
 
 SIMD_FN void max_block(ls_dtype T, max_job *j, int64_t i, int64_t n) {
     const int32_t mine = abs_bits(T, elem_at(j->x, i), n);
@@ -69,7 +73,12 @@ static double two_to(int n) {
     return x;
 }
 
-typedef struct square_job { const ls_tensor *x; int64_t n; double unit; __int128 *part; } square_job;
+typedef struct square_job {
+    const ls_tensor *x;
+    int64_t n;
+    double unit;
+    __int128 *part;
+} square_job;
 
 /* Adding 1.5 * 2^52 to |x| < 2^51 leaves round(x), to nearest even, in the low bits of the sum. */
 #define ROUNDER 0x1.8p52

@@ -41,7 +41,8 @@ KERNEL(loss_scale_update) {
 
 KERNEL_SUPPORTS(update) {
     for (int i = 0; i < a->n_in; i++)
-        if (i == 1 ? !is_float16_or_32(a->in[i].type.dtype) : (i == 0 || i == 2) && present(&a->in[i]) && a->in[i].type.dtype != LS_F32)
+        if (i == 1 ? !is_float16_or_32(a->in[i].type.dtype)
+                   : (i == 0 || i == 2) && present(&a->in[i]) && a->in[i].type.dtype != LS_F32)
             return "parameters and moments are f32, gradients f32, bf16 or f16 (f64 is for device ref)";
     return NULL;
 }
@@ -52,7 +53,8 @@ typedef struct adam_job {
     const ls_kernel_args *a;
     int64_t n;
     bool scaled;
-    float scale, l2, shrink, one_minus_beta1, beta2, one_minus_beta2, root_correction2, eps, rate; /* l2 or shrink: weight decay */
+    float scale, l2, shrink, one_minus_beta1, beta2, one_minus_beta2, root_correction2, eps,
+        rate; /* l2 or shrink: weight decay */
 } adam_job;
 
 SIMD_FN void adam_vector(const adam_job *j, vf *p, vf g, vf *m, vf *v) {
@@ -104,10 +106,17 @@ KERNEL(adam) { /* p, g, m, v, step, lr, scale?, apply? -> p, m, v */
     const int64_t t = *(const int64_t *)a->in[4].data;
     const double lr = *(const double *)a->in[5].data;
     const ls_tensor *scale = optional(a, 6);
-    adam_job j = { .a = a, .n = count_of(&a->in[0]), .scaled = scale != NULL, .scale = scale ? *(const float *)scale->data : 1.0f,
-                   .l2 = o->decoupled ? 0.0f : (float)o->weight_decay, .shrink = o->decoupled ? (float)(1.0 - lr * o->weight_decay) : 1.0f,
-                   .one_minus_beta1 = (float)(1.0 - o->beta1), .beta2 = (float)o->beta2, .one_minus_beta2 = (float)(1.0 - o->beta2),
-                   .root_correction2 = (float)__builtin_sqrt(1.0 - power(o->beta2, t)), .eps = (float)o->eps,
+    adam_job j = { .a = a,
+                   .n = count_of(&a->in[0]),
+                   .scaled = scale != NULL,
+                   .scale = scale ? *(const float *)scale->data : 1.0f,
+                   .l2 = o->decoupled ? 0.0f : (float)o->weight_decay,
+                   .shrink = o->decoupled ? (float)(1.0 - lr * o->weight_decay) : 1.0f,
+                   .one_minus_beta1 = (float)(1.0 - o->beta1),
+                   .beta2 = (float)o->beta2,
+                   .one_minus_beta2 = (float)(1.0 - o->beta2),
+                   .root_correction2 = (float)__builtin_sqrt(1.0 - power(o->beta2, t)),
+                   .eps = (float)o->eps,
                    .rate = (float)(lr / (1.0 - power(o->beta1, t))) };
     ls_parallel_for(threads_for(a, j.n), (j.n + UPDATE_BLOCK - 1) / UPDATE_BLOCK, adam_task, &j);
 }
@@ -160,9 +169,15 @@ KERNEL(sgd) { /* p, g, buf?, step, lr, scale?, apply? -> p, buf */
         return;
     const ls_sgd_attrs *o = a->attrs;
     const ls_tensor *scale = optional(a, 5);
-    sgd_job j = { .a = a, .n = count_of(&a->in[0]), .scaled = scale != NULL, .scale = scale ? *(const float *)scale->data : 1.0f,
-                  .first = *(const int64_t *)a->in[3].data == 1, .nesterov = o->nesterov != 0, .l2 = (float)o->weight_decay,
-                  .momentum = (float)o->momentum, .one_minus_dampening = (float)(1.0 - o->dampening),
+    sgd_job j = { .a = a,
+                  .n = count_of(&a->in[0]),
+                  .scaled = scale != NULL,
+                  .scale = scale ? *(const float *)scale->data : 1.0f,
+                  .first = *(const int64_t *)a->in[3].data == 1,
+                  .nesterov = o->nesterov != 0,
+                  .l2 = (float)o->weight_decay,
+                  .momentum = (float)o->momentum,
+                  .one_minus_dampening = (float)(1.0 - o->dampening),
                   .lr = (float)*(const double *)a->in[4].data };
     ls_parallel_for(threads_for(a, j.n), (j.n + UPDATE_BLOCK - 1) / UPDATE_BLOCK, sgd_task, &j);
 }
