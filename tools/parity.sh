@@ -1,6 +1,7 @@
 #!/bin/sh
 # make parity: trains the ViT of tutorial 1 with a live PyTorch and with build/lockstep, and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
+# (pip's default torch wheel for Linux brings gigabytes of CUDA along; PIP_INDEX_URL can name PyTorch's CPU index instead.)
 set -eu
 cd "$(dirname "$0")/.."
 if [ -z "${PYTHON:-}" ]; then

@@ -24,6 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         volatile uint8_t seen = 0;
         for (uint64_t k = 0; k < t->bytes; k++)
             seen ^= ((const uint8_t *)t->data)[k];
+        (void)seen;
         if (!t->loadable)
             continue;
         MUST(t->bytes == ls_type_bytes(&t->type));

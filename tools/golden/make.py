@@ -23,7 +23,8 @@ TYPES = {"f64": torch.float64, "f32": torch.float32}
 def save(name, tensors):
     tensors = {k: v.detach().contiguous().clone() for k, v in sorted(tensors.items())}
     path = os.path.join(OUT, name + ".safetensors")
-    save_file(tensors, path, {"format": "pt", "torch": torch.__version__.split("+")[0]})
+    # one key: the library writes several in random order, and the same numbers should be the same file
+    save_file(tensors, path, {"torch": torch.__version__.split("+")[0]})
     os.chmod(path, 0o644)
     print(f"{name}: {len(tensors)} tensors, {sum(t.nbytes for t in tensors.values())} bytes")
 
