@@ -46,7 +46,7 @@ SIMD_FN vf vf_exp_negative(vf x) {
 SIMD_FN vf vf_log(vf x) {
     const vm tiny = vf_lt(x, vf_set1(1.17549435e-38f));
     const vf scaled = vf_select(tiny, x * 8388608.0f, x);
-    const vi shifted = (vi)scaled - 0x3f3504f3; /* sqrt(1/2) becomes the bottom of an octave */
+    const vi shifted = (vi)((vu)scaled - 0x3f3504f3u); /* sqrt(1/2) becomes the bottom of an octave; negative x wraps */
     const vi n = (shifted >> 23) - vi_select(tiny, vi_set1(23), (vi){ 0 });
     const vf f = (vf)((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
     const vf nf = vi_to_vf(n), f2 = f * f;
