@@ -16,7 +16,7 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : round_up(p.depth, 2);
     p.chunks = p.chunks > 1 ? (p.depth + p.chunk - 1) / p.chunk : 1;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
-    p.strip = p.mr * (int)(tiles > 32 ? 32 : tiles < 4 ? 4 : tiles);
+    p.strip = p.mr * (int)(tiles > GEMM_MAX_TILES ? GEMM_MAX_TILES : tiles < 4 ? 4 : tiles);
     /* With few rows B is used once or twice: pack what stays in L2. With many, A's copies want to be shared by many columns. */
     const int64_t bytes = p.rows <= 64 ? 1 << 18 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
@@ -80,6 +80,9 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
     const ls_tensor *a = &g->args->in[0];
     float *copy = (float *)(g->per_thread + (size_t)worker * (p->a_bytes + p->t_bytes)), *sums = copy + p->a_bytes / 4;
     const int tiles = (rows + p->mr - 1) / p->mr;
+    int first_row[GEMM_MAX_TILES + 1];
+    for (int t = 0; t <= tiles; t++)
+        first_row[t] = (int)part_begin(rows, t, tiles);
     const float *from = copy;
     int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
     if (p->kind == GEMM_DW) {
@@ -99,7 +102,7 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
         do { /* at least once: depth 0 makes zeros */
             const int64_t steps = min_i64(GEMM_KC / g->form->unit, g->steps - k);
             for (int t = 0; t < tiles; t++) {
-                const int begin = (int)part_begin(rows, t, tiles), height = (int)part_begin(rows, t + 1, tiles) - begin;
+                const int begin = first_row[t], height = first_row[t + 1] - begin;
                 const float *at = p->kind == GEMM_DW ? from + (t * g->steps + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
                 const unsigned control = subnormals_off(g->drop_subnormals);

@@ -25,6 +25,7 @@ enum {
     GEMM_CHUNK = 1024, /* even: pairs do not straddle chunks */
     GEMM_CHUNK_DW = 512, /* both operands are copied there: what is in use fits L2 */
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
+    GEMM_MAX_TILES = 32, /* of a strip */
     GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
 };
 

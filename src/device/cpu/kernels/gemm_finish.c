@@ -2,7 +2,19 @@
  * Every step is rounded to the tensor's type, as if it had been an op of its own that stored its result. */
 #include "gemm.h"
 
-SIMD_FN void *row_of(const ls_tensor *t, int64_t i) { return t->type.ndim >= 0 ? elem_at(t, i * row_stride(t)) : NULL; }
+/* A row of a tensor that steps down; all NULL and 0 if the tensor is absent. */
+typedef struct walk { char *row; int64_t step; } walk;
+SIMD_FN walk walk_of(const ls_tensor *t, int64_t i) {
+    if (t->type.ndim < 0)
+        return (walk){ NULL, 0 };
+    const int64_t step = row_stride(t) * elem_size(t->type.dtype);
+    return (walk){ (char *)t->data + i * step, step };
+}
+SIMD_FN void *next(walk *w) {
+    void *row = w->row;
+    w->row += w->step;
+    return row;
+}
 
 /* One row: n columns from j0. */
 SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y, int64_t j0,
@@ -61,21 +73,22 @@ typedef struct work {
 SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w) {
     const ls_kernel_args *a = w->a;
     const void *bias = a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
+    walk residual = walk_of(&a->in[3], w->i0), y = walk_of(&a->out[0], w->i0), pre = act ? walk_of(&a->out[1], w->i0) : y;
     for (int i = 0; i < w->rows; i++)
-        finish_linear(t, act, w->sums + i * w->ld, bias, row_of(&a->in[3], w->i0 + i), act ? row_of(&a->out[1], w->i0 + i) : NULL,
-                      row_of(&a->out[0], w->i0 + i), w->j0, w->cols);
+        finish_linear(t, act, w->sums + i * w->ld, bias, next(&residual), next(&pre), next(&y), w->j0, w->cols);
 }
 SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w) {
     const ls_kernel_args *a = w->a;
+    walk pre = walk_of(&a->in[2], w->i0), addend = walk_of(&a->in[3], w->i0), dx = walk_of(&a->out[0], w->i0);
     for (int i = 0; i < w->rows; i++)
-        finish_dx(t, act, w->sums + i * w->ld, row_of(&a->in[2], w->i0 + i), row_of(&a->in[3], w->i0 + i), row_of(&a->out[0], w->i0 + i),
-                  w->j0, w->cols);
+        finish_dx(t, act, w->sums + i * w->ld, next(&pre), next(&addend), next(&dx), w->j0, w->cols);
 }
 SIMD_FN void any_linear(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_linear, w); }
 SIMD_FN void any_dx(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_dx, w); }
 SIMD_FN void any_dw(ls_dtype t, const work *w) {
+    walk dw = walk_of(&w->a->out[0], w->i0);
     for (int i = 0; i < w->rows; i++)
-        finish_linear(t, LS_ACT_NONE, w->sums + i * w->ld, NULL, NULL, NULL, row_of(&w->a->out[0], w->i0 + i), w->j0, w->cols);
+        finish_linear(t, LS_ACT_NONE, w->sums + i * w->ld, NULL, NULL, NULL, next(&dw), w->j0, w->cols);
 }
 
 void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
