@@ -40,6 +40,8 @@ typedef struct gemm {
     const ls_kernel_args *args;
     const gemm_form *form;
     bool a_in_place, drop_subnormals;
+    bool direct;        /* f32, and nothing but perhaps a bias to add: tiles store straight to the output */
+    const float *bias;
     float *b, *c;       /* packed block of B; sums between chunks, [panel][scratch_rows][nr] */
     float *sums;        /* of A's rows; NULL if not wanted */
     char *per_thread;   /* a_bytes + t_bytes each */
@@ -97,7 +99,13 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
         const int cols = (int)min_i64(p->nr, g->j1 - j);
         const gemm_tile *tile = g->form->tiles[p->kind == GEMM_DW][cols > VF_LANES];
         const float *panel = g->b + (j - g->j0) * g->steps;
+        const bool direct = g->direct && cols % VF_LANES == 0;
+        int64_t ldc = p->nr;
         float *c = p->chunks > 1 ? g->c + (j - g->j0) * p->scratch_rows + (i0 - g->i0) * p->nr : sums;
+        if (direct) {
+            ldc = row_stride(&g->args->out[0]);
+            c = (float *)g->args->out[0].data + i0 * ldc + j;
+        }
         int64_t k = 0;
         do { /* at least once: depth 0 makes zeros */
             const int64_t steps = min_i64(GEMM_KC / g->form->unit, g->steps - k);
@@ -105,11 +113,13 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
                 const int begin = first_row[t], height = first_row[t + 1] - begin;
                 const float *at = p->kind == GEMM_DW ? from + (t * g->steps + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
+                const bool end = g->last && k + steps == g->steps;
                 const unsigned control = subnormals_off(g->drop_subnormals);
-                tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * p->nr, p->nr, !g->first || k > 0);
+                tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !g->first || k > 0,
+                                 direct && end && g->bias ? g->bias + j : NULL);
                 subnormals_restore(g->drop_subnormals, control);
-                if (g->last && k + steps == g->steps) /* while the sums are in L1 */
-                    LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * p->nr, p->nr, i0 + begin, height, j, cols);
+                if (end && !direct) /* while the sums are in L1 */
+                    LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * ldc, ldc, i0 + begin, height, j, cols);
             }
             k += steps;
         } while (k < g->steps);
@@ -195,6 +205,9 @@ static void run(const ls_kernel_args *a, gemm_kind kind) {
     /* The elements are whole words as they lie; rows a multiple of 4 KB apart would fight for one cache set. */
     g.a_in_place = kind != GEMM_DW && (a->in[0].type.dtype == LS_F32 || g.form->unit == 2) && p->depth % g.form->unit == 0 &&
                    row_stride(&a->in[0]) * elem_size(a->in[0].type.dtype) % 4096 != 0;
+    const bool more = kind != GEMM_DW && (((const ls_linear_attrs *)a->attrs)->act != LS_ACT_NONE || a->in[3].type.ndim >= 0);
+    g.direct = a->out[0].type.dtype == LS_F32 && !more;
+    g.bias = kind == GEMM_LINEAR && a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
     if (p->by_columns)
         ls_parallel_for(p->threads, (p->cols + p->nr - 1) / p->nr, columns_task, &g);
     else

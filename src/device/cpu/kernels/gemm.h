@@ -46,9 +46,10 @@ typedef struct gemm_plan {
     size_t a_bytes, t_bytes;  /* per thread: copy of a strip of A; sums of a strip of tiles */
 } gemm_plan;
 
-/* One block of a chain: sums[rows, nv vectors] (stride ldc f32) = or += A·B over `steps`. a: first word; strides in bytes for
- * rows of a row-major A, unused for the packed form. */
-typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add);
+/* One block of a chain: c[rows, nv vectors] (stride ldc f32) = or += A·B over `steps`; and then += bias, if any. a: first word;
+ * strides in bytes for rows of a row-major A, unused for the packed form. */
+typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add,
+                          const float *bias);
 enum { GEMM_MAX_MR = 14 };
 
 /* What A and B are turned into, and the tiles that read it. A step takes one 4-byte word of A's row and of B's column.

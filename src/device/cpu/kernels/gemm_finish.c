@@ -95,7 +95,7 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
                              int cols) {
     const work w = { .a = a, .sums = sums, .ld = ld, .i0 = i0, .j0 = j0, .rows = rows, .cols = cols };
     const ls_dtype t = a->out[0].type.dtype;
-    const int64_t act = kind != GEMM_DW && a->attrs ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
+    const int64_t act = kind != GEMM_DW ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
     if (kind == GEMM_LINEAR)
         BY_FLOAT(t, any_linear, act, &w);
     else if (kind == GEMM_DX)

@@ -16,8 +16,8 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)
 SIMD_FN vf dot_add(vf sum, vf a, vf b) { (void)a; (void)b; return sum; } /* never called */
 #endif
 
-SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc,
-                  bool add) {
+SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c,
+                  int64_t ldc, bool add, const float *bias) {
     vf sum[MR][2];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
@@ -52,14 +52,15 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < nv; v++) {
             float *to = c + i * ldc + v * VF_LANES;
-            vf_store(to, add ? vf_load(to) + sum[i][v] : sum[i][v]);
+            const vf whole = add ? vf_load(to) + sum[i][v] : sum[i][v];
+            vf_store(to, bias ? whole + vf_load(bias + v * VF_LANES) : whole);
         }
 }
 
 #define TILE(rows, nv, packed, dot)                                                                                             \
     static void tile_##rows##_##nv##_##packed##_##dot(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, \
-                                                      int64_t ldc, bool add) {                                                   \
-        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add);                                                       \
+                                                      int64_t ldc, bool add, const float *bias) {                                \
+        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add, bias);                                                     \
     }
 #define NAME(rows, nv, packed, dot) tile_##rows##_##nv##_##packed##_##dot,
 #if MR == 14
