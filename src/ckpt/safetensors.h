@@ -1,8 +1,8 @@
 /* safetensors.h - one safetensors file: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without holes.
  * Private to src/ckpt: everybody else uses lockstep/weights.h, which puts several files together. */
 #pragma once
-#include <jansson.h>
 #include "base/arena.h"
+#include "base/json.h"
 #include "lockstep/weights.h"
 
 /* Element types by the names of the format. `type` -1: known, not loadable. Returns false for a name that the format does not have. */

@@ -42,6 +42,7 @@ refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
 refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
 refused data/bad.c '#include "lockstep/unheard.h"' 'has no owner'
 refused graph/bad.c '#include <curl/curl.h>' 'only src/data may'
+refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
 refused data/bad.c 'fprintf(stderr, "x");' 'prints or exits'
 refused data/bad.c '    exit(1);' 'prints or exits'
