@@ -11,10 +11,10 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
     p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
-    const int64_t chunk = kind == GEMM_DW ? GEMM_CHUNK_DW : GEMM_CHUNK;
-    p.chunks = p.depth > chunk * 3 / 2 ? (p.depth + chunk / 2) / chunk : 1; /* even ones, up to half as much again */
-    p.chunk = p.chunks > 1 ? round_up((p.depth + p.chunks - 1) / p.chunks, GEMM_KC) : round_up(p.depth, 2);
-    p.chunks = p.chunks > 1 ? (p.depth + p.chunk - 1) / p.chunk : 1;
+    p.chunk = kind == GEMM_DW && p.rows * p.cols <= 1 << 17 ? GEMM_CHUNK_SMALL_DW : GEMM_CHUNK;
+    if (p.depth <= p.chunk * 3 / 2)
+        p.chunk = round_up(p.depth, 2);
+    p.chunks = p.chunk ? (p.depth + p.chunk - 1) / p.chunk : 1;
     const int64_t l2 = a->isa >= LS_ISA_AVX512 ? 1 << 20 : 1 << 19, tiles = l2 / 2 / (4 * p.mr * (p.chunk + 1));
     p.strip = p.mr * (int)(tiles > GEMM_MAX_TILES ? GEMM_MAX_TILES : tiles < 4 ? 4 : tiles);
     /* With few rows B is used once or twice: pack what stays in L2. With many, A's copies want to be shared by many columns. */
@@ -84,11 +84,11 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
     const int tiles = (rows + p->mr - 1) / p->mr;
     int first_row[GEMM_MAX_TILES + 1];
     for (int t = 0; t <= tiles; t++)
-        first_row[t] = (int)part_begin(rows, t, tiles);
+        first_row[t] = (int)(i0 + part_begin(rows, t, tiles));
     const float *from = copy;
     int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
     if (p->kind == GEMM_DW) {
-        g->form->pack_a(copy, g->j0 ? NULL : g->sums, !g->first, a, i0, rows, tiles, g->k0, g->steps);
+        g->form->pack_a(copy, g->j0 ? NULL : g->sums, !g->first, a, first_row, tiles, g->k0, g->steps);
     } else if (g->a_in_place) {
         row_bytes = row_stride(a) * elem_size(a->type.dtype);
         from = (const float *)(elem_at(a, i0 * row_stride(a) + g->k0));
@@ -110,7 +110,8 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
         do { /* at least once: depth 0 makes zeros */
             const int64_t steps = min_i64(GEMM_KC / g->form->unit, g->steps - k);
             for (int t = 0; t < tiles; t++) {
-                const int begin = first_row[t], height = first_row[t + 1] - begin;
+                const int64_t begin = first_row[t] - i0;
+                const int height = first_row[t + 1] - first_row[t];
                 const float *at = p->kind == GEMM_DW ? from + (t * g->steps + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
                 const bool end = g->last && k + steps == g->steps;

@@ -23,7 +23,7 @@
 enum {
     GEMM_KC = 256,   /* elements of one chain: in f32 a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
     GEMM_CHUNK = 1024, /* even: pairs do not straddle chunks */
-    GEMM_CHUNK_DW = 512, /* both operands are copied there: what is in use fits L2 */
+    GEMM_CHUNK_SMALL_DW = 256, /* both operands are copied there: copies and the small result then fit L2 together */
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
     GEMM_MAX_TILES = 32, /* of a strip */
     GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
@@ -64,8 +64,9 @@ typedef struct gemm_form {
     /* Columns [j0, j1) of B, `steps` words from element k0 on, panel after panel. */
     void (*pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t j1);
     void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t steps);
-    /* Also sums each row of A over depth into sums[row] (if not NULL; `add`: on top of what is there): linear_dw's bias gradient. */
-    void (*pack_a)(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t steps);
+    /* Tile t has rows [first_row[t], first_row[t + 1]). Also sums each row of A over depth into sums[row] (if not NULL; `add`: on top of
+     * what is there): linear_dw's bias gradient. */
+    void (*pack_a)(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0, int64_t steps);
 } gemm_form;
 extern const gemm_form LS_NAME(ls_gemm_f32_form);
 extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
@@ -113,5 +114,5 @@ SIMD_FN void transpose(vf *r) {
     }
 }
 
-/* Row t of n rows cut into `parts` even parts. */
+/* Where part `part` of n rows cut into `parts` even parts begins. */
 SIMD_FN int64_t part_begin(int64_t n, int64_t part, int64_t parts) { return n * part / parts; }

@@ -106,52 +106,61 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height. Four tiles at a time, so that rows
- * are read along. Passing by, the columns are summed: in blocks of GEMM_KC, blocks added in ascending order. */
-SIMD_FN void pack_columns(ls_dtype t, int n, float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int t0,
-                          int64_t k0, int64_t depth) {
-    const int64_t ld = row_stride(a) * elem_size(t), first = i0 + part_begin(rows, t0, tiles), have = rows_of(a) - k0;
-    const char *begin = (const char *)a->data + k0 * ld + first * elem_size(t);
-    int at[4], height[4];
-    bool whole = true; /* nothing beyond the last column would be read */
+/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height; `whole`: they can also be read
+ * whole, there being that many columns. n is 4, so that rows are read along, or 1. Passing by, the columns are summed: in blocks of
+ * GEMM_KC, blocks added in ascending order. */
+SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int64_t k0,
+                          int64_t depth) {
+    const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = depth * VF_LANES;
+    const char *begin = (const char *)a->data + k0 * ld + first_row[0] * elem_size(t);
+    int64_t at[4];
+    int height[4];
+#pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
-        at[i] = (int)(i0 + part_begin(rows, t0 + i, tiles) - first);
-        height[i] = (int)(i0 + part_begin(rows, t0 + i + 1, tiles) - first) - at[i];
-        whole = whole && first + at[i] + VF_LANES <= cols_of(a);
+        at[i] = (first_row[i] - first_row[0]) * elem_size(t);
+        height[i] = first_row[i + 1] - first_row[i];
     }
-    to += t0 * depth * VF_LANES;
     for (int64_t k = 0; k < depth;) {
         vf sum[4] = { 0 };
         for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, to += VF_LANES) {
+            if (row_at(t, k) >= have) { /* the zero that makes a pair */
+                for (int i = 0; i < n; i++)
+                    vf_store(to + i * stride, vf_zero());
+                continue;
+            }
             const char *from = begin + row_at(t, k) * ld;
-            const bool is = row_at(t, k) < have;
+#pragma GCC unroll 4
             for (int i = 0; i < n; i++) {
-                const vf v = !is ? vf_zero() : whole ? vf_get(from, t, at[i]) : vf_get_n(from, t, at[i], height[i]);
-                __builtin_prefetch(from + 8 * ld + at[i] * elem_size(t));
-                vf_store(to + i * depth * VF_LANES, v);
+                const vf v = whole ? vf_get(from + at[i], t, 0) : vf_get_n(from + at[i], t, 0, height[i]);
+                __builtin_prefetch(from + at[i] + 8 * ld);
+                vf_store(to + i * stride, v);
                 sum[i] = sum[i] + v;
             }
         }
         for (int i = 0; sums && i < n; i++) {
-            float *total = sums + first + at[i];
+            float *total = sums + first_row[i];
             vf_store_n(total, add ? vf_load_n(total, height[i]) + sum[i] : sum[i], height[i]);
         }
         add = true;
     }
 }
 
-SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
+SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0,
                         int64_t depth) {
-    int t0 = 0;
-    for (; t0 + 4 <= tiles; t0 += 4)
-        pack_columns(t, 4, to, sums, add, a, i0, rows, tiles, t0, k0, depth);
-    for (; t0 < tiles; t0++)
-        pack_columns(t, 1, to, sums, add, a, i0, rows, tiles, t0, k0, depth);
+    for (int tile = 0, n; tile < tiles; tile += n, first_row += n, to += n * depth * VF_LANES) {
+        n = tile + 4 <= tiles ? 4 : 1;
+        const bool whole = first_row[n - 1] + VF_LANES <= cols_of(a);
+        if (n == 4 && whole)
+            pack_columns(t, 4, true, to, sums, add, a, first_row, k0, depth);
+        else if (n == 4)
+            pack_columns(t, 4, false, to, sums, add, a, first_row, k0, depth);
+        else
+            pack_columns(t, 1, false, to, sums, add, a, first_row, k0, depth);
+    }
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0,
-                             int64_t depth) {
-    BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, i0, rows, tiles, k0, depth);
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0, int64_t depth) {
+    BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
 const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a };

@@ -81,11 +81,11 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
             vf_store(to + i * to_ld + s, words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, int64_t i0, int rows, int tiles, int64_t k0, int64_t steps) {
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0, int64_t steps) {
     const int64_t ld = row_stride(a), have = rows_of(a) - k0;
     for (int t = 0; t < tiles; t++) {
-        const int64_t begin = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - begin;
-        const uint16_t *even = (const uint16_t *)a->data + k0 * ld + i0 + begin;
+        const int height = first_row[t + 1] - first_row[t];
+        const uint16_t *even = (const uint16_t *)a->data + k0 * ld + first_row[t];
         bool on_top = add;
         for (int64_t s = 0; s < steps;) {
             vf sum = vf_zero();
@@ -98,8 +98,8 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, int64_t
                 sum = sum + (vf)((vi)w << 16);
             }
             if (sums) {
-                float *total = sums + i0 + begin;
-                vf_store_n(total, on_top ? vf_load_n(total, (int)height) + sum : sum, (int)height);
+                float *total = sums + first_row[t];
+                vf_store_n(total, on_top ? vf_load_n(total, height) + sum : sum, height);
             }
             on_top = true;
         }
