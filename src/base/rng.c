@@ -27,6 +27,33 @@ void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint
     out[3] = c3;
 }
 
+void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]) {
+    uint32_t c0[8], c1[8], c2[8], c3[8], k0 = key.k[0], k1 = key.k[1];
+    for (int i = 0; i < 8; i++) {
+        c0[i] = (uint32_t)(first + (uint64_t)i);
+        c1[i] = (uint32_t)((first + (uint64_t)i) >> 32);
+        c2[i] = (uint32_t)counter_hi;
+        c3[i] = (uint32_t)(counter_hi >> 32);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 8; i++) { /* independent lanes: vector instructions */
+            uint64_t p0 = (uint64_t)0xD2511F53 * c0[i], p1 = (uint64_t)0xCD9E8D57 * c2[i];
+            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+            c1[i] = (uint32_t)p1;
+            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+            c3[i] = (uint32_t)p0;
+        }
+        k0 += 0x9E3779B9;
+        k1 += 0xBB67AE85;
+    }
+    for (int i = 0; i < 8; i++) {
+        out[i][0] = c0[i];
+        out[i][1] = c1[i];
+        out[i][2] = c2[i];
+        out[i][3] = c3[i];
+    }
+}
+
 static uint64_t join(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
 ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose) {

@@ -7,6 +7,8 @@
 typedef struct ls_rng_key { uint32_t k[2]; } ls_rng_key;
 ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose);
 void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4]);
+/* The blocks of counters first .. first+7, the same numbers as eight calls, several times faster (the rounds of one block wait for each other). */
+void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]);
 double ls_rng_uniform(ls_rng_key key, uint64_t index); /* [0, 1), 53 bits */
 double ls_rng_normal(ls_rng_key key, uint64_t index);  /* Box-Muller over one block; mean 0, deviation 1 */
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n); /* uniform on [0, n), n > 0, unbiased */

@@ -36,12 +36,27 @@ static double truncated(const job *j, uint64_t i, double deviation, double cut)
     }
 }
 
+/* Nearly all parameters of a model: a + (b - a) * k / 2^24, k the upper 24 bits of a word. */
+static void fill_uniform(const job *j, int64_t begin, int64_t end)
+{
+    double a = j->init.a, width = (j->init.b - j->init.a) * 0x1p-24;
+    uint32_t words[8][4];
+    for (int64_t k = begin; k < end;) {
+        uint64_t i = (uint64_t)(j->first + k), group = i / 32;
+        ls_rng_blocks8(j->key, 8 * group, 0, words);
+        for (uint64_t w = i % 32; w < 32 && k < end; w++, k++)
+            store(j, k, a + width * (double)(words[w / 4][w % 4] >> 8));
+    }
+}
+
 static void fill(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = context;
-    uint32_t words[4] = { 0 };
-    uint64_t block = UINT64_MAX;
+    if (j->init.kind == LS_INIT_UNIFORM) {
+        fill_uniform(j, begin, end);
+        return;
+    }
     for (int64_t k = begin; k < end; k++) {
         uint64_t i = (uint64_t)(j->first + k);
         double x = 0;
@@ -51,11 +66,7 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
         case LS_INIT_CONST: x = j->init.a; break;
         case LS_INIT_NORMAL: x = j->init.a + j->init.b * ls_rng_normal(j->key, i); break;
         case LS_INIT_TRUNC_NORMAL: x = truncated(j, i, j->init.a, j->init.b); break;
-        case LS_INIT_UNIFORM:
-            if (i / 4 != block)
-                ls_rng_block(j->key, block = i / 4, 0, words);
-            x = j->init.a + (j->init.b - j->init.a) * ((double)(words[i % 4] >> 8) * 0x1p-24);
-            break;
+        case LS_INIT_UNIFORM: break; /* above */
         }
         store(j, k, x);
     }

@@ -2,7 +2,7 @@
  * a matrix product is measured against. Processor intrinsics, and nothing else, live here. */
 #include "base/clock.h"
 #include "base/parallel.h"
-#include "internal.h"
+#include "burst.h"
 
 #define CHAINS 12 /* latency 4-5 cycles times 2 units wants 8 to 10 in flight */
 
@@ -41,7 +41,7 @@ static void one(void *context, int64_t begin, int64_t end, int worker)
         j->flops[i] = j->burst(j->rounds, j->sink[i]);
 }
 
-double ls_burst(ls_isa isa, int threads)
+double ls_burst(ls_isa isa, int threads, int attempts)
 {
     static job j; /* too large for a thread's stack; calibration is not reentrant */
     j.burst = burst_generic;
@@ -54,7 +54,7 @@ double ls_burst(ls_isa isa, int threads)
     threads = threads < 256 ? threads : 256;
     double best = 0;
     j.rounds = 1000000; /* 5 to 20 ms */
-    for (int attempt = 0; attempt < 5; attempt++) {
+    for (int attempt = 0; attempt < attempts; attempt++) {
         const double t = ls_now();
         ls_parallel_for(threads, threads, one, &j);
         double flops = 0;

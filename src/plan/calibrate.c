@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "burst.h"
 #include "internal.h"
 
 static void cpu_name(char out[64])
@@ -110,7 +111,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
         return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", ls_isa_name(d->isa));
     ls_calibration c = { .isa = d->isa, .threads = d->threads };
     cpu_name(c.cpu);
-    c.flops = ls_burst(d->isa, d->threads);
+    c.flops = ls_burst(d->isa, d->threads, 5);
     double tall = 0, cube = 0, cache = 0, memory = 0;
     LS_TRY(product_rate(&tall, d, 16384, 128, 128)); /* activations come from beyond the second-level cache, as in a step */
     LS_TRY(product_rate(&cube, d, 512, 512, 512));

@@ -68,8 +68,6 @@ int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
 ls_status ls_planner_store(ls_planner *p);
 void ls_planner_pack_arena(ls_plan *p);
-/* burst.c: multiply-adds per second times 2, all threads busy. */
-double ls_burst(ls_isa isa, int threads);
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
 /* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which are absent like any other. */

@@ -1,5 +1,7 @@
 /* internal.h - a session's insides, shared by session.c (memory and names) and execute.c (running). */
 #pragma once
+#include <pthread.h>
+#include <stdatomic.h>
 #include "plan/internal.h"
 #include "session.h"
 
@@ -46,6 +48,9 @@ struct ls_session {
     char *memory, *region[3];        /* by ls_memory */
     size_t bytes, region_bytes[3];
     bool profile;
+    pthread_t toucher;    /* session.c: takes page faults ahead */
+    bool touching;
+    _Atomic bool closing;
 };
 
 /* execute.c: arena memory outside any lifetime, and memory that goes back to the system. */

@@ -108,7 +108,8 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
             const ls_source_attrs *a = g->nodes[i]->attrs;
             ls_tensor x;
             LS_TRY(ls_session_tensor(t->session, a->name, &x));
-            memset(x.data, 0, ls_type_bytes(&x.type));
+            if (t->used) /* fresh memory is zero already, and untouched */
+                memset(x.data, 0, ls_type_bytes(&x.type));
             if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
                 ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type), (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0,
                                a->name, 1);
@@ -117,8 +118,9 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     for (int i = 0; i < c->units.n_slots; i++) {
         const ls_slot *s = &c->units.slots[i];
         ls_init_values((char *)t->unit.data + (size_t)s->offset * ls_dtype_size(c->units.dtype), c->units.dtype, 0, ls_type_count(&s->type),
-                       s->init, seed, s->name, c->device.threads);
+                       s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
     }
+    t->used = true;
     return LS_OK;
 }
 
@@ -173,6 +175,7 @@ size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->sessio
 
 static ls_status run(ls_trainer *t, int program)
 {
+    t->used = true;
     LS_TRY(ls_session_run(t->session, t->session_plan[program], false));
     if (t->after_run)
         t->after_run(t->context, t, program);

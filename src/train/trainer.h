@@ -12,8 +12,8 @@ struct ls_trainer {
     ls_tensor unit, grad, loss, images, labels, count, lr, step;
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
-    bool profile;                        /* calls `after_run` behind each program */
-    void (*after_run)(void *context, struct ls_trainer *t, int program);
+    bool used;                           /* state may differ from the zeros of fresh memory */
+    void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */
     void *context;
 };
 

@@ -174,8 +174,23 @@ static void permutation_mixes(void **state) {
     assert_true(agree < 10);
 }
 
+static void eight_blocks_are_eight_calls(void **state) {
+    (void)state;
+    const ls_rng_key key = ls_rng_key_of(7, 11);
+    const uint64_t firsts[] = { 0, 5, UINT32_MAX - 3ull, UINT64_MAX - 20 };
+    for (int f = 0; f < 4; f++) {
+        uint32_t eight[8][4], one[4];
+        ls_rng_blocks8(key, firsts[f], 3, eight);
+        for (int i = 0; i < 8; i++) {
+            ls_rng_block(key, firsts[f] + (uint64_t)i, 3, one);
+            assert_memory_equal(one, eight[i], sizeof one);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(eight_blocks_are_eight_calls),
         cmocka_unit_test(known_answers), cmocka_unit_test(keys_differ), cmocka_unit_test(uniform),     cmocka_unit_test(normal),
         cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes),
     };
