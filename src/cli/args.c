@@ -82,7 +82,12 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
         *s = ls_fail(LS_E_USAGE, "%s takes no value", o->name);
         return 0;
     }
-    if (equals || !o->value || *o->value == '[') {
+    bool optional = o->value && *o->value == '['; /* then the next word is its value only if it is a number or a range of them */
+    if (optional && !equals && n > 1 && words[1][0] && strspn(words[1], "0123456789:") == strlen(words[1])) {
+        *s = remember(a, o, words[1]);
+        return *s == LS_OK ? 2 : 0;
+    }
+    if (equals || !o->value || optional) {
         *s = remember(a, o, equals ? equals + 1 : NULL);
         return *s == LS_OK ? 1 : 0;
     }

@@ -26,7 +26,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
-      "lockstep train mlp-mnist --profile=11:20               # a Chrome trace of steps 11 to 20",
+      "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){ { "--resume", 0, "auto|never", "what to do when the run exists; never: that is an error (default auto)" },
                            { "--allow-change", 0, NULL, "continue a run although its recipe changed (not in this version)" },
                            { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },

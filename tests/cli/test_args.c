@@ -33,6 +33,12 @@ static void options_and_words_in_any_order(void **state)
     ASSERT_OK(PARSE("train", "r", "--profile"));
     assert_true(ls_args_has(&a, "--profile"));
     assert_null(ls_args_value(&a, "--profile"));
+    ASSERT_OK(PARSE("train", "--profile", "11:20", "r")); /* the next word, if it can be nothing else */
+    assert_string_equal(ls_args_value(&a, "--profile"), "11:20");
+    assert_string_equal(a.words[0], "r");
+    ASSERT_OK(PARSE("train", "--profile", "2nd.yaml"));
+    assert_null(ls_args_value(&a, "--profile"));
+    assert_string_equal(a.words[0], "2nd.yaml");
     ASSERT_OK(PARSE("plan", "r", "--isa", "avx2", "--threads", "4"));
     assert_string_equal(a.sets[0], "isa=avx2");
     assert_string_equal(a.sets[1], "threads=4");
