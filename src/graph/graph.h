@@ -14,7 +14,7 @@ typedef struct ls_op ls_op;
 typedef struct ls_scope {
     const struct ls_scope *parent;
     const char *path, *block;
-    int id, instance; /* instance: the how-manieth block of its class, from 0 */
+    int id;
 } ls_scope;
 
 typedef enum ls_phase { LS_PHASE_FORWARD, LS_PHASE_BACKWARD, LS_PHASE_UPDATE } ls_phase;
@@ -27,7 +27,7 @@ typedef struct ls_node {
     void *attrs;
     const ls_scope *scope;
     ls_phase phase;
-    int clone_of;        /* recompute: id of the node this one repeats, else -1; common subexpressions never merge it back */
+    int clone_of;        /* recompute: id of the node this one repeats (its own when that is gone), else -1; common subexpressions never merge it back */
     const char *file;    /* the builder call that made it */
     int line;
 } ls_node;

@@ -1,7 +1,7 @@
 /* print.c - a graph as text that a person can read and a test can compare: one op a line, scopes as comments.
  *
  *     # encoder.layers.encoder_layer_0  EncoderBlock
- *     %12, %13, %14 = layer_norm %11 %3 %4  eps=1e-06    f32 [64, 17, 128], f32 [64, 17], f32 [64, 17]
+ *     %12, %13, %14 = layer_norm %11 %3 %4  eps=1e-6    f32 [64, 17, 128], f32 [64, 17], f32 [64, 17]
  */
 #include <string.h>
 

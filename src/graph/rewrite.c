@@ -52,13 +52,22 @@ void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
     r->to->line = n->line;
 }
 
+/* A clone goes on naming what it repeats, under that node's new id. */
+static int clone_of(const ls_rewrite *r, const ls_node *n, const ls_node *copy)
+{
+    if (n->clone_of < 0)
+        return -1;
+    ls_value repeated = r->map[r->from->nodes[n->clone_of]->out[0].id];
+    return repeated.id > 0 ? ls_node_of(r->to, repeated)->id : copy->id;
+}
+
 ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs)
 {
     ls_rewrite_like(r, n);
     ls_node *copy = ls_graph_add(r->to, n->op, n->n_in, in, attrs);
     if (!copy)
         return NULL;
-    copy->clone_of = n->clone_of;
+    copy->clone_of = clone_of(r, n, copy);
     for (int i = 0; i < n->n_out && i < copy->n_out; i++)
         r->map[n->out[i].id] = copy->out[i];
     return copy;

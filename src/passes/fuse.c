@@ -70,7 +70,8 @@ static bool read_before(const fusion *f, const ls_node *p, int at)
 /* n = epilogue of p, whose other operand is `other` (absent for an activation). */
 static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
 {
-    if (!ls_present(other) || producer(f, other)->id < p->id) {
+    const ls_node *q = producer(f, other); /* dgain of a layer_norm_grad that waits for its addend is not there before it */
+    if (!q || (q->id < p->id && f->into[q->id] < p->id)) {
         f->epilogue[p->id] = n->id;
         f->into[n->id] = p->id;
     } else if (!read_before(f, p, n->id)) {
@@ -198,7 +199,11 @@ static void emit_chain(fusion *f, const ls_node *n)
     for (int k = 0; k < p.n_in; k++)
         p.in[k] = ls_rewrite_value(&f->r, p.in[k]);
     ls_rewrite_like(&f->r, n);
-    f->r.map[n->out[0].id] = ls_graph_apply(f->r.to, &ls_op_fused, p.n_in, p.in, &a);
+    ls_node *fused = ls_graph_add(f->r.to, &ls_op_fused, p.n_in, p.in, &a);
+    if (!fused)
+        return;
+    fused->clone_of = n->clone_of < 0 ? -1 : fused->id;
+    f->r.map[n->out[0].id] = fused->out[0];
 }
 
 /* p and its epilogue n as one node. */
@@ -223,7 +228,7 @@ static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
     ls_node *fused = ls_graph_add(f->r.to, p->op, count, in, p->op == &ls_op_layer_norm_grad ? p->attrs : &act);
     if (!fused)
         return;
-    fused->clone_of = p->clone_of;
+    fused->clone_of = p->clone_of < 0 ? -1 : fused->id;
     for (int j = 1; j < p->n_out; j++)
         f->r.map[p->out[j].id] = fused->out[j];
     f->r.map[n->out[0].id] = fused->out[0];

@@ -1,0 +1,241 @@
+/* test_autodiff.c - the chain rule over whole graphs: how contributions meet. (The rule of each op is tests/ops' business.) Gradients are
+ * compared with central differences on ref in f64. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/autodiff.h"
+#include "lockstep/nn.h"
+#include "ops/rules.h"
+#include "passes/evaluate.h"
+#include "run/session.h"
+#include "support/support.h"
+
+typedef ls_value (*build_fn)(ls_graph *g, ls_value a, ls_value b);
+
+static ls_value total_of(ls_graph *g, ls_value x) { return ls_sum_to(g, x, 0, NULL); }
+
+static ls_value used_again(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value s = ls_mul(g, a, a); /* twice in one op, and by three ops */
+    return ls_add(g, ls_mul(g, s, b), ls_exp(g, ls_mul(g, ls_add(g, s, a), b)));
+}
+
+static ls_value apart(ls_graph *g, ls_value a, ls_value b) /* slices that cover a, in another order */
+{
+    ls_value x = ls_slice(g, a, 1, 4, 2), y = ls_slice(g, a, 1, 0, 3), z = ls_slice(g, a, 1, 3, 1);
+    ls_value parts[3] = { ls_square(g, x), ls_exp(g, y), ls_neg(g, z) };
+    return ls_mul(g, ls_concat(g, 1, 3, parts), b);
+}
+
+static ls_value with_gap(ls_graph *g, ls_value a, ls_value b) /* columns 2 and 3 reach nothing */
+{
+    ls_value parts[2] = { ls_square(g, ls_slice(g, a, 1, 4, 2)), ls_exp(g, ls_slice(g, a, 1, 0, 2)) };
+    return ls_mul(g, ls_concat(g, 1, 2, parts), ls_slice(g, b, 1, 1, 4));
+}
+
+static ls_value overlapping(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value x = ls_square(g, ls_slice(g, a, 1, 0, 4)), y = ls_exp(g, ls_slice(g, a, 1, 2, 4));
+    return ls_mul(g, ls_mul(g, x, y), ls_slice(g, b, 1, 0, 4));
+}
+
+static ls_value two_dimensions(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value row = ls_slice(g, a, 0, 1, 1), column = ls_slice(g, a, 1, 2, 1);
+    return ls_mul(g, ls_mul(g, ls_exp(g, row), ls_square(g, column)), b);
+}
+
+static ls_value sliced_and_whole(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value part = ls_exp(g, ls_slice(g, a, 1, 0, 1)), other = ls_square(g, ls_slice(g, a, 1, 1, 1));
+    return ls_mul(g, ls_mul(g, ls_mul(g, a, part), other), b);
+}
+
+static ls_value slice_of_slice(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value wide = ls_slice(g, a, 1, 1, 5), one = ls_slice(g, wide, 1, 0, 2), two = ls_slice(g, wide, 1, 3, 2);
+    return ls_mul(g, ls_mul(g, ls_exp(g, one), ls_square(g, two)), ls_slice(g, b, 1, 4, 2));
+}
+
+static ls_value through_shapes(ls_graph *g, ls_value a, ls_value b)
+{
+    ls_value t = ls_permute(g, ls_reshape(g, a, 3, 2, 3), 1, 0, 2), s = ls_reshape(g, ls_permute(g, t, 1, 0, 2), 3, 6);
+    return ls_mul(g, ls_matmul_wt(g, s, b, LS_NONE), ls_matmul_wt(g, b, s, LS_NONE));
+}
+
+static ls_value second_output(ls_graph *g, ls_value a, ls_value b) /* an output other than the first is read as well */
+{
+    ls_value count = ls_fill(g, LS_SCALAR(LS_F64), 3), labels = ls_cast(g, ls_fill(g, LS_TYPE(LS_F64, 3), 1), LS_I32);
+    ls_value loss = ls_cross_entropy(g, ls_mul(g, a, b), labels, count, -100);
+    return ls_add(g, ls_square(g, loss), loss);
+}
+
+static const struct { const char *name; build_fn build; } MODELS[] = {
+    { "used again", used_again },       { "slices apart", apart },          { "slices with a gap", with_gap },
+    { "overlapping slices", overlapping }, { "two dimensions", two_dimensions }, { "sliced and whole", sliced_and_whole },
+    { "slice of a slice", slice_of_slice }, { "through shapes", through_shapes }, { "loss", second_output },
+};
+
+typedef struct machine { ls_graph *g; ls_plan *plan; ls_session *session; } machine;
+
+static machine start(build_fn build)
+{
+    machine m;
+    ls_device d;
+    ASSERT_OK(ls_graph_create(&m.g, "autodiff"));
+    ls_value p[2] = { ls_param(m.g, "a", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }), ls_param(m.g, "b", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }) };
+    ls_output(m.g, "loss", total_of(m.g, build(m.g, p[0], p[1])));
+    add_gradients(m.g);
+    ASSERT_OK(ls_graph_finish(m.g));
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ASSERT_OK(ls_plan_create(&m.plan, m.g, &d, NULL));
+    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan));
+    return m;
+}
+
+static double *number(machine *m, const char *name)
+{
+    ls_tensor t;
+    ASSERT_OK(ls_session_tensor(m->session, name, &t));
+    return t.data;
+}
+
+static double loss_at(machine *m, double *x, double value)
+{
+    double old = *x;
+    *x = value;
+    ASSERT_OK(ls_session_run(m->session, 0, false));
+    *x = old;
+    return *number(m, "loss");
+}
+
+static void gradients_are_the_differences(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof MODELS / sizeof *MODELS; k++) {
+        machine m = start(MODELS[k].build);
+        double *x[2] = { number(&m, "a"), number(&m, "b") };
+        for (int i = 0; i < 18; i++) {
+            x[0][i] = 0.3 * sin(1 + i) + 0.1;
+            x[1][i] = 0.4 * cos(2 * i) + 0.2;
+        }
+        ASSERT_OK(ls_session_run(m.session, 0, false));
+        double grads[2][18];
+        memcpy(grads[0], number(&m, "grad.a"), sizeof grads[0]);
+        memcpy(grads[1], number(&m, "grad.b"), sizeof grads[1]);
+        for (int p = 0; p < 2; p++)
+            for (int i = 0; i < 18; i++) {
+                const double h = 1e-5, slope = (loss_at(&m, &x[p][i], x[p][i] + h) - loss_at(&m, &x[p][i], x[p][i] - h)) / (2 * h);
+                if (!(fabs(slope - grads[p][i]) <= 1e-8 * fmax(1, fabs(slope))))
+                    fail_msg("%s: gradient of %s[%d] is %.12g, the difference is %.12g", MODELS[k].name, p ? "b" : "a", i, grads[p][i], slope);
+            }
+        ls_session_destroy(&m.session);
+        ls_plan_destroy(&m.plan);
+        ls_graph_destroy(&m.g);
+    }
+}
+
+static int backward_ops(const ls_graph *g, const ls_op *op)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += g->nodes[i]->phase == LS_PHASE_BACKWARD && g->nodes[i]->op == op;
+    return n;
+}
+
+/* Gradients of slices that do not overlap are laid side by side, not added as full-size tensors; overlapping ones must be added. */
+static void slices_are_packed(void **state)
+{
+    (void)state;
+    static const struct { build_fn build; int packs, adds; } cases[] = { { apart, 1, 0 }, { with_gap, 2, 0 }, { overlapping, 3, 1 } };
+    for (int k = 0; k < 3; k++) {
+        machine m = start(cases[k].build);
+        ASSERT_OK(ls_pass_dce(&m.g));
+        assert_int_equal(backward_ops(m.g, &ls_op_pack), cases[k].packs);
+        assert_int_equal(backward_ops(m.g, &ls_op_add), cases[k].adds);
+        ls_session_destroy(&m.session);
+        ls_plan_destroy(&m.plan);
+        ls_graph_destroy(&m.g);
+    }
+}
+
+/* What does not reach the loss has the gradient 0 and costs nothing else. */
+static void unused_parameter(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "unused"));
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }), b = ls_param(g, "b", LS_TYPE(LS_F32, 2, 3), (ls_init){ 0 });
+    ls_output(g, "other", ls_square(g, b));
+    ls_output(g, "loss", total_of(g, ls_square(g, a)));
+    add_gradients(g);
+    evaluated e = evaluate(g, "ref", -1, 1, NULL);
+    assert_int_equal(e.n, 4);
+    assert_string_equal(e.name[3], "grad.b");
+    assert_true(ls_type_equal(&e.type[3], &LS_TYPE(LS_F32, 2, 3)));
+    for (int i = 0; i < 6; i++)
+        assert_true(evaluated_number(&e, 3, i) == 0);
+    assert_true(evaluated_number(&e, 2, 0) != 0);
+    evaluated_release(&e);
+    ls_graph_destroy(&g);
+}
+
+/* New nodes belong to the backward phase, the scope and the line of the op that they differentiate; the graph's own are as they were. */
+static void gradients_stand_where_their_op_does(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "scopes"));
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 3, 4));
+    int line;
+    {
+        LS_SCOPE(g, "block", "Block");
+        x = ls_square(g, ls_linear(g, "mlp", x, 2)); line = __LINE__;
+    }
+    ls_output(g, "loss", total_of(g, x));
+    const int forward = g->n_nodes;
+    add_gradients(g);
+    assert_ptr_equal(g->scope, &g->root);
+    bool found = false;
+    for (int i = forward; i < g->n_nodes; i++) {
+        assert_int_equal(g->nodes[i]->phase, LS_PHASE_BACKWARD);
+        if (g->nodes[i]->op != &ls_op_linear_dw)
+            continue;
+        found = true;
+        assert_string_equal(g->nodes[i]->scope->path, "block.mlp");
+        assert_int_equal(g->nodes[i]->line, line);
+    }
+    assert_true(found);
+    ls_graph_destroy(&g);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ls_value grad;
+    ASSERT_OK(ls_graph_create(&g, "refused"));
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }), seed = ls_fill(g, LS_SCALAR(LS_F32), 1);
+    ASSERT_FAILS(ls_backward(g, ls_square(g, a), seed, 1, &a, &grad), LS_E_ARG, "refused", "the loss must be a scalar");
+    ls_value m = ls_max(ls_at(g, "model.c", 7), a, ls_fill(g, LS_TYPE(LS_F32, 4), 0));
+    ASSERT_FAILS(ls_backward(g, total_of(g, m), seed, 1, &a, &grad), LS_E_UNSUPPORTED, "model.c:7", "max has no gradient");
+    ls_graph_destroy(&g);
+
+    ASSERT_OK(ls_graph_create(&g, "not on the path")); /* the same op beside the path is no matter */
+    a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4));
+    ls_value loss = total_of(g, ls_mul(g, a, ls_max(g, x, ls_neg(g, x))));
+    ASSERT_OK(ls_backward(g, loss, ls_fill(g, LS_SCALAR(LS_F32), 1), 1, &a, &grad));
+    ls_graph_destroy(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_the_differences), cmocka_unit_test(slices_are_packed), cmocka_unit_test(unused_parameter),
+        cmocka_unit_test(gradients_stand_where_their_op_does), cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
