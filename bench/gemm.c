@@ -146,7 +146,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
-    const bool compare = ls_device_open(&library, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = own.threads, .kernels = "onednn" }) == LS_OK;
+    const ls_device_opts other = { .isa = (int)isa, .threads = own.threads, .kernels = "onednn" };
+    const bool compare = ls_device_open(&library, "cpu", &other) == LS_OK;
     printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa), own.threads, own.threads > 1 ? "s" : "",
            ls_dtype_name(t), "shape", "op", "m", "n", "k", "us", "GFLOP/s", "% FMA", "oneDNN", "ratio");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

@@ -13,15 +13,15 @@
 #include "kernels/gemm.h"
 #include "onednn.h"
 
-typedef void (*finish_fn)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0, int cols);
+typedef __typeof__(ls_gemm_finish_generic) finish_fn;
 #ifdef LS_HAVE_avx2
-void ls_gemm_finish_avx2(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0, int cols);
+finish_fn ls_gemm_finish_avx2;
 #endif
 #ifdef LS_HAVE_avx512
-void ls_gemm_finish_avx512(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0, int cols);
+finish_fn ls_gemm_finish_avx512;
 #endif
 
-static finish_fn finish_of(ls_isa isa) { /* the same bits would come from any; these are fast */
+static finish_fn * finish_of(ls_isa isa) { /* the same bits would come from any; these are fast */
 #ifdef LS_HAVE_avx512
     if (isa >= LS_ISA_AVX512)
         return ls_gemm_finish_avx512;
@@ -39,7 +39,7 @@ typedef struct job {
     gemm_kind kind;
     onednn_key key;
     float *sums;
-    finish_fn finish;
+    finish_fn *finish;
 } job;
 
 static job job_of(const ls_kernel_args *a, gemm_kind kind) {

@@ -153,7 +153,8 @@ static void columns_part(gemm *g, int64_t from, int64_t to, int threads, int wor
             g->i1 = min_i64(p->rows, g->i0 + p->scratch_rows);
             for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
                 g->k0 = chunk * p->chunk;
-                g->steps = min_i64(p->chunk, GEMM_PAIRS(g->args->in[0].type.dtype) ? round_up(p->depth - g->k0, 2) : p->depth - g->k0) / g->form->unit;
+                const int64_t left = p->depth - g->k0;
+                g->steps = min_i64(p->chunk, GEMM_PAIRS(g->args->in[0].type.dtype) ? round_up(left, 2) : left) / g->form->unit;
                 g->first = chunk == 0;
                 g->last = chunk == p->chunks - 1;
                 const int64_t panels = (g->j1 - g->j0 + p->nr - 1) / p->nr;

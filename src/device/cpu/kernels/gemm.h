@@ -21,7 +21,7 @@
 #include "kernel.h"
 
 enum {
-    GEMM_KC = 256,   /* elements of one chain: in f32 a B panel of it fills 32 KB (16 KB on AVX2), which stays in L1 over a strip of tiles */
+    GEMM_KC = 256,   /* elements of one chain: in f32 a B panel of it is 32 KB (AVX2: 16 KB), which stays in L1 over a strip */
     GEMM_CHUNK = 1024, /* even: pairs do not straddle chunks */
     GEMM_CHUNK_SMALL_DW = 256, /* both operands are copied there: copies and the small result then fit L2 together */
     GEMM_PAD = 16,   /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */

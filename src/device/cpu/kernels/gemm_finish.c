@@ -17,8 +17,8 @@ SIMD_FN void *next(walk *w) {
 }
 
 /* One row: n columns from j0. */
-SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y, int64_t j0,
-                           int n) {
+SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y,
+                           int64_t j0, int n) {
     for (int j = 0; j < n; j += VF_LANES) {
         const int m = n - j;
         const bool whole = m >= VF_LANES;

@@ -109,8 +109,8 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
 /* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height; `whole`: they can also be read
  * whole, there being that many columns. n is 4, so that rows are read along, or 1. Passing by, the columns are summed: in blocks of
  * GEMM_KC, blocks added in ascending order. */
-SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int64_t k0,
-                          int64_t depth) {
+SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row,
+                          int64_t k0, int64_t depth) {
     const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = depth * VF_LANES;
     const char *begin = (const char *)a->data + k0 * ld + first_row[0] * elem_size(t);
     int64_t at[4];
@@ -163,4 +163,5 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
-const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a };
+const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a,
+                                              .pack_a = pack_a };

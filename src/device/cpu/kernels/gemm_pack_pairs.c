@@ -106,5 +106,6 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
     }
 }
 
-const gemm_form LS_NAME(ls_gemm_dot_form) = { .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a };
+const gemm_form LS_NAME(ls_gemm_dot_form) = { .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a,
+                                              .pack_a = pack_a };
 #endif

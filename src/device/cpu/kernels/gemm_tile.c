@@ -33,7 +33,9 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
             bv[v] = vf_load(b + v * VF_LANES);
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
-            const vf av = vf_set1(packed ? a[i] : *(const float *)(base[i / 3] + i % 3 * row_bytes));
+            float word; /* two bf16 may lie at any even address */
+            memcpy(&word, packed ? (const char *)(a + i) : base[i / 3] + i % 3 * row_bytes, sizeof word);
+            const vf av = vf_set1(word);
             for (int v = 0; v < nv; v++)
                 sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
         }
