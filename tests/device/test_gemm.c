@@ -263,11 +263,11 @@ static void test_both_ways_to_multiply_bf16(void **state) {
     if (ls_isa_best() < LS_ISA_AVX512BF16 || !&ls_gemm_use_dot_avx512bf16)
         skip();
     static const struct { int64_t m, n, k; int pad; } shapes[] = { { 40, 70, 33, 0 }, { 65, 33, 600, 1 }, { 31, 129, 1601, 0 }, { 1, 50, 48, 2 }, { 601, 35, 49, 0 } };
-    static float a[200000], b[200000];
+    static float a[210000], b[210000];
     for (int op = 0; op < 3; op++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int small = 0; small < 2; small++) {
-                for (int i = 0; i < 200000; i++) { /* products around 2^-126: some are subnormal, so are some operands */
+                for (int i = 0; i < 210000; i++) { /* products around 2^-126: some are subnormal, so are some operands */
                     const float size = small ? ldexpf(1.0f, -(i * 7 % 40) - 45) : 1.0f;
                     a[i] = (float)(i * 31 % 127 - 63) * size;
                     b[i] = (float)(i * 17 % 113 - 56) * (small ? ldexpf(1.0f, -(i * 5 % 47) - 40) : 1.0f);
