@@ -9,17 +9,17 @@ run() { printf '$ %s\n' "$*"; "$@"; }
 tools/deps.sh
 say "Building"
 make --no-print-directory
-run=runs/vit-fashion-mnist
+folder=runs/vit-fashion-mnist
 
-say "Training a vision transformer on Fashion-MNIST (starting again continues; remove $run to begin anew)"
+say "Training a vision transformer on Fashion-MNIST (starting again continues; remove $folder to begin anew)"
 run build/lockstep train vit-fashion-mnist
 
 say "The loss and accuracy on the test images, every one counted once"
-run build/lockstep eval "$run"
+run build/lockstep eval "$folder"
 
 say "What it says about ten of them"
-run build/lockstep predict "$run" --out "$run/predictions.svg"
+run build/lockstep predict "$folder" --out "$folder/predictions.svg"
 
 say "Look at"
-echo "  $PWD/$run/report.html        curves, memory, plan against measured"
-echo "  $PWD/$run/predictions.svg    images with their predictions"
+echo "  $PWD/$folder/report.html        curves, memory, plan against measured"
+echo "  $PWD/$folder/predictions.svg    images with their predictions"
