@@ -11,7 +11,9 @@ say "Building"
 make --no-print-directory
 folder=runs/vit-fashion-mnist
 
-say "Training a vision transformer on Fashion-MNIST (starting again continues; remove $folder to begin anew)"
+# An interrupted demo begins anew; a finished one is only shown again.
+grep -qs '"state":"finished"' "$folder/result.json" || rm -rf "$folder"
+say "Training a vision transformer on Fashion-MNIST"
 run build/lockstep train vit-fashion-mnist
 
 say "The loss and accuracy on the test images, every one counted once"
