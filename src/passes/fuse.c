@@ -112,7 +112,8 @@ static const ls_node *late_partner(const fusion *f, const ls_node *n)
     return NULL;
 }
 
-/* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed inside it. */
+/* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed inside it. Registers of a
+ * program are floats, so integers enter and never come out. */
 static void decide_chains(fusion *f)
 {
     const ls_graph *g = f->r.from;
@@ -120,7 +121,7 @@ static void decide_chains(fusion *f)
     LS_CHECK(size && operands, "out of memory");
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0)
+        if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0 || !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
             continue;
         if (late_partner(f, n))
             continue; /* it became part of a product */

@@ -19,7 +19,7 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
 void evaluated_release(evaluated *e);
 
 double evaluated_number(const evaluated *e, int output, int64_t i);
-/* Every output of a is one of b, with the same type and the same bits; `what` is for the message. */
+/* Every output of a is one of b, with the same type and the same bits (a NaN is a NaN); `what` is for the message. */
 void expect_same_bits(const evaluated *a, const evaluated *b, const char *what);
 /* The same within `relative` of the largest magnitude of each output. */
 void expect_close(const evaluated *a, const evaluated *b, double relative, const char *what);

@@ -1,0 +1,345 @@
+/* test_fuse.c - fusion changes what runs, never a bit of what comes out: graphs made to break it, then random ones, on ref and on cpu at
+ * every level. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "ops/rules.h"
+#include "passes/evaluate.h"
+#include "support/support.h"
+
+/* What a case builds on: x, y [6, 32], row [32], w, u [32, 32], b [32], all of one type; two products of x. */
+typedef struct parts { ls_graph *g; ls_dtype t; ls_value x, y, row, w, u, b, p, q; } parts;
+
+static ls_value constant_of(parts *c, double v) { return ls_fill(c->g, LS_TYPE(c->t, 6, 32), v); }
+static void out(parts *c, const char *name, ls_value v) { ls_output(c->g, name, v); }
+
+static void add_same_twice(parts *c) { out(c, "1", ls_add(c->g, c->p, c->p)); }
+static void add_two_products(parts *c) { out(c, "1", ls_add(c->g, c->p, c->q)); }
+static void add_two_products_swapped(parts *c) { out(c, "1", ls_add(c->g, c->q, c->p)); }
+static void residual_before(parts *c) { out(c, "1", ls_add(c->g, c->x, c->q)); }
+static void residual_after(parts *c) /* it is computed from what lies between the product and the addition */
+{
+    ls_value later = ls_tanh(c->g, ls_layer_norm_op(c->g, c->y, c->row, c->b, 1e-5));
+    out(c, "1", ls_add(c->g, c->q, later));
+    out(c, "2", later);
+}
+static void residual_of_the_product(parts *c) { out(c, "1", ls_add(c->g, c->p, ls_tanh(c->g, c->p))); }
+static void gelu_twice(parts *c)
+{
+    out(c, "1", ls_gelu(c->g, c->p));
+    out(c, "2", ls_gelu(c->g, c->p));
+}
+static void two_activations(parts *c)
+{
+    ls_value a = ls_gelu(c->g, c->p), r = ls_relu(c->g, c->p);
+    out(c, "1", ls_mul(c->g, a, r));
+}
+static void product_is_an_output(parts *c)
+{
+    out(c, "1", c->p);
+    out(c, "2", ls_add(c->g, c->p, c->x));
+    out(c, "3", c->q);
+    out(c, "4", ls_gelu(c->g, c->q));
+}
+static void gelu_then_residual(parts *c) { out(c, "1", ls_add(c->g, ls_gelu(c->g, c->p), c->x)); }
+static void product_read_before_activation(parts *c)
+{
+    ls_value t = ls_tanh(c->g, c->p);
+    out(c, "1", ls_add(c->g, ls_gelu(c->g, c->p), t));
+}
+static void broadcast_addend(parts *c)
+{
+    out(c, "1", ls_add(c->g, c->p, c->row));
+    ls_value one = ls_slice(c->g, c->q, 0, 2, 1);
+    out(c, "2", ls_add(c->g, one, c->x)); /* the product's part is the one that is broadcast */
+}
+static void product_is_broadcast(parts *c)
+{
+    ls_value thin = ls_matmul_wt(c->g, ls_slice(c->g, c->x, 0, 0, 1), c->w, LS_NONE); /* [1, 32] */
+    out(c, "1", ls_add(c->g, thin, c->y));
+    ls_value row = ls_tanh(c->g, c->row); /* [32] into [6, 32], then on */
+    out(c, "2", ls_mul(c->g, ls_sub(c->g, c->x, row), c->y));
+}
+static void across_phases(parts *c)
+{
+    ls_value a = ls_tanh(c->g, ls_mul_const(c->g, c->x, 0.7));
+    c->g->phase = LS_PHASE_BACKWARD;
+    out(c, "1", ls_neg(c->g, ls_mul(c->g, a, c->y)));
+    out(c, "2", ls_add(c->g, c->p, c->y));
+    c->g->phase = LS_PHASE_FORWARD;
+}
+static void long_chain(parts *c)
+{
+    ls_value v = c->x;
+    for (int i = 0; i < 41; i++)
+        v = i % 3 == 0 ? ls_mul_const(c->g, v, 1.01) : i % 3 == 1 ? ls_add_const(c->g, v, 0.013) : ls_tanh(c->g, v);
+    out(c, "1", v);
+}
+static void many_operands(parts *c)
+{
+    ls_value v[24];
+    for (int i = 0; i < 24; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "operand %d", i);
+        v[i] = ls_input(c->g, name, LS_TYPE(c->t, 6, 32));
+    }
+    for (int n = 24; n > 1; n = (n + 1) / 2) /* a balanced tree; a list below */
+        for (int i = 0; i < n / 2; i++)
+            v[i] = ls_sub(c->g, v[i], v[n - 1 - i]);
+    out(c, "1", v[0]);
+    ls_value sum = c->x;
+    for (int i = 1; i < 24; i++)
+        sum = ls_add(c->g, ls_mul_const(c->g, v[i], 0.5), sum);
+    out(c, "2", sum);
+}
+static void same_operand_often(parts *c)
+{
+    ls_value a = ls_mul(c->g, c->x, c->x), b = ls_add(c->g, a, c->x), d = ls_mul(c->g, c->x, b);
+    out(c, "1", ls_sub(c->g, d, c->x));
+}
+static void mixed_types(parts *c)
+{
+    ls_dtype other = c->t == LS_BF16 ? LS_F32 : LS_BF16;
+    ls_value narrow = ls_cast(c->g, ls_mul(c->g, c->x, c->y), other);
+    ls_value back = ls_cast(c->g, ls_add(c->g, ls_mul_const(c->g, narrow, 1.7), ls_cast(c->g, c->y, other)), c->t);
+    out(c, "1", ls_mul(c->g, back, c->x));
+    out(c, "2", ls_cast(c->g, ls_exp(c->g, c->x), other));
+    ls_value pixels = ls_input(c->g, "pixels", LS_TYPE(LS_U8, 6, 32));
+    out(c, "3", ls_sub(c->g, ls_div_const(c->g, ls_cast(c->g, pixels, c->t), 255.0), c->y));
+    ls_value big = ls_input(c->g, "big", LS_TYPE(LS_I32, 6, 32));
+    out(c, "4", ls_cast(c->g, ls_cast(c->g, ls_mul_const(c->g, ls_cast(c->g, big, c->t), 2.6), LS_I32), LS_F32)); /* truncates */
+}
+static void gradient_epilogues(parts *c)
+{
+    ls_value dx = ls_linear_dx(c->g, c->y, c->w);
+    out(c, "1", ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ dx, c->x }, NULL));
+    ls_value again = ls_linear_dx(c->g, c->y, c->u); /* twice: no epilogue may swallow it */
+    out(c, "2", ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ again, c->x }, NULL));
+    out(c, "3", ls_add(c->g, again, c->x));
+    ls_value sum = ls_linear_dx(c->g, c->x, c->u);
+    out(c, "4", ls_add(c->g, sum, ls_linear_dx(c->g, c->x, c->w)));
+    ls_value as_x = ls_linear_dx(c->g, c->x, c->w); /* dx stands where the value before the activation is wanted */
+    out(c, "5", ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->y, as_x }, NULL));
+}
+static void norm_gradient(parts *c)
+{
+    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2);
+    ls_value in[5] = { c->y, c->x, c->row, mean, rstd };
+    ls_value a = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, in, NULL);
+    ls_value later = ls_tanh(c->g, c->y);
+    out(c, "1", ls_add(c->g, a, later)); /* its addend comes after it, and dgain only after that */
+    ls_value dgain = ls_nth(c->g, a, 1);
+    out(c, "2", ls_neg(c->g, dgain));
+    ls_value b = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, (ls_value[]){ c->x, c->x, c->row, mean, rstd }, NULL);
+    ls_value early = ls_exp(c->g, ls_nth(c->g, b, 2)); /* dbias is read in between: it cannot wait */
+    out(c, "3", ls_add(c->g, b, ls_mul(c->g, c->y, early)));
+}
+static void norm_gradient_as_addend(parts *c) /* dgain of one that waits is the addend of a product before that */
+{
+    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2);
+    ls_value a = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, (ls_value[]){ c->y, c->x, c->row, mean, rstd }, NULL);
+    ls_value product = ls_matmul_wt(c->g, c->row, c->w, LS_NONE); /* [32] like dgain */
+    out(c, "1", ls_add(c->g, a, ls_tanh(c->g, c->y)));
+    out(c, "2", ls_add(c->g, product, ls_nth(c->g, a, 1)));
+}
+static void second_output_added(parts *c) /* dw's bias gradient and statistics are no products */
+{
+    ls_value dw = ls_linear_dw(c->g, c->x, c->y, true);
+    out(c, "1", ls_add(c->g, ls_nth(c->g, dw, 1), c->row));
+    out(c, "2", ls_add(c->g, dw, c->w));
+}
+static void fill_and_scalar(parts *c)
+{
+    ls_value s = ls_fill(c->g, LS_SCALAR(c->t), 3);
+    ls_value f = ls_div(c->g, s, ls_add_const(c->g, ls_mul(c->g, s, s), 1e-3));
+    out(c, "1", ls_mul(c->g, ls_mul(c->g, c->x, f), ls_neg(c->g, constant_of(c, 0.3))));
+    out(c, "2", ls_max(c->g, f, ls_neg(c->g, f)));
+}
+
+static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
+#define CASE(f) { #f, f }
+    CASE(add_same_twice), CASE(add_two_products), CASE(add_two_products_swapped), CASE(residual_before), CASE(residual_after),
+    CASE(residual_of_the_product), CASE(gelu_twice), CASE(two_activations), CASE(product_is_an_output), CASE(gelu_then_residual),
+    CASE(product_read_before_activation), CASE(broadcast_addend), CASE(product_is_broadcast), CASE(across_phases), CASE(long_chain),
+    CASE(many_operands), CASE(same_operand_often), CASE(mixed_types), CASE(gradient_epilogues), CASE(norm_gradient),
+    CASE(norm_gradient_as_addend), CASE(second_output_added), CASE(fill_and_scalar),
+};
+
+static parts begin(ls_dtype t)
+{
+    parts c = { .t = t };
+    ASSERT_OK(ls_graph_create(&c.g, "fuse"));
+    c.x = ls_input(c.g, "x", LS_TYPE(t, 6, 32));
+    c.y = ls_input(c.g, "y", LS_TYPE(t, 6, 32));
+    c.row = ls_input(c.g, "row", LS_TYPE(t, 32));
+    c.w = ls_input(c.g, "w", LS_TYPE(t, 32, 32));
+    c.u = ls_input(c.g, "u", LS_TYPE(t, 32, 32));
+    c.b = ls_input(c.g, "b", LS_TYPE(t, 32));
+    c.p = ls_matmul_wt(c.g, c.x, c.w, c.b);
+    c.q = ls_matmul_wt(c.g, c.x, c.u, LS_NONE);
+    return c;
+}
+
+/* Before and after on every device that computes this type. */
+static void compare(ls_graph *before, ls_dtype t, const char *name)
+{
+    ls_graph *after = copy_graph(before);
+    ASSERT_OK(ls_pass_fuse(&after));
+    ASSERT_OK(ls_pass_dce(&after));
+    const char *device;
+    int isa;
+    for (int k = 0; evaluate_device(k, &device, &isa); k++) {
+        if (t == LS_F64 && k)
+            break;
+        evaluated a = evaluate(before, device, isa, 1, NULL), b = evaluate(after, device, isa, 2, NULL);
+        char what[120];
+        snprintf(what, sizeof what, "%s, %s, %s %s", name, ls_dtype_name(t), device, k ? ls_isa_name((ls_isa)isa) : "");
+        expect_same_bits(&a, &b, what);
+        evaluated_release(&a);
+        evaluated_release(&b);
+    }
+    ls_graph_destroy(&after);
+}
+
+static void made_to_break_it(void **state)
+{
+    (void)state;
+    static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16, LS_F64 };
+    for (int t = 0; t < 4; t++)
+        for (size_t k = 0; k < sizeof CASES / sizeof *CASES; k++) {
+            parts c = begin(types[t]);
+            CASES[k].build(&c);
+            ASSERT_OK(ls_pass_dce(&c.g));
+            compare(c.g, types[t], CASES[k].name);
+            ls_graph_destroy(&c.g);
+        }
+}
+
+/* What must have become one node, and what must not. */
+static void what_is_fused(void **state)
+{
+    (void)state;
+    static const struct { void (*build)(parts *c); const char *op; int before, after; } cases[] = {
+        { residual_before, "add", 1, 0 },        { residual_after, "add", 1, 0 },    { add_same_twice, "add", 1, 1 },
+        { add_two_products, "add", 1, 0 },       { add_two_products, "linear", 2, 2 }, { gelu_then_residual, "gelu", 1, 0 },
+        { gelu_twice, "gelu", 2, 1 },            { product_is_an_output, "add", 1, 1 }, { product_is_an_output, "gelu", 1, 0 },
+        { gradient_epilogues, "gelu_grad", 2, 1 }, { gradient_epilogues, "relu_grad", 1, 1 }, { gradient_epilogues, "add", 2, 1 },
+        { norm_gradient, "add", 2, 0 },          { norm_gradient, "layer_norm_grad", 2, 2 }, { norm_gradient, "fused", 0, 1 }, { long_chain, "fused", 0, 3 },
+        { same_operand_often, "fused", 0, 1 },   { broadcast_addend, "add", 2, 2 }, { norm_gradient_as_addend, "add", 2, 0 },
+        { across_phases, "tanh", 1, 0 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        parts c = begin(LS_F32);
+        cases[k].build(&c);
+        ASSERT_OK(ls_pass_dce(&c.g));
+        assert_int_equal(count_ops(c.g, cases[k].op), cases[k].before);
+        ASSERT_OK(ls_pass_fuse(&c.g));
+        ASSERT_OK(ls_pass_dce(&c.g));
+        if (count_ops(c.g, cases[k].op) != cases[k].after) {
+            char *text = ls_graph_print(c.g, false);
+            fail_msg("case %zu: %d %s left, expected %d\n%s", k, count_ops(c.g, cases[k].op), cases[k].op, cases[k].after, text);
+        }
+        for (int i = 0; i < c.g->n_nodes; i++)
+            if (c.g->nodes[i]->op == &ls_op_fused) {
+                assert_true(((const ls_fused_attrs *)c.g->nodes[i]->attrs)->numbers.n <= 16);
+                assert_true(c.g->nodes[i]->n_in <= 8);
+            }
+        ls_graph_destroy(&c.g);
+    }
+}
+
+/* ---- random graphs ------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t random_state;
+static int pick(int n)
+{
+    random_state = random_state * 1664525 + 1013904223;
+    return (int)((random_state >> 8) % (uint32_t)n);
+}
+
+static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
+{
+    ls_graph *g = c->g;
+    switch (pick(17)) {
+    case 0: case 1: return ls_add(g, a, b);
+    case 2: return ls_sub(g, a, b);
+    case 3: return ls_mul(g, a, ls_tanh(g, b));
+    case 4: return ls_tanh(g, a);
+    case 5: return ls_relu(g, a);
+    case 6: return ls_gelu(g, a);
+    case 7: return ls_gelu_tanh(g, a);
+    case 8: return ls_mul_const(g, a, 0.7);
+    case 9: return ls_add(g, c->row, a);
+    case 10: return ls_exp(g, ls_tanh(g, a));
+    case 11: return ls_layer_norm_op(g, a, c->row, c->b, 1e-5);
+    case 12: return ls_cast(g, ls_cast(g, a, LS_BF16), c->t);
+    case 13: return gradients ? ls_neg(g, a) : ls_max(g, a, b);
+    case 14: return ls_add(g, ls_mul_const(g, ls_matmul_wt(g, a, pick(2) ? c->w : c->u, LS_NONE), 0.25), b);
+    default: return ls_matmul_wt(g, ls_tanh(g, a), pick(2) ? c->w : c->u, pick(2) ? c->b : LS_NONE);
+    }
+}
+
+static ls_graph *random_graph(uint32_t seed, ls_dtype t, bool gradients)
+{
+    random_state = seed * 2654435761u + 1;
+    parts c = { .t = t };
+    ASSERT_OK(ls_graph_create(&c.g, "random"));
+    c.x = ls_input(c.g, "x", LS_TYPE(t, 6, 32));
+    c.w = ls_param(c.g, "w", LS_TYPE(t, 32, 32), (ls_init){ 0 });
+    c.u = ls_param(c.g, "u", LS_TYPE(t, 32, 32), (ls_init){ 0 });
+    c.b = ls_param(c.g, "b", LS_TYPE(t, 32), (ls_init){ 0 });
+    c.row = ls_param(c.g, "row", LS_TYPE(t, 32), (ls_init){ 0 });
+    ls_value pool[40] = { c.x };
+    int n = 1;
+    while (n < 24) {
+        pool[n] = random_op(&c, pool[n - 1 - pick(n < 4 ? n : 4)], pool[pick(n)], gradients);
+        n++;
+    }
+    out(&c, "last", pool[n - 1]);
+    out(&c, "some", pool[1 + pick(n - 2)]);
+    ls_value y = ls_mul_const(c.g, ls_tanh(c.g, pool[n - 1]), 0.1);
+    out(&c, "loss", ls_sum_to(c.g, ls_mul(c.g, y, y), 0, NULL));
+    if (gradients)
+        add_gradients(c.g);
+    ASSERT_OK(ls_graph_finish(c.g));
+    return c.g;
+}
+
+static void random_graphs(void **state)
+{
+    (void)state;
+    int fused = 0, epilogues = 0;
+    for (uint32_t seed = 0; seed < 48; seed++) {
+        const bool gradients = seed % 3;
+        const ls_dtype t = seed % 8 == 5 ? LS_BF16 : seed % 8 == 7 ? LS_F64 : seed % 8 == 3 ? LS_F16 : LS_F32;
+        ls_graph *g = random_graph(seed, t, gradients), *clean;
+        char name[64];
+        clean = copy_graph(g);
+        ASSERT_OK(ls_pass_cse(&clean));
+        ASSERT_OK(ls_pass_dce(&clean));
+        assert_true(clean->n_nodes < g->n_nodes);
+        snprintf(name, sizeof name, "seed %u before cse and dce", seed);
+        evaluated a = evaluate(g, "ref", -1, 1, NULL), b = evaluate(clean, "ref", -1, 1, NULL);
+        expect_same_bits(&a, &b, name);
+        evaluated_release(&a);
+        evaluated_release(&b);
+        snprintf(name, sizeof name, "seed %u", seed);
+        compare(clean, t, name);
+        ls_graph *after = copy_graph(clean);
+        ASSERT_OK(ls_pass_fuse(&after));
+        fused += count_ops(after, "fused");
+        epilogues += count_ops(clean, "add") - count_ops(after, "add");
+        ls_graph_destroy(&after);
+        ls_graph_destroy(&clean);
+        ls_graph_destroy(&g);
+    }
+    assert_true(fused > 100 && epilogues > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(made_to_break_it), cmocka_unit_test(what_is_fused), cmocka_unit_test(random_graphs) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
