@@ -4,14 +4,17 @@
 
 static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
-    gemm_plan p = { .kind = kind, .threads = a->threads < 1 ? 1 : a->threads };
+    gemm_plan p = { .kind = kind };
     p.rows = kind == GEMM_DW ? cols_of(x) : rows_of(x);
     p.cols = kind == GEMM_LINEAR ? rows_of(w) : cols_of(w);
     p.depth = kind == GEMM_DW ? rows_of(x) : cols_of(x);
+    p.threads = a->threads < 1 || p.rows * p.cols * p.depth <= 1 << 20 ? 1 : a->threads; /* 10 us of work are not worth waking anyone */
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
-    p.by_columns = p.threads > 1 && p.rows < (int64_t)p.mr * p.threads / 2 && p.cols > p.nr;
-    p.chunk = kind == GEMM_DW && p.rows * p.cols <= 1 << 17 ? GEMM_CHUNK_SMALL_DW : GEMM_CHUNK;
+    const bool small_dw = kind == GEMM_DW && p.rows * p.cols <= 1 << 17;
+    p.split_columns = p.threads > 1 && p.cols > p.nr && (p.rows < (int64_t)p.mr * p.threads / 2 || (small_dw && p.rows < p.cols));
+    p.own_b = p.split_columns || (p.threads > 1 && small_dw);
+    p.chunk = small_dw ? GEMM_CHUNK_SMALL_DW : GEMM_CHUNK;
     if (p.depth <= p.chunk * 3 / 2)
         p.chunk = round_up(p.depth, 2);
     p.chunks = p.chunk ? (p.depth + p.chunk - 1) / p.chunk : 1;
@@ -21,7 +24,8 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     const int64_t bytes = p.rows <= 64 ? 1 << 18 : p.rows < 512 ? 1 << 20 : 4 << 20, panel = p.chunk * p.nr * 4 + 1;
     p.block = min_i64(round_up(p.cols, p.nr), p.nr * (bytes / panel > 1 ? bytes / panel : 1));
     p.scratch_rows = p.chunks > 1 ? min_i64(p.rows, GEMM_SCRATCH_ROWS) : p.rows;
-    p.b_bytes = (size_t)round_up(p.block * p.chunk * 4, 64);
+    p.group = p.threads > 1 && !p.own_b && bytes / panel > p.block / p.nr ? min_i64(p.chunks, bytes / (panel * (p.block / p.nr))) : 1;
+    p.b_bytes = (size_t)round_up(p.block * p.chunk * p.group * 4, 64);
     p.c_bytes = p.chunks > 1 ? (size_t)round_up(p.scratch_rows * p.block * 4, 64) : 0;
     const int64_t lanes = p.nr / 2, packed = p.strip / p.mr * lanes * p.chunk, copied = p.strip * (p.chunk + GEMM_PAD);
     p.a_bytes = (size_t)round_up((kind == GEMM_DW ? packed : copied) * 4, 64);
@@ -32,7 +36,7 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
 
 static size_t workspace_of(const gemm_plan *p) {
     const size_t threads = (size_t)p->threads, shared = p->b_bytes + p->c_bytes;
-    return (p->by_columns ? shared * threads : shared) + (p->a_bytes + p->t_bytes) * threads + p->s_bytes;
+    return (p->own_b ? shared * threads : shared) + (p->a_bytes + p->t_bytes) * threads + p->s_bytes;
 }
 
 typedef struct gemm {
@@ -46,13 +50,27 @@ typedef struct gemm {
     float *sums;        /* of A's rows; NULL if not wanted */
     char *per_thread;   /* a_bytes + t_bytes each */
     /* the step at hand */
-    int64_t j0, j1, i0, i1, k0, steps;
-    bool first, last;   /* chunk */
+    int64_t j0, j1, i0, i1, chunk0, chunk1;
 } gemm;
 
-static void pack_b(gemm *g, int64_t begin, int64_t end) { /* panels of the block */
-    g->form->pack_b(&g->p, g->b + begin * g->p.nr * g->steps, &g->args->in[1], g->k0, g->steps, g->j0 + begin * g->p.nr,
-                    min_i64(g->j1, g->j0 + end * g->p.nr));
+/* Words of a chunk's depth. */
+static int64_t steps_of(const gemm *g, int64_t chunk) {
+    const int64_t left = g->p.depth - chunk * g->p.chunk;
+    return min_i64(g->p.chunk, GEMM_PAIRS(g->args->in[0].type.dtype) ? round_up(left, 2) : left) / g->form->unit;
+}
+static float *b_of(const gemm *g, int64_t chunk) { return g->b + (chunk - g->chunk0) * g->p.block * g->p.chunk; }
+static int64_t panels_of(const gemm *g) { return (g->j1 - g->j0 + g->p.nr - 1) / g->p.nr; }
+
+/* Panels [begin, end) of the group, chunk after chunk. */
+static void pack_b(const gemm *g, int64_t begin, int64_t end) {
+    const int64_t panels = panels_of(g);
+    while (begin < end) {
+        const int64_t chunk = g->chunk0 + begin / panels, first = begin % panels, n = min_i64(end - begin, panels - first);
+        const int64_t steps = steps_of(g, chunk), j = g->j0 + first * g->p.nr;
+        g->form->pack_b(&g->p, b_of(g, chunk) + first * g->p.nr * steps, &g->args->in[1], chunk * g->p.chunk, steps, j,
+                        min_i64(g->j1, j + n * g->p.nr));
+        begin += n;
+    }
 }
 
 /* vdpbf16ps takes subnormals for zero whatever the control word says; here it says so to all other instructions of the tile. */
@@ -76,10 +94,12 @@ static void subnormals_restore(bool wanted, unsigned before) {
     (void)before;
 }
 
-/* Rows i0 .. i0+rows of the block: all its columns, over the chunk's depth. */
-static void strip(const gemm *g, int64_t i0, int rows, int worker) {
+/* Rows i0 .. i0+rows of the block: all its columns, over one chunk's depth. */
+static void strip(const gemm *g, int64_t i0, int rows, int64_t chunk, int worker) {
     const gemm_plan *p = &g->p;
     const ls_tensor *a = &g->args->in[0];
+    const int64_t k0 = chunk * p->chunk, all = steps_of(g, chunk);
+    const bool first = chunk == 0, last = chunk == p->chunks - 1;
     float *copy = (float *)(g->per_thread + (size_t)worker * (p->a_bytes + p->t_bytes)), *sums = copy + p->a_bytes / 4;
     const int tiles = (rows + p->mr - 1) / p->mr;
     int first_row[GEMM_MAX_TILES + 1];
@@ -88,17 +108,17 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
     const float *from = copy;
     int64_t row_bytes = (p->chunk + GEMM_PAD) * 4;
     if (p->kind == GEMM_DW) {
-        g->form->pack_a(copy, g->j0 ? NULL : g->sums, !g->first, a, first_row, tiles, g->k0, g->steps);
+        g->form->pack_a(copy, g->j0 ? NULL : g->sums, !first, a, first_row, tiles, k0, all);
     } else if (g->a_in_place) {
         row_bytes = row_stride(a) * elem_size(a->type.dtype);
-        from = (const float *)(elem_at(a, i0 * row_stride(a) + g->k0));
+        from = (const float *)(elem_at(a, i0 * row_stride(a) + k0));
     } else {
-        g->form->copy_a(copy, row_bytes / 4, a, i0, rows, g->k0, g->steps);
+        g->form->copy_a(copy, row_bytes / 4, a, i0, rows, k0, all);
     }
     for (int64_t j = g->j0; j < g->j1; j += p->nr) {
         const int cols = (int)min_i64(p->nr, g->j1 - j);
         const gemm_tile *tile = g->form->tiles[p->kind == GEMM_DW][cols > VF_LANES];
-        const float *panel = g->b + (j - g->j0) * g->steps;
+        const float *panel = b_of(g, chunk) + (j - g->j0) * all;
         const bool direct = g->direct && cols % VF_LANES == 0;
         int64_t ldc = p->nr;
         float *c = p->chunks > 1 ? g->c + (j - g->j0) * p->scratch_rows + (i0 - g->i0) * p->nr : sums;
@@ -108,30 +128,31 @@ static void strip(const gemm *g, int64_t i0, int rows, int worker) {
         }
         int64_t k = 0;
         do { /* at least once: depth 0 makes zeros */
-            const int64_t steps = min_i64(GEMM_KC / g->form->unit, g->steps - k);
+            const int64_t steps = min_i64(GEMM_KC / g->form->unit, all - k);
+            const bool end = last && k + steps == all;
             for (int t = 0; t < tiles; t++) {
                 const int64_t begin = first_row[t] - i0;
                 const int height = first_row[t + 1] - first_row[t];
-                const float *at = p->kind == GEMM_DW ? from + (t * g->steps + k) * VF_LANES
+                const float *at = p->kind == GEMM_DW ? from + (t * all + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
-                const bool end = g->last && k + steps == g->steps;
                 const unsigned control = subnormals_off(g->drop_subnormals);
-                tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !g->first || k > 0,
+                tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !first || k > 0,
                                  direct && end && g->bias ? g->bias + j : NULL);
                 subnormals_restore(g->drop_subnormals, control);
                 if (end && !direct) /* while the sums are in L1 */
                     LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * ldc, ldc, i0 + begin, height, j, cols);
             }
             k += steps;
-        } while (k < g->steps);
+        } while (k < all);
     }
 }
 
-static void rows_part(gemm *g, int64_t begin, int64_t end, int worker) {
+static void rows_part(const gemm *g, int64_t begin, int64_t end, int worker) {
     const int64_t strips = (end - begin + g->p.strip - 1) / g->p.strip;
     for (int64_t s = 0; s < strips; s++) {
         const int64_t i = begin + part_begin(end - begin, s, strips);
-        strip(g, i, (int)(begin + part_begin(end - begin, s + 1, strips) - i), worker);
+        for (int64_t chunk = g->chunk0; chunk < g->chunk1; chunk++)
+            strip(g, i, (int)(begin + part_begin(end - begin, s + 1, strips) - i), chunk, worker);
     }
 }
 
@@ -140,26 +161,23 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker) {
     pack_b(context, begin, end);
 }
 static void rows_task(void *context, int64_t begin, int64_t end, int worker) {
-    gemm *g = context;
+    const gemm *g = context;
     rows_part(g, g->i0 + begin, g->i0 + end, worker);
 }
 
-/* Columns [from, to), with `threads` sharing each step; or alone, as `worker`, inside a parallel region. */
-static void columns_part(gemm *g, int64_t from, int64_t to, int threads, int worker) {
+/* Columns [from, to) of rows [top, bottom), with `threads` sharing each step; or alone, as `worker`, inside a parallel region. */
+static void part(gemm *g, int64_t top, int64_t bottom, int64_t from, int64_t to, int threads, int worker) {
     const gemm_plan *p = &g->p;
     for (g->j0 = from; g->j0 < to; g->j0 = g->j1) {
         g->j1 = min_i64(to, g->j0 + p->block);
-        for (g->i0 = 0; g->i0 < p->rows; g->i0 = g->i1) {
-            g->i1 = min_i64(p->rows, g->i0 + p->scratch_rows);
-            for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
-                g->k0 = chunk * p->chunk;
-                const int64_t left = p->depth - g->k0;
-                g->steps = min_i64(p->chunk, GEMM_PAIRS(g->args->in[0].type.dtype) ? round_up(left, 2) : left) / g->form->unit;
-                g->first = chunk == 0;
-                g->last = chunk == p->chunks - 1;
-                const int64_t panels = (g->j1 - g->j0 + p->nr - 1) / p->nr;
+        for (g->i0 = top; g->i0 < bottom; g->i0 = g->i1) {
+            g->i1 = min_i64(bottom, g->i0 + p->scratch_rows);
+            for (g->chunk0 = 0; g->chunk0 < p->chunks; g->chunk0 = g->chunk1) {
+                g->chunk1 = min_i64(p->chunks, g->chunk0 + p->group);
+                const int64_t panels = panels_of(g) * (g->chunk1 - g->chunk0);
+                const bool little = panels * p->nr * p->chunk <= 1 << 15; /* packed sooner than anyone is woken */
                 if (threads > 1) {
-                    ls_parallel_for(threads, panels, pack_task, g);
+                    ls_parallel_for(little ? 1 : threads, panels, pack_task, g);
                     ls_parallel_for(threads, g->i1 - g->i0, rows_task, g);
                 } else {
                     pack_b(g, 0, panels);
@@ -170,11 +188,15 @@ static void columns_part(gemm *g, int64_t from, int64_t to, int threads, int wor
     }
 }
 
-static void columns_task(void *context, int64_t begin, int64_t end, int worker) {
+static void own_task(void *context, int64_t begin, int64_t end, int worker) {
     gemm g = *(const gemm *)context;
-    g.b = (float *)((char *)g.b + (size_t)worker * g.p.b_bytes);
-    g.c = (float *)((char *)g.c + (size_t)worker * g.p.c_bytes);
-    columns_part(&g, begin * g.p.nr, min_i64(g.p.cols, end * g.p.nr), 1, worker);
+    const gemm_plan *p = &g.p;
+    g.b = (float *)((char *)g.b + (size_t)worker * p->b_bytes);
+    g.c = (float *)((char *)g.c + (size_t)worker * p->c_bytes);
+    if (p->split_columns)
+        part(&g, 0, p->rows, begin * p->nr, min_i64(p->cols, end * p->nr), 1, worker);
+    else
+        part(&g, begin, end, 0, p->cols, 1, worker);
 }
 
 static const gemm_form *form_of(ls_dtype t) {
@@ -196,7 +218,7 @@ static const gemm_form *form_of(ls_dtype t) {
 static void run(const ls_kernel_args *a, gemm_kind kind) {
     gemm g = { .p = plan_of(a, kind), .args = a };
     const gemm_plan *p = &g.p;
-    const size_t copies = p->by_columns ? (size_t)p->threads : 1;
+    const size_t copies = p->own_b ? (size_t)p->threads : 1;
     g.b = a->workspace;
     g.c = (float *)((char *)a->workspace + copies * p->b_bytes);
     g.per_thread = (char *)g.c + copies * p->c_bytes;
@@ -210,10 +232,10 @@ static void run(const ls_kernel_args *a, gemm_kind kind) {
     const bool more = kind != GEMM_DW && (((const ls_linear_attrs *)a->attrs)->act != LS_ACT_NONE || a->in[3].type.ndim >= 0);
     g.direct = a->out[0].type.dtype == LS_F32 && !more;
     g.bias = kind == GEMM_LINEAR && a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
-    if (p->by_columns)
-        ls_parallel_for(p->threads, (p->cols + p->nr - 1) / p->nr, columns_task, &g);
+    if (p->own_b)
+        ls_parallel_for(p->threads, p->split_columns ? (p->cols + p->nr - 1) / p->nr : p->rows, own_task, &g);
     else
-        columns_part(&g, 0, p->cols, p->threads, 0);
+        part(&g, 0, p->rows, 0, p->cols, p->threads, 0);
     if (g.sums && p->depth == 0)
         memset(g.sums, 0, p->s_bytes);
     if (g.sums)

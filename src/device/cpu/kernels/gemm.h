@@ -37,11 +37,14 @@ typedef struct gemm_plan {
     int64_t rows, cols, depth;
     int threads;
     int mr, nr, strip;        /* tile height, panel width, rows of a strip */
-    bool by_columns;          /* few rows: threads share the columns and pack their own B */
+    /* Threads either share a packed B and split the rows; or each packs its own and they split columns (few rows), or rows (small
+     * linear_dw: fetching what another core has packed would take longer than packing it again). */
+    bool own_b, split_columns;
     int64_t chunk, chunks;    /* depth of a chunk (a multiple of GEMM_KC but for the last) */
     int64_t block;            /* columns of B packed at a time, a multiple of nr */
+    int64_t group;            /* chunks of them packed at a time: every time, the threads meet twice */
     int64_t scratch_rows;     /* rows at a time; all if one chunk */
-    size_t b_bytes, c_bytes;  /* packed B and sums between chunks: one each, or one a thread when by_columns */
+    size_t b_bytes, c_bytes;  /* packed B and sums between chunks: one each, or one a thread if own_b */
     size_t s_bytes;           /* linear_dw: sums for the bias gradient, one a row */
     size_t a_bytes, t_bytes;  /* per thread: copy of a strip of A; sums of a strip of tiles */
 } gemm_plan;
