@@ -59,7 +59,7 @@ enum { GEMM_MAX_MR = 14 };
  *
  * f32: the word is the element. dot: two bf16, for the dot product instruction of AVX512_BF16, vdpbf16ps: sum = fma(even elements,
  * fma(odd elements, sum)), subnormals taken as zero. Processors differ: AMD's issue it at the rate of an f32 FMA (twice the work),
- * Intel's (measured on a Granite Rapids) at half that rate. Hence at that level the f32 form of bf16 puts odd elements before even ones and
+ * Intel's (measured) at half of it. Hence at that level the f32 form of bf16 puts odd elements before even ones and
  * also drops subnormals, so that both forms give the same bits, and the faster one is taken. */
 typedef struct gemm_form {
     int unit; /* elements a word; depth is padded with zeros to whole words (to pairs in the f32 form of bf16, at that level) */

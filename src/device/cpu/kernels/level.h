@@ -20,4 +20,4 @@
 
 /* The two tables of a level, each ended by a row with op NULL; searched in this order. */
 extern const ls_kernel LS_NAME(ls_gemm_kernels)[]; /* gemm.c: linear, linear_dx, linear_dw */
-extern const ls_kernel LS_NAME(ls_math_kernels)[]; /* math.c: everything else */
+extern const ls_kernel LS_NAME(ls_math_kernels)[]; /* table.c: everything else */

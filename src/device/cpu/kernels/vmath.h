@@ -1,5 +1,5 @@
 /* vmath.h - exp, log, tanh, GELU and their like on vectors: a lane's result depends on that lane only, so an element gives the same
- * bits wherever it lies. Errors measured against f64 (tests/device/test_gemm_act.c): exp, log, tanh within 2 units in the last place;
+ * bits wherever it lies. Errors measured against f64 (tests/device/test_gemm.c, test_math*.c): exp, log, tanh within 2 units in the last place;
  * GELU within 2.5e-7 of |x|. Infinities, NaN and subnormals behave as in libm.
  *
  * The coefficients are minimax fits (Lawson's iteration on Chebyshev points), with the error of the fit beside each. */
