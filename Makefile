@@ -10,8 +10,8 @@ CONFIGURE = -DLS_WERROR=$(WERROR) $(if $(shell command -v ccache),-DCMAKE_C_COMP
 
 all: build-release
 
-# make build-NAME: one preset of CMakePresets.json
-build-%:
+# make build-NAME: one preset of CMakePresets.json. Always runs: CMake knows what is up to date, and folders of these names exist.
+build-%: FORCE
 	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
 	@rm -f .build-$*.log
 	cmake --build --preset $* --parallel $(JOBS)
@@ -44,4 +44,6 @@ clean:
 help:
 	@sed -n '2,5s/^# *//p' Makefile
 
-.PHONY: all deps demo test bench parity format install clean help
+FORCE:
+
+.PHONY: FORCE all deps demo test bench parity format install clean help
