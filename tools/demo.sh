@@ -9,12 +9,12 @@ run() { printf '$ %s\n' "$*"; "$@"; }
 tools/deps.sh
 say "Building"
 make --no-print-directory
-folder=runs/vit-fashion-mnist
+folder=runs/demo
 
 # An interrupted demo begins anew; a finished one is only shown again.
 grep -qs '"state":"finished"' "$folder/result.json" || rm -rf "$folder"
 say "Training a vision transformer on Fashion-MNIST"
-run build/lockstep train vit-fashion-mnist
+run build/lockstep train vit-fashion-mnist --set run.name=demo --set train.epochs=2
 
 say "The loss and accuracy on the test images, every one counted once"
 run build/lockstep eval "$folder"
