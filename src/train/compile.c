@@ -38,13 +38,20 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
         (ls_output)(g, "loss", loss);
     } else {
         (ls_output)(g, "eval.rows", rows);
-        (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
-        (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
+        (ls_output)(g, "logits", logits);
     }
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
     LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, units), fail);
+    if (!training) { /* only now is the type of the logits known */
+        logits = output_named(g, "logits");
+        g->n_outputs--;
+        (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
+        logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
+        (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
+    }
+    LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;
     return LS_OK;
 fail:

@@ -13,9 +13,9 @@ static ls_status add_batch(sums *s, int64_t batch, const int32_t *labels, const 
     for (int64_t i = 0; i < batch; i++) {
         if (labels[i] == LS_IGNORE_LABEL)
             continue;
-        if (!isfinite(loss[i]))
-            return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is not a number; the weights are damaged or training diverged",
-                           (long long)(first + i));
+        if (!(fabsf(loss[i]) < 0x1p40f)) /* NaN too; the sum of 2^26 such fits */
+            return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
+                           (long long)(first + i), (double)loss[i]);
         s->loss += (__int128)ldexp((double)loss[i], 60);
         s->correct += predicted[i] == labels[i];
         s->samples++;

@@ -1,0 +1,346 @@
+/* test_trainer.c - what a training step promises beyond its numbers (tests/golden has those): the same bits whatever the threads, the
+ * recompute, the rows beside a row; padding, files, other types, and messages that name the layer. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "golden/training.h"
+#include "train/evaluate.h"
+
+enum { SAMPLES = 70, PIXELS = 64 };
+static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
+                                   .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
+static uint8_t images[SAMPLES * PIXELS];
+static int32_t labels[SAMPLES];
+
+static int make_data(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SAMPLES; i++) {
+        labels[i] = i % 5;
+        for (int k = 0; k < PIXELS; k++) /* stripes by class under noise */
+            images[i * PIXELS + k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+    }
+    return 0;
+}
+
+#define START(t, ...)                                                               \
+    do {                                                                            \
+        ASSERT_OK(ls_trainer_create(&(t), training_build_vit, &VIT, ##__VA_ARGS__)); \
+        ASSERT_OK(ls_trainer_init((t), 5));                                         \
+        wake_head(t);                                                               \
+    } while (0)
+
+/* The head starts with zeros, which would hide everything behind it in the first step. */
+static void wake_head(ls_trainer *t)
+{
+    ls_named_tensor p[64];
+    int n = ls_trainer_parameters(t, p, 64);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(p[i].name, "heads.head.weight"))
+            for (int64_t k = 0; k < ls_type_count(&p[i].tensor.type); k++) {
+                double x = 0.2 * sin((double)k + 1);
+                if (p[i].tensor.type.dtype == LS_F64)
+                    ((double *)p[i].tensor.data)[k] = x;
+                else
+                    ((float *)p[i].tensor.data)[k] = (float)x;
+            }
+}
+
+typedef struct outcome { double losses[4]; uint64_t weights; } outcome;
+
+static outcome run(const ls_trainer_opts *o)
+{
+    ls_trainer *t;
+    outcome out;
+    ASSERT_OK(ls_trainer_create_with(&t, training_build_vit, &VIT, o));
+    ASSERT_OK(ls_trainer_init(t, 5));
+    wake_head(t);
+    int64_t batch = o->micro_batch * o->micro_batches;
+    for (int k = 0; k < 4; k++) {
+        ls_step_result r;
+        ASSERT_OK(ls_trainer_step(t, images + k * PIXELS, labels + k, batch, 1e-3, &r));
+        out.losses[k] = r.loss;
+    }
+    assert_true(out.losses[0] != out.losses[1]);
+    out.weights = ls_hash64(t->unit.data, ls_type_bytes(&t->unit.type));
+    ls_trainer_destroy(&t);
+    return out;
+}
+
+static void expect_equal(const outcome *a, const outcome *b, const ls_trainer_opts *o)
+{
+    for (int k = 0; k < 4; k++)
+        if (a->losses[k] != b->losses[k])
+            fail_msg("%s: loss of step %d is %.17g, with one thread and without recompute %.17g", training_describe(o), k, b->losses[k], a->losses[k]);
+    if (a->weights != b->weights)
+        fail_msg("%s: other weights after four steps", training_describe(o));
+}
+
+static void same_bits_with_any_threads_and_recompute(void **state)
+{
+    (void)state;
+    ls_isa levels[LS_ISA_COUNT];
+    int n = training_levels(levels);
+    for (int i = 0; i < n; i++)
+        for (int type = 0; type < 3; type++) {
+            ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[i], .threads = 1, .micro_batch = 11, .micro_batches = 3, .clip_norm = 0.5,
+                                  .param = (ls_dtype[]){ LS_F32, LS_BF16, LS_F16 }[type] };
+            outcome first = run(&o);
+            for (o.threads = 1; o.threads <= 3; o.threads++)
+                for (int again = 0; again < 2; again++) {
+                    o.recompute = again ? "EncoderBlock" : NULL;
+                    outcome other = run(&o);
+                    expect_equal(&first, &other, &o);
+                }
+        }
+}
+
+/* A row's result does not depend on the rows beside it, nor on how many they are. */
+static void rows_are_independent(void **state)
+{
+    (void)state;
+    ls_isa levels[LS_ISA_COUNT];
+    int n = training_levels(levels);
+    static const int sizes[] = { 1, 3, 64 };
+    for (int i = 0; i < n; i++)
+        for (int type = 0; type < 2; type++) {
+            float probability[3][SAMPLES + 64][5], loss[3][SAMPLES + 64];
+            for (int s = 0; s < 3; s++) {
+                ls_trainer *t;
+                START(t, .isa = (int)levels[i], .threads = 2, .micro_batch = sizes[s], .param = type ? LS_BF16 : LS_F32);
+                const int last = sizes[s] == 64 ? 0 : 9;
+                for (int at = 0; at <= last; at += sizes[s])
+                    ASSERT_OK(ls_trainer_eval(t, images + at * PIXELS, labels + at, &loss[s][at], NULL, &probability[s][at][0]));
+                ls_trainer_destroy(&t);
+            }
+            for (int row = 0; row < 10; row++) {
+                double sum = 0;
+                for (int c = 0; c < 5; c++)
+                    sum += (double)probability[2][row][c];
+                assert_true(fabs(sum - 1) < 1e-5 && fabs(-log((double)probability[2][row][labels[row]]) - (double)loss[2][row]) < 1e-4);
+            }
+            for (int s = 0; s < 2; s++)
+                for (int row = 0; row < 10; row++) {
+                    for (int c = 0; c < 5; c++)
+                        if (probability[s][row][c] != probability[2][row][c])
+                            fail_msg("%s %s: probability %d of row %d is %.9g in a batch of %d, %.9g in one of 64", ls_isa_name(levels[i]),
+                                     type ? "bf16" : "f32", c, row, (double)probability[s][row][c], sizes[s], (double)probability[2][row][c]);
+                    assert_true(loss[s][row] == loss[2][row] && loss[s][row] > 0);
+                }
+        }
+}
+
+/* A batch filled up with padding: the loss of the samples, and their gradients. */
+static void padding_does_not_count(void **state)
+{
+    (void)state;
+    ls_trainer *small, *padded;
+    ls_step_result a, b;
+    uint8_t filled[8 * PIXELS] = { 0 };
+    int32_t few[8];
+    memcpy(filled, images, 5 * PIXELS);
+    for (int i = 0; i < 8; i++)
+        few[i] = i < 5 ? labels[i] : LS_IGNORE_LABEL;
+    START(small, .micro_batch = 5, .threads = 2);
+    START(padded, .micro_batch = 4, .micro_batches = 2, .threads = 2);
+    ASSERT_OK(ls_trainer_step(small, images, labels, 5, 1e-3, &a));
+    ASSERT_OK(ls_trainer_step(padded, filled, few, 5, 1e-3, &b));
+    assert_true(a.loss > 1 && fabs(a.loss - b.loss) < 1e-6 * a.loss); /* one division by 5 in the middle instead of two */
+    const float *x = small->grad.data, *y = padded->grad.data;
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < ls_type_count(&small->grad.type); i++) {
+        largest = fmax(largest, fabs((double)x[i]));
+        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+    }
+    assert_true(largest > 0.01 && worst < 1e-6 * largest);
+    float loss[4];
+    ASSERT_OK(ls_trainer_eval(padded, filled + 4 * PIXELS, few + 4, loss, NULL, NULL));
+    assert_true(loss[0] > 0 && loss[1] == 0 && loss[3] == 0);
+    ls_trainer_destroy(&small);
+    ls_trainer_destroy(&padded);
+}
+
+static void saved_and_loaded(void **state)
+{
+    (void)state;
+    for (int f64 = 0; f64 < 2; f64++) {
+        ls_trainer *t, *u;
+        float before[2][8], after[2][8];
+        START(t, .micro_batch = 8, .threads = 2, .device = f64 ? "ref" : "cpu", .param = f64 ? LS_F64 : LS_F32);
+        ls_step_result r;
+        for (int k = 0; k < 2; k++)
+            ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
+        const char *path = ls_test_path("weights.safetensors");
+        ASSERT_OK(ls_trainer_save(t, path));
+        for (int k = 0; k < 2; k++)
+            ASSERT_OK(ls_trainer_eval(t, images + k * 8 * PIXELS, labels + k * 8, before[k], NULL, NULL));
+        ASSERT_OK(ls_trainer_create(&u, training_build_vit, &VIT, .micro_batch = 8, .threads = 1, .eval_only = true,
+                                    .device = f64 ? "ref" : "cpu", .param = f64 ? LS_F64 : LS_F32));
+        ls_weights *w;
+        ASSERT_OK(ls_weights_open(&w, path));
+        ASSERT_OK(ls_trainer_load(u, w));
+        ls_weights_close(&w);
+        for (int k = 0; k < 2; k++)
+            ASSERT_OK(ls_trainer_eval(u, images + k * 8 * PIXELS, labels + k * 8, after[k], NULL, NULL));
+        assert_memory_equal(before, after, sizeof before);
+        assert_true(before[0][0] > 0);
+        ASSERT_FAILS(ls_trainer_step(u, images, labels, 8, 1e-3, &r), LS_E_ARG, "evaluation only");
+        ls_trainer_destroy(&t);
+        ls_trainer_destroy(&u);
+    }
+}
+
+static void half_precision_trains(void **state)
+{
+    (void)state;
+    static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16 };
+    for (int k = 0; k < 3; k++) {
+        ls_trainer *t;
+        START(t, .micro_batch = 20, .threads = 2, .param = types[k], .clip_norm = 1);
+        ls_step_result r = { 0 };
+        double first = 0;
+        int skipped = 0;
+        for (int step = 0; step < 60; step++) {
+            ASSERT_OK(ls_trainer_step(t, images, labels, 20, 3e-3, &r));
+            first = step ? first : r.loss;
+            skipped += r.skipped;
+        }
+        if (!(first > 1.2 && r.loss < 0.2 * first))
+            fail_msg("%s: loss %g after 60 steps, %g at first", ls_dtype_name(types[k]), r.loss, first);
+        assert_true(skipped < 10 && (types[k] == LS_F16 || !skipped));
+        assert_true(types[k] == LS_F16 ? r.loss_scale >= 64 : r.loss_scale == 0);
+        assert_true(*(int64_t *)t->step.data == 60 - skipped);
+        ls_trainer_destroy(&t);
+    }
+}
+
+/* f16: a scale that overflows; nothing changes but the scale. */
+static void overflow_is_skipped(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
+    *(float *)t->loss_scale.data = 0x1p60f;
+    const size_t bytes = ls_type_bytes(&t->unit.type);
+    float *before = malloc(bytes);
+    memcpy(before, t->unit.data, bytes);
+    ls_step_result r;
+    ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
+    assert_true(r.skipped && r.loss_scale == 0x1p59 && isfinite(r.loss));
+    assert_memory_equal(before, t->unit.data, bytes);
+    assert_int_equal(*(int64_t *)t->step.data, 0);
+    *(float *)t->loss_scale.data = 1024;
+    ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
+    assert_true(!r.skipped && r.loss_scale == 1024);
+    assert_memory_not_equal(before, t->unit.data, bytes);
+    assert_int_equal(*(int64_t *)t->step.data, 1);
+    free(before);
+    ls_trainer_destroy(&t);
+}
+
+static void a_bad_weight_is_named(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_named_tensor p[64];
+    ls_step_result r;
+    START(t, .micro_batch = 8, .micro_batches = 2, .threads = 2);
+    int n = ls_trainer_parameters(t, p, 64);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
+            ((float *)p[i].tensor.data)[7] = NAN;
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 16, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0", "encoder.layers.encoder_layer_1.mlp.0", "linear");
+    ls_trainer_destroy(&t);
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------------------------------------- */
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    (void)set;
+    memcpy(image, images + i * PIXELS, PIXELS);
+    *label = labels[i];
+    return LS_OK;
+}
+
+static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .channels = 1, .height = 8, .width = 8,
+                                .classes = 5, .read = read_sample };
+
+static void evaluation_does_not_depend_on_the_batch(void **state)
+{
+    (void)state;
+    static const int sizes[] = { 1, 7, 64, 70, 100 };
+    ls_eval_result first = { 0 }, e;
+    double sum = 0;
+    for (int k = 0; k < 5; k++) {
+        ls_trainer *t;
+        START(t, .micro_batch = sizes[k], .threads = 2, .eval_only = true);
+        ASSERT_OK(ls_evaluate(t, &SET, sizes[k], NULL, &e));
+        if (!k) {
+            first = e;
+            for (int i = 0; i < SAMPLES; i++) {
+                float loss;
+                ASSERT_OK(ls_trainer_eval(t, images + i * PIXELS, labels + i, &loss, NULL, NULL));
+                sum += (double)loss;
+            }
+        }
+        assert_int_equal(e.samples, SAMPLES);
+        assert_int_equal(e.correct, first.correct);
+        assert_true(e.loss == first.loss && e.accuracy == (double)first.correct / SAMPLES);
+        ls_trainer_destroy(&t);
+    }
+    assert_true(fabs(first.loss - sum / SAMPLES) < 1e-12);
+}
+
+/* Losses that no sum can hold are an error that names the sample, as NaN is. */
+static void evaluation_refuses_wild_losses(void **state)
+{
+    (void)state;
+    static const float wild[] = { NAN, INFINITY, 3e38f };
+    for (int k = 0; k < 3; k++) {
+        ls_trainer *t;
+        ls_named_tensor p[64];
+        ls_eval_result e;
+        START(t, .micro_batch = 8, .threads = 2, .eval_only = true);
+        int n = ls_trainer_parameters(t, p, 64);
+        for (int i = 0; i < n; i++)
+            if (!strcmp(p[i].name, "heads.head.bias"))
+                ((float *)p[i].tensor.data)[3] = wild[k];
+        ASSERT_FAILS(ls_evaluate(t, &SET, 8, NULL, &e), LS_E_NUMERIC, "sample 0");
+        ls_trainer_destroy(&t);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    ls_trainer *t = NULL;
+    ls_step_result r;
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 0), LS_E_USAGE, "micro_batch 0");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_F64), LS_E_UNSUPPORTED, "f64", "ref", "cpu");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_I32), LS_E_USAGE, "float type", "i32");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "Block"), LS_E_USAGE, "no block of class \"Block\"");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .elsewhere = true), LS_E_ARG, "ls_compile");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .device = "gpu"), LS_E_UNSUPPORTED, "gpu");
+    ls_vit_config odd = VIT;
+    odd.heads = 3;
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");
+    assert_null(t);
+    START(t, .micro_batch = 2);
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 0, 1e-3, &r), LS_E_ARG, "at least one target");
+    ls_trainer_destroy(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
+        cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
+        cmocka_unit_test(a_bad_weight_is_named), cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
+        cmocka_unit_test(evaluation_refuses_wild_losses), cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, make_data, NULL);
+}
