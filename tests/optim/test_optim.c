@@ -1,0 +1,239 @@
+/* test_optim.c - schedules at their edges, clipping by the exact norm, steps that are skipped. (Values of the optimizers: tests/golden.) */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lockstep/optim.h"
+#include "passes/passes.h"
+#include "run/session.h"
+#include "support/support.h"
+
+static void rate_is(const ls_schedule *s, int64_t step, double want)
+{
+    double got = ls_schedule_rate(s, 0.8, step);
+    if (!(fabs(got - want) <= 1e-15))
+        fail_msg("kind %d: rate of step %lld is %.17g, not %.17g", (int)s->kind, (long long)step, got, want);
+}
+
+static void schedules(void **state)
+{
+    (void)state;
+    const ls_schedule constant = { .kind = LS_SCHED_CONSTANT, .warmup_steps = 4, .total_steps = 10 };
+    rate_is(&constant, 0, 0.2); /* the first step is not 0, the last of the ramp is the rate */
+    rate_is(&constant, 3, 0.8);
+    rate_is(&constant, 4, 0.8);
+    rate_is(&constant, 1000, 0.8);
+    const ls_schedule stairs = { .kind = LS_SCHED_STEP, .step_size = 3, .gamma = 0.5, .warmup_steps = 2, .total_steps = 20 };
+    rate_is(&stairs, 1, 0.8);
+    rate_is(&stairs, 4, 0.8);
+    rate_is(&stairs, 5, 0.4); /* counted from the end of the ramp */
+    rate_is(&stairs, 7, 0.4);
+    rate_is(&stairs, 8, 0.2);
+    const ls_schedule cosine = { .kind = LS_SCHED_COSINE, .warmup_steps = 10, .total_steps = 110, .min_lr = 0.1 };
+    rate_is(&cosine, 9, 0.8);
+    rate_is(&cosine, 10, 0.8);
+    rate_is(&cosine, 60, 0.45);
+    rate_is(&cosine, 35, 0.1 + 0.7 * (1 + sqrt(0.5)) / 2);
+    rate_is(&cosine, 110, 0.1);
+    rate_is(&cosine, 1 << 30, 0.1); /* it stays there */
+    const ls_schedule linear = { .kind = LS_SCHED_LINEAR, .total_steps = 8, .min_lr = 0 };
+    rate_is(&linear, 0, 0.8);
+    rate_is(&linear, 2, 0.6);
+    rate_is(&linear, 7, 0.1);
+    rate_is(&linear, 8, 0);
+    rate_is(&linear, 9, 0);
+    const ls_schedule all_warmup = { .kind = LS_SCHED_COSINE, .warmup_steps = 5, .total_steps = 5, .min_lr = 0.1 };
+    rate_is(&all_warmup, 4, 0.8);
+    rate_is(&all_warmup, 5, 0.1); /* no division by nothing */
+}
+
+enum { N = 6 };
+typedef struct machine {
+    ls_graph *g;
+    ls_plan *plan;
+    ls_session *s;
+    float *p, *grad, *m, *v, *scale, *norm;
+    int64_t *step;
+    int32_t *good, *applied;
+} machine;
+
+static void *at(machine *k, const char *name)
+{
+    ls_tensor t;
+    ASSERT_OK(ls_session_tensor(k->s, name, &t));
+    return t.data;
+}
+
+static machine start(const ls_update_opts *o, const char *device)
+{
+    machine k = { 0 };
+    ls_device d;
+    ASSERT_OK(ls_graph_create(&k.g, "update"));
+    ASSERT_OK(ls_update_build(k.g, "unit root", LS_TYPE(LS_F32, N), o));
+    ASSERT_OK(ls_pass_cse(&k.g)); /* as the trainer cleans it */
+    ASSERT_OK(ls_pass_dce(&k.g));
+    ASSERT_OK(ls_pass_fuse(&k.g));
+    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
+    ASSERT_OK(ls_plan_create(&k.plan, k.g, &d, NULL));
+    ASSERT_OK(ls_session_create(&k.s, 1, &k.plan));
+    k.p = at(&k, "unit root");
+    k.grad = at(&k, "grad.unit root");
+    k.step = at(&k, "step");
+    *(double *)at(&k, "lr") = 0.01;
+    if (o->optimizer.kind != LS_SGD) {
+        k.m = at(&k, "exp_avg.unit root");
+        k.v = at(&k, "exp_avg_sq.unit root");
+        memset(k.m, 0, N * sizeof *k.m);
+        memset(k.v, 0, N * sizeof *k.v);
+    }
+    k.scale = o->loss_scaling ? at(&k, "loss_scale") : NULL;
+    k.good = o->loss_scaling ? at(&k, "loss_scale_good_steps") : NULL;
+    k.applied = o->loss_scaling ? at(&k, "applied") : NULL;
+    k.norm = o->clip_norm > 0 ? at(&k, "grad_norm") : NULL;
+    *k.step = 0;
+    if (k.good)
+        *k.good = 0;
+    for (int i = 0; i < N; i++)
+        k.p[i] = (float)(i + 1);
+    return k;
+}
+
+static void stop(machine *k)
+{
+    ls_session_destroy(&k->s);
+    ls_plan_destroy(&k->plan);
+    ls_graph_destroy(&k->g);
+}
+
+static void gradients(machine *k, double scale)
+{
+    for (int i = 0; i < N; i++)
+        k->grad[i] = (float)(scale * (i % 2 ? -1 : 1) * (i + 1));
+}
+
+static const char *const DEVICES[] = { "ref", "cpu" };
+
+/* A step whose gradient overflowed leaves everything but the scale as it is, with clipping and without. */
+static void overflow_changes_nothing(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 12; kind++) {
+        static const float bad[] = { INFINITY, -INFINITY, NAN };
+        machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 }, .loss_scaling = true,
+                                             .clip_norm = kind % 2 ? 1 : 0 }, DEVICES[kind / 2 % 2]);
+        *k.scale = 1024;
+        gradients(&k, 1);
+        ASSERT_OK(ls_session_run(k.s, 0, false));
+        assert_int_equal(*k.applied, 1);
+        assert_int_equal(*k.step, 1);
+        assert_int_equal(*k.good, 1);
+        assert_true(*k.scale == 1024 && k.m[0] != 0);
+        float before[3][N];
+        memcpy(before[0], k.p, sizeof before[0]);
+        memcpy(before[1], k.m, sizeof before[0]);
+        memcpy(before[2], k.v, sizeof before[0]);
+        k.grad[kind % N] = bad[kind / 4];
+        ASSERT_OK(ls_session_run(k.s, 0, false));
+        assert_int_equal(*k.applied, 0);
+        assert_memory_equal(before[0], k.p, sizeof before[0]);
+        assert_memory_equal(before[1], k.m, sizeof before[0]);
+        assert_memory_equal(before[2], k.v, sizeof before[0]);
+        assert_int_equal(*k.step, 1);
+        assert_int_equal(*k.good, 0);
+        assert_true(*k.scale == 512);
+        stop(&k);
+    }
+}
+
+/* After 2000 good steps the scale doubles, and counting begins anew. */
+static void the_scale_grows(void **state)
+{
+    (void)state;
+    machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true }, "cpu");
+    *k.scale = 1024;
+    *k.good = 1998;
+    gradients(&k, 1);
+    ASSERT_OK(ls_session_run(k.s, 0, false));
+    assert_true(*k.scale == 1024 && *k.good == 1999);
+    ASSERT_OK(ls_session_run(k.s, 0, false));
+    assert_true(*k.scale == 2048 && *k.good == 0);
+    stop(&k);
+}
+
+/* The scale divides out exactly: a scaled gradient gives the update of the plain one. */
+static void scaling_is_exact(void **state)
+{
+    (void)state;
+    for (int d = 0; d < 2; d++) {
+        machine plain = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3 }, DEVICES[d]);
+        machine scaled = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3, .loss_scaling = true }, DEVICES[d]);
+        *scaled.scale = 4096;
+        for (int k = 0; k < 3; k++) {
+            gradients(&plain, 0.37 * (k + 1));
+            gradients(&scaled, 0.37 * (k + 1));
+            for (int i = 0; i < N; i++)
+                scaled.grad[i] *= 4096;
+            ASSERT_OK(ls_session_run(plain.s, 0, false));
+            ASSERT_OK(ls_session_run(scaled.s, 0, false));
+            assert_true(*plain.norm == *scaled.norm);
+            assert_memory_equal(plain.p, scaled.p, N * sizeof *plain.p);
+        }
+        stop(&plain);
+        stop(&scaled);
+    }
+}
+
+/* sgd with rate 1: p loses exactly grad * min(1, clip / (norm + 1e-6)), and norm is the correctly rounded one. */
+static void clipping(void **state)
+{
+    (void)state;
+    for (int d = 0; d < 2; d++)
+        for (int big = 0; big < 2; big++) {
+            machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }, .clip_norm = 2.5 }, DEVICES[d]);
+            *(double *)at(&k, "lr") = 1;
+            gradients(&k, big ? 1.1 : 0.1);
+            float grad[N], old[N];
+            memcpy(grad, k.grad, sizeof grad);
+            memcpy(old, k.p, sizeof old);
+            double squares = 0;
+            for (int i = 0; i < N; i++)
+                squares += (double)grad[i] * (double)grad[i];
+            ASSERT_OK(ls_session_run(k.s, 0, false));
+            const float norm = (float)sqrt(squares), ratio = 2.5f / (norm + 1e-6f), factor = ratio < 1 ? ratio : 1;
+            assert_true(*k.norm == norm);
+            assert_true(big ? factor < 1 : factor == 1);
+            for (int i = 0; i < N; i++)
+                assert_true(k.p[i] == old[i] - grad[i] * factor);
+            assert_int_equal(*k.step, 1);
+            stop(&k);
+        }
+}
+
+/* Gradients whose squares leave f32 have a norm all the same. */
+static void extreme_norms(void **state)
+{
+    (void)state;
+    static const float sizes[] = { 1e30f, 1e-30f, 0 };
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < 3; i++) {
+            machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 1 }, DEVICES[d]);
+            for (int j = 0; j < N; j++)
+                k.grad[j] = j == 2 ? 3 * sizes[i] : j == 4 ? 4 * sizes[i] : 0;
+            ASSERT_OK(ls_session_run(k.s, 0, false));
+            assert_true(fabsf(*k.norm - 5 * sizes[i]) <= 1e-6f * 5 * sizes[i]);
+            for (int j = 0; j < N; j++)
+                assert_true(isfinite(k.p[j]) && isfinite(k.v[j]));
+            stop(&k);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schedules), cmocka_unit_test(overflow_changes_nothing), cmocka_unit_test(the_scale_grows),
+        cmocka_unit_test(scaling_is_exact), cmocka_unit_test(clipping), cmocka_unit_test(extreme_norms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

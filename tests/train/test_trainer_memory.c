@@ -1,0 +1,113 @@
+/* test_trainer_memory.c - a step allocates nothing, and the process holds what ls_trainer_bytes says plus a little. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "golden/training.h"
+#include "run/internal.h"
+#include "train/memory.h"
+
+static atomic_int allocations;
+static atomic_bool counting;
+
+static void count(void) { allocations += counting; }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+/* The sanitizers own malloc; they tell. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t), void (*on_free)(const volatile void *));
+static void on_malloc(const volatile void *p, size_t n) { (void)p, (void)n, count(); }
+static void on_free(const volatile void *p) { (void)p; }
+static void install(void) { __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free); }
+#else
+#define SANITIZED 0
+/* Ours come before libc's for every caller in the process, shared libraries included. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+void *malloc(size_t n) { count(); return __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { count(); return __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { count(); return __libc_realloc(p, n); }
+void *aligned_alloc(size_t alignment, size_t n) { count(); return __libc_memalign(alignment, n); }
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    count();
+    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
+}
+static void install(void) {}
+#endif
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    void *volatile p;
+    counting = true;
+    free((p = malloc(10)));
+    counting = false;
+    assert_int_equal(allocations, 1); /* counting works */
+    const ls_vit_config vit = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
+                                .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
+    enum { BATCH = 12 };
+    uint8_t images[BATCH * 64] = { 3, 1, 4 };
+    int32_t labels[BATCH] = { 0, 1, 2, 3, 4 };
+    float loss[BATCH];
+    for (int f16 = 0; f16 < 2; f16++) {
+        ls_trainer *t;
+        ls_step_result r;
+        ASSERT_OK(ls_trainer_create(&t, training_build_vit, &vit, .micro_batch = 4, .micro_batches = 3, .threads = 2, .clip_norm = 1,
+                                    .recompute = "EncoderBlock", .param = f16 ? LS_F16 : LS_F32));
+        ASSERT_OK(ls_trainer_init(t, 1));
+        ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r)); /* starts the threads */
+        allocations = 0;
+        counting = true;
+        ls_status s = LS_OK;
+        for (int k = 0; k < 4 && s == LS_OK; k++) {
+            s = ls_trainer_step(t, images, labels, BATCH, 1e-3, &r);
+            s = s == LS_OK ? ls_trainer_eval(t, images, labels, loss, NULL, NULL) : s;
+        }
+        counting = false;
+        ASSERT_OK(s);
+        assert_int_equal(allocations, 0);
+        ls_trainer_destroy(&t);
+    }
+}
+
+/* The ViT of tutorial 1 at batch 64: beside the session a few megabytes for graphs, plans, threads and the C library. */
+static void resident_memory(void **state)
+{
+    (void)state;
+#if SANITIZED || defined(LS_WATCH_ARENA)
+    skip(); /* guarded and poisoned memory is another size */
+#else
+    enum { REST = 12 << 20 };
+    ls_trainer *t;
+    ls_step_result r;
+    uint8_t *images = calloc(64, 28 * 28);
+    int32_t labels[64] = { 0 };
+    const int64_t before = ls_anonymous_rss();
+    assert_true(before > 0);
+    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &training_vit, .micro_batch = 64, .threads = 2));
+    ASSERT_OK(ls_trainer_init(t, 1));
+    for (int k = 0; k < 5; k++)
+        ASSERT_OK(ls_trainer_step(t, images, labels, 64, 1e-3, &r));
+    const int64_t rss = ls_anonymous_rss(), session = (int64_t)ls_trainer_bytes(t);
+    print_message("RSS %.1f MB (%.1f before), session %.1f MB\n", (double)rss / 1e6, (double)before / 1e6, (double)session / 1e6);
+    assert_true(rss <= session + REST);
+    assert_true(rss >= session / 2); /* both are about the same thing */
+    assert_true(rss < 100 << 20);
+    ls_trainer_destroy(&t);
+    free(images);
+#endif
+}
+
+int main(void)
+{
+    install();
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(resident_memory) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
