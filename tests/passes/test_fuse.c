@@ -228,7 +228,7 @@ static void what_is_fused(void **state)
         { gradient_epilogues, "gelu_grad", 2, 1 }, { gradient_epilogues, "relu_grad", 1, 1 }, { gradient_epilogues, "add", 2, 1 },
         { norm_gradient, "add", 2, 0 },          { norm_gradient, "layer_norm_grad", 2, 2 }, { norm_gradient, "fused", 0, 1 }, { long_chain, "fused", 0, 3 },
         { same_operand_often, "fused", 0, 1 },   { broadcast_addend, "add", 2, 2 }, { norm_gradient_as_addend, "add", 2, 0 },
-        { across_phases, "tanh", 1, 0 },
+        { across_phases, "tanh", 1, 0 },        { across_phases, "fused", 0, 2 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         parts c = begin(LS_F32);

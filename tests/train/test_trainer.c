@@ -187,6 +187,10 @@ static void saved_and_loaded(void **state)
             ASSERT_OK(ls_trainer_eval(u, images + k * 8 * PIXELS, labels + k * 8, after[k], NULL, NULL));
         assert_memory_equal(before, after, sizeof before);
         assert_true(before[0][0] > 0);
+        float probability[8][5];
+        ASSERT_OK(ls_trainer_eval(u, images, labels, after[0], NULL, &probability[0][0]));
+        for (int row = 0; row < 8; row++)
+            assert_true(fabs(-log((double)probability[row][labels[row]]) - (double)after[0][row]) < 1e-5);
         ASSERT_FAILS(ls_trainer_step(u, images, labels, 8, 1e-3, &r), LS_E_ARG, "evaluation only");
         ls_trainer_destroy(&t);
         ls_trainer_destroy(&u);
