@@ -1,4 +1,4 @@
-/* parallel.c - the thread pool. Its workers look for a new loop for some tens of microseconds and then sleep in the kernel: as quick as a
+/* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as quick as a
  * spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's workers spin for milliseconds). One
  * parallel loop runs at a time, and worker t runs range t. Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets
  * our loops run on its workers instead, so that there is still one pool. */
@@ -15,7 +15,8 @@
 #include <omp.h>
 #endif
 
-enum { SPINS = 1000 }; /* pauses before sleeping: 15 to 50 microseconds */
+/* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to 200 microseconds). */
+enum { WORKER_SPINS = 4000, CALLER_SPINS = 1000 };
 
 /* A loop is published by raising `round` (release); workers 1 .. threads-1 run their ranges and lower `running`, the caller runs range 0
  * and waits for 0. The plain fields are written only while no worker runs. Workers are made when first needed and live for ever. */
@@ -45,7 +46,7 @@ static void wake(_Atomic uint32_t *word, int count) { syscall(SYS_futex, word, F
 static uint32_t next_round(uint32_t seen)
 {
     uint32_t now;
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < WORKER_SPINS; i++) {
         if ((now = atomic_load_explicit(&pool.round, memory_order_acquire)) != seen)
             return now;
         relax();
@@ -79,7 +80,7 @@ static void *work(void *argument)
 
 static void wait_for_workers(void)
 {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < CALLER_SPINS; i++) {
         if (atomic_load_explicit(&pool.running, memory_order_acquire) == 0)
             return;
         relax();
