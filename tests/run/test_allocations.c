@@ -1,72 +1,25 @@
 /* A step allocates nothing: malloc and mmap are counted while a training step with strided parts, workspace and an update runs. */
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "graph/autodiff.h"
 #include "lockstep/graph.h"
 #include "ops/rules.h"
 #include "run/internal.h"
+#include "support/allocations.h"
 #include "support/support.h"
-
-static atomic_int allocations, mappings;
-static atomic_bool counting;
-
-static void count(atomic_int *which)
-{
-    if (counting)
-        (*which)++;
-}
-
-#if defined(LS_ASAN) || defined(LS_TSAN)
-/* The sanitizers own malloc; they tell. */
-int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t), void (*on_free)(const volatile void *));
-static void on_malloc(const volatile void *p, size_t n) { (void)p, (void)n, count(&allocations); }
-static void on_free(const volatile void *p) { (void)p; }
-static void install(void) { __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free); }
-#else
-/* Ours come before libc's for every caller in the process, shared libraries included. */
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-void *malloc(size_t n) { count(&allocations); return __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { count(&allocations); return __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { count(&allocations); return __libc_realloc(p, n); }
-void *aligned_alloc(size_t alignment, size_t n) { count(&allocations); return __libc_memalign(alignment, n); }
-int posix_memalign(void **p, size_t alignment, size_t n)
-{
-    count(&allocations);
-    *p = __libc_memalign(alignment, n);
-    return *p ? 0 : 12;
-}
-void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
-{
-    count(&mappings);
-    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
-}
-static void install(void) {}
-#endif
 
 static void counters_count(void **state)
 {
     (void)state;
-    allocations = mappings = 0;
-    counting = true;
-    void *volatile p = malloc(10);
+    int allocations, mappings;
+    ls_test_count_begin();
+    void *volatile p = malloc(10), *volatile q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     free(p);
-#if !defined(LS_ASAN) && !defined(LS_TSAN)
-    void *volatile q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(q, 4096);
-#else
-    mappings++;
-#endif
-    counting = false;
+    ls_test_count_end(&allocations, &mappings);
     assert_int_equal(allocations, 1);
-    assert_int_equal(mappings, 1);
+    assert_int_equal(mappings, LS_TEST_SANITIZED ? 0 : 1);
 }
 
 static void step_allocates_nothing(void **state)
@@ -110,12 +63,12 @@ static void step_allocates_nothing(void **state)
             ls_session_profile(s, profile);
             for (int i = 0; i < 2; i++) /* starts the threads */
                 ASSERT_OK(ls_session_run(s, i, false));
-            allocations = mappings = 0;
-            counting = true;
+            int allocations, mappings;
+            ls_test_count_begin();
             for (int run = 0; run < 6; run++)
                 if (ls_session_run(s, run % 2, run == 5) != LS_OK)
                     abort();
-            counting = false;
+            ls_test_count_end(&allocations, &mappings);
             assert_int_equal(allocations, 0);
             assert_int_equal(mappings, 0);
         }
@@ -129,7 +82,6 @@ static void step_allocates_nothing(void **state)
 
 int main(void)
 {
-    install();
     const struct CMUnitTest tests[] = { cmocka_unit_test(counters_count), cmocka_unit_test(step_allocates_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,55 +1,16 @@
 /* test_trainer_memory.c - a step allocates nothing, and the process holds what ls_trainer_bytes says plus a little. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "golden/training.h"
 #include "run/internal.h"
+#include "support/allocations.h"
 #include "train/memory.h"
-
-static atomic_int allocations;
-static atomic_bool counting;
-
-static void count(void) { allocations += counting; }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-/* The sanitizers own malloc; they tell. */
-int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t), void (*on_free)(const volatile void *));
-static void on_malloc(const volatile void *p, size_t n) { (void)p, (void)n, count(); }
-static void on_free(const volatile void *p) { (void)p; }
-static void install(void) { __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free); }
-#else
-#define SANITIZED 0
-/* Ours come before libc's for every caller in the process, shared libraries included. */
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t alignment, size_t n);
-void *malloc(size_t n) { count(); return __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { count(); return __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { count(); return __libc_realloc(p, n); }
-void *aligned_alloc(size_t alignment, size_t n) { count(); return __libc_memalign(alignment, n); }
-void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
-{
-    count();
-    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
-}
-static void install(void) {}
-#endif
 
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
-    void *volatile p;
-    counting = true;
-    free((p = malloc(10)));
-    counting = false;
-    assert_int_equal(allocations, 1); /* counting works */
+    int allocations, mappings;
     const ls_vit_config vit = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
                                 .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
     enum { BATCH = 12 };
@@ -63,16 +24,16 @@ static void a_step_allocates_nothing(void **state)
                                     .recompute = "EncoderBlock", .param = f16 ? LS_F16 : LS_F32));
         ASSERT_OK(ls_trainer_init(t, 1));
         ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r)); /* starts the threads */
-        allocations = 0;
-        counting = true;
+        ls_test_count_begin();
         ls_status s = LS_OK;
         for (int k = 0; k < 4 && s == LS_OK; k++) {
             s = ls_trainer_step(t, images, labels, BATCH, 1e-3, &r);
             s = s == LS_OK ? ls_trainer_eval(t, images, labels, loss, NULL, NULL) : s;
         }
-        counting = false;
+        ls_test_count_end(&allocations, &mappings);
         ASSERT_OK(s);
         assert_int_equal(allocations, 0);
+        assert_int_equal(mappings, 0);
         ls_trainer_destroy(&t);
     }
 }
@@ -81,7 +42,7 @@ static void a_step_allocates_nothing(void **state)
 static void resident_memory(void **state)
 {
     (void)state;
-#if SANITIZED || defined(LS_WATCH_ARENA)
+#if LS_TEST_SANITIZED || defined(LS_WATCH_ARENA)
     skip(); /* guarded and poisoned memory is another size */
 #else
     enum { REST = 12 << 20 };
@@ -107,7 +68,6 @@ static void resident_memory(void **state)
 
 int main(void)
 {
-    install();
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(resident_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
