@@ -50,7 +50,7 @@ struct ls_session {
     bool profile;
     pthread_t toucher;    /* session.c: takes page faults ahead */
     bool touching;
-    _Atomic bool closing;
+    _Atomic bool closing, touched; /* touched: the thread is through */
 };
 
 /* execute.c: arena memory outside any lifetime, and memory that goes back to the system. */

@@ -134,16 +134,15 @@ static size_t page_up(size_t n)
  * in as usual. Before Linux 5.14 there is no such call, and every page does. */
 static void *touch_memory(void *context)
 {
-#ifdef MADV_POPULATE_WRITE
     ls_session *s = context;
+#ifdef MADV_POPULATE_WRITE
     const size_t chunk = 4u << 20;
+    bool possible = true;
     for (int k = 0; k < 3; k++)
-        for (size_t at = 0, n = page_up(s->region_bytes[k]); at < n && !atomic_load(&s->closing); at += chunk)
-            if (madvise(s->region[k] + at, n - at < chunk ? n - at : chunk, MADV_POPULATE_WRITE) != 0)
-                return NULL;
-#else
-    (void)context;
+        for (size_t at = 0, n = page_up(s->region_bytes[k]); at < n && possible && !atomic_load(&s->closing); at += chunk)
+            possible = madvise(s->region[k] + at, n - at < chunk ? n - at : chunk, MADV_POPULATE_WRITE) == 0;
 #endif
+    atomic_store(&s->touched, true);
     return NULL;
 }
 
