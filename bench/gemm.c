@@ -9,56 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/parallel.h"
 #include "device/device.h"
-
-enum { CHAINS = 12, STEPS = 80000 };
-
-/* 12 independent chains cover the latency (4-5 cycles) of two units and fit 16 registers. */
-#define BURST(name, target, type, lanes, step)                                            \
-    target static double name(void) {                                                     \
-        type x = { 0 }, c[CHAINS];                                                        \
-        x += 0.5f;                                                                        \
-        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) c[i] = x;                \
-        for (int k = 0; k < STEPS; k++) {                                                 \
-            _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) step;               \
-        }                                                                                 \
-        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) x += c[i];               \
-        __asm__ volatile("" : : "x"(x));                                                  \
-        return 2.0 * CHAINS * STEPS * lanes;                                              \
-    }
-typedef float v4 __attribute__((vector_size(16)));
-BURST(burst_generic, , v4, 4, c[i] = c[i] * x + x)
-#if defined(__x86_64__)
-typedef float v8 __attribute__((vector_size(32)));
-typedef float v16 __attribute__((vector_size(64)));
-BURST(burst_avx2, __attribute__((target("avx2,fma"))), v8, 8, __asm__("vfmadd231ps %1, %1, %0" : "+x"(c[i]) : "x"(x)))
-BURST(burst_avx512, __attribute__((target("avx512f"))), v16, 16, __asm__("vfmadd231ps %1, %1, %0" : "+v"(c[i]) : "v"(x)))
-#endif
-
-static double (*burst_of(ls_isa isa))(void) {
-#if defined(__x86_64__)
-    return isa >= LS_ISA_AVX512 ? burst_avx512 : isa == LS_ISA_AVX2 ? burst_avx2 : burst_generic;
-#else
-    (void)isa;
-    return burst_generic;
-#endif
-}
-
-static void burst_task(void *context, int64_t begin, int64_t end, int worker) {
-    (void)begin;
-    (void)end;
-    (void)worker;
-    (*(double (**)(void))context)();
-}
-
-static double burst_rate(ls_isa isa, int threads) { /* GFLOP/s */
-    double (*burst)(void) = burst_of(isa);
-    const double t = ls_now();
-    ls_parallel_for(threads, threads, burst_task, &burst);
-    const double lanes = isa >= LS_ISA_AVX512 ? 16 : isa == LS_ISA_AVX2 ? 8 : 4;
-    return 2.0 * CHAINS * STEPS * lanes * threads / (ls_now() - t) / 1e9;
-}
+#include "plan/burst.h"
 
 typedef struct shape { const char *name, *op; int64_t m, n, k; ls_act act; } shape;
 static const shape shapes[] = {
@@ -166,7 +118,7 @@ int main(int argc, char **argv) {
         const double end = ls_now() + 0.4;
         double best = 1e9, best_library = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
-            const double rate = burst_rate(isa, own.threads), mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
+            const double rate = 1e-9 * ls_burst(isa, own.threads, 1), mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;
             best_library = theirs < best_library ? theirs : best_library;
