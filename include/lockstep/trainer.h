@@ -50,7 +50,8 @@ LS_API void ls_trainer_destroy(ls_trainer **t);
 
 /* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. */
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
-/* Parameters from weights, by name; every one must be there with its shape; float types may differ. Optimizer state is not touched. */
+/* Parameters from weights, by name; every one must be there with its shape; float types may differ. Only parameters are
+ * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* One .safetensors file with the master weights under the model's names. Allocates. */
 LS_API ls_status ls_trainer_save(const ls_trainer *t, const char *path);

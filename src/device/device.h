@@ -16,7 +16,7 @@ ls_isa ls_isa_best(void);            /* what this CPU and operating system offer
 
 typedef struct ls_kernel_args {
     int n_in, n_out;
-    const ls_tensor *in;  /* an absent optional input has data NULL and type.ndim -1 */
+    const ls_tensor *in;  /* an absent optional input has data NULL and type.ndim -1; entries reach up to the op's max_in, trailing ones too */
     const ls_tensor *out; /* may share memory with an input only where the op's row says so (in place, or a mandatory alias) */
     const void *attrs;    /* the op's struct of attrs.h, NULL if it has none */
     void *workspace;      /* as many bytes as `workspace` asked for, 64-byte aligned, contents undefined */

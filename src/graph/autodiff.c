@@ -1,4 +1,5 @@
 /* autodiff.c - reverse mode over ordinary ops. Knows the chain rule and nothing about any op, layer or parallelism. */
+#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "autodiff.h"
 
 #include <stdlib.h>

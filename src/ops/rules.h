@@ -1,6 +1,8 @@
 /* rules.h - shared by the op files: shape-rule helpers and the builders of ops that only other ops' gradients make. */
 #pragma once
+#ifndef LS_NO_CALL_SITES
 #define LS_NO_CALL_SITES /* gradients and layers keep the call site of the model's line */
+#endif
 #include <stddef.h>
 #include "op.h"
 

@@ -6,6 +6,7 @@
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
  *     add(linear_dx, r)            -> linear_dx with addend r;  layer_norm_grad likewise
  *     element-wise trees           -> fused */
+#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
 
 #include "base/check.h"

@@ -1,6 +1,7 @@
 /* slices.c - compute only what is read. A backward sweep finds, for every value, which range of one dimension its readers want; a
  * forward sweep emits the ops on those ranges. In the ViT this leaves, of the last block, the class token's row of everything but the
  * keys and values. */
+#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
 
 #include "base/check.h"

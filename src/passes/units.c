@@ -1,5 +1,6 @@
 /* units.c - how a parameter is used becomes a chain of ops on what is stored: flat state -> (cast) -> view -> use. The gradient of that
  * chain puts every parameter's gradient into one flat buffer. Also the precision policy, which is a matter of the same chain. */
+#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"

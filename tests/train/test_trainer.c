@@ -338,9 +338,28 @@ static void refusals(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* Messages and `explain` name the model's line: what a pass or autodiff makes stands for the line that it was made from. */
+static void nodes_keep_the_models_line(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &training_vit, .micro_batch = 2, .param = LS_BF16, .recompute = "EncoderBlock"));
+    int from_model = 0;
+    for (int p = 0; p < LS_PROGRAMS; p++)
+        for (int i = 0; i < t->compiled.plans[p]->graph->n_nodes; i++) {
+            const char *file = t->compiled.plans[p]->graph->nodes[i]->file;
+            if (file && (strstr(file, "src/passes/") || strstr(file, "src/graph/")))
+                fail_msg("%s of program %s is said to come from %s", t->compiled.plans[p]->graph->nodes[i]->op->name, ls_program_names[p], file);
+            from_model += file && strstr(file, "models/vit.c");
+        }
+    assert_true(from_model > 200);
+    ls_trainer_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_keep_the_models_line),
         cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
         cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
         cmocka_unit_test(a_bad_weight_is_named), cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
