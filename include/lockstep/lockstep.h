@@ -2,9 +2,12 @@
 #pragma once
 #include "data.h"
 #include "graph.h"
+#include "group.h"
+#include "mesh.h"
 #include "models.h"
 #include "nn.h"
 #include "optim.h"
+#include "parallel.h"
 #include "recipe.h"
 #include "status.h"
 #include "trainer.h"

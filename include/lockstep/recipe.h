@@ -4,14 +4,13 @@
  * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so
  * was what this version cannot do. All functions are local. Strings are never NULL and live as long as the recipe. */
 #pragma once
-#include "types.h"
+#include "parallel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define LS_RECIPE_LIST 16 /* longest list in a recipe */
-#define LS_RECIPE_AXES 8
 
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
@@ -20,14 +19,10 @@ typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accu
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
 typedef enum ls_mlp_act { LS_MLP_RELU, LS_MLP_GELU, LS_MLP_GELU_TANH } ls_mlp_act;
-typedef enum ls_data_parallel { LS_DATA_FSDP, LS_DATA_DDP, LS_DATA_HYBRID, LS_DATA_NONE } ls_data_parallel;
-typedef enum ls_gather_choice { LS_GATHER_AUTO, LS_GATHER_MAP, LS_GATHER_COPY } ls_gather_choice;
-typedef enum ls_offload_choice { LS_OFFLOAD_NONE, LS_OFFLOAD_CPU } ls_offload_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice; /* what opening a checkpoint checks */
 
 typedef struct ls_int_list { int n; int64_t at[LS_RECIPE_LIST]; } ls_int_list;
-typedef struct ls_mesh_spec { int n; struct { char name[24]; int64_t size; } axes[LS_RECIPE_AXES]; } ls_mesh_spec; /* size 0: auto; outermost first */
 
 typedef struct ls_recipe {
     struct { const char *name, *storage; int64_t seed; double time_limit; /* seconds, 0: none */ } run;
@@ -68,7 +63,7 @@ typedef struct ls_recipe {
         double min_lr;                    /* cosine, linear: rate at the end */
     } schedule;
     struct {
-        ls_mesh_spec mesh;
+        ls_mesh mesh;                     /* sizes as written: 0 is auto */
         ls_data_parallel data;
         const char *units;                /* class:NAME | pattern:GLOB | size:N | none */
         int64_t reshard_after_forward;    /* -1: true; 0: false; N > 1 */

@@ -24,6 +24,7 @@ typedef enum ls_status {
     LS_E_MEMORY,      /* out of memory */
     LS_E_UNSUPPORTED, /* a real combination that this build or machine cannot do */
     LS_E_NUMERIC,     /* NaN or infinity where a number must be */
+    LS_E_PEER,        /* another rank failed, died or did not come: the group is broken, the message names it */
     LS_E_STOPPED,     /* stopped on request, everything saved: exit status 75 */
     LS_E_INTERNAL,    /* a broken invariant that could be reported */
     LS_STATUS_COUNT

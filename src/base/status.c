@@ -18,6 +18,7 @@ static const struct {
     [LS_E_MEMORY] = { "out of memory", LS_HARM_CALL },
     [LS_E_UNSUPPORTED] = { "not supported", LS_HARM_CALL },
     [LS_E_NUMERIC] = { "not a finite number", LS_HARM_CALL },
+    [LS_E_PEER] = { "another rank failed", LS_HARM_GROUP },
     [LS_E_STOPPED] = { "stopped", LS_HARM_NONE },
     [LS_E_INTERNAL] = { "internal error", LS_HARM_PROCESS },
 };

@@ -17,7 +17,7 @@ typedef enum ls_key_kind {
     LS_KEY_INTS,    /* ls_int_list */
     LS_KEY_PAIR,    /* double[2] */
     LS_KEY_RANGE,   /* {int64_t min, max}: N or {min: A, max: B} */
-    LS_KEY_MESH,    /* ls_mesh_spec */
+    LS_KEY_MESH,    /* ls_mesh */
     LS_KEY_RESHARD, /* int64_t: -1 true, 0 false, N */
 } ls_key_kind;
 

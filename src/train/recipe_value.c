@@ -167,16 +167,16 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     return LS_OK;
 }
 
-static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh_spec *out)
+static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
 {
     bool automatic = false;
-    *out = (ls_mesh_spec){ 0 };
+    *out = (ls_mesh){ 0 };
     if (v->kind != LS_YAML_MAP || !v->child)
         return wants(where, "axes such as {dp: auto}", shape_name(v));
     for (const ls_yaml *c = v->child; c; c = c->next) {
         const ls_yaml *size = ls_yaml_real(c);
-        if (out->n == LS_RECIPE_AXES)
-            return ls_fail(LS_E_USAGE, "%s: more than %d axes", where, LS_RECIPE_AXES);
+        if (out->n == LS_MESH_AXES)
+            return ls_fail(LS_E_USAGE, "%s: more than %d axes", where, LS_MESH_AXES);
         size_t length = strspn(c->key, "abcdefghijklmnopqrstuvwxyz0123456789_");
         if (c->key[length] || !length || length >= sizeof out->axes[0].name || !islower((unsigned char)c->key[0]))
             return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where, c->key);
@@ -247,7 +247,7 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_RANGE:
         return read_range(k, v, where, MEMBER(int64_t, r, k));
     case LS_KEY_MESH:
-        return read_mesh(v, where, MEMBER(ls_mesh_spec, r, k));
+        return read_mesh(v, where, MEMBER(ls_mesh, r, k));
     case LS_KEY_RESHARD:
         return read_reshard(v, where, MEMBER(int64_t, r, k));
     }
@@ -359,7 +359,7 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
         break;
     }
     case LS_KEY_MESH: {
-        const ls_mesh_spec *m = CONST_MEMBER(ls_mesh_spec, r, k);
+        const ls_mesh *m = CONST_MEMBER(ls_mesh, r, k);
         ls_str_add(out, "{");
         for (int i = 0; i < m->n; i++) {
             ls_str_printf(out, "%s%s: ", i ? ", " : "", m->axes[i].name);

@@ -1,0 +1,39 @@
+/* mesh.h - named axes over ranks. Rank numbers run row-major: the last axis varies fastest, so its groups are neighbours (one host).
+ * The axes "dp" and "shard" split data: the data ranks are all positions along them. */
+#pragma once
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LS_MESH_AXES 8
+
+typedef struct ls_mesh {
+    int n;
+    struct { char name[24]; int64_t size; } axes[LS_MESH_AXES]; /* outermost first; size 0 in a specification: auto */
+} ls_mesh;
+
+/* Gives the `auto` axis what the others leave of `ranks`. LS_E_USAGE with the arithmetic ("dp 2 x shard 3 = 6, but there are 4 ranks") when the
+ * product is another one; also for two autos, a size below 1, a name twice or unknown. Local. */
+LS_API ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ranks);
+LS_API int64_t ls_mesh_ranks(const ls_mesh *m);
+
+/* A group of ranks along axes, by name: "dp"; "dp*shard" (all ranks that differ in those only); "dp/2" (blocks of 2 neighbours along dp).
+ * A name of axes that the mesh does not have is a group of one. `members` (room for ls_mesh_ranks) gets the ranks of the group that `rank` is in, ascending along the
+ * axes; returns how many, or -1 for a malformed name; *position is rank's place among them. Local. */
+LS_API int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, int *position);
+/* Size of that group without listing it. */
+LS_API int ls_mesh_group_size(const ls_mesh *m, const char *name);
+/* How many groups of that name there are, and which of them `rank` is in: for memory that each group has once. */
+LS_API int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name);
+
+LS_API int ls_mesh_data_ranks(const ls_mesh *m);         /* product of the data axes */
+LS_API int ls_mesh_data_rank(const ls_mesh *m, int rank);
+LS_API const char *ls_mesh_data_axes(const ls_mesh *m);  /* "dp", "shard", "dp*shard": name of the group of all data ranks; "" when there is no such axis */
+/* "dp=2 x shard=2" into text. */
+LS_API const char *ls_mesh_text(char text[128], const ls_mesh *m);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,46 @@
+/* parallel.h - how a step is laid over ranks: data, applied by passes to a model that knows nothing of it (docs/ranks.md). */
+#pragma once
+#include "mesh.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ls_data_parallel { LS_DATA_FSDP, LS_DATA_DDP, LS_DATA_HYBRID, LS_DATA_NONE } ls_data_parallel;
+typedef enum ls_gather_choice { LS_GATHER_AUTO, LS_GATHER_MAP, LS_GATHER_COPY } ls_gather_choice;
+typedef enum ls_offload_choice { LS_OFFLOAD_NONE, LS_OFFLOAD_CPU } ls_offload_choice;
+typedef enum ls_synchronize_choice { LS_SYNCHRONIZE_AUTO, LS_SYNCHRONIZE_EACH, LS_SYNCHRONIZE_ONCE } ls_synchronize_choice;
+
+typedef struct ls_parallel {
+    ls_mesh mesh;                /* resolved */
+    int rank;                    /* whose program this is: any, when only planning */
+    ls_data_parallel data;       /* fsdp: shards over all data axes; hybrid: shards over "shard", replicates over "dp"; ddp: replicates over all data axes */
+    const char *units;           /* "class:NAME" | "pattern:GLOB" | "size:N" (elements) | "none"; the root takes the rest */
+    int64_t reshard_after_forward; /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
+    ls_gather_choice gather;     /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host and nothing is offloaded */
+    int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
+    ls_offload_choice offload;   /* cpu: slices, gradients and optimizer state rest in host memory */
+    int64_t device_memory;       /* bytes that a program may use of the device's memory; 0: no cap */
+    ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid, once for ddp */
+    ls_dtype reduce;             /* type in which sums over ranks are rounded */
+    int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
+    int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */
+} ls_parallel;
+#define LS_PARALLEL_DEFAULTS                                                                                                           \
+    .mesh = { .n = 1, .axes = { { "dp", 1 } } }, .rank = 0, .data = LS_DATA_FSDP, .units = "none", .reshard_after_forward = -1,       \
+    .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .offload = LS_OFFLOAD_NONE, .device_memory = 0,          \
+    .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .bucket_bytes = 25 << 20, .ranks_per_host = 0
+
+/* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis, map with offload, ...: LS_E_USAGE
+ * or LS_E_UNSUPPORTED with the reason and what would do. What depends on the model (a pattern that matches nothing) is refused when compiling. Local. */
+LS_API ls_status ls_parallel_check(const ls_parallel *p);
+
+/* Which micro-batches of a step (0 .. M-1) this rank computes: first, first + stride, ...; `count` of them. With synchronize each: r, r + R, ...;
+ * once: the block r*M/R ... LS_E_USAGE when R does not divide M, naming the counts that would do. Local. */
+typedef struct ls_share { int64_t first, stride, count; } ls_share;
+LS_API ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches);
+LS_API bool ls_parallel_synchronizes_each(const ls_parallel *p); /* resolves auto */
+
+#ifdef __cplusplus
+}
+#endif
