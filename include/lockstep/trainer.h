@@ -10,7 +10,9 @@
  * micro-batch number, and one run of `update`. After ls_trainer_create no call below allocates memory except where it says so. */
 #pragma once
 #include "graph.h"
+#include "group.h"
 #include "optim.h"
+#include "parallel.h"
 #include "weights.h"
 
 #ifdef __cplusplus
@@ -29,18 +31,20 @@ typedef struct ls_trainer_opts {
     const char *kernels;      /* "own" | "onednn" */
     bool elsewhere;           /* plan only, for a machine that may have another ISA: no session is made */
     int64_t micro_batch;      /* samples per run of `micro` */
-    int64_t micro_batches;    /* M, runs per step */
+    int64_t micro_batches;    /* M, runs per step over all ranks */
     ls_accumulation accumulation;
     ls_optimizer optimizer;
     double clip_norm;         /* 0: none */
     ls_dtype param, output;   /* compute type of parameters and activations; type of the logits in the loss. Masters are f32 (f64: all of it) */
     const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
     bool eval_only;           /* only the evaluation program */
+    ls_parallel parallel;     /* how the step is laid over ranks */
+    ls_group *group;          /* the ranks; NULL: one. Must outlive the trainer. With more than one, create, init, load, save, step, eval and parameters are collective */
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                                                          \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
     .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .param = LS_F32, .output = LS_F32,         \
-    .recompute = NULL, .eval_only = false
+    .recompute = NULL, .eval_only = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 
 typedef struct ls_trainer ls_trainer;
 LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);
@@ -54,7 +58,7 @@ LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
  * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* One .safetensors file with the master weights under the model's names. Allocates. */
-LS_API ls_status ls_trainer_save(const ls_trainer *t, const char *path);
+LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
 typedef struct ls_step_result {
     double loss;         /* mean over the step's valid targets */
@@ -64,8 +68,8 @@ typedef struct ls_step_result {
     double seconds;
 } ls_step_result;
 
-/* One optimizer step. images u8 [M, micro_batch, C, H, W], labels i32 [M, micro_batch] (-100: padding), `targets` the number of labels
- * that are not. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+/* One optimizer step. images u8 [count, micro_batch, C, H, W], labels i32 [count, micro_batch] (-100: padding): this rank's micro-batches
+ * (ls_parallel_share; all M on one rank). `targets`: the labels of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets, double lr, ls_step_result *r);
 
 /* Evaluates one batch of micro_batch samples. Any of loss [micro_batch], predicted [micro_batch], probability [micro_batch, classes] may
@@ -73,7 +77,9 @@ LS_API ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int
 LS_API ls_status ls_trainer_eval(ls_trainer *t, const uint8_t *images, const int32_t *labels, float *loss, int32_t *predicted, float *probability);
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */
-LS_API int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max); /* views of the masters; returns how many there are */
+/* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them; with more, gathered into a copy of the trainer's that the next
+ * call overwrites (out NULL: only counts, local). */
+LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
 LS_API int64_t ls_trainer_classes(const ls_trainer *t);
 LS_API size_t ls_trainer_bytes(const ls_trainer *t);                         /* all memory of the session and the accumulation */
 

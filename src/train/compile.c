@@ -95,7 +95,7 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_calibrat
     ls_status s = finish(g);
     double mid = ls_now();
     if (s == LS_OK)
-        s = ls_plan_create(&c->plans[which], *g, &c->device, &(ls_plan_opts){ calibration });
+        s = ls_plan_create(&c->plans[which], *g, &c->device, &(ls_plan_opts){ .calibration = calibration });
     c->graph_seconds += mid - t;
     c->plan_seconds += ls_now() - mid;
     ls_graph_destroy(g);

@@ -44,7 +44,7 @@ static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at)
     return j.out.data;
 }
 
-static ls_status save(const char *dir, const ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, int64_t *bytes)
+static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, int64_t *bytes)
 {
     int n = ls_trainer_parameters(t, NULL, 0);
     ls_named_tensor *tensors = calloc((size_t)n, sizeof *tensors);
@@ -86,7 +86,7 @@ static ls_status keep(ls_snapshots *s, int64_t count)
     return LS_OK;
 }
 
-ls_status ls_snapshot_save(ls_snapshots *s, const ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_snapshot_at *at)
+ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_snapshot_at *at)
 {
     double start = ls_now();
     char name[32], relative[64];

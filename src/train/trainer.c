@@ -131,7 +131,7 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
     return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * ls_dtype_size(s->type.dtype), &s->type) };
 }
 
-int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max)
+int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
     int n = t->compiled.units.n_slots;
     for (int i = 0; i < n && i < max; i++)
@@ -139,7 +139,7 @@ int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max)
     return n;
 }
 
-static ls_status all_parameters(const ls_trainer *t, ls_named_tensor **out, int *n)
+static ls_status all_parameters(ls_trainer *t, ls_named_tensor **out, int *n)
 {
     *n = t->compiled.units.n_slots;
     *out = calloc((size_t)*n, sizeof **out);
@@ -159,7 +159,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     return s;
 }
 
-ls_status ls_trainer_save(const ls_trainer *t, const char *path)
+ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
     ls_named_tensor *have;
     int n;

@@ -35,7 +35,7 @@ static void programs(ls_graph *g[2], ls_plan *p[2])
     const ls_calibration c = { .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6 };
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(ls_graph_finish(g[i]));
-        ASSERT_OK(ls_plan_create(&p[i], g[i], &d, &(ls_plan_opts){ &c }));
+        ASSERT_OK(ls_plan_create(&p[i], g[i], &d, &(ls_plan_opts){ .calibration = &c }));
     }
 }
 
