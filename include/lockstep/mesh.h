@@ -21,11 +21,12 @@ LS_API int64_t ls_mesh_ranks(const ls_mesh *m);
 
 /* A group of ranks along axes, by name: "dp"; "dp*shard" (all ranks that differ in those only); "dp/2" (blocks of 2 neighbours along dp).
  * A name of axes that the mesh does not have is a group of one. `members` (room for ls_mesh_ranks) gets the ranks of the group that `rank` is in, ascending along the
- * axes; returns how many, or -1 for a malformed name; *position is rank's place among them. Local. */
+ * axes; returns how many, or -1 for a malformed name and for blocks that do not divide; *position is rank's place among them. The order of
+ * axes in a name says nothing: members are always ascending. "" is a group of one. Local. */
 LS_API int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, int *position);
 /* Size of that group without listing it. */
 LS_API int ls_mesh_group_size(const ls_mesh *m, const char *name);
-/* How many groups of that name there are, and which of them `rank` is in: for memory that each group has once. */
+/* Which of the ls_mesh_ranks / ls_mesh_group_size groups of that name `rank` is in: for memory that each group has once. */
 LS_API int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name);
 
 LS_API int ls_mesh_data_ranks(const ls_mesh *m);         /* product of the data axes */

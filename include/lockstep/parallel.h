@@ -39,7 +39,14 @@ LS_API ls_status ls_parallel_check(const ls_parallel *p);
  * once: the block r*M/R ... LS_E_USAGE when R does not divide M, naming the counts that would do. Local. */
 typedef struct ls_share { int64_t first, stride, count; } ls_share;
 LS_API ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches);
-LS_API bool ls_parallel_synchronizes_each(const ls_parallel *p); /* resolves auto */
+
+/* Choices, resolved. Local. */
+LS_API bool ls_parallel_synchronizes_each(const ls_parallel *p);
+LS_API bool ls_parallel_maps(const ls_parallel *p);                  /* gathered units are one per host */
+LS_API int64_t ls_parallel_reshards(const ls_parallel *p);           /* -1: true; 0: false; N: 1 < N < ranks that shard */
+LS_API const char *ls_parallel_shard_axes(const ls_parallel *p);     /* name for ls_mesh_group: fsdp all data axes, hybrid "shard", else "" */
+LS_API const char *ls_parallel_replicate_axes(const ls_parallel *p); /* ddp all data axes, hybrid "dp", else "" */
+LS_API ls_status ls_parallel_check_units(const char *units);         /* the form alone: LS_E_USAGE */
 
 #ifdef __cplusplus
 }

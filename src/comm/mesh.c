@@ -1,0 +1,205 @@
+/* mesh.c - named axes over ranks: row-major arithmetic, and the groups that names stand for. */
+#include "lockstep/mesh.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+static const char *const KNOWN[] = { "dp", "shard", "tp" };
+enum { KNOWN_COUNT = 3, MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
+
+static int find(const ls_mesh *m, const char *name, size_t length)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strncmp(m->axes[i].name, name, length) && !m->axes[i].name[length])
+            return i;
+    return -1;
+}
+
+static ls_status check_axis(const ls_mesh *m, int i)
+{
+    const char *name = m->axes[i].name;
+    bool known = false;
+    for (int k = 0; k < KNOWN_COUNT; k++)
+        known = known || !strcmp(name, KNOWN[k]);
+    if (!known)
+        return ls_fail(LS_E_USAGE, "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp", name);
+    if (find(m, name, strlen(name)) != i)
+        return ls_fail(LS_E_USAGE, "mesh: axis %s is there twice", name);
+    if (m->axes[i].size < 0 || m->axes[i].size > MAX_RANKS)
+        return ls_fail(LS_E_USAGE, "mesh: axis %s has %lld ranks; 1 to %d, or auto", name, (long long)m->axes[i].size, MAX_RANKS);
+    return LS_OK;
+}
+
+/* The sizes and the ranks there are, as people would check them: "dp 2 x shard 3 = 6, but there are 4 ranks". */
+static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64_t ranks)
+{
+    ls_str text = { 0 };
+    for (int i = 0; i < m->n; i++) {
+        ls_str_printf(&text, "%s%s ", i ? " x " : "", m->axes[i].name);
+        if (m->axes[i].size)
+            ls_str_printf(&text, "%lld", (long long)m->axes[i].size);
+        else
+            ls_str_add(&text, "auto");
+    }
+    if (m->n > 1)
+        ls_str_printf(&text, automatic ? " = %lld x auto" : " = %lld", (long long)product);
+    ls_status s = ls_fail(LS_E_USAGE, "mesh %s, but there %s %lld rank%s; %s %lld (workers), or change the mesh", ls_str_text(&text),
+                          ranks == 1 ? "is" : "are", (long long)ranks, ranks == 1 ? "" : "s", automatic ? "start a multiple of" : "start",
+                          (long long)product);
+    ls_str_release(&text);
+    return s;
+}
+
+ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ranks)
+{
+    ls_mesh m = *specification;
+    int automatic = -1;
+    int64_t product = 1;
+    if (ranks < 1 || ranks > MAX_RANKS)
+        return ls_fail(LS_E_USAGE, "mesh: %lld ranks; 1 to %d", (long long)ranks, MAX_RANKS);
+    if (m.n < 1 || m.n > LS_MESH_AXES)
+        return ls_fail(LS_E_USAGE, "a mesh has 1 to %d axes, not %d", LS_MESH_AXES, m.n);
+    for (int i = 0; i < m.n; i++) {
+        LS_TRY(check_axis(&m, i));
+        if (m.axes[i].size == 0 && automatic >= 0)
+            return ls_fail(LS_E_USAGE, "mesh: %s and %s are both auto; only one axis can take what the others leave",
+                           m.axes[automatic].name, m.axes[i].name);
+        if (m.axes[i].size == 0)
+            automatic = i;
+        else
+            product *= m.axes[i].size;
+    }
+    if (automatic >= 0 ? ranks % product != 0 : ranks != product)
+        return refuse(&m, product, automatic >= 0, ranks);
+    if (automatic >= 0)
+        m.axes[automatic].size = ranks / product;
+    *out = m;
+    return LS_OK;
+}
+
+int64_t ls_mesh_ranks(const ls_mesh *m)
+{
+    int64_t n = 1;
+    for (int i = 0; i < m->n; i++)
+        n *= m->axes[i].size;
+    return n;
+}
+
+/* ---- groups */
+
+typedef struct selection {
+    bool in[LS_MESH_AXES];
+    int size, block; /* ranks along the axes of the name; of those, neighbours that make one group */
+} selection;
+
+/* "dp", "dp*shard", "dp/2", "". False: no such form, an axis twice, or blocks that do not divide. */
+static bool select_axes(selection *s, const ls_mesh *m, const char *name)
+{
+    *s = (selection){ .size = 1 };
+    for (const char *p = name; *name;) {
+        size_t length = strcspn(p, "*/");
+        int axis = find(m, p, length);
+        if (!length || (axis >= 0 && s->in[axis]))
+            return false;
+        if (axis >= 0) {
+            s->in[axis] = true;
+            s->size *= (int)m->axes[axis].size;
+        }
+        p += length;
+        if (*p == '/') {
+            char *end;
+            long n = strtol(p + 1, &end, 10);
+            s->block = (int)n;
+            return p[1] >= '1' && p[1] <= '9' && !*end && n <= s->size && s->size % n == 0;
+        }
+        if (!*p++)
+            break;
+    }
+    s->block = s->size;
+    return true;
+}
+
+typedef struct place { int inside, outside; } place; /* number of a rank among the selected axes, and among the others */
+
+static place place_of(const ls_mesh *m, const selection *s, int rank)
+{
+    place p = { 0, 0 };
+    int below = (int)ls_mesh_ranks(m);
+    for (int i = 0; i < m->n; i++) {
+        int size = (int)m->axes[i].size;
+        below /= size;
+        int *number = s->in[i] ? &p.inside : &p.outside;
+        *number = *number * size + rank / below % size;
+    }
+    return p;
+}
+
+static int rank_at(const ls_mesh *m, const selection *s, place p)
+{
+    int rank = 0, stride = 1;
+    for (int i = m->n - 1; i >= 0; i--) {
+        int size = (int)m->axes[i].size;
+        int *number = s->in[i] ? &p.inside : &p.outside;
+        rank += *number % size * stride;
+        *number /= size;
+        stride *= size;
+    }
+    return rank;
+}
+
+int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, int *position)
+{
+    selection s;
+    if (!select_axes(&s, m, name))
+        return -1;
+    place p = place_of(m, &s, rank);
+    int first = p.inside / s.block * s.block;
+    for (int i = 0; i < s.block; i++)
+        members[i] = rank_at(m, &s, (place){ first + i, p.outside });
+    *position = p.inside - first;
+    return s.block;
+}
+
+int ls_mesh_group_size(const ls_mesh *m, const char *name)
+{
+    selection s;
+    return select_axes(&s, m, name) ? s.block : -1;
+}
+
+int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
+{
+    selection s;
+    if (!select_axes(&s, m, name))
+        return -1;
+    place p = place_of(m, &s, rank);
+    return p.outside * (s.size / s.block) + p.inside / s.block;
+}
+
+/* ---- data ranks */
+
+int ls_mesh_data_ranks(const ls_mesh *m) { return ls_mesh_group_size(m, "dp*shard"); }
+
+int ls_mesh_data_rank(const ls_mesh *m, int rank)
+{
+    selection s;
+    select_axes(&s, m, "dp*shard");
+    return place_of(m, &s, rank).inside;
+}
+
+const char *ls_mesh_data_axes(const ls_mesh *m)
+{
+    bool dp = find(m, "dp", 2) >= 0, shard = find(m, "shard", 5) >= 0;
+    return dp && shard ? "dp*shard" : dp ? "dp" : shard ? "shard" : "";
+}
+
+const char *ls_mesh_text(char text[128], const ls_mesh *m)
+{
+    int n = 0;
+    *text = 0;
+    for (int i = 0; i < m->n && n < 128; i++)
+        n += snprintf(text + n, (size_t)(128 - n), "%s%s=%lld", i ? " x " : "", m->axes[i].name, (long long)m->axes[i].size);
+    return text;
+}

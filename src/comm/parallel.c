@@ -1,0 +1,195 @@
+/* parallel.c - what a parallel layout means, resolved, and which layouts cannot be. */
+#include "lockstep/parallel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* ---- choices, resolved */
+
+const char *ls_parallel_shard_axes(const ls_parallel *p)
+{
+    return p->data == LS_DATA_FSDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "shard" : "";
+}
+
+const char *ls_parallel_replicate_axes(const ls_parallel *p)
+{
+    return p->data == LS_DATA_DDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "dp" : "";
+}
+
+int64_t ls_parallel_reshards(const ls_parallel *p)
+{
+    int64_t n = p->reshard_after_forward;
+    if (n > 1 && n >= ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p)))
+        return -1; /* a slice of 1/size is what the rank owns anyway */
+    return n == 1 ? 0 : n;
+}
+
+bool ls_parallel_synchronizes_each(const ls_parallel *p)
+{
+    if (p->synchronize != LS_SYNCHRONIZE_AUTO)
+        return p->synchronize == LS_SYNCHRONIZE_EACH;
+    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
+}
+
+/* Every group that gathers lies on one host. Members ascend, so the first and the last tell. */
+static bool gathers_on_one_host(const ls_parallel *p)
+{
+    const char *axes = ls_parallel_shard_axes(p);
+    int ranks = (int)ls_mesh_ranks(&p->mesh), position;
+    int *members = p->ranks_per_host ? malloc(sizeof *members * (size_t)ranks) : NULL;
+    bool one = !p->ranks_per_host || members;
+    for (int r = 0; members && one && r < ranks; r++) {
+        int n = ls_mesh_group(&p->mesh, r, axes, members, &position);
+        one = members[0] / p->ranks_per_host == members[n - 1] / p->ranks_per_host;
+    }
+    free(members);
+    return one;
+}
+
+bool ls_parallel_maps(const ls_parallel *p)
+{
+    if (p->gather != LS_GATHER_AUTO)
+        return p->gather == LS_GATHER_MAP;
+    return p->offload == LS_OFFLOAD_NONE && gathers_on_one_host(p);
+}
+
+/* ---- what cannot be */
+
+static ls_status check_mesh(const ls_parallel *p)
+{
+    const ls_mesh *m = &p->mesh;
+    ls_mesh again;
+    char text[128];
+    if (ls_mesh_ranks(m) == 0)
+        return ls_fail(LS_E_USAGE, "mesh %s: the auto axis has no size yet; ls_mesh_resolve gives it one", ls_mesh_text(text, m));
+    LS_TRY(ls_mesh_resolve(&again, m, ls_mesh_ranks(m))); /* names */
+    int tp = ls_mesh_group_size(m, "tp");
+    if (tp > 1)
+        return ls_fail(LS_E_UNSUPPORTED, "mesh %s: tensor parallelism is not in this version; give its ranks to dp or shard", ls_mesh_text(text, m));
+    if (p->rank < 0 || p->rank >= ls_mesh_ranks(m))
+        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ls_mesh_ranks(m) - 1);
+    return LS_OK;
+}
+
+static bool has_axis(const ls_mesh *m, const char *name, int *at)
+{
+    for (*at = 0; *at < m->n; ++*at)
+        if (!strcmp(m->axes[*at].name, name))
+            return true;
+    return false;
+}
+
+static ls_status check_strategy(const ls_parallel *p)
+{
+    const ls_mesh *m = &p->mesh;
+    char text[128];
+    int dp, shard, n = ls_mesh_data_ranks(m);
+    if (p->data == LS_DATA_NONE && n > 1)
+        return ls_fail(LS_E_USAGE, "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, ddp or hybrid", n, ls_mesh_text(text, m));
+    if (p->data != LS_DATA_HYBRID)
+        return LS_OK;
+    if (!has_axis(m, "dp", &dp) || !has_axis(m, "shard", &shard))
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; the mesh is %s. "
+                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", ls_mesh_text(text, m));
+    if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard; the mesh is %s. Write mesh: {dp: %lld, shard: %lld}",
+                       ls_mesh_text(text, m), (long long)m->axes[dp].size, (long long)m->axes[shard].size);
+    return LS_OK;
+}
+
+static bool is_count(const char *text)
+{
+    char *end;
+    double n = strtod(text, &end);
+    return strspn(text, "0123456789.e+") == strlen(text) && *text && !*end && n >= 1 && n <= 1e18 && n == (double)(int64_t)n;
+}
+
+ls_status ls_parallel_check_units(const char *units)
+{
+    if (!strcmp(units, "none") || (!strncmp(units, "class:", 6) && units[6]) || (!strncmp(units, "pattern:", 8) && units[8]))
+        return LS_OK;
+    if (strncmp(units, "size:", 5))
+        return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none", units);
+    if (!is_count(units + 5))
+        return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no number of elements; size:1e6, say", units);
+    return LS_OK;
+}
+
+static ls_status check_reshard(const ls_parallel *p)
+{
+    int64_t n = p->reshard_after_forward;
+    int size = ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p));
+    if (n < -1)
+        return ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld is neither true (-1), false (0) nor a number of slices", (long long)n);
+    if (n > 1 && p->data != LS_DATA_FSDP && p->data != LS_DATA_HYBRID)
+        return ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld slices, but parallel.data: %s shards nothing; say fsdp or hybrid", (long long)n,
+                       p->data == LS_DATA_DDP ? "ddp" : "none");
+    if (n <= 1 || size == 1 || size % n == 0) /* one rank owns every slice: the recipe stays as it is on one worker */
+        return LS_OK;
+    ls_str counts = { 0 };
+    for (int i = 2; i <= size; i++)
+        if (size % i == 0)
+            ls_str_printf(&counts, ", %d", i);
+    ls_status s = ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard (%s); true, false%s would do", (long long)n, size,
+                          ls_parallel_shard_axes(p), ls_str_text(&counts));
+    ls_str_release(&counts);
+    return s;
+}
+
+static ls_status check_memory(const ls_parallel *p)
+{
+    bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
+    if (p->offload == LS_OFFLOAD_CPU && !shards)
+        return ls_fail(LS_E_UNSUPPORTED, "parallel.offload: cpu moves slices, gathered unit by unit; parallel.data: %s has none. Say fsdp or hybrid",
+                       p->data == LS_DATA_DDP ? "ddp" : "none");
+    if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
+        return ls_fail(LS_E_USAGE, "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; say gather: copy or auto");
+    if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
+        return ls_fail(LS_E_UNSUPPORTED, "parallel.gather: map needs the ranks that gather together on one host (%d a host here); say copy or auto, "
+                                         "or hybrid with shard inside a host", p->ranks_per_host);
+    if (p->device_memory < 0)
+        return ls_fail(LS_E_USAGE, "device_memory: %lld bytes; 0 is no cap", (long long)p->device_memory);
+    return LS_OK;
+}
+
+ls_status ls_parallel_check(const ls_parallel *p)
+{
+    LS_TRY(check_mesh(p));
+    LS_TRY(check_strategy(p));
+    LS_TRY(ls_parallel_check_units(p->units));
+    LS_TRY(check_reshard(p));
+    LS_TRY(check_memory(p));
+    if (!ls_dtype_is_float(p->reduce))
+        return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
+    if (p->prefetch_forward < 0 || p->prefetch_backward < 0)
+        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward; from 0", (long long)p->prefetch_forward, (long long)p->prefetch_backward);
+    if (p->bucket_bytes < 1)
+        return ls_fail(LS_E_USAGE, "parallel.bucket: %lld bytes; from 1", (long long)p->bucket_bytes);
+    if (p->ranks_per_host < 0)
+        return ls_fail(LS_E_USAGE, "%d ranks per host; 0 is all on one", p->ranks_per_host);
+    return LS_OK;
+}
+
+/* ---- which micro-batches */
+
+ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches)
+{
+    int64_t ranks = ls_mesh_data_ranks(&p->mesh), rank = ls_mesh_data_rank(&p->mesh, p->rank);
+    if (micro_batches >= 1 && micro_batches % ranks == 0) {
+        int64_t count = micro_batches / ranks;
+        *out = ls_parallel_synchronizes_each(p) ? (ls_share){ rank, ranks, count } : (ls_share){ rank * count, 1, count };
+        return LS_OK;
+    }
+    ls_str counts = { 0 };
+    int64_t listed = 0;
+    for (int64_t i = 1; i <= micro_batches && listed < 12; i++)
+        if (micro_batches % i == 0)
+            ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", (long long)i);
+    ls_status s = ls_fail(LS_E_USAGE, "%lld data ranks do not divide the %lld micro-batches of a step (train.global_batch / train.micro_batch); data ranks that would do: %s",
+                          (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
+    ls_str_release(&counts);
+    return s;
+}
