@@ -1,0 +1,149 @@
+/* affinity.c - sets of hardware threads: asked for, divided, applied. */
+#include "affinity.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "check.h"
+
+enum { WORD = 8 * sizeof(unsigned long) };
+
+static bool has(const ls_cpu_set *s, int cpu) { return s->bits[cpu / WORD] >> cpu % WORD & 1; }
+static void add(ls_cpu_set *s, int cpu) { s->bits[cpu / WORD] |= 1ul << cpu % WORD; }
+
+bool ls_cpu_set_read(ls_cpu_set *out)
+{
+    memset(out, 0, sizeof *out);
+    return sched_getaffinity(0, sizeof *out, (cpu_set_t *)out->bits) == 0;
+}
+
+bool ls_cpu_set_apply(const ls_cpu_set *s) { return sched_setaffinity(0, sizeof *s, (const cpu_set_t *)s->bits) == 0; }
+
+int ls_cpu_set_count(const ls_cpu_set *s)
+{
+    int n = 0;
+    for (size_t i = 0; i < sizeof s->bits / sizeof s->bits[0]; i++)
+        n += __builtin_popcountl(s->bits[i]);
+    return n;
+}
+
+bool ls_cpu_set_meet(const ls_cpu_set *a, const ls_cpu_set *b)
+{
+    for (size_t i = 0; i < sizeof a->bits / sizeof a->bits[0]; i++)
+        if (a->bits[i] & b->bits[i])
+            return true;
+    return false;
+}
+
+const char *ls_cpu_set_text(char *text, int size, const ls_cpu_set *s)
+{
+    int n = 0;
+    *text = 0;
+    for (int cpu = 0; cpu < LS_MAX_CPUS && n < size; cpu++) {
+        int first = cpu;
+        while (cpu < LS_MAX_CPUS && has(s, cpu))
+            cpu++;
+        if (cpu > first)
+            n += snprintf(text + n, (size_t)(size - n), cpu - first > 1 ? "%s%d-%d" : "%s%d", n ? "," : "", first, cpu - 1);
+    }
+    if (n >= size)
+        memcpy(text + size - 4, "...", 4);
+    return text;
+}
+
+/* ---- division */
+
+typedef struct place { int cpu, package, node, core; } place;
+
+static int by_place(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    int order = x->package - y->package;
+    order = order ? order : x->node - y->node;
+    order = order ? order : x->core - y->core;
+    return order ? order : x->cpu - y->cpu;
+}
+
+/* The number in a file of /sys; -1 when there is none. */
+static int number_in(const char *path)
+{
+    int value = -1;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return -1;
+    if (fscanf(f, "%d", &value) != 1)
+        value = -1;
+    fclose(f);
+    return value;
+}
+
+/* "0-3,8-11" of memory node `node`: its hardware threads get the number. */
+static bool mark_node(place *at, int n, const char *sys, int node)
+{
+    char path[512];
+    int first, last;
+    snprintf(path, sizeof path, "%s/node/node%d/cpulist", sys, node);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    while (fscanf(f, "%d", &first) == 1) {
+        last = first;
+        if (fscanf(f, "-%d", &last) != 1)
+            last = first;
+        for (int i = 0; i < n; i++)
+            if (at[i].cpu >= first && at[i].cpu <= last)
+                at[i].node = node;
+        if (fgetc(f) != ',')
+            break;
+    }
+    fclose(f);
+    return true;
+}
+
+static int read_places(place *at, const ls_cpu_set *all, const char *sys)
+{
+    char path[512];
+    int n = 0;
+    for (int cpu = 0; cpu < LS_MAX_CPUS; cpu++) {
+        if (!has(all, cpu))
+            continue;
+        at[n] = (place){ .cpu = cpu };
+        snprintf(path, sizeof path, "%s/cpu/cpu%d/topology/physical_package_id", sys, cpu);
+        at[n].package = number_in(path);
+        snprintf(path, sizeof path, "%s/cpu/cpu%d/topology/core_id", sys, cpu);
+        int core = number_in(path);
+        at[n++].core = core < 0 ? cpu : core; /* not told: every hardware thread counts as a core */
+    }
+    for (int node = 0; mark_node(at, n, sys, node);)
+        node++;
+    qsort(at, (size_t)n, sizeof *at, by_place);
+    return n;
+}
+
+bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int threads, const char *sys)
+{
+    place *at = malloc(sizeof *at * LS_MAX_CPUS);
+    int *begin = malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* of each core, in `at` */
+    LS_CHECK(at && begin, "out of memory");
+    int n = read_places(at, all, sys), cores = 0;
+    for (int i = 0; i < n; i++)
+        if (!i || at[i].package != at[i - 1].package || at[i].node != at[i - 1].node || at[i].core != at[i - 1].core)
+            begin[cores++] = i;
+    begin[cores] = n;
+    bool whole = cores >= ranks, enough = n >= ranks;
+    int count = whole ? cores : n;
+    memset(parts, 0, sizeof *parts * (size_t)ranks);
+    for (int r = 0; r < ranks && enough; r++) {
+        int first = (int)((int64_t)count * r / ranks), end = (int)((int64_t)count * (r + 1) / ranks);
+        if (whole) {
+            first = begin[first];
+            end = begin[end];
+        }
+        for (int i = first; i < end; i++)
+            add(&parts[r], at[i].cpu);
+        enough = end - first >= threads;
+    }
+    free(at);
+    free(begin);
+    return enough;
+}
