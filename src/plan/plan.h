@@ -15,7 +15,10 @@
 #include "ops/op.h"
 
 typedef enum ls_memory { LS_MEM_ARENA, LS_MEM_STATE, LS_MEM_IO, LS_MEM_SYMMETRIC, LS_MEM_NODE, LS_MEM_COUNT } ls_memory;
-typedef enum ls_category { LS_CAT_PARAMETERS, LS_CAT_GRADIENTS, LS_CAT_OPTIMIZER, LS_CAT_ACTIVATIONS, LS_CAT_WORKSPACE, LS_CAT_DATA, LS_CAT_COUNT } ls_category;
+/* PARAMETERS: what a rank stores of them, and copies of it in another type. GATHERED: what came out of all_gather, and what is kept of that. */
+typedef enum ls_category {
+    LS_CAT_PARAMETERS, LS_CAT_GRADIENTS, LS_CAT_OPTIMIZER, LS_CAT_GATHERED, LS_CAT_ACTIVATIONS, LS_CAT_WORKSPACE, LS_CAT_DATA, LS_CAT_COUNT
+} ls_category;
 const char *ls_category_name(ls_category c);
 
 typedef struct ls_alloc {
@@ -23,6 +26,8 @@ typedef struct ls_alloc {
     ls_category category;
     const char *name;      /* STATE and IO: the source's or output's name; ARENA: NULL */
     int value;             /* the value whose storage this is; -1: workspace of node `first` */
+    const char *inside;    /* STATE: of a unit that is mapped: the NODE allocation that it is a slice of, NULL otherwise */
+    size_t inside_at;
     bool shared;           /* STATE, IO: others read it, so it lies in the window */
     bool host;             /* parallel.offload: rests in host memory, does not count for the device */
     size_t offset, bytes;  /* in its memory kind's region; 64-byte aligned */
