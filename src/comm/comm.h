@@ -65,6 +65,7 @@ typedef struct ls_collective_desc {
     bool settled;         /* the operand is state that every member finished writing before an earlier fence: no waiting before reading */
     /* all_gather into memory that the members share: each writes its slice, converted; result is that memory. NULL: none. */
     char *map_to;
+    const char *map_from; /* with map_to: my slice [count] of type `from`, in memory of this rank's own; `window` and `offset` are not looked at then */
     int threads;
     const char *label;    /* "all_gather of unit encoder.layers.encoder_layer_3": for messages */
 } ls_collective_desc;
