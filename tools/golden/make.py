@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|mlp|ops|scalars ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from common import fashion_mnist, fill, normalize, parameter, sample, values  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
+import ranks as several  # noqa: E402
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
 TYPES = {"f64": torch.float64, "f32": torch.float32}
@@ -110,6 +111,19 @@ def vit50():
     print("float32 against float64: losses differ by at most %.3g," % (out["f32.losses"].double() - out["f64.losses"]).abs().max())
     print("  weights by at most %.3g of the distance they travelled (%s)" % (worst[name], name))
     save("vit50", out)
+
+
+def ranks():
+    """Losses of vit50's run at 2 ranks, sample i of a batch of 128 on rank i % 2: DDP and FSDP2 in float32, FSDP2 with parameters in bfloat16 and
+    gradients reduced in float32; of the last also at 1 rank."""
+    images, labels = (t[: 50 * 128] for t in fashion_mnist("train"))
+    out = {}
+    for strategy, count in (("ddp", 2), ("fsdp", 2), ("fsdp_bf16", 2), ("fsdp_bf16", 1)):
+        out[f"{strategy}.{count}.losses"] = several.run(count, several.train, strategy, images, labels, 128, 50)[0]
+    for a, b in (("ddp.2", "fsdp.2"), ("fsdp_bf16.2", "fsdp.2"), ("fsdp_bf16.2", "fsdp_bf16.1")):
+        d = out[a + ".losses"] - out[b + ".losses"]
+        print(f"{a} against {b}: losses differ by at most {d.abs().max():.3g}, root mean square {d.square().mean().sqrt():.3g}")
+    save("ranks", out)
 
 
 class MLP(torch.nn.Module):
@@ -294,6 +308,6 @@ def scalars():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, mlp, ops, scalars)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()
