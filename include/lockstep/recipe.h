@@ -28,6 +28,7 @@ typedef struct ls_recipe {
     struct { const char *name, *storage; int64_t seed; double time_limit; /* seconds, 0: none */ } run;
     struct { int64_t min, max; } workers; /* equal for a plain number */
     int64_t threads;                      /* per rank; 0: cores / ranks */
+    int64_t device_memory;                /* bytes; 0: no cap */
     ls_device_choice device;
     ls_kernels_choice kernels;
     const char *isa;                      /* "auto" or a level's name */
@@ -69,6 +70,8 @@ typedef struct ls_recipe {
         int64_t reshard_after_forward;    /* -1: true; 0: false; N > 1 */
         ls_gather_choice gather;
         struct { int64_t forward, backward; } prefetch;
+        ls_synchronize_choice synchronize;
+        int64_t bucket;                   /* bytes */
         ls_offload_choice offload;
         const char *recompute;            /* none | units | class:NAME */
     } parallel;

@@ -68,7 +68,7 @@ static ls_status check_mesh(const ls_parallel *p)
     LS_TRY(ls_mesh_resolve(&again, m, ls_mesh_ranks(m))); /* names */
     int tp = ls_mesh_group_size(m, "tp");
     if (tp > 1)
-        return ls_fail(LS_E_UNSUPPORTED, "mesh %s: tensor parallelism is not in this version; give its ranks to dp or shard", ls_mesh_text(text, m));
+        return ls_fail(LS_E_UNSUPPORTED, "parallel.mesh: tensor parallelism is not in this version; give the %d ranks of axis tp to dp or shard", tp);
     if (p->rank < 0 || p->rank >= ls_mesh_ranks(m))
         return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ls_mesh_ranks(m) - 1);
     return LS_OK;

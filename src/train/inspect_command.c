@@ -84,7 +84,7 @@ static ls_status inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
     int64_t n = 0;
     ls_status status;
     LS_TRY(ls_recipe_load(&r, o->target.name, o->target.n_sets, o->target.sets));
-    LS_TRY_TO(status, ls_setup_make(&s, r), end);
+    LS_TRY_TO(status, ls_setup_alone(&s, r), end);
     LS_TRY_TO(status, ls_graph_create(&g, r->run.name), end);
     LS_TRY_TO(status, s.build(g, &s.config, 1), end);
     items = calloc((size_t)g->n_nodes, sizeof *items);

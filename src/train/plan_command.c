@@ -18,7 +18,7 @@ static ls_status compile(compiled_recipe *c, const ls_recipe_arg *arg)
 {
     *c = (compiled_recipe){ 0 };
     LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
-    ls_status s = ls_setup_make(&c->setup, c->recipe);
+    ls_status s = ls_setup_make(&c->setup, c->recipe, 1, 0, 0);
     c->setup.trainer.elsewhere = true;
     if (s == LS_OK) {
         c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);

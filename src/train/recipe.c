@@ -181,9 +181,9 @@ const char *ls_recipe_origin(const ls_recipe *r, const char *key)
     int row = ls_key_find(key);
     if (row < 0)
         return NULL;
-    if (!r->state->set[row].value)
-        return "default";
-    return r->state->set[row].origin;
+    if (!strcmp(key, "parallel.reshard_after_forward") && ls_recipe_resharding_is_implied(r))
+        row = ls_key_find("parallel.data");
+    return r->state->set[row].value ? r->state->set[row].origin : "default";
 }
 
 static bool is_identity(const ls_key *k, const ls_recipe *r)

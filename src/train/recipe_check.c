@@ -5,12 +5,20 @@
 #include <string.h>
 #include "recipe_fields.h"
 
-/* "FILE:LINE: KEY" of whoever set the key, "KEY (default)" otherwise. */
-static const char *at(const ls_recipe *r, const char *key)
+const char *ls_recipe_where(const ls_recipe *r, const char *key)
 {
-    int row = ls_key_find(key);
-    const char *where = row < 0 ? NULL : r->state->set[row].where;
+    const char *where = r->state->set[ls_key_find(key)].where;
     return where ? where : ls_arena_printf(&r->state->arena, "%s: %s (default)", r->state->name, key);
+}
+
+static const char *at(const ls_recipe *r, const char *key) { return ls_recipe_where(r, key); }
+
+ls_status ls_recipe_blame(const ls_recipe *r, ls_status s)
+{
+    const char *message = ls_error_message();
+    int n = (int)strcspn(message, ":");
+    const char *key = ls_arena_printf(&r->state->arena, "%.*s", n, message);
+    return ls_key_find(key) < 0 ? s : ls_fail(s, "%s%s", ls_recipe_where(r, key), message + n);
 }
 
 /* The same when either of two keys may be the wrong one: the one that somebody set. */
@@ -112,42 +120,16 @@ static ls_status check_device(const ls_recipe *r)
     return LS_OK;
 }
 
-/* "class:NAME" and the like. `words`: accepted as they are; `prefixes`: accepted with something behind. */
-static bool is_selector(const char *text, const char *words, const char *prefixes)
+static ls_status check_parallel(ls_recipe *r)
 {
-    if (ls_words_have(words, text))
-        return true;
-    const char *colon = strchr(text, ':');
-    char prefix[16];
-    if (!colon || !colon[1] || (size_t)(colon - text) >= sizeof prefix)
-        return false;
-    memcpy(prefix, text, (size_t)(colon - text));
-    prefix[colon - text] = 0;
-    return ls_words_have(prefixes, prefix);
-}
-
-static ls_status check_parallel(const ls_recipe *r)
-{
+    ls_status s = ls_recipe_check_parallel(r);
+    if (s != LS_OK)
+        return ls_recipe_blame(r, LS_E_USAGE);
     const char *units = r->parallel.units, *recompute = r->parallel.recompute;
-    if (!is_selector(units, "none", "class pattern size"))
-        return ls_fail(LS_E_USAGE, "%s: '%s': write class:NAME, pattern:GLOB, size:N or none", at(r, "parallel.units"), units);
-    if (!strncmp(units, "size:", 5)) {
-        char *end;
-        double n = strtod(units + 5, &end);
-        if (*end || !isdigit((unsigned char)units[5]) || strpbrk(units + 5, "xX") || !(n >= 1 && n <= 1e15))
-            return ls_fail(LS_E_USAGE, "%s: '%s': a number of elements is needed after size:", at(r, "parallel.units"), units);
-    }
-    if (!is_selector(recompute, "none units", "class"))
+    if (strcmp(recompute, "none") && strcmp(recompute, "units") && (strncmp(recompute, "class:", 6) || !recompute[6]))
         return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"), recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
         return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are", at(r, "parallel.recompute"));
-    for (int i = 0; i < r->parallel.mesh.n; i++)
-        if (r->parallel.mesh.axes[i].size > 1)
-            return ls_fail(LS_E_USAGE, "%s: axis %s needs %lld ranks, workers is 1: several ranks are not part of this version", at(r, "parallel.mesh"),
-                           r->parallel.mesh.axes[i].name, (long long)r->parallel.mesh.axes[i].size);
-    if (r->parallel.reshard_after_forward > 1)
-        return ls_fail(LS_E_USAGE, "%s: %lld does not divide the data axis, which has 1 rank", at(r, "parallel.reshard_after_forward"),
-                       (long long)r->parallel.reshard_after_forward);
     return LS_OK;
 }
 

@@ -6,7 +6,6 @@
 #define WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
 #define MAX_COUNT 1e15
 
-#define SEVERAL "several ranks are not part of this version"
 #define FLOATS "f32 bf16 f16 f64"
 
 const ls_section LS_SECTIONS[] = {
@@ -33,9 +32,10 @@ const ls_key LS_KEYS[] = {
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true,
       .help = "seconds after which the run stops with what it has (exit status 75); 0: none" },
 
-    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .now = "1", .later = SEVERAL, .may_change = true,
-      .help = "ranks, or `{min: 1, max: 4}`: take what is there" },
+    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true, .help = "ranks, or `{min: 1, max: 4}`: take what is there" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true, .help = "threads of a rank; 0: cores / ranks" },
+    { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
+      .help = "of the device's memory a program may use so much; 0: no cap. What does not fit is refused, or goes with parallel.offload" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref", .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: the slow, readable truth, also in f64" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
@@ -80,7 +80,7 @@ const ls_key LS_KEYS[] = {
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true, .help = "stop after so many optimizer steps; 0: no limit" },
     { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9, .help = "samples of an optimizer step over all ranks" },
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
-      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / ranks, and kept" },
+      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, and kept. Data ranks divide global_batch / micro_batch" },
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
@@ -105,26 +105,34 @@ const ls_key LS_KEYS[] = {
     { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .only = "schedule.type cosine linear", .help = "rate at the end" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`" },
-    { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"), .may_change = true,
-      .help = "how parameters lie over the data ranks; one rank: no difference" },
+      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. Axes dp and shard split data, shard inside dp; tp can only be 1 in this version" },
+    { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
+      .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp", "HYBRID_SHARD hybrid", NULL }, .may_change = true,
+      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over axis dp, "
+              "`none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), NO_SHARD (ddp), "
+              "HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
       .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true", .may_change = true,
-      .help = "true, false, or N: keep a 1/N slice; one rank: no difference" },
+      .help = "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; false: kept; N: a 1/N slice of it is kept and gathered "
+              "over N neighbours (N divides the ranks that shard)" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"), .may_change = true,
-      .help = "`map`: one copy per node; `copy`: one per rank; one rank: no difference" },
-    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead; one rank: no difference" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead; one rank: no difference" },
-    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .now = "none", .later = "parameters already live in CPU memory",
-      .help = "where parameters rest between uses" },
+      .help = "gathered units: `map` one copy per host; `copy` one per rank; `auto` map where the ranks that gather share a host and nothing is offloaded" },
+    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead in the forward pass" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead in the backward pass" },
+    { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
+      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); `auto`: once for ddp, else each" },
+    { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
+      .help = "ddp: gradients reduced together; the first bucket is smaller" },
+    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .may_change = true,
+      .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
     { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,
       .help = "activation checkpointing: `none`, `units` or `class:NAME`; the bits of the result do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS, .later = "compute precision is one of these",
       .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
     { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS, .later = "sums are kept in one of these",
-      .help = "gradients between ranks; one rank: no difference" },
+      .help = "sums of gradients over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
     { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = "f32 f64", .later = "logits and loss are f32 (f64: device ref)", .help = "logits and loss" },
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between evaluations; 0: only after the last" },
@@ -142,7 +150,7 @@ const ls_key LS_KEYS[] = {
     { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", 0, 1e6, .now = "0", .later = "restarts need checkpoints with optimizer state, which this version does not write",
       .may_change = true, .help = "restarts after a failure" },
     { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true, .may_change = true,
-      .help = "waiting longer than this for data (later also for other ranks) is an error" },
+      .help = "waiting longer than this for data or for another rank is an error" },
 
     { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true, .help = "steps between printed lines; metrics.jsonl always has every step" },
 };

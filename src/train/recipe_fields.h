@@ -29,6 +29,7 @@ typedef struct ls_key {
     double min, max;          /* INT, REAL, INTS, PAIR, BYTES, RANGE: both ends allowed, except: */
     bool above, below;        /* min itself is not allowed; max itself is not allowed */
     const char *const *words; /* CHOICE, WORD; ended by NULL */
+    const char *const *other; /* CHOICE: other names of words, "NAME word", in any case of letters; ended by NULL */
     const char *only;         /* "model.type vit": the key belongs to these values of that key */
     const char *now;          /* words that this version accepts; NULL: all in range */
     const char *later;        /* why the others are refused */
@@ -36,7 +37,7 @@ typedef struct ls_key {
     const char *help;
 } ls_key;
 
-#define LS_KEY_COUNT 78
+#define LS_KEY_COUNT 81
 extern const ls_key LS_KEYS[LS_KEY_COUNT];
 typedef struct ls_section { const char *name, *help; } ls_section;
 extern const ls_section LS_SECTIONS[];
@@ -66,3 +67,14 @@ bool ls_key_applies(const ls_key *k, const ls_recipe *r);            /* `only` f
 
 /* recipe_check.c: what no single key can know. Also fills in run.name. */
 ls_status ls_recipe_check(ls_recipe *r);
+/* The place that set the key: "FILE:LINE: KEY", "--set KEY", "NAME: KEY (default)". */
+const char *ls_recipe_where(const ls_recipe *r, const char *key);
+/* A message of the layers below that begins with a key ("parallel.gather: ...") gets the key's place instead. Returns s. */
+ls_status ls_recipe_blame(const ls_recipe *r, ls_status s);
+
+/* recipe_parallel.c */
+/* The layout for rank `rank` of `ranks`, `ranks_per_host` of them on each host (0: all on one), resolved and checked. Its strings are the recipe's. */
+ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank, int ranks_per_host);
+/* Called when all keys are read: what parallel.data means when it is a name of FSDP1, and what no number of ranks would make right. */
+ls_status ls_recipe_check_parallel(ls_recipe *r);
+bool ls_recipe_resharding_is_implied(const ls_recipe *r); /* parallel.data: SHARD_GRAD_OP says it */

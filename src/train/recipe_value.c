@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MEMBER(type, r, k) ((type *)((char *)(r) + (k)->offset))
 #define CONST_MEMBER(type, r, k) ((const type *)((const char *)(r) + (k)->offset))
@@ -109,6 +110,17 @@ static ls_status read_word(const char *const *words, const ls_yaml *v, const cha
                        : ls_fail(LS_E_USAGE, "%s: one of %s is needed here, not '%s'", where, ls_str_text(&all), shape_name(v));
     ls_str_release(&all);
     return s;
+}
+
+/* "NO_SHARD ddp" gives the word ddp for no_shard; NULL: it is none of those. */
+static const char *other_name(const char *const *other, const char *text)
+{
+    for (int i = 0; other && other[i]; i++) {
+        size_t n = strcspn(other[i], " ");
+        if (strlen(text) == n && !strncasecmp(other[i], text, n))
+            return other[i] + n + 1;
+    }
+    return NULL;
 }
 
 static ls_status read_bytes(const ls_key *k, const ls_yaml *v, const char *where, int64_t *out)
@@ -224,7 +236,8 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
         return read_bool(v, where, MEMBER(bool, r, k));
     case LS_KEY_CHOICE: {
         int i = 0;
-        LS_TRY(read_word(k->words, v, where, &i));
+        const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
+        LS_TRY(read_word(k->words, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
         *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int that counts the words from 0 */
         return LS_OK;
     }

@@ -7,6 +7,9 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/parallel.h"
+#include "base/str.h"
+#include "recipe_fields.h"
 
 static void model(ls_setup *s, const ls_recipe *r)
 {
@@ -42,23 +45,47 @@ static ls_status recompute(ls_setup *s, const ls_recipe *r)
     return LS_OK;
 }
 
-static ls_status batches(ls_recipe *r)
+static ls_status no_even_batch(long long batch, long long ranks)
 {
-    if (r->train.micro_batch == 0) {
-        char text[32];
-        snprintf(text, sizeof text, "%lld", (long long)r->train.global_batch);
-        LS_TRY(ls_recipe_set(r, "train.micro_batch", text, "resolved: global_batch / data ranks"));
-    }
-    if (r->train.global_batch % r->train.micro_batch)
-        return ls_fail(LS_E_USAGE, "train.micro_batch: %lld does not divide train.global_batch %lld", (long long)r->train.micro_batch,
-                       (long long)r->train.global_batch);
-    return LS_OK;
+    ls_str counts = { 0 };
+    for (long long n = 1, listed = 0; n <= batch && listed < 12; n++)
+        if (batch % n == 0)
+            ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", n);
+    ls_status s = ls_fail(LS_E_USAGE, "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; or a global_batch of %lld",
+                          ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
+    ls_str_release(&counts);
+    return s;
 }
 
-ls_status ls_setup_make(ls_setup *s, ls_recipe *r)
+/* train.micro_batch 0 is resolved here, and every data rank gets as many micro-batches as the others. */
+static ls_status batches(ls_setup *s, ls_recipe *r)
+{
+    const ls_parallel *p = &s->trainer.parallel;
+    long long batch = r->train.global_batch, ranks = ls_mesh_data_ranks(&p->mesh);
+    if (r->train.micro_batch == 0) {
+        char text[32];
+        if (batch % ranks)
+            return no_even_batch(batch, ranks);
+        snprintf(text, sizeof text, "%lld", batch / ranks);
+        LS_TRY(ls_recipe_set(r, "train.micro_batch", text, "resolved: global_batch / data ranks"));
+    }
+    s->trainer.micro_batch = r->train.micro_batch;
+    s->trainer.micro_batches = batch / r->train.micro_batch; /* the recipe was checked: it divides */
+    ls_status status = ls_parallel_share(&s->share, p, s->trainer.micro_batches);
+    return status == LS_OK ? status : ls_fail_in(status, "train.micro_batch: %lld of global_batch %lld", (long long)r->train.micro_batch, batch);
+}
+
+static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
+{
+    int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks, each = ls_cpu_count() / here;
+    return r->threads ? (int)r->threads : each > 0 ? each : 1;
+}
+
+static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
-    LS_TRY(batches(r));
+    LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
+    LS_TRY(batches(s, r));
     model(s, r);
     ls_isa isa = LS_ISA_GENERIC;
     bool given = ls_isa_parse(r->isa, &isa);
@@ -66,10 +93,8 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r)
     ls_trainer_opts *t = &s->trainer;
     t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
     t->isa = given ? (int)isa : -1;
-    t->threads = (int)r->threads;
+    t->threads = threads(r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
-    t->micro_batch = r->train.micro_batch;
-    t->micro_batches = r->train.global_batch / r->train.micro_batch;
     t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
     t->optimizer = (ls_optimizer){ kinds[r->optimizer.type], r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
                                    r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
@@ -79,6 +104,18 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r)
     s->schedule = (ls_schedule){ (ls_schedule_kind)r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,
                                  r->schedule.total_steps, r->schedule.gamma, r->schedule.min_lr };
     return recompute(s, r);
+}
+
+ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
+{
+    ls_status status = make(s, r, ranks, rank, ranks_per_host);
+    return status == LS_OK ? status : ls_recipe_blame(r, status);
+}
+
+ls_status ls_setup_alone(ls_setup *s, ls_recipe *r)
+{
+    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp, reshard_after_forward: true, gather: auto, offload: none}", "one rank"));
+    return ls_setup_make(s, r, 1, 0, 0);
 }
 
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)

@@ -10,14 +10,19 @@ typedef struct ls_setup {
     union { ls_vit_config vit; ls_mlp_config mlp; } config;
     char recompute[64];          /* block class, "" none */
     ls_trainer_opts trainer;
+    ls_share share;              /* this rank's micro-batches of a step: for the loader */
     int channels, size, classes; /* what the model wants of the data */
     ls_schedule schedule;
     double lr;
 } ls_setup;
 
-/* Resolves train.micro_batch (0 becomes global_batch: one data rank) in the recipe, checks that it divides, fills *s. The pointers in
- * s->trainer live as long as the recipe and *s. Local. */
-ls_status ls_setup_make(ls_setup *s, ls_recipe *r);
+/* Fills *s for rank `rank` of `ranks`, of which each host has `ranks_per_host` (0: all of them): resolves the mesh and train.micro_batch (0 becomes
+ * global_batch / data ranks, in the recipe), checks that the layout can be and that the data ranks divide the micro-batches, and shares this process's
+ * cores among the ranks of a host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file and line of the key.
+ * The pointers in s->trainer live as long as the recipe and *s. Local. */
+ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
+/* For one rank that evaluates or shows the model, whatever `r` says of ranks. */
+ls_status ls_setup_alone(ls_setup *s, ls_recipe *r);
 /* total optimizer steps of the run, for schedules that need it and for progress. */
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
 

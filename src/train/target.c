@@ -94,7 +94,7 @@ static int64_t step_of(const char *trainer_json, const char *where)
 
 ls_status ls_target_trainer(const ls_target *t, ls_setup *s, ls_trainer **out, int64_t *step)
 {
-    LS_TRY(ls_setup_make(s, t->recipe));
+    LS_TRY(ls_setup_alone(s, t->recipe));
     s->trainer.eval_only = true;
     s->trainer.recompute = NULL;
     ls_checkpoint c;

@@ -113,7 +113,7 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     LS_TRY(ls_recipe_load(&l->recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets));
-    LS_TRY(ls_setup_make(&t->setup, l->recipe));
+    LS_TRY(ls_setup_make(&t->setup, l->recipe, 1, 0, 0));
     mark(t, "load");
     LS_TRY(open_data(t, ui));
     mark(t, "data");

@@ -173,7 +173,7 @@ static void what_cannot_be_says_why(void **state)
     (void)state;
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:0"), "mesh dp=0: the auto axis", "ls_mesh_resolve");
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1 tp:2"), "mesh dp=1 x tp=2", "tensor parallelism is not in this version", "dp or shard");
+    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1 tp:2"), "tensor parallelism is not in this version", "the 2 ranks of axis tp");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks", "fsdp, ddp or hybrid");

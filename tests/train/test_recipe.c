@@ -71,10 +71,10 @@ static void defaults_are_those_of_the_contract(void **state)
 static const char *other_value(const ls_key *k, char buffer[64])
 {
     static const char *const SPECIAL[][2] = {
-        { "workers", "1" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
+        { "workers", "{min: 1, max: 4}" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
         { "model.hidden_size", "64" }, { "data.type", "idx" }, { "train.micro_batch", "32" }, { "train.global_batch", "256" }, { "optimizer.type", "sgd" },
-        { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{pp: 1, tp: auto}" }, { "parallel.units", "\"size:1e6\"" },
-        { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.offload", "none" },
+        { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
+        { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
         { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" }, { "checkpoint.async", "false" },
         { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "failure.max_failures", "0" }, { "schedule.min_lr", "1e-5" },
         { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" } };
@@ -286,23 +286,87 @@ static void keys_of_another_type_are_refused(void **state)
 static void what_comes_later_is_refused_but_harmless_values_are_not(void **state)
 {
     (void)state;
-    SET_REFUSED("workers=2", "workers", "several ranks");
-    SET_REFUSED("workers={min: 1, max: 4}", "several ranks");
     SET_REFUSED("device=cuda", "GPU module");
     SET_REFUSED("model.type=resnet18", "vit and mlp");
-    SET_REFUSED("parallel.mesh={dp: 2}", "axis dp needs 2 ranks");
-    SET_REFUSED("parallel.reshard_after_forward=2", "does not divide");
-    SET_REFUSED("parallel.offload=cpu", "refused");
     SET_REFUSED("checkpoint.async=true", "refused");
     SET_REFUSED("failure.max_failures=1", "refused");
     SET_REFUSED("log.tensorboard=true", "unknown key");
-    static const char *const HARMLESS[] = { "workers=1", "workers={min: 1, max: 1}", "parallel.data=ddp", "parallel.data=hybrid", "parallel.mesh={dp: 1, tp: 1}",
-                                            "parallel.reshard_after_forward=1", "parallel.gather=copy", "failure.max_failures=0", "checkpoint.async=false" };
+    static const char *const HARMLESS[] = { "failure.max_failures=0", "checkpoint.async=false" };
     for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++) {
         ls_recipe *r;
         ASSERT_OK(load_set(&r, MINIMAL, HARMLESS[i]));
         ls_recipe_destroy(&r);
     }
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------------------------------------- */
+
+static void layouts_that_no_number_of_ranks_makes_right(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n", "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: auto, tp: 2}\n", "here.yaml:4: parallel.mesh: tensor parallelism is not in this version");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps", "copy or auto");
+    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "the mesh is dp=1", "{dp: auto, shard: 2}");
+    SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}", "--set parallel.data: hybrid needs shard inside dp");
+    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
+    SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}", "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
+    SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
+    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}", "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4");
+    SET_REFUSED("parallel.synchronize=sometimes", "one of auto, each, once");
+    SET_REFUSED("parallel.bucket=0", "out of range");
+    SET_REFUSED("device_memory=lots", "a size such as 512MiB");
+    SET_REFUSED("workers=0", "out of range");
+    SET_REFUSED("workers={min: 4, max: 1}", "min 4 is above max 1");
+    SET_REFUSED("workers={min: 4}", "{min: A, max: B}");
+    SET_REFUSED("workers={min: 1, most: 2}", "no key 'most'");
+    static const char *const GOOD[] = { "workers=4", "workers={min: 1, max: 4}", "parallel.data=ddp", "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}",
+                                        "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}", "parallel.reshard_after_forward=2", "parallel.offload=cpu",
+                                        "parallel.units=pattern:encoder.*", "device_memory=64MiB" };
+    for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
+        ls_recipe *r;
+        ASSERT_OK(load_set(&r, MINIMAL, GOOD[i]));
+        ls_recipe_destroy(&r);
+    }
+}
+
+/* FULL_SHARD and the like are what people know from PyTorch; the resolved recipe says what they mean, and since when. */
+static void names_of_fsdp1_mean_what_they_meant(void **state)
+{
+    (void)state;
+    static const struct { const char *set, *data, *reshard, *origin; } CASES[] = {
+        { "parallel.data=FULL_SHARD", "fsdp", "true", "default" },
+        { "parallel.data=shard_grad_op", "fsdp", "false", "--set" },
+        { "parallel.data=No_Shard", "ddp", "true", "default" },
+        { "parallel={data: HYBRID_SHARD, mesh: {dp: auto, shard: 2}}", "hybrid", "true", "default" },
+        { "parallel={data: SHARD_GRAD_OP, reshard_after_forward: false}", "fsdp", "false", "--set" },
+        { "parallel={data: FULL_SHARD, reshard_after_forward: true}", "fsdp", "true", "--set" },
+        { "parallel={data: fsdp, reshard_after_forward: false}", "fsdp", "false", "--set" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_recipe *r, *again;
+        ASSERT_OK(load_set(&r, MINIMAL, CASES[i].set));
+        char *data = ls_recipe_value(r, "parallel.data"), *reshard = ls_recipe_value(r, "parallel.reshard_after_forward"), *yaml = ls_recipe_yaml(r, true);
+        assert_string_equal(data, CASES[i].data);
+        assert_string_equal(reshard, CASES[i].reshard);
+        assert_string_equal(ls_recipe_origin(r, "parallel.reshard_after_forward"), CASES[i].origin);
+        ASSERT_OK(load(&again, yaml, 0, NULL));
+        char *data2 = ls_recipe_value(again, "parallel.data"), *reshard2 = ls_recipe_value(again, "parallel.reshard_after_forward");
+        assert_string_equal(data2, data);
+        assert_string_equal(reshard2, reshard);
+        free(data);
+        free(reshard);
+        free(data2);
+        free(reshard2);
+        free(yaml);
+        ls_recipe_destroy(&r);
+        ls_recipe_destroy(&again);
+    }
+    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: false\n", "here.yaml:5: parallel.reshard_after_forward", "parallel.data: FULL_SHARD, which means true");
+    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: 2\n", "here.yaml:5: parallel.reshard_after_forward", "contradicts");
+    REFUSED(MINIMAL "parallel:\n  reshard_after_forward: true\n  data: shard_grad_op\n", "here.yaml:4", "parallel.data: shard_grad_op, which means false");
+    SET_REFUSED("parallel={data: NO_SHARD, reshard_after_forward: 2}", "shards nothing");
+    SET_REFUSED("parallel.data=FULL_SHRED", "parallel.data");
 }
 
 /* ---- YAML ------------------------------------------------------------------------------------------------------------------ */
@@ -518,6 +582,8 @@ int main(void)
         cmocka_unit_test(impossible_combinations_are_refused),
         cmocka_unit_test(keys_of_another_type_are_refused),
         cmocka_unit_test(what_comes_later_is_refused_but_harmless_values_are_not),
+        cmocka_unit_test(layouts_that_no_number_of_ranks_makes_right),
+        cmocka_unit_test(names_of_fsdp1_mean_what_they_meant),
         cmocka_unit_test(broken_and_hostile_yaml),
         cmocka_unit_test(anchors_serve_where_they_help),
         cmocka_unit_test(environment_variables),

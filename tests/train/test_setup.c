@@ -1,0 +1,132 @@
+/* test_setup.c - from a recipe to options for any rank of any number: mesh, batches, shares, threads, and what is refused with which words. */
+#include "train/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "support/support.h"
+
+#define RECIPE "model: {type: mlp}\ndata: {type: shapes}\n"
+
+static ls_recipe *recipe(const char *more)
+{
+    char text[1024];
+    ls_recipe *r;
+    snprintf(text, sizeof text, RECIPE "%s\n", more);
+    ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "here.yaml", 0, NULL));
+    return r;
+}
+
+static void one_recipe_serves_any_number_of_workers(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks *= 2)
+        for (int rank = 0; rank < ranks; rank++) {
+            ls_recipe *r = recipe("train: {global_batch: 64}");
+            ls_setup s;
+            ASSERT_OK(ls_setup_make(&s, r, ranks, rank, 0));
+            const ls_trainer_opts *t = &s.trainer;
+            assert_int_equal(t->parallel.mesh.axes[0].size, ranks);
+            assert_int_equal(t->parallel.rank, rank);
+            assert_int_equal(t->micro_batch, 64 / ranks);
+            assert_int_equal(t->micro_batches, ranks);
+            assert_int_equal(r->train.micro_batch, 64 / ranks);
+            assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved: global_batch / data ranks");
+            assert_true(s.share.first == rank && s.share.stride == ranks && s.share.count == 1);
+            ls_recipe_destroy(&r);
+        }
+}
+
+static void everything_that_the_recipe_says_arrives(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe("train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\nparallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n"
+                          "  data: hybrid\n  units: \"size:1e3\"\n  reshard_after_forward: false\n  gather: copy\n  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n"
+                          "  synchronize: once\n  bucket: 1MiB\n");
+    ls_setup s;
+    ASSERT_OK(ls_setup_make(&s, r, 6, 3, 2));
+    const ls_parallel *p = &s.trainer.parallel;
+    char text[128];
+    assert_string_equal(ls_mesh_text(text, &p->mesh), "dp=3 x shard=2 x tp=1");
+    assert_true(p->rank == 3 && p->ranks_per_host == 2 && p->data == LS_DATA_HYBRID && p->reshard_after_forward == 0 && p->gather == LS_GATHER_COPY);
+    assert_true(p->prefetch_forward == 2 && p->prefetch_backward == 3 && p->offload == LS_OFFLOAD_CPU && p->device_memory == 1 << 30);
+    assert_true(p->synchronize == LS_SYNCHRONIZE_ONCE && p->bucket_bytes == 1 << 20 && p->reduce == LS_BF16);
+    assert_string_equal(p->units, "size:1e3");
+    assert_true(s.trainer.micro_batches == 12 && s.share.first == 6 && s.share.stride == 1 && s.share.count == 2);
+    ls_recipe_destroy(&r);
+    r = recipe("device: ref\nprecision: {param: f64}");
+    ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
+    assert_int_equal(s.trainer.parallel.reduce, LS_F64); /* f64 is all of it */
+    ls_recipe_destroy(&r);
+    r = recipe("parallel: {data: SHARD_GRAD_OP}");
+    ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
+    assert_true(s.trainer.parallel.data == LS_DATA_FSDP && s.trainer.parallel.reshard_after_forward == 0);
+    ls_recipe_destroy(&r);
+}
+
+static void cores_are_shared_by_the_ranks_of_a_host(void **state)
+{
+    (void)state;
+    ls_setup s;
+    int cores = ls_cpu_count();
+    const struct { int ranks, per_host, threads; } cases[] = { { 1, 0, cores }, { 2, 0, cores / 2 }, { 4, 2, cores / 2 }, { 4, 1, cores }, { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ls_recipe *r = recipe("");
+        ASSERT_OK(ls_setup_make(&s, r, cases[i].ranks, 0, cases[i].per_host));
+        assert_int_equal(s.trainer.threads, cases[i].threads > 0 ? cases[i].threads : 1);
+        ls_recipe_destroy(&r);
+    }
+    ls_recipe *r = recipe("threads: 5");
+    ASSERT_OK(ls_setup_make(&s, r, 2, 0, 0));
+    assert_int_equal(s.trainer.threads, 5);
+    ls_recipe_destroy(&r);
+}
+
+static void refusals_name_the_place_and_what_would_do(void **state)
+{
+    (void)state;
+    static const struct { const char *recipe; int ranks, per_host; ls_status code; const char *a, *b, *c; } CASES[] = {
+        { "parallel: {mesh: {dp: 2, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "dp 2 x shard 3 = 6, but there are 4 ranks", "start 6" },
+        { "parallel: {mesh: {dp: auto, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "3 x auto, but there are 4 ranks", "multiple of 3" },
+        { "train: {global_batch: 128}", 3, 0, LS_E_USAGE, "here.yaml:3: train.global_batch: 3 data ranks do not divide 128 samples", "1, 2, 4, 8, 16, 32, 64, 128",
+          "global_batch of 129" },
+        { "", 3, 0, LS_E_USAGE, "here.yaml: train.global_batch (default): 3 data ranks", "", "" },
+        { "train: {global_batch: 96, micro_batch: 16}", 4, 0, LS_E_USAGE, "here.yaml:3: train.micro_batch: 16 of global_batch 96",
+          "4 data ranks do not divide the 6 micro-batches", "would do: 1, 2, 3, 6" },
+        { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4", "" },
+        { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks", "" },
+        { "parallel: {gather: map}", 4, 2, LS_E_UNSUPPORTED, "here.yaml:3: parallel.gather: map", "2 a host", "copy or auto" },
+        { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE, "here.yaml:3: parallel.recompute: ", "class:NAME", "" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_recipe *r = recipe(CASES[i].recipe);
+        ls_setup s;
+        ASSERT_FAILS(ls_setup_make(&s, r, CASES[i].ranks, 0, CASES[i].per_host), CASES[i].code, CASES[i].a, CASES[i].b, CASES[i].c);
+        ls_recipe_destroy(&r);
+    }
+}
+
+/* A run of four ranks is evaluated, shown and exported by one. */
+static void alone_forgets_the_ranks(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe("train: {global_batch: 64, micro_batch: 16}\nparallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
+    ls_setup s;
+    ASSERT_FAILS(ls_setup_make(&s, r, 1, 0, 0), LS_E_USAGE, "but there is 1 rank");
+    ASSERT_OK(ls_setup_alone(&s, r));
+    assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 1);
+    assert_int_equal(s.trainer.parallel.offload, LS_OFFLOAD_NONE);
+    assert_int_equal(s.trainer.micro_batch, 16);
+    ls_recipe_destroy(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_recipe_serves_any_number_of_workers), cmocka_unit_test(everything_that_the_recipe_says_arrives),
+        cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host), cmocka_unit_test(refusals_name_the_place_and_what_would_do),
+        cmocka_unit_test(alone_forgets_the_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
