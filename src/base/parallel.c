@@ -1,7 +1,8 @@
 /* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as quick as a
  * spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's workers spin for milliseconds). One
- * parallel loop runs at a time, and worker t runs range t. Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets
- * our loops run on its workers instead, so that there is still one pool. */
+ * loop at a time has the workers, and worker t runs range t; a loop that finds them taken (ranks that are threads of one process) runs
+ * on its caller. Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers instead, so
+ * that there is still one pool. */
 #include "parallel.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -103,10 +104,15 @@ static void add_workers(int threads)
     }
 }
 
-/* Every worker takes part in every round, also one without a range, so that nobody reads the fields of a later one. */
+/* Every worker takes part in every round, also one without a range, so that nobody reads the fields of a later one. Where another thread's
+ * loop has the workers, the caller runs all its ranges itself. */
 static void run(int threads, int64_t n, ls_range_fn fn, void *context)
 {
-    LS_CHECK(!atomic_exchange(&pool.busy, 1), "ls_parallel_for inside ls_parallel_for, or on two threads at once");
+    if (atomic_exchange(&pool.busy, 1)) {
+        for (int t = 0; t < threads; t++)
+            fn(context, n * t / threads, n * (t + 1) / threads, t);
+        return;
+    }
     add_workers(threads);
     pool.n = n;
     pool.fn = fn;

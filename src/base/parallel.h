@@ -8,7 +8,8 @@
 typedef void (*ls_range_fn)(void *context, int64_t begin, int64_t end, int worker);
 
 /* Runs fn over [0, n), cut into at most `threads` contiguous ranges (range t is [n*t/threads, n*(t+1)/threads)). Returns when all
- * are done. threads <= 1 or n <= 1 runs on the caller. What a task computes must not depend on the cut. Not reentrant. */
+ * are done. threads <= 1 or n <= 1 runs on the caller. What a task computes must not depend on the cut. Any thread may call it, at
+ * any time; a call that finds the workers busy with another's loop runs its ranges one after the other on the caller. */
 void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context);
 /* From now on loops run on OpenMP's workers (builds with OpenMP only; else nothing changes). Call between loops. */
 void ls_parallel_use_openmp(bool on);

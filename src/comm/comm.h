@@ -6,8 +6,9 @@
  * pieces; sums are made here either way, in the balanced tree over the axis's positions.
  *
  * Who may touch what, when. start() says "my operand is ready"; peers may read it from then on. wait() returns when my result is complete; a
- * peer may still be reading my operand. It is free again (1) once a later collective on the same axis, started after that wait, has been waited for, or
- * (2) when ls_axis_fence returns. The planner (src/plan/storage.c) gives operands that lifetime; sessions fence between programs. */
+ * peer may still be reading my operand. It is free again (1) once a later collective on the same axis that is not settled, started after that wait, has
+ * been waited for, or (2) when ls_axis_fence returns from an arrival after that wait. An operand that was reduced in place is free at once. The planner
+ * (src/plan/storage.c) gives operands that lifetime; sessions fence between programs. */
 #pragma once
 #include "device/device.h"
 #include "lockstep/group.h"
@@ -58,7 +59,7 @@ typedef struct ls_collective_desc {
     ls_axis *axis;
     int64_t count;        /* elements, as above */
     ls_dtype from, to;
-    ls_dtype via;         /* sums are rounded to this after every addition (f32, f64, bf16, f16) */
+    ls_dtype via;         /* operands are rounded to this before they are added, and sums after every addition (f32, f64, bf16, f16) */
     const ls_window *window; /* where the operand lies, over an axis that contains `axis` (the world's, usually) */
     size_t offset;        /* of the operand in every part of it */
     void *result;         /* anywhere of mine. all_gather: NULL with map_to */
@@ -67,14 +68,14 @@ typedef struct ls_collective_desc {
     char *map_to;
     const char *map_from; /* with map_to: my slice [count] of type `from`, in memory of this rank's own; `window` and `offset` are not looked at then */
     int threads;
-    const char *label;    /* "all_gather of unit encoder.layers.encoder_layer_3": for messages */
+    const char *label;    /* "all_gather of unit encoder.layers.encoder_layer_3": for messages; stays the caller's */
 } ls_collective_desc;
 
 typedef struct ls_collective ls_collective;
 /* Local; allocates what it will ever need (staging for a transport too). */
 ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d);
 void ls_collective_destroy(ls_collective **c);
-/* Collectives of one axis are started in the same order by all members; each start is followed by its wait before its next start. */
+/* Collectives of one axis are started, and waited for, in the same order by all members; each start is followed by its wait before its next start. */
 ls_status ls_collective_start(ls_collective *c);
 ls_status ls_collective_wait(ls_collective *c);
 /* Bytes that this rank takes in from others, by kind and size: all_gather and reduce_scatter (n-1) * slice, all_reduce twice that. What

@@ -1,0 +1,189 @@
+/* collective.c - collectives among ranks of one host: arithmetic on memory that all of them map. Synchronisation is a counter per rank (wait.c):
+ *
+ *   all_gather      start: tick.  wait: as each member has ticked, copy its slice.
+ *   ... settled     no ticks at all: an earlier fence stands for them.
+ *   ... map_to      start: write my slice, tick.  wait: all have ticked.
+ *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
+ *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result elsewhere.
+ *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all; copy the other pieces; tick, all.
+ *
+ * Every tick of a later collective comes after the reads of an earlier one: that is the rule of comm.h about operands. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather", [LS_REDUCE_SCATTER] = "reduce_scatter", [LS_ALL_REDUCE] = "all_reduce",
+                                     [LS_ALL_REDUCE_MAX] = "all_reduce_max", [LS_ALL_REDUCE_WIDE] = "all_reduce_wide" };
+
+const char *ls_collective_name(ls_collective_kind k) { return NAMES[k]; }
+
+double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype travels)
+{
+    double slices = (double)(n - 1) * (double)count * (double)ls_dtype_size(travels);
+    return k == LS_ALL_GATHER || k == LS_REDUCE_SCATTER ? slices : 2 * slices / n;
+}
+
+static bool sums(ls_collective_kind k) { return k == LS_REDUCE_SCATTER || k == LS_ALL_REDUCE; }
+
+static ls_dtype travels(const ls_collective_desc *d)
+{
+    if (sums(d->kind))
+        return d->via;
+    return d->kind == LS_ALL_GATHER && ls_dtype_size(d->to) < ls_dtype_size(d->from) ? d->to : d->from;
+}
+
+/* ---- making one */
+
+static ls_status check(const ls_collective_desc *d, size_t operand_bytes)
+{
+    const char *name = NAMES[d->kind];
+    if (d->offset > d->window->bytes || operand_bytes > d->window->bytes - d->offset)
+        return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes", d->label, operand_bytes, d->offset,
+                       d->window->bytes);
+    if (sums(d->kind) && (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->via) || !ls_dtype_is_float(d->to)))
+        return ls_fail(LS_E_ARG, "%s: %s of %s via %s to %s: floats are needed", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->via),
+                       ls_dtype_name(d->to));
+    if (d->kind == LS_ALL_GATHER && d->from != d->to && (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->to)))
+        return ls_fail(LS_E_ARG, "%s: %s cannot convert %s to %s", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->to));
+    if (d->kind == LS_ALL_REDUCE_MAX && ((d->from != LS_F32 && d->from != LS_F64) || d->to != d->from))
+        return ls_fail(LS_E_ARG, "%s: %s takes f32 or f64 and gives the same, not %s to %s", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->to));
+    if (d->kind == LS_ALL_REDUCE_WIDE && (d->from != LS_I64 || d->to != LS_I64 || d->count % 2))
+        return ls_fail(LS_E_ARG, "%s: %s takes pairs of i64, not %lld of %s", d->label, name, (long long)d->count, ls_dtype_name(d->from));
+    return LS_OK;
+}
+
+/* Members' operands in the window, whose axis has at least these members. */
+static ls_status find_operands(ls_collective *c)
+{
+    const ls_window *w = c->d.window;
+    for (int i = 0, at = 0; i < c->axis->n; i++) {
+        while (at < w->axis->n && w->axis->members[at] != c->axis->members[i])
+            at++;
+        if (at == w->axis->n)
+            return ls_fail(LS_E_ARG, "%s: rank %d of axis \"%s\" has no part in the window of axis \"%s\"", c->d.label, c->axis->members[i], c->axis->name,
+                           w->axis->name);
+        c->operand[i] = w->peer[at] ? w->peer[at] + c->d.offset : NULL;
+    }
+    return LS_OK;
+}
+
+ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
+{
+    int n = d->axis->n;
+    *out = NULL;
+    ls_collective *c = calloc(1, sizeof *c);
+    if (!c)
+        return ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
+    *c = (ls_collective){ .d = *d, .axis = d->axis, .operand = calloc((size_t)n, sizeof *c->operand), .pieces = calloc((size_t)n, sizeof *c->pieces) };
+    c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, travels(d));
+    ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
+    if (s == LS_OK)
+        s = check(d, (size_t)d->count * ls_dtype_size(d->from) * (size_t)(d->kind == LS_REDUCE_SCATTER ? n : 1));
+    if (s == LS_OK)
+        s = find_operands(c);
+    if (s != LS_OK) {
+        ls_collective_destroy(&c);
+        return s;
+    }
+    c->in_place = d->result == d->window->mine + d->offset && d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
+    *out = c;
+    return LS_OK;
+}
+
+void ls_collective_destroy(ls_collective **c)
+{
+    if (!*c)
+        return;
+    free((*c)->operand);
+    free((*c)->pieces);
+    free(*c);
+    *c = NULL;
+}
+
+/* ---- running it */
+
+static ls_status everybody(ls_collective *c, uint32_t target) { return ls_axis_await_all(c->axis, LS_TICKS, target, c->d.label); }
+
+ls_status ls_collective_start(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    ls_axis *a = c->axis;
+    LS_TRY(ls_fault_point(a->group));
+    if (d->map_to)
+        ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to, c->operand[a->position], d->from, d->count, d->threads);
+    if (a->n > 1 && (!d->settled || d->map_to))
+        c->target = ls_axis_raise(a, LS_TICKS);
+    return LS_OK;
+}
+
+/* Mine first, then those behind me: the others may still be coming, and not everybody reads the same memory at once. */
+static ls_status gather(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    ls_axis *a = c->axis;
+    size_t slice = (size_t)d->count * ls_dtype_size(d->to);
+    if (d->map_to)
+        return everybody(c, c->target);
+    for (int i = 0; i < a->n; i++) {
+        int p = (a->position + i) % a->n;
+        if (i && !d->settled)
+            LS_TRY(ls_axis_await(a, LS_TICKS, p, c->target, d->label));
+        ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, d->threads);
+    }
+    return LS_OK;
+}
+
+/* count elements from element `at` of every operand into `out`. */
+static void reduce(ls_collective *c, int64_t at, int64_t count, char *out)
+{
+    const ls_collective_desc *d = &c->d;
+    for (int i = 0; i < c->axis->n; i++)
+        c->pieces[i] = c->operand[i] + (size_t)at * ls_dtype_size(d->from);
+    ls_reduce r = { .by = d->kind == LS_ALL_REDUCE_MAX ? LS_BY_MAX : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM : LS_BY_SUM, .from = d->from,
+                    .via = sums(d->kind) ? d->via : d->from, .to = d->to, .n = c->axis->n, .in = c->pieces, .out = out, .count = count,
+                    .threads = d->threads };
+    ls_reduce_run(&r);
+}
+
+/* Piece p of n: whole cache lines, so that ranks never write to the same one. */
+static int64_t piece_begin(const ls_collective *c, int p)
+{
+    int64_t size = (int64_t)ls_dtype_size(c->d.from), lines = (c->d.count * size + 63) / 64, at = lines * p / c->axis->n * 64 / size;
+    return at < c->d.count ? at : c->d.count;
+}
+
+static ls_status reduce_in_place(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    ls_axis *a = c->axis;
+    size_t size = ls_dtype_size(d->from);
+    char *mine = d->window->mine + d->offset;
+    int64_t begin = piece_begin(c, a->position), end = piece_begin(c, a->position + 1);
+    LS_TRY(everybody(c, c->target));
+    reduce(c, begin, end - begin, mine + (size_t)begin * size);
+    uint32_t reduced = ls_axis_raise(a, LS_TICKS);
+    for (int i = 1; i < a->n; i++) {
+        int p = (a->position + i) % a->n;
+        begin = piece_begin(c, p), end = piece_begin(c, p + 1);
+        LS_TRY(ls_axis_await(a, LS_TICKS, p, reduced, d->label));
+        ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from, end - begin, d->threads);
+    }
+    return everybody(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
+}
+
+ls_status ls_collective_wait(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    ls_axis *a = c->axis;
+    LS_TRY(ls_fault_point(a->group));
+    a->ledger.calls++;
+    a->ledger.bytes += c->bytes;
+    if (d->kind == LS_ALL_GATHER)
+        return gather(c);
+    if (c->in_place && a->n > 1)
+        return reduce_in_place(c);
+    LS_TRY(everybody(c, c->target));
+    reduce(c, d->kind == LS_REDUCE_SCATTER ? a->position * d->count : 0, d->count, d->result);
+    return LS_OK;
+}

@@ -1,0 +1,138 @@
+/* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces of the stage's size. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double DEADLINE = 300;
+
+/* ---- life */
+
+ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first, int size)
+{
+    *out = NULL;
+    ls_group *g = calloc(1, sizeof *g);
+    if (!g)
+        return ls_fail(LS_E_MEMORY, "no memory for a process group");
+    *g = (ls_group){ .rank = first + seat, .size = size, .hosts = 1, .first = first, .here = b->ranks, .block = b, .sharing = sharing, .fd = fd,
+                     .deadline = DEADLINE };
+    ls_status s = ls_axis_create_world(g);
+    if (s != LS_OK) {
+        free(g);
+        return s;
+    }
+    ls_seat_publish_cpus(ls_block_seat(b, seat));
+    atomic_store(&ls_block_seat(b, seat)->state, LS_SEAT_TAKEN);
+    *out = g;
+    return LS_OK;
+}
+
+void ls_group_destroy(ls_group **out)
+{
+    ls_group *g = *out;
+    if (!g)
+        return;
+    atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->state, LS_SEAT_LEFT);
+    ls_axis_destroy(&g->world);
+    ls_fault_release(g);
+    g->sharing->leave(g);
+    free(g);
+    *out = NULL;
+}
+
+int ls_group_rank(const ls_group *g) { return g->rank; }
+int ls_group_size(const ls_group *g) { return g->size; }
+int ls_group_hosts(const ls_group *g) { return g->hosts; }
+const char *ls_group_kind(const ls_group *g) { return g->remote ? "mpi" : g->sharing->kind; }
+void ls_group_set_deadline(ls_group *g, double seconds) { g->deadline = seconds; }
+int ls_group_seat(const ls_group *g) { return g->rank - g->first; }
+
+/* ---- failure */
+
+void ls_group_fail(ls_group *g, ls_status code, const char *message) { ls_block_fail(g->block, g->rank, code, message); }
+
+ls_status ls_group_failure(const ls_group *g)
+{
+    const ls_failure *f = &g->block->failure;
+    while (!ls_block_failed(g->block)) /* somebody is writing it */
+        ;
+    return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
+}
+
+/* ---- exchanges */
+
+ls_status ls_group_barrier(ls_group *g) { return ls_axis_exchange(g->world, NULL, 0, NULL, "a barrier"); }
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
+{
+    if (bytes <= LS_STAGE_BYTES)
+        return ls_axis_exchange(g->world, mine, bytes, all, "an all_gather");
+    char *pieces = malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
+    if (!pieces)
+        return ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size);
+    ls_status s = LS_OK;
+    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
+        size_t n = least(bytes - at, LS_STAGE_BYTES);
+        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, "an all_gather");
+        for (int r = 0; s == LS_OK && r < g->size; r++)
+            memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
+    }
+    free(pieces);
+    return s;
+}
+
+/* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
+typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
+
+static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context, const char *what)
+{
+    char *pieces = malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
+    if (!pieces)
+        return ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size);
+    ls_status s = LS_OK;
+    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
+        size_t n = least(bytes - at, LS_STAGE_BYTES);
+        s = ls_axis_exchange(g->world, (char *)data + at, n, pieces, what);
+        if (s == LS_OK)
+            use(pieces, n, g->size, (char *)data + at, context);
+    }
+    free(pieces);
+    return s;
+}
+
+struct sum {
+    ls_dtype dtype;
+    ls_reduction how;
+};
+
+static void reduce(const char *pieces, size_t n, int ranks, void *data, const void *context)
+{
+    const struct sum *c = context;
+    const char *in[ranks];
+    for (int r = 0; r < ranks; r++)
+        in[r] = pieces + (size_t)r * n;
+    ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM, .from = c->dtype, .via = c->dtype, .to = c->dtype, .n = ranks,
+                                .in = in, .out = data, .count = (int64_t)(n / ls_dtype_size(c->dtype)), .threads = 1 });
+}
+
+ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
+{
+    if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
+        return ls_fail(LS_E_ARG, "all_reduce of a group takes f32, f64, i32 or i64, not %s", ls_dtype_name(dtype));
+    return in_pieces(g, data, (size_t)count * ls_dtype_size(dtype), reduce, &(struct sum){ dtype, how }, "an all_reduce");
+}
+
+static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
+{
+    (void)ranks;
+    memcpy(data, pieces + (size_t)*(const int *)root * n, n);
+}
+
+ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
+{
+    if (root < 0 || root >= g->size)
+        return ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
+    return in_pieces(g, data, bytes, take, &root, "a broadcast");
+}

@@ -1,0 +1,173 @@
+/* internal.h - what the files of this folder share.
+ *
+ * The ranks of one host meet in a *block* of shared memory: malloc'ed for ranks that are threads, the first pages of an anonymous file for
+ * processes. It holds a seat per rank (who it is, what it does), a line of counters per (axis, rank) that only its rank raises, a small stage
+ * per rank for numbers that everybody needs, and the first failure. A rank waits by looking at the others' counters. All else (windows) is
+ * memory that one rank reserves and all map; thread.c and shm.c say how (ls_sharing). */
+#pragma once
+#include <stdatomic.h>
+#include "comm/comm.h"
+
+enum {
+    LS_BLOCK_AXES = 64,     /* axes that a group can have at once */
+    LS_BLOCK_RANKS = 1024,  /* on one host */
+    LS_STAGE_BYTES = 65536, /* pages that nobody writes cost nothing */
+    LS_DOING_WORDS = 16,    /* of 8 bytes */
+    LS_FAILURE_BYTES = 4096,
+};
+
+/* ---- the block */
+
+typedef enum ls_seat_state { LS_SEAT_EMPTY, LS_SEAT_TAKEN, LS_SEAT_LEFT } ls_seat_state;
+
+typedef struct ls_seat { /* written by its rank */
+    _Alignas(64) _Atomic int state;
+    _Atomic int process;          /* pid; 0: a thread of this process */
+    _Atomic uint64_t born;        /* its start time as the kernel tells it: a pid can be given again */
+    _Atomic int awaits;           /* 1 + seat that it sleeps for; 0: none */
+    _Atomic uint64_t doing[LS_DOING_WORDS];
+    _Atomic uint64_t cpus[16];    /* cores that it may use */
+} ls_seat;
+
+typedef enum ls_counter { LS_ARRIVALS, LS_TICKS } ls_counter; /* program fences; collectives and exchanges */
+
+typedef struct ls_line { /* counters wrap: compare differences */
+    _Alignas(64) _Atomic uint32_t count[2];
+    _Atomic uint32_t sleepers[2]; /* who must be woken when that count is raised */
+} ls_line;
+
+typedef struct ls_failure {
+    _Atomic int state; /* 0 none, 1 being written, 2 to be read */
+    int rank, code;    /* who failed; for a rank that did not come, that rank */
+    char text[LS_FAILURE_BYTES];
+} ls_failure;
+
+typedef struct ls_block {
+    uint64_t magic;
+    int ranks;
+    _Atomic int users;        /* groups of a thread block; the last one frees it */
+    _Atomic uint64_t end;     /* shm: bytes of the file that are given away */
+    ls_failure failure;
+    _Alignas(64) char rest[]; /* ls_seat [ranks], ls_line [LS_BLOCK_AXES][ranks], stage [ranks][LS_STAGE_BYTES] */
+} ls_block;
+
+size_t ls_block_bytes(int ranks);
+bool ls_block_valid(const ls_block *b, size_t bytes); /* a block of this version lies in these bytes */
+void ls_block_init(ls_block *b, int ranks); /* of zeroed memory */
+ls_seat *ls_block_seat(ls_block *b, int seat);
+ls_line *ls_block_line(ls_block *b, int axis, int seat);
+char *ls_block_stage(ls_block *b, int seat);
+
+/* The first failure is kept, later ones are not heard. `rank` is a rank of the group. */
+void ls_block_fail(ls_block *b, int rank, ls_status code, const char *text);
+bool ls_block_failed(ls_block *b);
+void ls_block_doing(ls_block *b, int seat, char text[128]);
+
+/* ---- how ranks share memory */
+
+typedef struct ls_sharing {
+    const char *kind; /* "self" "thread" "shm" */
+    /* One rank reserves, every user maps, unmaps, and the last one releases. `bytes` are whole pages. */
+    ls_status (*reserve)(ls_group *g, size_t bytes, uint64_t *handle);
+    ls_status (*map)(ls_group *g, uint64_t handle, size_t bytes, char **base);
+    void (*unmap)(ls_group *g, uint64_t handle, size_t bytes, char *base, bool last);
+    void (*leave)(ls_group *g); /* the block is no longer needed here */
+} ls_sharing;
+
+/* ---- groups and axes */
+
+struct ls_fault_plan;
+struct ls_remote;
+
+struct ls_group {
+    int rank, size, hosts;
+    int first, here;            /* this host's ranks: first .. first + here - 1; seat = rank - first */
+    ls_block *block;
+    const ls_sharing *sharing;
+    int fd;                     /* shm: the file of block and windows; else -1 */
+    double deadline;
+    double spin;                /* seconds to look at a counter before yielding the core */
+    uint64_t slots;             /* axes in use, a bit each */
+    ls_axis *world;             /* slot 0: barriers and exchanges of the whole group */
+    struct ls_fault_plan *fault;
+    struct ls_remote *remote;   /* the other hosts (remote.c); NULL: there are none */
+};
+
+struct ls_axis {
+    ls_group *group;
+    char name[48];
+    int slot, n, position;
+    int *members;               /* ranks, ascending */
+    ls_line **lines;            /* by position; NULL: on another host */
+    bool one_host;
+    ls_ledger ledger;
+};
+
+/* A group over a block; takes its seat and makes the world axis. `first`, `size`: where this host's ranks lie among all. */
+ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first, int size);
+ls_status ls_axis_create_world(ls_group *g); /* slot 0; local */
+int ls_group_seat(const ls_group *g);
+/* The failure of the group as this rank's error: LS_E_PEER, "rank 2: ...". */
+ls_status ls_group_failure(const ls_group *g);
+
+/* ---- waiting (wait.c) */
+
+/* Raises my counter (release: what I did before is seen by whoever sees the count) and returns it. */
+uint32_t ls_axis_raise(ls_axis *a, ls_counter which);
+/* Until the member at `position` on this host has raised its counter to `target`. `what`: for the message. */
+ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what);
+/* All members on this host. */
+ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t target, const char *what);
+/* Cores that the ranks of this host may use together decide whether waiting may spin. Call when all have taken their seats. */
+void ls_group_tune(ls_group *g);
+void ls_seat_publish_cpus(ls_seat *s);
+
+/* Every member's `bytes` (at most LS_STAGE_BYTES), by position. Also a barrier, before and after. */
+ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const char *what);
+
+/* ---- watching (watch.c) */
+
+/* Start time of a process, 0: there is no such process (or only its corpse). *stopped: it was stopped by a signal. */
+uint64_t ls_process_born(int pid, bool *stopped);
+/* What has become of the rank in a seat. NULL: it lives, as far as one can know from here. Else why it will not come. */
+const char *ls_seat_gone(ls_seat *s);
+
+/* ---- windows */
+
+/* LS_E_MEMORY when `bytes` more are not to be had on this machine. */
+ls_status ls_check_room(size_t bytes, const char *what);
+
+/* ---- sums (reduce.c) */
+
+/* The balanced tree over operands: (0+1)+(2+3). Operands are rounded to `via`, and so is each sum; the result is stored as `to`. */
+typedef struct ls_reduce {
+    enum { LS_BY_SUM, LS_BY_MAX, LS_BY_WIDE_SUM } by;
+    ls_dtype from, via, to; /* of f32, f64, bf16, f16; or all three i32 or all three i64 (wide: i64 pairs) */
+    int n;
+    const char *const *in;  /* n operands; the result may be one of them */
+    char *out;
+    int64_t count;          /* elements; wide: an even number of i64 */
+    int threads;
+} ls_reduce;
+void ls_reduce_run(const ls_reduce *r);
+/* Copies, converting between float types. Same place: nothing. */
+void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, int threads);
+
+/* ---- collectives */
+
+struct ls_collective {
+    ls_collective_desc d;
+    ls_axis *axis;
+    const char **operand;   /* by position, as mapped here; NULL: on another host */
+    const char **pieces;    /* by position: scratch */
+    uint32_t target;        /* ticks that every member has when its operand is ready */
+    bool in_place;
+    int64_t bytes;          /* for the ledger */
+    void *remote;           /* remote.c */
+};
+
+/* ---- faults (fault.c) */
+
+/* Every start and wait passes here. */
+ls_status ls_fault_point(ls_group *g);
+void ls_fault_release(ls_group *g);

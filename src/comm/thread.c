@@ -1,0 +1,76 @@
+/* thread.c - ranks as threads of one process, and the group of one: block and windows are anonymous mappings that all threads see anyway. */
+#include "internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+static void *fresh(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static ls_status reserve(ls_group *g, size_t bytes, uint64_t *handle)
+{
+    (void)g;
+    char *base = fresh(bytes);
+    if (!base)
+        return ls_fail(LS_E_MEMORY, "no memory for a window of %zu bytes", bytes);
+    *handle = (uint64_t)(uintptr_t)base;
+    return LS_OK;
+}
+
+static ls_status map(ls_group *g, uint64_t handle, size_t bytes, char **base)
+{
+    (void)g, (void)bytes;
+    *base = (char *)(uintptr_t)handle;
+    return LS_OK;
+}
+
+static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool last)
+{
+    (void)g, (void)handle;
+    if (last)
+        munmap(base, bytes);
+}
+
+static void leave(ls_group *g)
+{
+    if (atomic_fetch_sub(&g->block->users, 1) == 1)
+        munmap(g->block, ls_block_bytes(g->block->ranks));
+}
+
+static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave }, SELF = { "self", reserve, map, unmap, leave };
+
+static ls_status create(ls_group **out, int ranks, const ls_sharing *sharing)
+{
+    memset(out, 0, sizeof *out * (size_t)ranks);
+    ls_block *b = fresh(ls_block_bytes(ranks));
+    if (!b)
+        return ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", ranks);
+    ls_block_init(b, ranks);
+    atomic_store(&b->users, ranks);
+    for (int r = 0; r < ranks; r++) {
+        ls_status s = ls_group_open(&out[r], b, sharing, -1, r, 0, ranks);
+        if (s == LS_OK)
+            continue;
+        atomic_store(&b->users, r); /* the last of the groups that were made frees it */
+        for (int made = 0; made < r; made++)
+            ls_group_destroy(&out[made]);
+        if (r == 0)
+            munmap(b, ls_block_bytes(ranks));
+        return s;
+    }
+    for (int r = 0; r < ranks; r++)
+        ls_group_tune(out[r]);
+    return LS_OK;
+}
+
+ls_status ls_group_self(ls_group **out) { return create(out, 1, &SELF); }
+
+ls_status ls_group_threads(ls_group **out, int ranks)
+{
+    if (ranks < 1 || ranks > LS_BLOCK_RANKS)
+        return ls_fail(LS_E_ARG, "a group of %d threads: 1 to %d are possible", ranks, LS_BLOCK_RANKS);
+    return create(out, ranks, &THREADS);
+}
