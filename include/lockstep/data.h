@@ -4,7 +4,7 @@
  * function of (seed, epoch, position), so any process can start at any step and any rank can find its samples without talking
  * to the others. */
 #pragma once
-#include "types.h"
+#include "parallel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,23 +89,25 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 /* ---- loader ---------------------------------------------------------------------------------------------------------------- */
 
 /* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last
- * false, one epoch; every sample comes exactly once. */
+ * false, one epoch; every sample comes exactly once. On several ranks each rank's loader reads its share of every step alone; no
+ * rank needs another for that. */
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
-    int64_t micro_batches; /* M */
-    int64_t samples;       /* not padding: what the loss of the step is divided by */
-    const uint8_t *images; /* [M, micro_batch, C, H, W] */
-    const int32_t *labels; /* [M, micro_batch] */
+    int64_t micro_batches; /* of the share: all M by default */
+    int64_t samples;       /* of the whole step, over all ranks; not padding: what the loss of the step is divided by */
+    const uint8_t *images; /* [micro_batches, micro_batch, C, H, W] */
+    const int32_t *labels; /* [micro_batches, micro_batch] */
 } ls_loader_step;
 
 typedef struct ls_loader_options {
     int64_t epoch, step; /* where to start */
     int64_t epochs;      /* the last epoch is epochs-1; after it ls_loader_next gives done. -1: never ends */
+    ls_share share;      /* micro-batches that are loaded (ls_parallel_share); count -1: all */
     int ring;            /* steps filled ahead, at least 1 */
     double deadline;     /* seconds that ls_loader_next waits for a step before it is an error */
 } ls_loader_options;
-#define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .ring = 4, .deadline = 300
+#define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .share = { 0, 1, -1 }, .ring = 4, .deadline = 300
 LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
                                        const ls_loader_options *options);
 #define ls_loader_create(out, set, order, ...) \

@@ -23,6 +23,7 @@ typedef struct slot {
 struct ls_loader {
     const ls_dataset *set;
     ls_order order;
+    ls_share share;
     int64_t steps, epochs; /* per epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
@@ -45,11 +46,10 @@ struct ls_loader {
 /* Fills one step; gives up early when nobody wants it any more. */
 static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
     bool wanted = true;
-    int64_t micro_batches = l->order.global_batch / l->order.micro_batch;
-    size_t images = l->slot_images / (size_t)micro_batches, labels = (size_t)l->order.micro_batch;
-    for (int64_t m = 0; wanted && m < micro_batches; m++) {
-        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, m, to->images + (size_t)m * images,
-                             to->labels + (size_t)m * labels));
+    size_t images = l->slot_images / (size_t)l->share.count, labels = (size_t)l->order.micro_batch;
+    for (int64_t i = 0; wanted && i < l->share.count; i++) {
+        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride, to->images + (size_t)i * images,
+                             to->labels + (size_t)i * labels));
         pthread_mutex_lock(&l->lock);
         wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
@@ -103,6 +103,14 @@ static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step) {
     return LS_OK;
 }
 
+static ls_status check_share(const ls_share *s, int64_t micro_batches) {
+    bool each = s->count >= 1 && s->count <= micro_batches && s->first >= 0 && s->first < micro_batches && s->stride >= 1 && s->stride <= micro_batches;
+    if (!each || s->first + (s->count - 1) * s->stride >= micro_batches)
+        return ls_fail(LS_E_ARG, "a share of %lld micro-batches from %lld in strides of %lld: the step has micro-batches 0 to %lld",
+                       (long long)s->count, (long long)s->first, (long long)s->stride, (long long)micro_batches - 1);
+    return LS_OK;
+}
+
 static ls_status allocate(ls_loader *l) {
     l->slots = calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
@@ -140,19 +148,24 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
         return ls_fail(LS_E_ARG, "the order is of %lld samples, %s has %lld", (long long)order->n, set->name, (long long)set->n);
     if (o->ring < 1)
         return ls_fail(LS_E_ARG, "a loader's ring of %d steps: at least 1", o->ring);
+    int64_t micro_batches = order->global_batch / order->micro_batch;
+    ls_share share = o->share.count == -1 ? (ls_share){ 0, 1, micro_batches } : o->share;
+    LS_TRY(check_share(&share, micro_batches));
     ls_loader *l = calloc(1, sizeof *l);
     if (!l)
         return ls_fail(LS_E_MEMORY, "no memory for a loader");
     *l = (ls_loader){ .set = set,
                       .order = *order,
+                      .share = share,
                       .steps = ls_order_steps(order),
                       .epochs = o->epochs,
                       .deadline = o->deadline,
                       .ring = o->ring,
                       .epoch = o->epoch,
                       .step = o->step };
-    l->slot_images = (size_t)order->global_batch * (size_t)set->channels * (size_t)set->height * (size_t)set->width;
-    l->slot_labels = (size_t)order->global_batch * sizeof(int32_t);
+    size_t samples = (size_t)(share.count * order->micro_batch);
+    l->slot_images = samples * (size_t)set->channels * (size_t)set->height * (size_t)set->width;
+    l->slot_labels = samples * sizeof(int32_t);
     ls_status s;
     LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
     LS_TRY_TO(s, allocate(l), fail);
@@ -222,7 +235,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
         const slot *from = &l->slots[l->taken % (l->ring + 1)];
         *step = (ls_loader_step){ .epoch = from->epoch,
                                   .step = from->step,
-                                  .micro_batches = l->order.global_batch / l->order.micro_batch,
+                                  .micro_batches = l->share.count,
                                   .samples = ls_order_targets(&l->order, from->step),
                                   .images = from->images,
                                   .labels = from->labels };

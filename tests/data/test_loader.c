@@ -154,6 +154,58 @@ static void test_every_sample_once(void **state) {
     assert_int_equal(padding, 7);
 }
 
+/* What a rank's loader hands out is its micro-batches and no others; over all ranks every micro-batch of every step is dealt exactly once, with the
+ * samples that the order names. Ranks never talk. */
+static void test_ranks_share_every_step(void **state) {
+    (void)state;
+    ls_dataset set = make_set(N);
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int once = 0; once < 2; once++)
+            for (int per_rank = 1; per_rank <= 3; per_rank++) {
+                int64_t micro_batches = ranks * per_rank;
+                ls_order o = { .n = N, .global_batch = 2 * micro_batches, .micro_batch = 2, .seed = 5, .shuffle = true };
+                int64_t steps = ls_order_steps(&o);
+                int *dealt = calloc((size_t)(2 * steps * micro_batches), sizeof *dealt);
+                for (int r = 0; r < ranks; r++) {
+                    ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = r,
+                                      .synchronize = once ? LS_SYNCHRONIZE_ONCE : LS_SYNCHRONIZE_EACH };
+                    ls_share share;
+                    ls_loader *l;
+                    ls_loader_step step;
+                    bool done;
+                    assert_ok(ls_parallel_share(&share, &p, micro_batches));
+                    assert_ok(ls_loader_create(&l, &set, &o, .epochs = 2, .share = share, .ring = 1));
+                    assert_int_equal(ls_loader_bytes(l), 2 * per_rank * 2 * (BYTES + 4)); /* its part only */
+                    for (int64_t k = 0; k < 2 * steps; k++) {
+                        assert_ok(ls_loader_next(l, &step, &done));
+                        assert_false(done);
+                        assert_int_equal(step.epoch * steps + step.step, k);
+                        assert_int_equal(step.micro_batches, per_rank);
+                        assert_int_equal(step.samples, ls_order_targets(&o, step.step)); /* of all ranks */
+                        for (int64_t i = 0; i < step.micro_batches; i++) {
+                            int64_t m = share.first + i * share.stride;
+                            dealt[k * micro_batches + m]++;
+                            for (int64_t row = 0; row < 2; row++) {
+                                int64_t sample = ls_order_sample(&o, step.epoch, step.step, m, row);
+                                uint8_t image[BYTES] = { 0 };
+                                int32_t label = LS_IGNORE_LABEL;
+                                if (sample >= 0)
+                                    assert_ok(read_plain(&set, sample, image, &label));
+                                assert_memory_equal(step.images + (i * 2 + row) * BYTES, image, BYTES);
+                                assert_int_equal(step.labels[i * 2 + row], label);
+                            }
+                        }
+                    }
+                    assert_ok(ls_loader_next(l, &step, &done));
+                    assert_true(done);
+                    ls_loader_destroy(&l);
+                }
+                for (int64_t i = 0; i < 2 * steps * micro_batches; i++)
+                    assert_int_equal(dealt[i], 1);
+                free(dealt);
+            }
+}
+
 static ls_status read_failing(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
     return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
 }
@@ -229,6 +281,10 @@ static void test_refused(void **state) {
     o.n = N;
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .step = 99), "step 99", "steps 0 to 5");
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .ring = 0), "ring of 0", "");
+    static const ls_share wrong[] = { { 0, 1, 0 }, { 0, 1, 5 }, { -1, 1, 1 }, { 4, 1, 1 }, { 0, 0, 2 }, { 1, 3, 2 }, { 0, INT64_MAX, 2 }, { INT64_MAX, 1, 1 } };
+    o.micro_batch = 1;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .share = wrong[i]), "a share of", "micro-batches 0 to 3");
     assert_null(l);
 }
 
@@ -238,6 +294,7 @@ int main(void) {
         cmocka_unit_test(test_start_and_seek),
         cmocka_unit_test(test_handed_out_memory_is_still),
         cmocka_unit_test(test_every_sample_once),
+        cmocka_unit_test(test_ranks_share_every_step),
         cmocka_unit_test(test_errors_come_out_in_order),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_destroy_at_any_time),
