@@ -1,8 +1,98 @@
-/* room.c - is there room for more memory: what the machine has, and what the control groups of this process allow. */
+/* room.c - is there room for more memory: what the machine has free or can free, and what the control groups of this process (v1 and v2)
+ * still allow. A limit that is found by using the memory ends the process without a word; so it is asked for first. */
 #include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* Value of the line "KEY N" or "KEY: N" of a file, in its units. */
+static bool read_key(const char *path, const char *key, uint64_t *value)
+{
+    char line[256];
+    bool found = false;
+    size_t n = strlen(key);
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof line, f))
+        found = !strncmp(line, key, n) && sscanf(line + n, "%*[: \t]%lu", value) == 1;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static bool read_number(const char *path, uint64_t *value) /* "max" is none */
+{
+    FILE *f = fopen(path, "re");
+    bool found = f && fscanf(f, "%lu", value) == 1;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* One control group's limit less what it uses and cannot drop. */
+static void ask_group(const char *folder, const char *limit_file, const char *usage_file, const char *cache_key, uint64_t *room)
+{
+    char path[1200];
+    uint64_t limit, used = 0, cache = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, limit_file);
+    if (!read_number(path, &limit))
+        return;
+    snprintf(path, sizeof path, "%s/%s", folder, usage_file);
+    read_number(path, &used);
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    read_key(path, cache_key, &cache);
+    used -= cache < used ? cache : used;
+    uint64_t left = limit > used ? limit - used : 0;
+    if (left < *room)
+        *room = left;
+}
+
+/* A line of /proc/self/cgroup, and all groups above: "0::/a/b" (v2), "4:memory:/a/b" (v1). In a container the path may be the host's and not
+ * exist here; its root is then asked. */
+static void ask_groups(char *line, uint64_t *room)
+{
+    char folder[1100];
+    bool v2 = !strncmp(line, "0::", 3);
+    char *path = v2 ? line + 3 : strstr(line, ":memory:");
+    if (!path)
+        return;
+    path += v2 ? 0 : strlen(":memory:");
+    path[strcspn(path, "\n")] = 0;
+    for (;;) {
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s", v2 ? "" : "/memory", path);
+        if (v2)
+            ask_group(folder, "memory.max", "memory.current", "inactive_file", room);
+        else
+            ask_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", room);
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+static uint64_t available(void)
+{
+    uint64_t room = UINT64_MAX, kib;
+    char line[1024];
+    if (read_key("/proc/meminfo", "MemAvailable", &kib))
+        room = kib * 1024;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof line, f))
+        ask_groups(line, &room);
+    if (f)
+        fclose(f);
+    return room;
+}
 
 ls_status ls_check_room(size_t bytes, const char *what)
 {
-    (void)bytes, (void)what;
-    return LS_OK;
+    char need[32], have[32];
+    uint64_t room = available();
+    if (bytes <= room)
+        return LS_OK;
+    return ls_fail(LS_E_MEMORY, "%s need %s (%zu bytes), and %s (%zu bytes) are available here; use fewer ranks, a smaller micro_batch, or a machine with more memory",
+                   what, ls_format_bytes(need, bytes), bytes, ls_format_bytes(have, room), (size_t)room);
 }
