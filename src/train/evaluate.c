@@ -1,52 +1,101 @@
-/* evaluate.c - one pass over a split. */
+/* evaluate.c - one pass over a split, dealt over the ranks. */
 #include "evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "trainer.h"
 
-typedef struct sums { __int128 loss; int64_t correct, samples; } sums;
+typedef struct sums {
+    __int128 loss;        /* in units of 2^-60 */
+    int64_t correct, samples;
+    int64_t wild;         /* the first sample whose loss no sum can hold; INT64_MAX: none */
+    double wild_loss;
+} sums;
 
-static ls_status add_batch(sums *s, int64_t batch, const int32_t *labels, const float *loss, const int32_t *predicted, int64_t first)
+/* Every rank goes on after a wild loss: the others wait for it in the next batch. */
+static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, const int32_t *labels, const float *loss, const int32_t *predicted)
 {
-    for (int64_t i = 0; i < batch; i++) {
-        if (labels[i] == LS_IGNORE_LABEL)
+    for (int64_t row = 0; row < order->micro_batch; row++) {
+        if (labels[row] == LS_IGNORE_LABEL)
             continue;
-        if (!(fabsf(loss[i]) < 0x1p40f)) /* NaN too; the sum of 2^26 such fits */
-            return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
-                           (long long)(first + i), (double)loss[i]);
-        s->loss += (__int128)ldexp((double)loss[i], 60);
-        s->correct += predicted[i] == labels[i];
-        s->samples++;
+        int64_t sample = ls_order_sample(order, 0, step, m, row);
+        if (fabsf(loss[row]) < 0x1p40f) { /* the sum of 2^26 such fits */
+            s->loss += (__int128)ldexp((double)loss[row], 60);
+            s->correct += predicted[row] == labels[row];
+            s->samples++;
+        } else if (sample < s->wild) {
+            s->wild = sample;
+            s->wild_loss = (double)loss[row];
+        }
     }
+}
+
+/* The sums of all ranks, on all ranks: integers, so that nothing depends on who had which sample. */
+static ls_status combine(sums *s, ls_group *group)
+{
+    int ranks = ls_group_size(group);
+    sums *all = malloc(sizeof *all * (size_t)ranks), total = { .wild = INT64_MAX };
+    if (!all)
+        return ls_fail(LS_E_MEMORY, "out of memory for the sums of %d ranks", ranks);
+    ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
+    for (int r = 0; r < ranks && status == LS_OK; r++) {
+        total.loss += all[r].loss;
+        total.correct += all[r].correct;
+        total.samples += all[r].samples;
+        if (all[r].wild < total.wild) {
+            total.wild = all[r].wild;
+            total.wild_loss = all[r].wild_loss;
+        }
+    }
+    free(all);
+    if (status == LS_OK)
+        *s = total;
+    return status;
+}
+
+static ls_status result(const sums *s, double start, ls_eval_result *out)
+{
+    if (s->wild != INT64_MAX)
+        return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged", (long long)s->wild, s->wild_loss);
+    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->samples, .accuracy = (double)s->correct / (double)s->samples,
+                             .seconds = ls_now() - start, .samples = s->samples, .correct = s->correct };
     return LS_OK;
+}
+
+static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
+{
+    if (ui && ui->progress)
+        ui->progress(ui->context, &(ls_progress){ .what = "evaluating", .done = done < total ? done : total, .total = total, .unit = "samples",
+                                                  .rate = (double)done / (ls_now() - start) });
 }
 
 ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_eval_result *out)
 {
     double start = ls_now();
-    ls_order order = { .n = set->n, .global_batch = batch, .micro_batch = batch, .shuffle = false, .drop_last = false };
+    int64_t ranks = t->group ? ls_group_size(t->group) : 1, rank = t->group ? ls_group_rank(t->group) : 0;
+    ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
     LS_TRY(ls_order_check(&order));
     int64_t steps = ls_order_steps(&order);
     float *loss = malloc(sizeof *loss * (size_t)batch);
     int32_t *predicted = malloc(sizeof *predicted * (size_t)batch);
     ls_loader *loader = NULL;
-    sums s = { 0 };
+    sums s = { .wild = INT64_MAX };
     bool done = false;
-    ls_status status = loss && predicted ? ls_loader_create(&loader, set, &order, .epochs = 1) : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
+    ls_status status = loss && predicted ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
+                                         : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
         LS_TRY_TO(status, ls_loader_next(loader, &b, &done), end);
         LS_TRY_TO(status, ls_trainer_eval(t, b.images, b.labels, loss, predicted, NULL), end);
-        LS_TRY_TO(status, add_batch(&s, batch, b.labels, loss, predicted, k * batch), end);
-        if (ui && ui->progress)
-            ui->progress(ui->context, &(ls_progress){ .what = "evaluating", .done = s.samples, .total = set->n, .unit = "samples",
-                                                      .rate = (double)s.samples / (ls_now() - start) });
+        add_batch(&s, &order, k, rank, b.labels, loss, predicted);
+        show(ui, (k + 1) * order.global_batch, set->n, start);
     }
+    if (status == LS_OK && ranks > 1)
+        status = combine(&s, t->group);
     if (status == LS_OK)
-        *out = (ls_eval_result){ .loss = ldexp((double)s.loss, -60) / (double)s.samples, .accuracy = (double)s.correct / (double)s.samples,
-                                 .seconds = ls_now() - start, .samples = s.samples, .correct = s.correct };
+        status = result(&s, start, out);
 end:
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);

@@ -8,6 +8,7 @@ struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
     ls_tree tree;
+    ls_group *group;                     /* NULL: one rank */
     int session_plan[LS_PROGRAMS];       /* number of each program in the session, -1 if it is not there */
     ls_tensor unit, grad, loss, images, labels, count, lr, step;
     ls_tensor eval_rows, eval_predicted, eval_probability;

@@ -1,0 +1,122 @@
+/* test_evaluate.c - evaluation over ranks: every sample counted once, the same bits on any number of ranks, and one message on all of them when a loss
+ * is wild. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden/training.h"
+#include "lockstep/group.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+enum { SAMPLES = 70, PIXELS = 64, MOST = 8 };
+static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 1, .heads = 2, .hidden_size = 16,
+                                   .mlp_size = 16, .classes = 5, .mean = 0.5, .std = 0.5 };
+static int reads[SAMPLES]; /* how often each sample was read; atomic */
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+{
+    (void)set;
+    __atomic_add_fetch(&reads[i], 1, __ATOMIC_RELAXED);
+    *label = (int32_t)(i % 5);
+    for (int k = 0; k < PIXELS; k++)
+        image[k] = (uint8_t)((uint32_t)(i * PIXELS + k) * 2654435761u >> 24);
+    return LS_OK;
+}
+
+static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .channels = 1, .height = 8, .width = 8,
+                                .classes = 5, .read = read_sample };
+
+typedef struct rank {
+    pthread_t thread;
+    ls_group *group;
+    int64_t batch;
+    float bias; /* of class 3 */
+    ls_eval_result result;
+    ls_status status;
+    char message[512];
+} rank;
+
+static ls_status evaluate(rank *r)
+{
+    ls_trainer *t;
+    ls_named_tensor p[32];
+    LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->batch, .threads = 1, .eval_only = true));
+    ls_status s = ls_trainer_init(t, 5);
+    int n = ls_trainer_parameters(t, p, 32);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type); k++) /* it starts with zeros */
+            ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3 ? r->bias : 0.1f * (float)(k % 7 - 3);
+    t->group = r->group; /* the program is a lone rank's: only the split is dealt */
+    if (s == LS_OK)
+        s = ls_evaluate(t, &SET, r->batch, NULL, &r->result);
+    ls_trainer_destroy(&t);
+    return s;
+}
+
+static void *run(void *context)
+{
+    rank *r = context;
+    r->status = evaluate(r);
+    strncpy(r->message, ls_error_message(), sizeof r->message - 1);
+    ls_group_destroy(&r->group);
+    return NULL;
+}
+
+static void run_ranks(rank *r, int ranks, int64_t batch, float bias)
+{
+    ls_group *groups[MOST];
+    ASSERT_OK(ls_group_threads(groups, ranks));
+    for (int i = 0; i < ranks; i++) {
+        r[i] = (rank){ .group = groups[i], .batch = batch, .bias = bias };
+        assert_int_equal(pthread_create(&r[i].thread, NULL, run, &r[i]), 0);
+    }
+    for (int i = 0; i < ranks; i++)
+        pthread_join(r[i].thread, NULL);
+}
+
+static void the_same_bits_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static const int counts[] = { 1, 2, 3, 4, 8 };
+    static const int64_t batches[] = { 7, 16, 70 }; /* 8 ranks of 16 have 128 places for 70 samples: some are padding, and of 70 most batches hold little else */
+    rank alone = { .batch = 16, .bias = 0.25f };
+    ASSERT_OK(evaluate(&alone));
+    assert_int_equal(alone.result.samples, SAMPLES);
+    assert_true(alone.result.loss > 0.5 && alone.result.loss < 5);
+    for (int k = 0; k < 5; k++)
+        for (int j = 0; j < 3; j++) {
+            rank r[MOST];
+            memset(reads, 0, sizeof reads);
+            run_ranks(r, counts[k], batches[j], 0.25f);
+            for (int i = 0; i < counts[k]; i++) {
+                if (r[i].status != LS_OK)
+                    fail_msg("%d ranks, rank %d: %s", counts[k], i, r[i].message);
+                assert_true(r[i].result.loss == alone.result.loss && r[i].result.accuracy == alone.result.accuracy);
+                assert_int_equal(r[i].result.samples, SAMPLES);
+                assert_int_equal(r[i].result.correct, alone.result.correct);
+            }
+            for (int i = 0; i < SAMPLES; i++)
+                assert_int_equal(reads[i], 1);
+        }
+}
+
+/* Samples of class 3 have a loss beyond the sum; sample 3 is the first of them, whoever has it. */
+static void every_rank_names_the_same_wild_sample(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        rank r[MOST];
+        run_ranks(r, ranks, 7, -3e38f);
+        for (int i = 0; i < ranks; i++) {
+            assert_int_equal(r[i].status, LS_E_NUMERIC);
+            ASSERT_CONTAINS(r[i].message, "the loss of sample 3 is 3e+38");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks), cmocka_unit_test(every_rank_names_the_same_wild_sample) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
