@@ -112,6 +112,19 @@ static ls_status end_last_line(const ls_rundir *d, int fd, const char *name)
     return LS_OK;
 }
 
+static ls_status open_log(ls_rundir *d)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank-%d.log", d->rank);
+    char *folder = ls_path_join(d->path, "log"), *path = ls_path_join(folder, name);
+    ls_status s = ls_make_dirs(folder);
+    if (s == LS_OK && !(d->own->log = fopen(path, "ae")))
+        s = ls_fail_os(path, "open", errno);
+    free(folder);
+    free(path);
+    return s;
+}
+
 static ls_status open_files(ls_rundir *d)
 {
     static const char HEADER[] = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n";
@@ -121,13 +134,7 @@ static ls_status open_files(ls_rundir *d)
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     if (!lseek(own->csv, 0, SEEK_END))
         LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", HEADER, sizeof HEADER - 1));
-    char *folder = ls_path_join(d->path, "log"), *path = ls_path_join(folder, "rank-0.log");
-    ls_status s = ls_make_dirs(folder);
-    if (s == LS_OK && !(own->log = fopen(path, "ae")))
-        s = ls_fail_os(path, "open", errno);
-    free(folder);
-    free(path);
-    return s;
+    return open_log(d);
 }
 
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r)
@@ -173,18 +180,13 @@ done:
 }
 
 /* The run is there: same recipe, or refuse. */
-static ls_status join(ls_rundir *d, ls_recipe *r, const char *recipe_path)
+static ls_status join(ls_rundir *d, const ls_recipe *r, const char *recipe_path)
 {
     ls_recipe *there;
-    char value[32];
     if (ls_recipe_load(&there, recipe_path, 0, NULL) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "run %s exists, but its recipe does not load", d->path);
     ls_status s = LS_OK;
-    if (!r->train.micro_batch && there->train.micro_batch && r->train.global_batch == there->train.global_batch) {
-        snprintf(value, sizeof value, "%lld", (long long)there->train.micro_batch);
-        s = ls_recipe_set(r, "train.micro_batch", value, "resolved at the run's first start");
-    }
-    char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
+    char *difference = ls_recipe_difference(r, there);
     if (difference)
         s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);
     free(difference);
@@ -192,7 +194,20 @@ static ls_status join(ls_rundir *d, ls_recipe *r, const char *recipe_path)
     return s == LS_OK ? read_before(d) : s;
 }
 
-static ls_status open_at(ls_rundir *d, ls_recipe *r, const char *recipe_path)
+int64_t ls_rundir_micro_batch(const ls_recipe *r)
+{
+    char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, "recipe.yaml");
+    ls_recipe *there = NULL;
+    int64_t micro = 0;
+    if (ls_file_exists(path) && ls_recipe_load(&there, path, 0, NULL) == LS_OK && r->train.global_batch == there->train.global_batch)
+        micro = there->train.micro_batch;
+    ls_recipe_destroy(&there);
+    free(path);
+    free(run);
+    return micro;
+}
+
+static ls_status open_at(ls_rundir *d, const ls_recipe *r, const char *recipe_path)
 {
     LS_TRY(ls_make_dirs(d->path));
     bool exists = ls_file_exists(recipe_path);
@@ -229,9 +244,8 @@ static void destroy(ls_rundir **d)
     *d = NULL;
 }
 
-ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r)
+static ls_rundir *create(const ls_recipe *r)
 {
-    *out = NULL;
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
@@ -239,6 +253,12 @@ ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r)
     d->own = own;
     d->path = ls_path_join(r->run.storage, r->run.name);
     d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
+    return d;
+}
+
+ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
+{
+    ls_rundir *d = create(r);
     char *recipe_path = ls_path_join(d->path, "recipe.yaml");
     ls_status s = open_at(d, r, recipe_path);
     free(recipe_path);
@@ -246,6 +266,29 @@ ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r)
         destroy(&d);
     *out = d;
     return s;
+}
+
+ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g)
+{
+    *out = NULL;
+    struct { ls_run_state before; int64_t attempt; ls_run_metrics metrics; } found = { 0 };
+    int rank = g ? ls_group_rank(g) : 0;
+    if (rank == 0) {
+        LS_TRY(ls_rundir_open(out, r)); /* a failure ends the others' wait */
+        found.before = (*out)->before;
+        found.attempt = (*out)->attempt;
+        found.metrics = (*out)->metrics;
+    }
+    if (g)
+        LS_TRY(ls_group_broadcast(g, &found, sizeof found, 0));
+    if (rank == 0)
+        return LS_OK;
+    ls_rundir *d = *out = create(r);
+    d->rank = rank;
+    d->before = found.before;
+    d->attempt = found.attempt;
+    d->metrics = found.metrics;
+    return open_log(d);
 }
 
 /* ---- result.json ----------------------------------------------------------------------------------------------------------- */
@@ -345,6 +388,8 @@ static ls_status replace_soon(const char *path, const char *text, size_t n)
 
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error)
 {
+    if (d->rank)
+        return LS_OK;
     ls_json j = { 0 };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -7,6 +7,7 @@
 #pragma once
 #include <stdio.h>
 #include "base/log.h"
+#include "lockstep/group.h"
 #include "lockstep/recipe.h"
 
 typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_DIED } ls_run_state;
@@ -27,6 +28,7 @@ typedef struct ls_startup { int n; struct { const char *name; double seconds; } 
 
 typedef struct ls_rundir {
     char *path;                 /* storage/name */
+    int rank;                   /* of several: only rank 0 writes anything but its log */
     ls_run_state before;        /* what was there when it was opened; LS_RUN_NEW: nothing */
     int64_t attempt;            /* 0, one more for each later process */
     ls_run_metrics metrics;     /* at first those of result.json when the run existed */
@@ -40,9 +42,13 @@ typedef struct ls_rundir {
 
 /* Makes storage/name with recipe.yaml, metrics.jsonl, metrics.csv, result.json (running), log/rank-0.log; or opens the one that is there:
  * refuses with LS_E_USAGE when it belongs to another recipe (the differing keys are named) or is not a run directory, and when another process
- * holds it (host and pid are named); takes over a micro_batch that was resolved before when `r` leaves it 0. recipe.yaml of an existing run
- * changes only with ls_rundir_save_recipe. Local. */
-ls_status ls_rundir_open(ls_rundir **out, ls_recipe *r);
+ * holds it (host and pid are named). recipe.yaml of an existing run changes only with ls_rundir_save_recipe. Local. */
+ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r);
+/* The same for the ranks of g: rank 0 opens the run, the others follow it: they know what it found, have log/rank-N.log, keep the same numbers, and write none of them.
+ * Collective; NULL: no other ranks. */
+ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g);
+/* The micro_batch that the first start of this run resolved, for a recipe that leaves it 0; 0: there is no such run. Local. */
+int64_t ls_rundir_micro_batch(const ls_recipe *r);
 /* Writes recipe.yaml anew (train.micro_batch was resolved, train.epochs grew). Local. */
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 /* Remembers a checkpoint for result.json's list. `best` marks it as the best so far. */
@@ -53,7 +59,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
  * and so does a run that existed and in which nothing was done. */
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error);
 
-/* log/rank-0.log: each message with time and level. The program's sink calls it for every message while a run is open. */
+/* log/rank-N.log: each message with time and level. The program's sink calls it for every message while a run is open. */
 void ls_rundir_log(ls_rundir *d, ls_level level, const char *message);
 
 /* result.json of a run directory as others see it; a broken or missing file gives LS_E_FORMAT or LS_E_IO. */

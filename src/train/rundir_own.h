@@ -16,6 +16,6 @@ struct ls_rundir_private {
     char *best_checkpoint;
 };
 
-/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. */
+/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. Ranks above 0 write nothing. */
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
 bool ls_run_is_held(const char *run_dir); /* some process holds its lock */

@@ -207,9 +207,13 @@ static void another_recipe_is_refused(void **state)
     ASSERT_OK(ls_rundir_open(&d, r));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_FAILS(ls_rundir_open(&d, batch), LS_E_USAGE, "other/one", "train.global_batch: 64 here, 128 there", "run.name");
-    ASSERT_OK(ls_rundir_open(&d, micro)); /* 0: takes over what the run resolved */
-    assert_int_equal(micro->train.micro_batch, 32);
+    assert_int_equal(ls_rundir_micro_batch(micro), 32);
+    assert_int_equal(ls_rundir_micro_batch(batch), 0);
+    ASSERT_FAILS(ls_rundir_open(&d, micro), LS_E_USAGE, "train.micro_batch: 0 here, 32 there");
+    ASSERT_OK(ls_recipe_set(micro, "train.micro_batch", "32", "kept"));
+    ASSERT_OK(ls_rundir_open(&d, micro));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    ASSERT_OK(ls_recipe_set(longer, "train.micro_batch", "32", "kept"));
     ASSERT_OK(ls_rundir_open(&d, longer)); /* may change */
     ASSERT_OK(ls_rundir_save_recipe(d, longer));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
