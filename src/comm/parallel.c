@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/str.h"
 
 /* ---- choices, resolved */
@@ -38,14 +39,22 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
 static bool gathers_on_one_host(const ls_parallel *p)
 {
     const char *axes = ls_parallel_shard_axes(p);
-    int ranks = (int)ls_mesh_ranks(&p->mesh), position;
-    int *members = p->ranks_per_host ? malloc(sizeof *members * (size_t)ranks) : NULL;
-    bool one = !p->ranks_per_host || members;
-    for (int r = 0; members && one && r < ranks; r++) {
+    size_t ranks = (size_t)ls_mesh_ranks(&p->mesh);
+    if (!p->ranks_per_host)
+        return true;
+    int *members = malloc(sizeof *members * ranks), position;
+    bool *seen = calloc(ranks, sizeof *seen), one = true;
+    LS_CHECK(members && seen, "out of memory");
+    for (int r = 0; one && r < (int)ranks; r++) {
+        int group = ls_mesh_group_index(&p->mesh, r, axes);
+        if (seen[group])
+            continue;
+        seen[group] = true;
         int n = ls_mesh_group(&p->mesh, r, axes, members, &position);
         one = members[0] / p->ranks_per_host == members[n - 1] / p->ranks_per_host;
     }
     free(members);
+    free(seen);
     return one;
 }
 
