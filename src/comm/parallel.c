@@ -97,15 +97,16 @@ static ls_status check_strategy(const ls_parallel *p)
     char text[128];
     int dp, shard, n = ls_mesh_data_ranks(m);
     if (p->data == LS_DATA_NONE && n > 1)
-        return ls_fail(LS_E_USAGE, "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, ddp or hybrid", n, ls_mesh_text(text, m));
+        return ls_fail(LS_E_USAGE, "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, ddp or hybrid", n,
+                       ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
     if (!has_axis(m, "dp", &dp) || !has_axis(m, "shard", &shard))
         return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; the mesh is %s. "
                                    "Write mesh: {dp: auto, shard: 2}, or fsdp", ls_mesh_text(text, m));
     if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard; the mesh is %s. Write mesh: {dp: %lld, shard: %lld}",
-                       ls_mesh_text(text, m), (long long)m->axes[dp].size, (long long)m->axes[shard].size);
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard; the mesh is %s. "
+                                   "Write mesh: {dp: %lld, shard: %lld}", ls_mesh_text(text, m), (long long)m->axes[dp].size, (long long)m->axes[shard].size);
     return LS_OK;
 }
 
@@ -142,8 +143,8 @@ static ls_status check_reshard(const ls_parallel *p)
     for (int i = 2; i <= size; i++)
         if (size % i == 0)
             ls_str_printf(&counts, ", %d", i);
-    ls_status s = ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard (%s); true, false%s would do", (long long)n, size,
-                          ls_parallel_shard_axes(p), ls_str_text(&counts));
+    ls_status s = ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard (%s); true, false%s would do",
+                          (long long)n, size, ls_parallel_shard_axes(p), ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
 }
@@ -155,7 +156,8 @@ static ls_status check_memory(const ls_parallel *p)
         return ls_fail(LS_E_UNSUPPORTED, "parallel.offload: cpu moves slices, gathered unit by unit; parallel.data: %s has none. Say fsdp or hybrid",
                        p->data == LS_DATA_DDP ? "ddp" : "none");
     if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
-        return ls_fail(LS_E_USAGE, "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; say gather: copy or auto");
+        return ls_fail(LS_E_USAGE, "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
+                                   "say gather: copy or auto");
     if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
         return ls_fail(LS_E_UNSUPPORTED, "parallel.gather: map needs the ranks that gather together on one host (%d a host here); say copy or auto, "
                                          "or hybrid with shard inside a host", p->ranks_per_host);
@@ -174,7 +176,8 @@ ls_status ls_parallel_check(const ls_parallel *p)
     if (!ls_dtype_is_float(p->reduce))
         return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0)
-        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward; from 0", (long long)p->prefetch_forward, (long long)p->prefetch_backward);
+        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward; from 0", (long long)p->prefetch_forward,
+                       (long long)p->prefetch_backward);
     if (p->bucket_bytes < 1)
         return ls_fail(LS_E_USAGE, "parallel.bucket: %lld bytes; from 1", (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)
@@ -197,8 +200,8 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
     for (int64_t i = 1; i <= micro_batches && listed < 12; i++)
         if (micro_batches % i == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", (long long)i);
-    ls_status s = ls_fail(LS_E_USAGE, "%lld data ranks do not divide the %lld micro-batches of a step (train.global_batch / train.micro_batch); data ranks that would do: %s",
-                          (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
+    ls_status s = ls_fail(LS_E_USAGE, "%lld data ranks do not divide the %lld micro-batches of a step (train.global_batch / train.micro_batch); "
+                                      "data ranks that would do: %s", (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
 }

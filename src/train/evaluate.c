@@ -58,7 +58,8 @@ static ls_status combine(sums *s, ls_group *group)
 static ls_status result(const sums *s, double start, ls_eval_result *out)
 {
     if (s->wild != INT64_MAX)
-        return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged", (long long)s->wild, s->wild_loss);
+        return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
+                       (long long)s->wild, s->wild_loss);
     *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->samples, .accuracy = (double)s->correct / (double)s->samples,
                              .seconds = ls_now() - start, .samples = s->samples, .correct = s->correct };
     return LS_OK;

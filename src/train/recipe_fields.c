@@ -56,7 +56,7 @@ const ls_key LS_KEYS[] = {
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .help = "size of the output" },
-    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors file or a checkpoint folder" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, or a checkpoint folder" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes"),
       .help = "data set by name; `idx`: files of your own; `shapes`: the built-in procedural set" },
@@ -80,7 +80,8 @@ const ls_key LS_KEYS[] = {
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true, .help = "stop after so many optimizer steps; 0: no limit" },
     { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9, .help = "samples of an optimizer step over all ranks" },
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
-      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same bits on 1, 2 and 4 ranks" },
+      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, "
+              "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same bits on 1, 2 and 4 ranks" },
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
@@ -105,23 +106,28 @@ const ls_key LS_KEYS[] = {
     { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .only = "schedule.type cosine linear", .help = "rate at the end" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. Axes dp and shard split data, shard inside dp; tp can only be 1 in this version" },
+      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
+              "Axes dp and shard split data, shard inside dp; tp can only be 1 in this version" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
       .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp", "HYBRID_SHARD hybrid", NULL }, .may_change = true,
-      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over axis dp, "
-              "`none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), NO_SHARD (ddp), "
-              "HYBRID_SHARD (hybrid)" },
+      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over "
+              "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
+              "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
       .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true", .may_change = true,
-      .help = "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; false: kept; N: a 1/N slice of it is kept and gathered "
-              "over N neighbours (N divides the ranks that shard)" },
+      .help = "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; false: kept; "
+              "N: a 1/N slice of it is kept and gathered over N neighbours (N divides the ranks that shard)" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"), .may_change = true,
-      .help = "gathered units: `map` one copy per host; `copy` one per rank; `auto` map where the ranks that gather share a host and nothing is offloaded" },
-    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead in the forward pass" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true, .help = "units gathered ahead in the backward pass" },
+      .help = "gathered units: `map` one copy per host; `copy` one per rank; "
+              "`auto` map where the ranks that gather share a host and nothing is offloaded" },
+    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true,
+      .help = "units gathered ahead in the forward pass" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true,
+      .help = "units gathered ahead in the backward pass" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
-      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); `auto`: once for ddp, else each" },
+      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
+              "`auto`: once for ddp, else each" },
     { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
       .help = "ddp: gradients reduced together; the first bucket is smaller" },
     { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .may_change = true,

@@ -33,8 +33,9 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
 static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 {
     *p = (ls_parallel){ .data = r->parallel.data, .units = r->parallel.units, .reshard_after_forward = r->parallel.reshard_after_forward,
-                        .gather = r->parallel.gather, .prefetch_forward = r->parallel.prefetch.forward, .prefetch_backward = r->parallel.prefetch.backward,
-                        .offload = r->parallel.offload, .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
+                        .gather = r->parallel.gather, .prefetch_forward = r->parallel.prefetch.forward,
+                        .prefetch_backward = r->parallel.prefetch.backward, .offload = r->parallel.offload,
+                        .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
                         .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce, .bucket_bytes = r->parallel.bucket };
     if (ls_mesh_resolve(&p->mesh, &r->parallel.mesh, ranks) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "parallel.mesh");

@@ -51,8 +51,8 @@ static ls_status no_even_batch(long long batch, long long ranks)
     for (long long n = 1, listed = 0; n <= batch && listed < 12; n++)
         if (batch % n == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", n);
-    ls_status s = ls_fail(LS_E_USAGE, "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; or a global_batch of %lld",
-                          ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
+    ls_status s = ls_fail(LS_E_USAGE, "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; "
+                                      "or a global_batch of %lld", ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
     ls_str_release(&counts);
     return s;
 }

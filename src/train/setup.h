@@ -18,8 +18,8 @@ typedef struct ls_setup {
 
 /* Fills *s for rank `rank` of `ranks`, of which each host has `ranks_per_host` (0: all of them): resolves the mesh and train.micro_batch (0 becomes
  * global_batch / data ranks, in the recipe), checks that the layout can be and that the data ranks divide the micro-batches, and shares this process's
- * cores among the ranks of a host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file and line of the key.
- * The pointers in s->trainer live as long as the recipe and *s. Local. */
+ * cores among the ranks of a host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file and line of
+ * the key. The pointers in s->trainer live as long as the recipe and *s. Local. */
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
 /* For one rank that evaluates or shows the model, whatever `r` says of ranks. */
 ls_status ls_setup_alone(ls_setup *s, ls_recipe *r);

@@ -187,11 +187,13 @@ static void what_cannot_be_says_why(void **state)
     static const char *const sizes[] = { "size:", "size:0", "size:-1", "size:1.5", "size:big", "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "no number of elements", "size:1e6");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5), "5 does not divide the 12 ranks that shard (dp)", "true, false, 2, 3, 4, 6, 12 would do");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5), "5 does not divide the 12 ranks that shard (dp)",
+              "true, false, 2, 3, 4, 6, 12 would do");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 4), "4 does not divide the 2 ranks that shard (shard)");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .reshard_after_forward = -2), "-2 is neither true");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_DDP, .reshard_after_forward = 2), "2 slices, but parallel.data: ddp shards nothing");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU), "offload: cpu moves slices", "ddp has none", "fsdp or hybrid");
+    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU), "offload: cpu moves slices", "ddp has none",
+              "fsdp or hybrid");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1", .data = LS_DATA_NONE, .offload = LS_OFFLOAD_CPU), "none has none");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .offload = LS_OFFLOAD_CPU), "gather: map", "offload: cpu", "copy or auto");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .ranks_per_host = 2), "one host (2 a host here)", "copy or auto");
@@ -271,8 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resolve_gives_auto_what_the_others_leave), cmocka_unit_test(refusals_show_the_arithmetic), cmocka_unit_test(groups_by_name),
-        cmocka_unit_test(groups_partition_the_ranks), cmocka_unit_test(data_ranks), cmocka_unit_test(what_can_be), cmocka_unit_test(what_cannot_be_says_why),
-        cmocka_unit_test(choices_resolve), cmocka_unit_test(every_micro_batch_has_one_rank),
+        cmocka_unit_test(groups_partition_the_ranks), cmocka_unit_test(data_ranks), cmocka_unit_test(what_can_be),
+        cmocka_unit_test(what_cannot_be_says_why), cmocka_unit_test(choices_resolve), cmocka_unit_test(every_micro_batch_has_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,14 +305,17 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
 {
     (void)state;
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n", "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: auto, tp: 2}\n", "here.yaml:4: parallel.mesh: tensor parallelism is not in this version");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps", "copy or auto");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: auto, tp: 2}\n",
+            "here.yaml:4: parallel.mesh: tensor parallelism is not in this version");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps",
+            "copy or auto");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "the mesh is dp=1", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}", "--set parallel.data: hybrid needs shard inside dp");
     SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
     SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}", "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
     SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
-    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}", "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4");
+    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}", "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks",
+                "true, false, 2, 4");
     SET_REFUSED("parallel.synchronize=sometimes", "one of auto, each, once");
     SET_REFUSED("parallel.bucket=0", "out of range");
     SET_REFUSED("device_memory=lots", "a size such as 512MiB");
@@ -320,8 +323,9 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("workers={min: 4, max: 1}", "min 4 is above max 1");
     SET_REFUSED("workers={min: 4}", "{min: A, max: B}");
     SET_REFUSED("workers={min: 1, most: 2}", "no key 'most'");
-    static const char *const GOOD[] = { "workers=4", "workers={min: 1, max: 4}", "parallel.data=ddp", "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}",
-                                        "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}", "parallel.reshard_after_forward=2", "parallel.offload=cpu",
+    static const char *const GOOD[] = { "workers=4", "workers={min: 1, max: 4}", "parallel.data=ddp",
+                                        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}", "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
+                                        "parallel.reshard_after_forward=2", "parallel.offload=cpu",
                                         "parallel.units=pattern:encoder.*", "device_memory=64MiB" };
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
         ls_recipe *r;
@@ -346,7 +350,8 @@ static void names_of_fsdp1_mean_what_they_meant(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_recipe *r, *again;
         ASSERT_OK(load_set(&r, MINIMAL, CASES[i].set));
-        char *data = ls_recipe_value(r, "parallel.data"), *reshard = ls_recipe_value(r, "parallel.reshard_after_forward"), *yaml = ls_recipe_yaml(r, true);
+        char *data = ls_recipe_value(r, "parallel.data"), *reshard = ls_recipe_value(r, "parallel.reshard_after_forward");
+        char *yaml = ls_recipe_yaml(r, true);
         assert_string_equal(data, CASES[i].data);
         assert_string_equal(reshard, CASES[i].reshard);
         assert_string_equal(ls_recipe_origin(r, "parallel.reshard_after_forward"), CASES[i].origin);
@@ -362,9 +367,11 @@ static void names_of_fsdp1_mean_what_they_meant(void **state)
         ls_recipe_destroy(&r);
         ls_recipe_destroy(&again);
     }
-    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: false\n", "here.yaml:5: parallel.reshard_after_forward", "parallel.data: FULL_SHARD, which means true");
+    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: false\n", "here.yaml:5: parallel.reshard_after_forward",
+            "parallel.data: FULL_SHARD, which means true");
     REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: 2\n", "here.yaml:5: parallel.reshard_after_forward", "contradicts");
-    REFUSED(MINIMAL "parallel:\n  reshard_after_forward: true\n  data: shard_grad_op\n", "here.yaml:4", "parallel.data: shard_grad_op, which means false");
+    REFUSED(MINIMAL "parallel:\n  reshard_after_forward: true\n  data: shard_grad_op\n", "here.yaml:4",
+            "parallel.data: shard_grad_op, which means false");
     SET_REFUSED("parallel={data: NO_SHARD, reshard_after_forward: 2}", "shards nothing");
     SET_REFUSED("parallel.data=FULL_SHRED", "parallel.data");
 }

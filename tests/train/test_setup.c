@@ -41,9 +41,9 @@ static void one_recipe_serves_any_number_of_workers(void **state)
 static void everything_that_the_recipe_says_arrives(void **state)
 {
     (void)state;
-    ls_recipe *r = recipe("train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\nparallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n"
-                          "  data: hybrid\n  units: \"size:1e3\"\n  reshard_after_forward: false\n  gather: copy\n  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n"
-                          "  synchronize: once\n  bucket: 1MiB\n");
+    ls_recipe *r = recipe("train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\n"
+                          "parallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n  data: hybrid\n  units: \"size:1e3\"\n  reshard_after_forward: false\n  gather: copy\n"
+                          "  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n  synchronize: once\n  bucket: 1MiB\n");
     ls_setup s;
     ASSERT_OK(ls_setup_make(&s, r, 6, 3, 2));
     const ls_parallel *p = &s.trainer.parallel;
@@ -70,7 +70,8 @@ static void cores_are_shared_by_the_ranks_of_a_host(void **state)
     (void)state;
     ls_setup s;
     int cores = ls_cpu_count();
-    const struct { int ranks, per_host, threads; } cases[] = { { 1, 0, cores }, { 2, 0, cores / 2 }, { 4, 2, cores / 2 }, { 4, 1, cores }, { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
+    const struct { int ranks, per_host, threads; } cases[] = { { 1, 0, cores },     { 2, 0, cores / 2 }, { 4, 2, cores / 2 },
+                                                              { 4, 1, cores },     { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_recipe *r = recipe("");
         ASSERT_OK(ls_setup_make(&s, r, cases[i].ranks, 0, cases[i].per_host));
@@ -87,14 +88,17 @@ static void refusals_name_the_place_and_what_would_do(void **state)
 {
     (void)state;
     static const struct { const char *recipe; int ranks, per_host; ls_status code; const char *a, *b, *c; } CASES[] = {
-        { "parallel: {mesh: {dp: 2, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "dp 2 x shard 3 = 6, but there are 4 ranks", "start 6" },
-        { "parallel: {mesh: {dp: auto, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "3 x auto, but there are 4 ranks", "multiple of 3" },
-        { "train: {global_batch: 128}", 3, 0, LS_E_USAGE, "here.yaml:3: train.global_batch: 3 data ranks do not divide 128 samples", "1, 2, 4, 8, 16, 32, 64, 128",
-          "global_batch of 129" },
+        { "parallel: {mesh: {dp: 2, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "dp 2 x shard 3 = 6, but there are 4 ranks",
+          "start 6" },
+        { "parallel: {mesh: {dp: auto, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "3 x auto, but there are 4 ranks",
+          "multiple of 3" },
+        { "train: {global_batch: 128}", 3, 0, LS_E_USAGE, "here.yaml:3: train.global_batch: 3 data ranks do not divide 128 samples",
+          "1, 2, 4, 8, 16, 32, 64, 128", "global_batch of 129" },
         { "", 3, 0, LS_E_USAGE, "here.yaml: train.global_batch (default): 3 data ranks", "", "" },
         { "train: {global_batch: 96, micro_batch: 16}", 4, 0, LS_E_USAGE, "here.yaml:3: train.micro_batch: 16 of global_batch 96",
           "4 data ranks do not divide the 6 micro-batches", "would do: 1, 2, 3, 6" },
-        { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4", "" },
+        { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks",
+          "true, false, 2, 4", "" },
         { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks", "" },
         { "parallel: {gather: map}", 4, 2, LS_E_UNSUPPORTED, "here.yaml:3: parallel.gather: map", "2 a host", "copy or auto" },
         { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE, "here.yaml:3: parallel.recompute: ", "class:NAME", "" },
@@ -111,7 +115,8 @@ static void refusals_name_the_place_and_what_would_do(void **state)
 static void alone_forgets_the_ranks(void **state)
 {
     (void)state;
-    ls_recipe *r = recipe("train: {global_batch: 64, micro_batch: 16}\nparallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
+    ls_recipe *r = recipe("train: {global_batch: 64, micro_batch: 16}\n"
+                          "parallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
     ls_setup s;
     ASSERT_FAILS(ls_setup_make(&s, r, 1, 0, 0), LS_E_USAGE, "but there is 1 rank");
     ASSERT_OK(ls_setup_alone(&s, r));
