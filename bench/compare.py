@@ -26,8 +26,8 @@ class Server:
             sys.exit("a benchmark server ended; its message is above")
         return json.loads(line)
 
-    def ask(self, steps, threads):
-        print(steps, threads, file=self.process.stdin, flush=True)
+    def ask(self, *words):
+        print(*words, file=self.process.stdin, flush=True)
         return self.read()
 
 

@@ -3,9 +3,10 @@
 
     python tools/parity.py [--lockstep build/lockstep] [--steps 50] [--batch 128] [--only NAME ...] [--keep FOLDER]
 
-PyTorch runs once in float32 on one thread and once in float64 (the truth). lockstep then runs the recipe in several ways; each must have
-every loss within 1e-5 of PyTorch's float32 one and every weight tensor within 1e-3 of the distance it travelled (2-norms; the K part of
-in_proj_bias is left out: its gradient is zero in exact arithmetic and Adam makes steps of noise). Exit status 1 if one has not."""
+PyTorch runs in float32 on one thread and in float64 (the truth), and, where a run over ranks is compared with it, at two ranks over gloo with DDP
+and FSDP2. lockstep then runs the recipe in several ways; each must have every loss within 1e-5 of its PyTorch float32 counterpart and every weight
+tensor within 1e-3 of the distance it travelled (2-norms; the K part of in_proj_bias is left out: its gradient is zero in exact arithmetic and
+Adam makes steps of noise). Exit status 1 if one has not."""
 import argparse
 import json
 import os
@@ -21,19 +22,25 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tools", "golden"))
 from common import fashion_mnist, fill, normalize  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
+import ranks as several  # noqa: E402
 
 LOSS_TOLERANCE, WEIGHT_TOLERANCE = 1e-5, 1e-3
 BF16_TOLERANCE = 2e-2  # of a loss: bf16 keeps 8 bits, and the two round in different places
-RUNS = {  # name: what differs from the base recipe
-    "1 thread": {"threads": 1},
-    "2 threads": {"threads": 2},
-    "2 micro-batches": {"threads": 1, "train.micro_batch": "half"},
-    "4 micro-batches, recompute": {"threads": 2, "train.micro_batch": "quarter", "parallel.recompute": "units"},
-    "generic code": {"threads": 2, "isa": "generic"},
-    "avx2": {"threads": 2, "isa": "avx2"},
-    "avx512": {"threads": 2, "isa": "avx512"},
-    "oneDNN products": {"threads": 2, "kernels": "onednn"},
-    "bf16": {"threads": 2, "precision.param": "bf16"},
+RUNS = {  # name: which run of PyTorch, and what differs from the base recipe
+    "1 thread": ("f32", {"threads": 1}),
+    "2 threads": ("f32", {"threads": 2}),
+    "2 micro-batches": ("f32", {"threads": 1, "train.micro_batch": "half"}),
+    "4 micro-batches, recompute": ("f32", {"threads": 2, "train.micro_batch": "quarter", "parallel.recompute": "units"}),
+    "generic code": ("f32", {"threads": 2, "isa": "generic"}),
+    "avx2": ("f32", {"threads": 2, "isa": "avx2"}),
+    "avx512": ("f32", {"threads": 2, "isa": "avx512"}),
+    "oneDNN products": ("f32", {"threads": 2, "kernels": "onednn"}),
+    "bf16": ("bf16", {"threads": 2, "precision.param": "bf16"}),
+    "2 ranks, ddp": ("ddp", {"workers": 2, "parallel.data": "ddp"}),
+    "2 ranks, fsdp, mapped": ("fsdp", {"workers": 2, "parallel.data": "fsdp", "parallel.gather": "map"}),
+    "2 ranks, fsdp, copied": ("fsdp", {"workers": 2, "parallel.data": "fsdp", "parallel.gather": "copy"}),
+    "4 ranks, fsdp, copied": ("fsdp", {"workers": 4, "parallel.data": "fsdp", "parallel.gather": "copy"}),
+    "2 ranks, fsdp, bf16": ("fsdp_bf16", {"workers": 2, "parallel.data": "fsdp", "precision.param": "bf16"}),
 }
 RECIPE = """\
 run: {{name: {name}, storage: "{storage}"}}
@@ -66,12 +73,21 @@ def run_torch(images, labels, batch, steps, dtype, compute=None):
     return torch.tensor(losses, dtype=torch.float64), {n: p.detach().double() for n, p in model.named_parameters()}
 
 
+def counterpart(name, images, labels, options):
+    """PyTorch's losses and weights for one of RUNS."""
+    if name in several.STRATEGIES:
+        return several.run(2, several.train, name, images, labels, options.batch, options.steps)
+    return run_torch(images, labels, options.batch, options.steps, torch.float32, torch.bfloat16 if name == "bf16" else None)
+
+
 def run_lockstep(options, folder, name, changes):
     recipe = os.path.join(folder, name + ".yaml")
     with open(recipe, "w") as f:
         f.write(RECIPE.format(name=name, storage=os.path.join(folder, "runs"), init=os.path.join(folder, "init.safetensors"), data=options.data,
                               steps=options.steps, batch=options.batch))
     command = [options.lockstep, "train", recipe, "-q", "--no-progress", "--resume", "never"]
+    if "workers" in changes:  # one micro-batch and one thread a rank
+        changes = {"threads": 1, "train.micro_batch": options.batch // changes["workers"], **changes}
     for key, value in changes.items():
         value = {"half": options.batch // 2, "quarter": options.batch // 4}.get(value, value)
         command += ["--set", f"{key}={value}"]
@@ -132,30 +148,34 @@ def main():
         first = fill(VisionTransformer())
         save_file({n: p.detach() for n, p in first.named_parameters()}, os.path.join(folder, "init.safetensors"), {"format": "pt"})
         initial = {n: p.detach().double() for n, p in first.named_parameters()}
-        print(f"{options.steps} steps of {options.batch}, Adam 1e-3, PyTorch {torch.__version__}. Against PyTorch float32 on one thread:\n")
+        print(f"{options.steps} steps of {options.batch}, Adam 1e-3, PyTorch {torch.__version__}: differences from its float32 run\n")
         print(f"{'':28} {'loss':>10} {'loss':>17} {'weights':>11}")
         print(f"{'':28} {'step 1':>10} {'largest':>10} {'step':>6} {'largest':>11}  tensor")
-        reference = run_torch(images, labels, options.batch, options.steps, torch.float32)
-        row("PyTorch float64", *run_torch(images, labels, options.batch, options.steps, torch.float64), reference, initial)
+        references = {"f32": counterpart("f32", images, labels, options)}
+        row("PyTorch float64", *run_torch(images, labels, options.batch, options.steps, torch.float64), references["f32"], initial)
         print()
         failed = 0
         for name in options.only or RUNS:
-            losses, weights = run_lockstep(options, folder, name.replace(" ", "-").replace(",", ""), RUNS[name])
-            if losses is None and "isa" in RUNS[name] and RUNS[name]["isa"] in weights:
+            wanted, changes = RUNS[name]
+            if wanted not in references:
+                references[wanted] = counterpart(wanted, images, labels, options)
+                row(f"PyTorch {wanted}", *references[wanted], references["f32"], initial)
+                print()
+            losses, weights = run_lockstep(options, folder, name.replace(" ", "-").replace(",", ""), changes)
+            if losses is None and "isa" in changes and changes["isa"] in weights:
                 print(f"{name:28} not on this machine: {weights}")
                 continue
             if losses is None:
                 print(f"{name:28} FAILED: {weights}")
                 failed += 1
                 continue
-            if name == "bf16":
-                bf16 = run_torch(images, labels, options.batch, options.steps, torch.float32, torch.bfloat16)
-                difference = (losses - bf16[0]).abs().max().item()
+            if "bf16" in wanted:
+                difference = (losses - references[wanted][0]).abs().max().item()
                 good = difference <= BF16_TOLERANCE
-                row(name, losses, weights, reference, initial)
-                print(f"; losses within {difference:.2e} of PyTorch's bf16 {'ok' if good else f'(allowed {BF16_TOLERANCE}) FAILED'}")
+                row(name, losses, weights, references["f32"], initial)
+                print(f"; losses within {difference:.2e} of PyTorch's {wanted} {'ok' if good else f'(allowed {BF16_TOLERANCE}) FAILED'}")
             else:
-                loss, weight = row(name, losses, weights, reference, initial)
+                loss, weight = row(name, losses, weights, references[wanted], initial)
                 good = loss <= LOSS_TOLERANCE and weight <= WEIGHT_TOLERANCE
                 print("  ok" if good else f"  FAILED (allowed {LOSS_TOLERANCE} and {WEIGHT_TOLERANCE})")
             failed += not good

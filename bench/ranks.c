@@ -1,0 +1,155 @@
+/* ranks.c - the training step of tutorial 1's ViT over ranks of this machine, the way bench/torch_ranks.py times PyTorch's: one thread a rank.
+ *
+ *   bench_ranks [--ranks 2] [--data fsdp|ddp] [--gather map|copy] [--reshard true|false] [--batch 64] [--dtype f32|bf16] [--steps 10] [--serve]
+ *
+ * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and minimum, and rank 0's memory. --serve
+ * answers every line "STEPS" of stdin with such a line, so that bench/compare_ranks.py can let programs take turns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "lockstep/lockstep.h"
+#include "processes.h"
+#include "train/trainer.h"
+
+typedef struct bench {
+    int ranks, batch, steps;
+    ls_dtype dtype;
+    ls_parallel parallel;
+    const char *gather;
+    ls_group *group;
+    ls_trainer *trainer;
+    uint8_t *images;
+    int32_t *labels;
+} bench;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static ls_status step(bench *b)
+{
+    ls_step_result r;
+    return ls_trainer_step(b->trainer, b->images, b->labels, (int64_t)b->batch * b->ranks, 1e-3, &r);
+}
+
+static ls_status make(bench *b)
+{
+    static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5 };
+    b->images = malloc((size_t)b->batch * 28 * 28);
+    b->labels = malloc(sizeof(int32_t) * (size_t)b->batch);
+    for (int i = 0; i < b->batch * 784; i++)
+        b->images[i] = (uint8_t)(((unsigned)i * 2654435761u) >> 24);
+    for (int i = 0; i < b->batch; i++)
+        b->labels[i] = i % 10;
+    LS_TRY(processes_start(&b->group, b->ranks));
+    b->parallel.rank = ls_group_rank(b->group);
+    b->parallel.mesh.axes[0].size = b->ranks;
+    LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit, .threads = 1, .micro_batch = b->batch,
+                             .micro_batches = b->ranks, .param = b->dtype, .parallel = b->parallel, .group = b->group));
+    LS_TRY(ls_trainer_init(b->trainer, 0));
+    for (int i = 0; i < 3; i++)
+        LS_TRY(step(b));
+    return LS_OK;
+}
+
+static void print(const bench *b, const double *seconds, double *sorted)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    qsort(sorted, (size_t)b->steps, sizeof *sorted, by_value);
+    printf("{\"ranks\": %d, \"data\": \"%s\", \"gather\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"isa\": \"%s\", \"seconds\": [", b->ranks,
+           b->parallel.data == LS_DATA_DDP ? "ddp" : "fsdp", b->gather, b->batch, ls_dtype_name(b->dtype),
+           ls_isa_name(b->trainer->compiled.device.isa));
+    for (int i = 0; i < b->steps; i++)
+        printf("%s%.6f", i ? ", " : "", seconds[i]);
+    printf("], \"median\": %.6f, \"min\": %.6f, \"planned_mb\": %.1f, \"peak_rss_mb\": %.1f}\n", sorted[b->steps / 2], sorted[0],
+           (double)ls_trainer_bytes(b->trainer) / 1048576, (double)usage.ru_maxrss / 1024);
+    fflush(stdout);
+}
+
+static ls_status measure(bench *b)
+{
+    double *seconds = calloc((size_t)b->steps, sizeof *seconds), *sorted = calloc((size_t)b->steps, sizeof *sorted);
+    ls_status s = ls_group_barrier(b->group);
+    for (int i = 0; i < b->steps && s == LS_OK; i++) {
+        double start = ls_now();
+        s = step(b);
+        sorted[i] = seconds[i] = ls_now() - start;
+    }
+    if (s == LS_OK && b->parallel.rank == 0)
+        print(b, seconds, sorted);
+    free(seconds);
+    free(sorted);
+    return s;
+}
+
+/* Rank 0 reads how many steps, all make them; 0: the input has ended. */
+static ls_status serve(bench *b)
+{
+    char line[128];
+    if (b->parallel.rank == 0)
+        puts("{\"ready\": true}");
+    fflush(stdout);
+    for (;;) {
+        b->steps = 0;
+        if (b->parallel.rank == 0 && fgets(line, sizeof line, stdin))
+            b->steps = atoi(line);
+        LS_TRY(ls_group_broadcast(b->group, &b->steps, sizeof b->steps, 0));
+        if (b->steps < 1)
+            return LS_OK;
+        LS_TRY(measure(b));
+    }
+}
+
+static bool choose(bench *b, const char *option, const char *value)
+{
+    if (!strcmp(option, "--ranks"))
+        return (b->ranks = atoi(value)) > 0;
+    if (!strcmp(option, "--batch"))
+        return (b->batch = atoi(value)) > 0;
+    if (!strcmp(option, "--steps"))
+        return (b->steps = atoi(value)) > 0;
+    if (!strcmp(option, "--dtype"))
+        return ls_dtype_parse(value, &b->dtype);
+    if (!strcmp(option, "--data")) {
+        b->parallel.data = strcmp(value, "ddp") ? LS_DATA_FSDP : LS_DATA_DDP;
+        return !strcmp(value, "ddp") || !strcmp(value, "fsdp");
+    }
+    if (!strcmp(option, "--gather")) {
+        b->gather = value;
+        b->parallel.gather = strcmp(value, "copy") ? LS_GATHER_MAP : LS_GATHER_COPY;
+        return !strcmp(value, "copy") || !strcmp(value, "map");
+    }
+    if (!strcmp(option, "--reshard")) {
+        b->parallel.reshard_after_forward = strcmp(value, "false") ? -1 : 0;
+        return !strcmp(value, "false") || !strcmp(value, "true");
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = { .ranks = 2, .batch = 64, .steps = 10, .dtype = LS_F32, .gather = "auto", .parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" } };
+    bool serving = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--serve"))
+            serving = true;
+        else if (i + 1 < argc && choose(&b, argv[i], argv[i + 1]))
+            i++;
+        else {
+            fprintf(stderr, "bench_ranks: %s?\n", argv[i]);
+            return 2;
+        }
+    }
+    ls_status s = make(&b);
+    if (s == LS_OK)
+        s = serving ? serve(&b) : measure(&b);
+    ls_trainer_destroy(&b.trainer);
+    free(b.images);
+    free(b.labels);
+    return processes_end("bench_ranks", &b.group, s);
+}
