@@ -132,9 +132,10 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
 {
     ls_group *g = a->group;
     LS_CHECK(bytes <= LS_STAGE_BYTES, "an exchange of %zu bytes", bytes);
-    memcpy(ls_block_stage(g->block, ls_group_seat(g)), mine, bytes);
+    if (bytes)
+        memcpy(ls_block_stage(g->block, ls_group_seat(g)), mine, bytes);
     LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what));
-    for (int i = 0; i < a->n; i++)
+    for (int i = 0; bytes && i < a->n; i++)
         if (a->lines[i])
             memcpy((char *)all + (size_t)i * bytes, ls_block_stage(g->block, a->members[i] - g->first), bytes);
     return ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what); /* all have read */

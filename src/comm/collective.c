@@ -35,12 +35,9 @@ static ls_dtype travels(const ls_collective_desc *d)
 
 /* ---- making one */
 
-static ls_status check(const ls_collective_desc *d, size_t operand_bytes)
+static ls_status check_types(const ls_collective_desc *d)
 {
     const char *name = NAMES[d->kind];
-    if (d->offset > d->window->bytes || operand_bytes > d->window->bytes - d->offset)
-        return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes", d->label, operand_bytes, d->offset,
-                       d->window->bytes);
     if (sums(d->kind) && (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->via) || !ls_dtype_is_float(d->to)))
         return ls_fail(LS_E_ARG, "%s: %s of %s via %s to %s: floats are needed", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->via),
                        ls_dtype_name(d->to));
@@ -57,6 +54,9 @@ static ls_status check(const ls_collective_desc *d, size_t operand_bytes)
 static ls_status find_operands(ls_collective *c)
 {
     const ls_window *w = c->d.window;
+    size_t bytes = (size_t)c->d.count * ls_dtype_size(c->d.from) * (size_t)(c->d.kind == LS_REDUCE_SCATTER ? c->axis->n : 1);
+    if (c->d.offset > w->bytes || bytes > w->bytes - c->d.offset)
+        return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes", c->d.label, bytes, c->d.offset, w->bytes);
     for (int i = 0, at = 0; i < c->axis->n; i++) {
         while (at < w->axis->n && w->axis->members[at] != c->axis->members[i])
             at++;
@@ -79,14 +79,16 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
     c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, travels(d));
     ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     if (s == LS_OK)
-        s = check(d, (size_t)d->count * ls_dtype_size(d->from) * (size_t)(d->kind == LS_REDUCE_SCATTER ? n : 1));
-    if (s == LS_OK)
+        s = check_types(d);
+    if (s == LS_OK && d->map_from)
+        c->operand[d->axis->position] = d->map_from; /* nobody else reads it */
+    else if (s == LS_OK)
         s = find_operands(c);
     if (s != LS_OK) {
         ls_collective_destroy(&c);
         return s;
     }
-    c->in_place = d->result == d->window->mine + d->offset && d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
+    c->in_place = c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
     *out = c;
     return LS_OK;
 }

@@ -1,7 +1,123 @@
+/* fault.c - a rank that is slow, lost or dead, on purpose: for tests of what the others then say, and of the rule about operands. Counted are
+ * the starts and waits of collectives and the halves of fences (ls_axis_arrive, ls_axis_fence).
+ *
+ *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
+ *
+ * KIND is delay, drop, kill or stop; WHERE the number of the call, from 0, or `random`: one in eight, drawn from seed and rank; a random
+ * delay lasts up to S. Without rank= every rank has it. "kill@12:rank=1", "delay@random:seconds=0.01:seed=3". */
 #include "internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+struct ls_fault_plan {
+    ls_fault fault;
+    int64_t calls;
+    ls_rng_key key;
+};
+
+void ls_group_inject(ls_group *g, const ls_fault *f)
+{
+    ls_fault_release(g);
+    g->fault = calloc(1, sizeof *g->fault);
+    LS_CHECK(g->fault != NULL, "out of memory");
+    *g->fault = (struct ls_fault_plan){ .fault = *f, .key = ls_rng_key_of(f->seed, (uint64_t)g->rank) };
+}
+
+void ls_fault_release(ls_group *g)
+{
+    free(g->fault);
+    g->fault = NULL;
+}
+
+static void doze(double seconds)
+{
+    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    nanosleep(&t, NULL);
+}
+
+/* Does nothing more, until the others have noticed. */
+static ls_status stay_away(ls_group *g)
+{
+    while (!ls_block_failed(g->block))
+        doze(0.005);
+    return ls_group_failure(g);
+}
+
 ls_status ls_fault_point(ls_group *g)
 {
-    (void)g;
+    struct ls_fault_plan *p = g->fault;
+    if (!p)
+        return LS_OK;
+    int64_t call = p->calls++;
+    double part = 1;
+    if (p->fault.at >= 0 ? call != p->fault.at : ls_rng_below(p->key, (uint64_t)call * 2, 8) != 0)
+        return LS_OK;
+    if (p->fault.at < 0)
+        part = ls_rng_uniform(p->key, (uint64_t)call * 2 + 1);
+    switch (p->fault.kind) {
+    case LS_FAULT_DELAY: doze(part * p->fault.seconds); break;
+    case LS_FAULT_DROP: return stay_away(g);
+    case LS_FAULT_KILL: raise(SIGKILL); break;
+    case LS_FAULT_STOP: raise(SIGSTOP); break;
+    }
     return LS_OK;
 }
-void ls_fault_release(ls_group *g) { (void)g; }
+
+/* ---- LOCKSTEP_FAULT */
+
+static ls_status malformed(const char *text)
+{
+    return ls_fail(LS_E_USAGE, "LOCKSTEP_FAULT=%s: expected KIND@WHERE[:rank=R][:seconds=S][:seed=N], KIND being delay, drop, kill or stop, WHERE a "
+                               "number or random", text);
+}
+
+static bool parse_kind(const char *text, size_t n, ls_fault_kind *kind)
+{
+    static const char *const names[] = { [LS_FAULT_DELAY] = "delay", [LS_FAULT_DROP] = "drop", [LS_FAULT_KILL] = "kill", [LS_FAULT_STOP] = "stop" };
+    for (int k = 0; k < 4; k++)
+        if (strlen(names[k]) == n && !strncmp(text, names[k], n)) {
+            *kind = (ls_fault_kind)k;
+            return true;
+        }
+    return false;
+}
+
+/* "12" or "random"; *end: what follows. */
+static bool parse_where(const char *text, int64_t *at, const char **end)
+{
+    if (!strncmp(text, "random", 6)) {
+        *at = -1;
+        *end = text + 6;
+        return true;
+    }
+    *at = strtoll(text, (char **)end, 10);
+    return *end != text && *at >= 0;
+}
+
+ls_status ls_group_inject_from_environment(ls_group *g)
+{
+    const char *text = getenv("LOCKSTEP_FAULT"), *rest = text ? strchr(text, '@') : NULL;
+    ls_fault f = { .seconds = 1 };
+    long long rank = g->rank;
+    if (!text || !*text)
+        return LS_OK;
+    if (!rest || !parse_kind(text, (size_t)(rest - text), &f.kind) || !parse_where(rest + 1, &f.at, &rest))
+        return malformed(text);
+    while (*rest) {
+        int used = 0;
+        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 && sscanf(rest, ":seconds=%lf%n", &f.seconds, &used) != 1 &&
+            sscanf(rest, ":seed=%lu%n", &f.seed, &used) != 1)
+            return malformed(text);
+        rest += used;
+    }
+    if (rank == g->rank)
+        ls_group_inject(g, &f);
+    return LS_OK;
+}

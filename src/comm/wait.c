@@ -134,6 +134,8 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
 ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what)
 {
     ls_line *l = a->lines[position];
+    if (ls_block_failed(a->group->block)) /* also where all came: a broken group stays broken */
+        return ls_group_failure(a->group);
     if (reached(l, which, target))
         return LS_OK;
     double began = ls_now();

@@ -231,10 +231,40 @@ static void several_threads(void **state)
     ASSERT_OK(run_ranks(2, one_rank, &t));
 }
 
+/* What cannot be, refused when it is made. */
+static void refused(void **state)
+{
+    (void)state;
+    ls_group *g;
+    ls_axis *a;
+    ls_window *w;
+    ls_collective *c;
+    ASSERT_OK(ls_group_self(&g));
+    ASSERT_OK(ls_axis_create(&a, g, "dp", 1, (int[]){ 0 }));
+    ASSERT_OK(ls_window_create(&w, a, 100, 0));
+    ls_collective_desc d = { .kind = LS_ALL_REDUCE, .axis = a, .count = 20, .from = LS_F32, .via = LS_F32, .to = LS_F32, .window = w, .offset = 64,
+                             .threads = 1, .label = "all_reduce of unit a" };
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "all_reduce of unit a", "80 bytes at 64", "100 bytes");
+    d.offset = 0;
+    d.via = LS_I32;
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "via i32", "floats");
+    d.kind = LS_ALL_REDUCE_MAX;
+    d.from = LS_BF16;
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "f32 or f64");
+    d.kind = LS_ALL_REDUCE_WIDE;
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "pairs of i64");
+    d.kind = LS_ALL_GATHER;
+    d.to = LS_I32;
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "cannot convert bf16 to i32");
+    ls_window_destroy(&w);
+    ls_axis_destroy(&a);
+    ls_group_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gathers), cmocka_unit_test(sums), cmocka_unit_test(maxima_and_wide_sums), cmocka_unit_test(several_threads),
+        cmocka_unit_test(refused), cmocka_unit_test(gathers), cmocka_unit_test(sums), cmocka_unit_test(maxima_and_wide_sums), cmocka_unit_test(several_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
