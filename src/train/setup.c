@@ -114,7 +114,7 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 
 ls_status ls_setup_alone(ls_setup *s, ls_recipe *r)
 {
-    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp, reshard_after_forward: true, gather: auto, offload: none}", "one rank"));
+    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp}", "one rank"));
     return ls_setup_make(s, r, 1, 0, 0);
 }
 
