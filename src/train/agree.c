@@ -1,0 +1,163 @@
+/* agree.c - agreement before the first step. */
+#include "agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/affinity.h"
+#include "base/check.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "recipe_fields.h"
+
+ls_status ls_ranks_agree(ls_group *g, ls_status mine)
+{
+    int n = ls_group_size(g), first = 0;
+    int32_t own = (int32_t)mine, *all = malloc(sizeof *all * (size_t)n);
+    char message[4096] = "";
+    LS_CHECK(all, "out of memory");
+    if (mine != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    ls_status s = ls_group_all_gather(g, &own, sizeof own, all);
+    while (s == LS_OK && first < n && all[first] == LS_OK)
+        first++;
+    free(all);
+    if (s != LS_OK || first == n)
+        return s;
+    if (first != ls_group_rank(g))
+        return ls_group_barrier(g); /* that rank never comes: this ends with its message */
+    ls_group_fail(g, mine, message);
+    return ls_fail(mine, "%s", message);
+}
+
+/* ---- the same program, the same recipe */
+
+/* Keys that may differ from host to host: where things lie, and how many cores there are. */
+static bool may_differ(const char *key)
+{
+    static const char *const LOCAL[] = { "threads", "workers", "run.storage", "data.path", "data.download", "data.fallback", "data.mirror" };
+    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
+        if (!strcmp(key, LOCAL[i]))
+            return true;
+    return false;
+}
+
+/* Lines "key: value" of all that ranks must agree on. */
+static char *identity(const ls_recipe *r)
+{
+    ls_str s = { 0 };
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        char *value = may_differ(LS_KEYS[i].key) ? NULL : ls_recipe_value(r, LS_KEYS[i].key);
+        if (value)
+            ls_str_printf(&s, "%s: %s\n", LS_KEYS[i].key, value);
+        free(value);
+    }
+    return s.data;
+}
+
+/* What of the program's file decides: all of it. 0: not readable. */
+static uint64_t program(void)
+{
+    ls_mapping m;
+    if (ls_file_map(&m, "/proc/self/exe") != LS_OK)
+        return 0;
+    uint64_t h = ls_hash64(m.data, m.size);
+    ls_file_unmap(&m);
+    return h;
+}
+
+/* The first line of `mine` that is another in `theirs` (same keys, same order). */
+static ls_status difference(const char *mine, const char *theirs, int rank)
+{
+    while (*mine && *theirs) {
+        int n = (int)strcspn(mine, "\n"), m = (int)strcspn(theirs, "\n");
+        if (n != m || memcmp(mine, theirs, (size_t)n))
+            return ls_fail(LS_E_USAGE, "the ranks were given different recipes: rank %d has %.*s, rank 0 has %.*s", rank, n, mine, m, theirs);
+        mine += n + 1;
+        theirs += m + 1;
+    }
+    return ls_fail(LS_E_USAGE, "the ranks were given different recipes: rank %d and rank 0 have different keys", rank);
+}
+
+/* Collective: when any rank differs, rank 0's identity goes round. */
+static ls_status compare_recipes(ls_group *g, const char *mine, const uint64_t *digests)
+{
+    int n = ls_group_size(g), rank = ls_group_rank(g);
+    bool any = false;
+    for (int r = 1; r < n; r++)
+        any = any || digests[r] != digests[0];
+    if (!any)
+        return LS_OK;
+    uint64_t bytes = strlen(mine) + 1;
+    LS_TRY(ls_group_broadcast(g, &bytes, sizeof bytes, 0));
+    char *theirs = malloc(bytes);
+    LS_CHECK(theirs, "out of memory");
+    memcpy(theirs, mine, rank == 0 ? bytes : 0);
+    ls_status s = ls_group_broadcast(g, theirs, bytes, 0);
+    if (s == LS_OK)
+        s = ls_ranks_agree(g, digests[rank] != digests[0] ? difference(mine, theirs, rank) : LS_OK);
+    free(theirs);
+    return s;
+}
+
+/* ---- threads */
+
+typedef struct hello { uint64_t program, recipe, host; ls_cpu_set cpus; } hello;
+
+static uint64_t this_host(void)
+{
+    char text[256] = "", *boot = NULL;
+    size_t n = 0;
+    gethostname(text, sizeof text - 1);
+    uint64_t h = ls_hash_text(text);
+    if (ls_file_read(&boot, &n, "/proc/sys/kernel/random/boot_id") == LS_OK)
+        h = ls_hash64_more(h, boot, n);
+    free(boot);
+    return h;
+}
+
+/* Of each rank: its cores, divided by the ranks that may use them too. The least of that. */
+static int threads_of_all(const hello *all, int n)
+{
+    int least = 0;
+    for (int r = 0; r < n; r++) {
+        int sharers = 0;
+        for (int k = 0; k < n; k++)
+            sharers += all[k].host == all[r].host && (k == r || ls_cpu_set_meet(&all[k].cpus, &all[r].cpus));
+        int threads = ls_cpu_set_count(&all[r].cpus) / sharers;
+        least = !r || threads < least ? threads : least;
+    }
+    return least > 0 ? least : 1;
+}
+
+static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
+{
+    int n = ls_group_size(g), rank = ls_group_rank(g);
+    hello me = { program(), ls_hash_text(mine), this_host(), { { 0 } } };
+    ls_cpu_set_read(&me.cpus);
+    LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
+    ls_status s = LS_OK;
+    if (all[rank].program != all[0].program)
+        s = ls_fail(LS_E_USAGE, "rank %d runs another build of lockstep than rank 0 (%016llx and %016llx): the same program must be installed on all hosts",
+                    rank, (unsigned long long)all[rank].program, (unsigned long long)all[0].program);
+    LS_TRY(ls_ranks_agree(g, s));
+    uint64_t digests[n];
+    for (int r = 0; r < n; r++)
+        digests[r] = all[r].recipe;
+    *threads = threads_of_all(all, n);
+    return compare_recipes(g, mine, digests);
+}
+
+ls_status ls_ranks_meet(int *threads, ls_group *g, const ls_recipe *r)
+{
+    char *mine = identity(r);
+    hello *all = malloc(sizeof *all * (size_t)ls_group_size(g));
+    LS_CHECK(mine && all, "out of memory");
+    ls_status s = meet(threads, g, mine, all);
+    free(mine);
+    free(all);
+    return s;
+}

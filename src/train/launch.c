@@ -1,0 +1,278 @@
+/* launch.c - start, watch, end. One attempt at a time: later ones would start from a checkpoint. */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/affinity.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/comm.h"
+
+#define GRACE 1.0 /* seconds for the others to end by themselves after a failure */
+#define TICK 0.1  /* seconds between looks when nothing happens */
+
+enum { CANNOT_EXEC = 127 };
+
+typedef struct child { pid_t pid; bool ended; int status; } child;
+
+typedef struct launch {
+    const ls_launch_opts *o;
+    int control;
+    ls_shm_watch *watch;
+    child *children;
+    int started, alive;
+    ls_cpu_set *cpus;      /* of each rank; NULL: not bound */
+    sigset_t mask_before;
+    double failed_at;      /* 0: all is well */
+    int failed_rank;
+    bool stop_passed_on, killed;
+    ls_status code;        /* of the failure, with its message: */
+    char text[4400];
+} launch;
+
+int ls_launch_rank(void)
+{
+    const char *rank = getenv("LOCKSTEP_RANK");
+    return rank ? atoi(rank) : -1;
+}
+
+double ls_launch_lead(void)
+{
+    const char *started = getenv(LS_LAUNCH_STARTED);
+    double lead = started ? ls_now() - ls_since_exec() - atof(started) : 0;
+    return lead > 0 ? lead : 0;
+}
+
+/* ---- starting */
+
+/* The environment of rank r: ours, with its place. */
+static char **environment(const launch *l, int r)
+{
+    static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=" };
+    enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
+    int n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **all = malloc(sizeof *all * (size_t)(n + PLACES + 1));
+    LS_CHECK(all, "out of memory");
+    for (int i = 0; i < n; i++) {
+        bool ours = false;
+        for (int k = 0; k < PLACES; k++)
+            ours = ours || !strncmp(environ[i], NAMES[k], strlen(NAMES[k]));
+        if (!ours)
+            all[kept++] = environ[i];
+    }
+    int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 || asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
+               asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
+               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], ls_now() - ls_since_exec()) < 0;
+    LS_CHECK(!made, "out of memory");
+    all[kept + PLACES] = NULL;
+    return all;
+}
+
+static void free_environment(char **all)
+{
+    int n = 0;
+    while (all[n])
+        n++;
+    for (int i = n - 4; i < n; i++)
+        free(all[i]);
+    free(all);
+}
+
+/* In the new process, until exec: only calls that are safe between fork and exec. A terminal's Ctrl-C reaches this process too; it is the parent that asks to stop. */
+static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) /* the parent may have died before that */
+        _exit(CANNOT_EXEC);
+    sigset_t mask = l->mask_before;
+    sigaddset(&mask, SIGTERM); /* a request waits until the rank can take it (src/cli/terminal.c) */
+    signal(SIGINT, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (l->cpus)
+        ls_cpu_set_apply(&l->cpus[r]);
+    fcntl(l->control, F_SETFD, 0);
+    execve("/proc/self/exe", l->o->argv, environment_of_rank);
+    _exit(CANNOT_EXEC);
+}
+
+static ls_status start_rank(launch *l, int r)
+{
+    char **all = environment(l, r);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become_rank(l, r, parent, all);
+    int error = errno;
+    free_environment(all);
+    if (pid < 0)
+        return ls_fail(LS_E_MEMORY, "rank %d could not be started: %s", r, strerror(error));
+    l->children[r].pid = pid;
+    l->started++;
+    l->alive++;
+    return LS_OK;
+}
+
+/* LOCKSTEP_BIND=none leaves the ranks wherever the system puts them. */
+static void divide_cores(launch *l)
+{
+    const char *bind = getenv("LOCKSTEP_BIND");
+    ls_cpu_set mine;
+    if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
+        return;
+    l->cpus = malloc(sizeof *l->cpus * (size_t)l->o->ranks);
+    LS_CHECK(l->cpus, "out of memory");
+    if (ls_cpu_set_divide(l->cpus, &mine, l->o->ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS))
+        return;
+    free(l->cpus);
+    l->cpus = NULL;
+}
+
+/* ---- watching */
+
+/* From here on the ranks are ending; the first reason is the one that is told. */
+static void note_failure(launch *l, int rank, ls_status code)
+{
+    if (!l->failed_at)
+        l->failed_at = ls_now();
+    l->failed_rank = rank;
+    l->code = code;
+}
+
+/* A rank has said why it, or another that it waited for, cannot go on. */
+static bool hear_failure(launch *l)
+{
+    char text[4096];
+    ls_status code;
+    int r = ls_shm_watch_failure(l->watch, &code, text);
+    if (r < 0)
+        return false;
+    snprintf(l->text, sizeof l->text, "rank %d: %s", r, text);
+    note_failure(l, r, code);
+    return true;
+}
+
+/* Rank r ended with this status, which is no good one. The ranks that wait for it end with the same message. */
+static void explain_end(launch *l, int r, int status)
+{
+    char doing[128], text[256];
+    ls_shm_watch_doing(l->watch, r, doing);
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "killed by signal %d (SIG%s)", WTERMSIG(status), sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+    else if (WEXITSTATUS(status) == CANNOT_EXEC && !*doing)
+        snprintf(text, sizeof text, "could not be started: %s cannot be executed", l->o->argv[0]);
+    else
+        snprintf(text, sizeof text, "ended with status %d and no message", WEXITSTATUS(status));
+    snprintf(l->text, sizeof l->text, "rank %d: %s; %s%s; the other ranks were stopped", r, text, *doing ? "it last did: " : "it had not begun to work", doing);
+    note_failure(l, r, LS_E_PEER);
+    ls_shm_watch_gone(l->watch, r, text);
+}
+
+/* What the exit statuses of ranks mean is the command's contract (src/cli/main.c). */
+enum { EXIT_DONE = 0, EXIT_STOPPED = 75 };
+static bool ended_well(int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_DONE || WEXITSTATUS(status) == EXIT_STOPPED); }
+
+static void reap(launch *l)
+{
+    for (int r = 0; r < l->started; r++) {
+        child *c = &l->children[r];
+        if (c->ended || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
+            continue;
+        c->ended = true;
+        l->alive--;
+        if (ended_well(c->status) || l->killed)
+            continue;
+        bool heard = l->failed_at || hear_failure(l), missed = heard && l->code == LS_E_PEER && l->failed_rank == r; /* others only saw that it was gone */
+        if (!heard || (missed && WIFSIGNALED(c->status)))
+            explain_end(l, r, c->status);
+    }
+}
+
+static void signal_all(const launch *l, int number)
+{
+    for (int r = 0; r < l->started; r++)
+        if (!l->children[r].ended)
+            kill(l->children[r].pid, number);
+}
+
+/* A rank that others gave up waiting for will not end by itself. */
+static bool only_failed_is_left(const launch *l) { return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended; }
+
+static void watch(launch *l)
+{
+    sigset_t child_ends;
+    sigemptyset(&child_ends);
+    sigaddset(&child_ends, SIGCHLD);
+    while (l->alive) {
+        sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) }); /* a request to stop interrupts it */
+        reap(l);
+        if (!l->failed_at)
+            hear_failure(l);
+        if (l->o->stop && *l->o->stop && !l->stop_passed_on) {
+            signal_all(l, SIGTERM);
+            l->stop_passed_on = true;
+        }
+        if (l->failed_at && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
+            signal_all(l, SIGKILL);
+            l->killed = true;
+        }
+    }
+}
+
+/* ---- an attempt */
+
+static ls_status outcome(const launch *l)
+{
+    if (l->failed_at)
+        return ls_fail(l->code, "%s", l->text);
+    for (int r = 0; r < l->started; r++)
+        if (WEXITSTATUS(l->children[r].status) == EXIT_STOPPED)
+            return ls_fail(LS_E_STOPPED, "%s", "");
+    return LS_OK;
+}
+
+static ls_status attempt(launch *l)
+{
+    for (int r = 0; r < l->o->ranks; r++) {
+        ls_status s = start_rank(l, r);
+        if (s != LS_OK) {
+            snprintf(l->text, sizeof l->text, "%s", ls_error_message());
+            note_failure(l, r, s);
+            signal_all(l, SIGKILL);
+            break;
+        }
+    }
+    watch(l);
+    return outcome(l);
+}
+
+ls_status ls_launch(const ls_launch_opts *o)
+{
+    launch l = { .o = o, .control = -1 };
+    LS_TRY(ls_shm_create(o->ranks, &l.control));
+    ls_status s = ls_shm_watch_open(&l.watch, l.control);
+    if (s == LS_OK) {
+        l.children = calloc((size_t)o->ranks, sizeof *l.children);
+        LS_CHECK(l.children, "out of memory");
+        divide_cores(&l);
+        signal(SIGCHLD, SIG_DFL); /* ignored by whoever started us, it would leave nothing to wait for */
+        sigset_t child_ends;
+        sigemptyset(&child_ends);
+        sigaddset(&child_ends, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &child_ends, &l.mask_before);
+        s = attempt(&l);
+        sigprocmask(SIG_SETMASK, &l.mask_before, NULL);
+        free(l.children);
+        free(l.cpus);
+    }
+    ls_shm_watch_close(&l.watch);
+    close(l.control);
+    return s;
+}
