@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "support/ranks.h"
 #include "support/support.h"
 #include "train/metrics.h"
 
@@ -229,6 +230,59 @@ static void another_recipe_is_refused(void **state)
     ls_recipe_destroy(&longer);
 }
 
+static int lines_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* Rank 0 opens the run, rank 1 follows: the same numbers, its own log, no rows. */
+static ls_status opened_by_rank(ls_group *g, void *context)
+{
+    ls_recipe *r = context;
+    ls_rundir *d;
+    int rank = ls_group_rank(g);
+    bool best = false;
+    LS_TRY(ls_rundir_open_ranks(&d, r, g));
+    RANK_CHECK(d->rank == rank && d->before == LS_RUN_FINISHED && d->attempt == 1 && d->metrics.step == 7);
+    ls_rundir_log(d, LS_INFO, rank ? "from one" : "from zero");
+    LS_TRY(ls_metrics_step(d, &(ls_step_row){ .step = 8, .loss = 1, .grad_norm = -1 }));
+    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .loss = 0.5 }, r, &best));
+    LS_TRY(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 8, .eval_loss = NAN }));
+    RANK_CHECK(best && d->metrics.step == 8);
+    return ls_rundir_close(&d, rank ? LS_RUN_FAILED : LS_RUN_FINISHED, NULL);
+}
+
+static void ranks_share_a_run(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("ranks");
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    ls_run_info info;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 7, .loss = 2, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ASSERT_OK(run_ranks(2, opened_by_rank, r));
+    char *rows = contents(storage, "metrics.jsonl"), *csv = contents(storage, "metrics.csv"), *zero = contents(storage, "log/rank-0.log"),
+         *one = contents(storage, "log/rank-1.log");
+    assert_int_equal(lines_of(rows), 4); /* step 7; step 8, evaluation and epoch once */
+    assert_int_equal(lines_of(csv), 2);
+    assert_null(strstr(zero, "from one"));
+    ASSERT_CONTAINS(zero, "from zero");
+    ASSERT_CONTAINS(one, "from one");
+    assert_null(strstr(one, "from zero"));
+    ASSERT_OK(ls_run_info_read(&info, ls_test_path("ranks/one")));
+    assert_int_equal(info.state, LS_RUN_FINISHED);
+    free(rows);
+    free(csv);
+    free(zero);
+    free(one);
+    ls_recipe_destroy(&r);
+}
+
 static void a_foreign_folder_stays_untouched(void **state)
 {
     (void)state;
@@ -377,7 +431,7 @@ int main(void)
         cmocka_unit_test(losses_read_back_as_the_same_float),
         cmocka_unit_test(evaluations_find_the_best),
         cmocka_unit_test(one_process_at_a_time),
-        cmocka_unit_test(another_recipe_is_refused),
+        cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
         cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
