@@ -84,7 +84,8 @@ int64_t ls_mesh_ranks(const ls_mesh *m)
 {
     int64_t n = 1;
     for (int i = 0; i < m->n; i++)
-        n *= m->axes[i].size;
+        if (__builtin_mul_overflow(n, m->axes[i].size, &n))
+            return INT64_MAX; /* refused wherever ranks are counted */
     return n;
 }
 

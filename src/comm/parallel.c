@@ -72,14 +72,15 @@ static ls_status check_mesh(const ls_parallel *p)
     const ls_mesh *m = &p->mesh;
     ls_mesh again;
     char text[128];
-    if (ls_mesh_ranks(m) == 0)
+    int64_t ranks = m->n > 0 && m->n <= LS_MESH_AXES ? ls_mesh_ranks(m) : 1;
+    if (ranks == 0)
         return ls_fail(LS_E_USAGE, "mesh %s: the auto axis has no size yet; ls_mesh_resolve gives it one", ls_mesh_text(text, m));
-    LS_TRY(ls_mesh_resolve(&again, m, ls_mesh_ranks(m))); /* names */
+    LS_TRY(ls_mesh_resolve(&again, m, ranks)); /* names and number of axes */
     int tp = ls_mesh_group_size(m, "tp");
     if (tp > 1)
         return ls_fail(LS_E_UNSUPPORTED, "parallel.mesh: tensor parallelism is not in this version; give the %d ranks of axis tp to dp or shard", tp);
-    if (p->rank < 0 || p->rank >= ls_mesh_ranks(m))
-        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ls_mesh_ranks(m) - 1);
+    if (p->rank < 0 || p->rank >= ranks)
+        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ranks - 1);
     return LS_OK;
 }
 

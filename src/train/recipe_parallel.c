@@ -55,13 +55,14 @@ ls_status ls_recipe_check_parallel(ls_recipe *r)
 {
     LS_TRY(apply_fsdp1_name(r));
     ls_parallel p;
-    int64_t ranks = 1;
+    ls_mesh least = r->parallel.mesh;
     bool automatic = false;
-    for (int i = 0; i < r->parallel.mesh.n; i++) {
-        automatic = automatic || !r->parallel.mesh.axes[i].size;
-        ranks *= r->parallel.mesh.axes[i].size ? r->parallel.mesh.axes[i].size : 1;
-    }
-    ls_status s = lay_out(&p, r, ranks);
+    for (int i = 0; i < least.n; i++)
+        if (!least.axes[i].size) {
+            automatic = true;
+            least.axes[i].size = 1;
+        }
+    ls_status s = lay_out(&p, r, ls_mesh_ranks(&least));
     if (automatic && p.data == LS_DATA_FSDP && p.reshard_after_forward > 1)
         p.reshard_after_forward = -1; /* more ranks may divide by it */
     return s == LS_OK ? ls_parallel_check(&p) : s;

@@ -172,6 +172,9 @@ static void what_cannot_be_says_why(void **state)
 {
     (void)state;
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:0"), "mesh dp=0: the auto axis", "ls_mesh_resolve");
+    CANNOT_BE(LS_E_USAGE, LAYOUT(""), "1 to 8 axes");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:-2"), "1 to 1000000");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("a:1000000 b:1000000 c:1000000 d:1000000"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1 tp:2"), "tensor parallelism is not in this version", "the 2 ranks of axis tp");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");

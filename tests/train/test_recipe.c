@@ -316,6 +316,7 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
     SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}", "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks",
                 "true, false, 2, 4");
+    SET_REFUSED("parallel.mesh={dp: 1000000, shard: 1000000, tp: 1000000, a: 1000000, b: 1000000}", "--set parallel.mesh", "1 to 1000000");
     SET_REFUSED("parallel.synchronize=sometimes", "one of auto, each, once");
     SET_REFUSED("parallel.bucket=0", "out of range");
     SET_REFUSED("device_memory=lots", "a size such as 512MiB");
