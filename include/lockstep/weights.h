@@ -1,4 +1,4 @@
-/* weights.h - tensors in files: safetensors, as one file or as a directory of shards. All calls are local.
+/* weights.h - tensors in files: safetensors, as one file or as a directory of shards, and PyTorch's .pt files. All calls are local.
  *
  * Opening maps the files and checks every number in their headers; nothing is copied until it is asked for, and nothing is copied at all
  * unless everything that was asked for fits. Writing is all or nothing. */
@@ -15,23 +15,25 @@ typedef struct ls_weights ls_weights;
 typedef struct ls_weight {
     const char *name;
     const char *file;    /* path of the file that holds it */
-    const char *stored;  /* the file's word for its element type: "F32", "BF16", "F8_E4M3", ... */
+    const char *stored;  /* its element type in safetensors' words: "F32", "BF16", "F8_E4M3", ... */
     bool loadable;       /* false: `stored` has no ls_dtype; type.dtype means nothing then, the dimensions do */
     ls_type type;
     uint64_t offset;     /* bytes from the start of the file */
-    uint64_t bytes;
+    uint64_t bytes;      /* of all its elements */
     const void *data;    /* `bytes` bytes, little-endian, row-major, possibly unaligned: memcpy, or ls_weight_read */
+    const int64_t *strides; /* NULL. In a .pt file a tensor may be a view: then elements are so many apart, and `data` is the first one */
 } ls_weight;
 
-/* `path` is a .safetensors file, a ....safetensors.index.json file, or a directory with model.safetensors or
- * model.safetensors.index.json. A damaged or inconsistent file is LS_E_FORMAT with path, tensor, numbers and advice. */
+/* `path` is a .safetensors file, a ....safetensors.index.json file, a directory with model.safetensors or model.safetensors.index.json, or
+ * a file of torch.save (known by its content; docs/weights.md says what is read of it). A damaged or inconsistent file is LS_E_FORMAT with path,
+ * tensor, numbers and advice; a .pt file with anything but plain data is LS_E_UNSUPPORTED: nothing in it is ever executed. */
 LS_API ls_status ls_weights_open(ls_weights **out, const char *path);
 /* The same for bytes in memory, which must outlive the result; `what` names them in messages. */
 LS_API ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what);
 LS_API void ls_weights_close(ls_weights **w); /* nulls *w; null is fine */
 
 LS_API int64_t ls_weights_count(const ls_weights *w);
-LS_API const ls_weight *ls_weights_at(const ls_weights *w, int64_t i);            /* in file order: shard after shard, by offset */
+LS_API const ls_weight *ls_weights_at(const ls_weights *w, int64_t i);            /* shard after shard, by offset; of a .pt file in its dict's order */
 LS_API const ls_weight *ls_weights_find(const ls_weights *w, const char *name);   /* NULL if there is none */
 LS_API int ls_weights_file_count(const ls_weights *w);
 LS_API const char *ls_weights_metadata(const ls_weights *w, const char *key);     /* of the first file; NULL if there is none */
@@ -64,6 +66,18 @@ LS_API ls_status ls_weights_save(const char *path, int64_t n, const ls_named_ten
 /* Writes model.safetensors into an existing directory or, when the data exceed `max_file` bytes (0: no limit), model-00001-of-0000N.safetensors
  * ... with model.safetensors.index.json. A tensor is never cut. */
 LS_API ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors);
+
+/* Writes the tensors of `w` to one file, .safetensors or .pt by the end of `path`; with memory for one tensor. The .pt file is what torch.save writes of
+ * an OrderedDict: torch.load(..., weights_only=True) reads it. The file replaces an old one atomically, also one of `w` itself. */
+typedef struct ls_weights_export_opts {
+    const ls_dtype *floats; /* what tensors of float types become, rounding to nearest even; NULL: they stay as they are */
+    bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes, after each tensor; false: LS_E_STOPPED, nothing is written. May be NULL */
+    void *context;
+} ls_weights_export_opts;
+#define LS_WEIGHTS_EXPORT_DEFAULTS .floats = NULL, .progress = NULL, .context = NULL
+LS_API ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o);
+#define ls_weights_export(w, path, ...) \
+    ls_weights_export_with((w), (path), &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS, ##__VA_ARGS__ })
 
 #ifdef __cplusplus
 }

@@ -83,25 +83,45 @@ static bool convertible(const ls_weight *t, ls_dtype to)
     return ls_dtype_is_float(t->type.dtype) && ls_dtype_is_float(to);
 }
 
+/* `n` elements, which are `step` elements apart, side by side into `out`. */
+static void copy_run(uint8_t *out, ls_dtype to, const uint8_t *in, ls_dtype from, int64_t n, int64_t step)
+{
+    size_t size = ls_dtype_size(from), to_size = ls_dtype_size(to);
+    if (from == to && step == 1) {
+        memcpy(out, in, (size_t)n * size);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (from == to)
+            memcpy(out + (size_t)i * size, in + (size_t)(i * step) * size, size);
+        else
+            narrow(out + (size_t)i * to_size, to, widen(in + (size_t)(i * step) * size, from));
+}
+
 ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
 {
     char shown[128];
     if (!t->loadable)
         return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16", t->file,
                        ls_shown_name(shown, t->name), t->stored);
-    if (t->bytes == 0)
-        return LS_OK;
-    if (t->type.dtype == to) {
-        memcpy(out, t->data, (size_t)t->bytes);
-        return LS_OK;
-    }
-    if (!convertible(t, to))
+    if (t->type.dtype != to && !convertible(t, to))
         return ls_fail(LS_E_SHAPE, "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,
                        ls_shown_name(shown, t->name), t->stored, ls_dtype_name(to));
-    size_t from_size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
-    int64_t n = ls_type_count(&t->type);
-    for (int64_t i = 0; i < n; i++)
-        narrow((uint8_t *)out + (size_t)i * to_size, to, widen((const uint8_t *)t->data + (size_t)i * from_size, t->type.dtype));
+    if (t->bytes == 0)
+        return LS_OK;
+    if (!t->strides) {
+        copy_run(out, to, t->data, t->type.dtype, ls_type_count(&t->type), 1);
+        return LS_OK;
+    }
+    int last = t->type.ndim - 1;
+    int64_t rows = ls_type_rows(&t->type), columns = t->type.dims[last];
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t rest = row, first = 0;
+        for (int i = last - 1; i >= 0; rest /= t->type.dims[i--])
+            first += rest % t->type.dims[i] * t->strides[i];
+        copy_run((uint8_t *)out + (size_t)(row * columns) * ls_dtype_size(to), to,
+                 (const uint8_t *)t->data + (size_t)first * ls_dtype_size(t->type.dtype), t->type.dtype, columns, t->strides[last]);
+    }
     return LS_OK;
 }
 

@@ -14,6 +14,9 @@ const char *ls_safetensors_name(ls_dtype t);
 ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count,
                                json_t **metadata);
 
+/* What comes before the data of these tensors (whose `data` are not looked at): length and header. */
+void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);
+
 /* Names come from outside: cut to a readable length, control characters as '?'. */
 const char *ls_shown_name(char buffer[128], const char *name);
 /* "[64, 17, 128]" */

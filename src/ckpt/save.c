@@ -41,41 +41,48 @@ static ls_status check_tensors(const char *path, int64_t n, const ls_named_tenso
     return s;
 }
 
-static void make_header(ls_json *j, int64_t n, const ls_named_tensor *tensors)
+void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors)
 {
-    ls_json_object(j, NULL);
-    ls_json_object(j, "__metadata__");
-    ls_json_text(j, "format", "pt"); /* other readers ask for it */
-    ls_json_close_object(j);
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_object(&j, "__metadata__");
+    ls_json_text(&j, "format", "pt"); /* other readers ask for it */
+    ls_json_close_object(&j);
     uint64_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         const ls_type *type = &tensors[i].tensor.type;
         uint64_t bytes = ls_type_bytes(type);
-        ls_json_object(j, tensors[i].name);
-        ls_json_text(j, "dtype", ls_safetensors_name(type->dtype));
-        ls_json_array(j, "shape");
+        ls_json_object(&j, tensors[i].name);
+        ls_json_text(&j, "dtype", ls_safetensors_name(type->dtype));
+        ls_json_array(&j, "shape");
         for (int d = 0; d < type->ndim; d++)
-            ls_json_int(j, NULL, type->dims[d]);
-        ls_json_close_array(j);
-        ls_json_array(j, "data_offsets");
-        ls_json_int(j, NULL, (int64_t)at);
-        ls_json_int(j, NULL, (int64_t)(at + bytes));
-        ls_json_close_array(j);
-        ls_json_close_object(j);
+            ls_json_int(&j, NULL, type->dims[d]);
+        ls_json_close_array(&j);
+        ls_json_array(&j, "data_offsets");
+        ls_json_int(&j, NULL, (int64_t)at);
+        ls_json_int(&j, NULL, (int64_t)(at + bytes));
+        ls_json_close_array(&j);
+        ls_json_close_object(&j);
         at += bytes;
     }
-    ls_json_close_object(j);
-    while (j->out.len % 8 != 0)
-        ls_str_add(&j->out, " ");
+    ls_json_close_object(&j);
+    while (j.out.len % 8 != 0)
+        ls_str_add(&j.out, " ");
+    char length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (char)((uint64_t)j.out.len >> (8 * i));
+    ls_str_add_n(out, length, sizeof length);
+    ls_str_add_n(out, j.out.data, j.out.len);
+    ls_str_release(&j.out);
 }
 
-static ls_status put_all(ls_writer *w, const ls_str *header, int64_t n, const ls_named_tensor *tensors)
+static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors)
 {
-    uint8_t length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (uint8_t)((uint64_t)header->len >> (8 * i));
-    LS_TRY(ls_writer_put(w, length, sizeof length));
-    LS_TRY(ls_writer_put(w, header->data, header->len));
+    ls_str header = { 0 };
+    ls_safetensors_begin(&header, n, tensors);
+    ls_status s = ls_writer_put(w, header.data, header.len);
+    ls_str_release(&header);
+    LS_TRY(s);
     for (int64_t i = 0; i < n; i++)
         if (ls_type_count(&tensors[i].tensor.type) > 0)
             LS_TRY(ls_writer_put(w, tensors[i].tensor.data, ls_type_bytes(&tensors[i].tensor.type)));
@@ -87,10 +94,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
     LS_TRY(check_tensors(path, n, tensors));
     ls_writer w;
     LS_TRY(ls_writer_open(&w, path));
-    ls_json j = { 0 };
-    make_header(&j, n, tensors);
-    ls_status s = put_all(&w, &j.out, n, tensors);
-    ls_str_release(&j.out);
+    ls_status s = put_all(&w, n, tensors);
     if (s == LS_OK)
         return ls_writer_commit(&w);
     ls_writer_abort(&w);

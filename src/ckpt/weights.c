@@ -1,4 +1,4 @@
-/* weights.c - weight files put together: one safetensors file, or the shards that a model.safetensors.index.json lists. Owns the mappings
+/* weights.c - weight files put together: one safetensors or .pt file, or the shards that a model.safetensors.index.json lists. Owns the mappings
  * and everything parsed from them. A sharded model must agree with its index in both directions, or somebody mixed up files. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
 struct ls_weights {
@@ -34,11 +35,19 @@ static ls_status index_names(ls_weights *w)
     for (int64_t i = 1; i < w->count; i++) {
         const ls_weight *a = w->by_name[i - 1], *b = w->by_name[i];
         char shown[128];
+        if (strcmp(a->name, b->name) == 0 && a->file == b->file)
+            return ls_fail(LS_E_FORMAT, "%s: two tensors are named \"%s\": rename one before saving", a->file, ls_shown_name(shown, a->name));
         if (strcmp(a->name, b->name) == 0)
             return ls_fail(LS_E_FORMAT, "tensor \"%s\" is both in %s and in %s: the shards are not of one model, or one was saved twice",
                            ls_shown_name(shown, a->name), a->file, b->file);
     }
     return LS_OK;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* Parses one file and appends its tensors. */
@@ -47,7 +56,12 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
     ls_weight *list = NULL;
     int64_t n = 0;
     json_t *metadata = NULL;
-    LS_TRY(ls_safetensors_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
+    if (ls_pt_is(bytes, size))
+        LS_TRY(ls_pt_parse(&w->arena, bytes, size, path, &list, &n));
+    else if (ends_with(path, ".pt") || ends_with(path, ".pth"))
+        return ls_fail(LS_E_FORMAT, "%s: does not begin like what torch.save writes: the file is damaged, or something else", path);
+    else
+        LS_TRY(ls_safetensors_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
     if (w->files == 0)
         w->metadata = metadata;
     else
@@ -185,12 +199,6 @@ static ls_status open_directory(ls_weights *w, const char *dir)
     free(single);
     free(index);
     return s;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 ls_status ls_weights_open(ls_weights **out, const char *path)

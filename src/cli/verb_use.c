@@ -39,7 +39,14 @@ ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 
 ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
 {
-    (void)ui;
-    return ls_fail(LS_E_UNSUPPORTED, "export is not part of this version; %s/checkpoints/latest/model.safetensors holds the weights of a run under PyTorch's names",
-                   a->words[0]);
+    const char *type = ls_args_value(a, "--dtype");
+    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL };
+    const char *end = o.to ? strrchr(o.to, '.') : NULL;
+    if (!o.to)
+        return ls_fail(LS_E_USAGE, "lockstep export needs --to FILE.safetensors or --to FILE.pt");
+    if (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt")))
+        return ls_fail(LS_E_USAGE, "--to %s: its name must end in .safetensors or .pt: that says what to write", o.to);
+    if (type && (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
+        return ls_fail(LS_E_USAGE, "--dtype %s: f32, bf16 or f16 is needed", type);
+    return ls_export_command(&o, ui);
 }

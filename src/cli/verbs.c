@@ -60,13 +60,20 @@ const ls_verb LS_VERBS[] = {
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
       (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" }, JSON, END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others (not in this version)",
-      "Not in this version: a run's checkpoints/latest/model.safetensors already holds the weights under PyTorch's names.",
-      "lockstep export runs/vit-fashion-mnist --to vit.safetensors",
-      (const ls_option[]){ { "--to", 0, "PATH", ".safetensors or .pt" }, { "--dtype", 0, "TYPE", "f32, bf16, f16" }, END }, ls_verb_export },
+    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: one .safetensors or .pt file",
+      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. Of a run it takes\n"
+      "the latest checkpoint, whose every byte is compared with its checksums first; any weight file may stand in its place. An old FILE is replaced whole\n"
+      "or not at all.",
+      "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
+      "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
+      "lockstep export resnet18.pth --to resnet18.safetensors # another program's weights",
+      (const ls_option[]){ { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt" },
+                           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" }, END },
+      ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Tensors with types, shapes and places; the module tree with counts. Also of a recipe, whose model is built for it.",
+      "Tensors with types, shapes and places; the module tree with counts. Of a .pt file nothing is executed. Also of a recipe, whose model is built for it.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
+      "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
       (const ls_option[]){ { "--verify", 0, NULL, "compare every byte with the checksums" }, JSON, END }, ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "a recipe with where each value came from",

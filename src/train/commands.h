@@ -50,6 +50,7 @@ typedef struct ls_predict_opts {
 
 typedef struct ls_plan_command_opts { ls_recipe_arg recipe; bool json; } ls_plan_command_opts; /* --isa and --threads arrive as sets; the ISA need not exist here */
 typedef struct ls_explain_opts { ls_recipe_arg recipe; int64_t rank; const char *param; bool json; } ls_explain_opts;
+typedef struct ls_export_opts { const char *from, *to; bool convert; ls_dtype dtype; } ls_export_opts; /* a run, checkpoint or weight file; convert: floats to dtype */
 typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree) */
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
@@ -58,3 +59,4 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui);
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui);
+ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/pt.h"
 #include "graph/graph.h"
 #include "module_tree.h"
 #include "ops/op.h"
@@ -107,6 +108,26 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
+static bool is_weights(const char *path)
+{
+    static const char *const ENDS[] = { ".safetensors", ".json", ".pt", ".pth", ".bin" };
+    bool is = false;
+    for (size_t i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++)
+        is = is || ends_with(path, ENDS[i]);
+    return is;
+}
+
+/* A weight file has no manifest; what torch.save writes has checksums of its own. */
+static ls_status verify_file(const char *path, const ls_ui *ui)
+{
+    int64_t entries;
+    if (ends_with(path, ".safetensors") || ends_with(path, ".json") || !is_weights(path))
+        return ls_fail(LS_E_USAGE, "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
+    LS_TRY(ls_pt_verify(path, &entries));
+    fprintf(ui->out, "%s: every byte of %lld entries matches its checksum\n", path, (long long)entries);
+    return LS_OK;
+}
+
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->target.name;
@@ -119,8 +140,6 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
         return s;
     }
     if (o->verify)
-        return ls_fail(LS_E_USAGE, "--verify: %s has no manifest; a checkpoint folder or a run has", path);
-    if (ends_with(path, ".safetensors") || ends_with(path, ".json"))
-        return inspect_weights(o, ui, path);
-    return inspect_recipe(o, ui);
+        LS_TRY(verify_file(path, ui));
+    return is_weights(path) ? inspect_weights(o, ui, path) : inspect_recipe(o, ui);
 }

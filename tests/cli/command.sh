@@ -50,7 +50,10 @@ try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
 try 2 train vit-fashion-mnist --log xml; has err "json or text"
 try 2 predict run --out picture.gif; has err ".svg or .png"
 try 2 explain vit-fashion-mnist --rank 1; has err "one rank"
-try 1 export some/run --to x.pt; has err "not part of this version"
+try 2 export some/run --to x.pt; has err "some/run: no such run, checkpoint or weight file"
+try 2 export some/run; has err "--to FILE.safetensors"
+try 2 export some/run --to x.onnx; has err ".safetensors or .pt"
+try 2 export some/run --to x.pt --dtype i32; has err "f32, bf16 or f16"
 [ ! -e runs ] || { echo "a refused recipe left a run directory"; failures=$((failures + 1)); }
 
 # a small run on the built-in set, from start to finish
@@ -76,6 +79,27 @@ try 2 train tiny.yaml --set train.global_batch=32; has err "train.global_batch: 
 try 1 train tiny.yaml --set train.steps=5; has err "cannot be continued"
 cmp -s before.json runs/tiny/result.json || { echo "refusing to continue changed result.json"; failures=$((failures + 1)); }
 try 0 runs; has out "tiny                         finished          3"
+
+# its weights for others
+model=runs/tiny/checkpoints/latest/model.safetensors
+try 0 export runs/tiny --to tiny.safetensors; has out "tiny.safetensors: 4 tensors"; is_empty err
+cmp -s tiny.safetensors $model || { echo "an export as it is differs from the checkpoint's file"; failures=$((failures + 1)); }
+try 0 export runs/tiny/checkpoints/latest --to tiny.pt; has out "tiny.pt: 4 tensors"; is_empty err
+try 0 export tiny.pt --to back.safetensors
+cmp -s back.safetensors $model || { echo "through a .pt file the weights changed"; failures=$((failures + 1)); }
+try 0 export runs/tiny --to tiny.pt --dtype bf16
+try 0 inspect tiny.pt --verify; has out "every byte of 9 entries"; has out "BF16"
+try 2 inspect tiny.safetensors --verify; has err "no checksums"
+try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt
+if [ -c /dev/full ]; then
+    ln -s /dev/full full.pt
+    try 1 export runs/tiny --to full.pt; has err "error: full.pt: cannot write: No space left on device"
+    [ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
+fi
+printf x | dd of=$model bs=1 seek=200 conv=notrunc 2>/dev/null
+try 1 export runs/tiny --to tiny.safetensors; has err "damaged"
+cmp -s tiny.safetensors back.safetensors || { echo "a refused export changed its target"; failures=$((failures + 1)); }
+
 rm -r runs
 
 try 0 runs; has out "no runs in runs"

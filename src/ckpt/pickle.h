@@ -1,0 +1,46 @@
+/* pickle.h - Python's pickles as data. The machine knows the opcodes that torch.save writes state dicts with, builds values and runs nothing: a
+ * global is a name, a call is a name with arguments. Every other opcode, and every global that the caller does not know, is refused by name.
+ * Private to src/ckpt. */
+#pragma once
+#include "base/arena.h"
+
+typedef enum ls_pickle_kind {
+    LS_PICKLE_MARK, /* never inside a value */
+    LS_PICKLE_NONE,
+    LS_PICKLE_BOOL,
+    LS_PICKLE_INT,
+    LS_PICKLE_OTHER,      /* a float, an integer of more than 64 bits: nothing that a state dict's tensors are made of */
+    LS_PICKLE_TEXT,
+    LS_PICKLE_GLOBAL,     /* `text` "torch._utils _rebuild_tensor_v2" */
+    LS_PICKLE_TUPLE,
+    LS_PICKLE_LIST,
+    LS_PICKLE_DICT,       /* `items` key, value, key, value, ...; an OrderedDict too */
+    LS_PICKLE_CALL,       /* `items` global, tuple of arguments */
+    LS_PICKLE_PERSISTENT, /* `items` the id */
+} ls_pickle_kind;
+
+typedef struct ls_pickle {
+    ls_pickle_kind kind;
+    int64_t number;           /* BOOL, INT */
+    const char *text;         /* TEXT: UTF-8 as it stands in the pickle, not ended by NUL; GLOBAL: ended by NUL */
+    size_t length;
+    struct ls_pickle **items; /* may lead back to the value itself: a reader bounds its depth */
+    size_t n, room;
+} ls_pickle;
+
+typedef struct ls_pickle_source {
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t offset;                   /* of the bytes inside the file, for messages */
+    const char *path;
+    bool (*known)(const char *global); /* "collections OrderedDict" need not be among them */
+} ls_pickle_source;
+
+typedef struct ls_pickle_result {
+    ls_pickle *value;
+    ls_pickle persistent; /* a list: every PERSISTENT inside */
+    size_t used;          /* bytes of the source: a pickle need not fill it */
+} ls_pickle_result;
+
+/* Reads one pickle. The values live in `arena` and point into the source. */
+ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle_source *source);

@@ -1,0 +1,224 @@
+/* pt.c - from the value that torch.save wrote to a list of tensors: which dict of it, their names, and each tensor's place, shape and strides,
+ * checked against its storage. */
+#include "ckpt/pt.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+enum { MAX_DEPTH = 32, MAX_NAME = 1000 };
+
+typedef struct reader {
+    ls_pt_file file;
+    ls_arena *arena;   /* of the results */
+    const char *path;  /* in it */
+    ls_weight *list;
+    int64_t count, room;
+    ls_str name;       /* of where we are */
+    size_t visits;
+    uint64_t total;    /* bytes of all tensors */
+} reader;
+
+static ls_status bad(const reader *r, ls_status code, const char *what)
+{
+    char shown[128];
+    return ls_fail(code, "%s: tensor \"%s\": %s", r->path, ls_shown_name(shown, ls_str_text(&r->name)), what);
+}
+
+static ls_status damaged(const reader *r, const char *what)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s; the file is damaged: copy it again or save it again", what);
+    return bad(r, LS_E_FORMAT, text);
+}
+
+static const ls_pt_name *called(const ls_pickle *v)
+{
+    return v->kind == LS_PICKLE_CALL ? ls_pt_name_find(v->items[0]->text) : NULL;
+}
+
+static bool is_tensor(const ls_pickle *v)
+{
+    const ls_pt_name *name = called(v);
+    return name && (name->role == LS_PT_TENSOR || name->role == LS_PT_TENSOR_WITH_DTYPE || name->role == LS_PT_PARAMETER);
+}
+
+static bool all_sizes(const ls_pickle *v)
+{
+    bool good = v->kind == LS_PICKLE_TUPLE;
+    for (size_t i = 0; good && i < v->n; i++)
+        good = v->items[i]->kind == LS_PICKLE_INT && v->items[i]->number >= 0;
+    return good;
+}
+
+/* Sizes and strides into the tensor's type; its elements, of which the storage has `available`, begin at element `first` of it. */
+static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, const ls_pickle *strides, int64_t first, int bits, uint64_t available)
+{
+    int64_t count = 1, last = first, dense = 1, step, total;
+    bool row_major = true;
+    if (!all_sizes(sizes) || !all_sizes(strides) || sizes->n != strides->n)
+        return damaged(r, "its sizes and strides are not as many whole numbers");
+    if (sizes->n > LS_MAX_DIMS)
+        return bad(r, LS_E_UNSUPPORTED, "it has more dimensions than are supported (8): reshape it before saving");
+    t->type.ndim = (int)sizes->n;
+    for (int i = t->type.ndim - 1; i >= 0; i--) {
+        int64_t size = t->type.dims[i] = sizes->items[i]->number, stride = strides->items[i]->number;
+        if (size > 1)
+            row_major = row_major && stride == dense;
+        if (__builtin_mul_overflow(count, size, &count) || __builtin_mul_overflow(size ? size - 1 : 0, stride, &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return damaged(r, "its sizes and strides do not fit in 63 bits");
+        dense = count;
+    }
+    if (__builtin_mul_overflow(count, (int64_t)(bits / 8), &total) || __builtin_add_overflow(r->total, (uint64_t)total, &r->total) || r->total > INT64_MAX)
+        return damaged(r, "its sizes do not fit in 63 bits");
+    if (count > 0 && (uint64_t)last >= available)
+        return damaged(r, "its sizes and strides reach beyond its storage");
+    t->bytes = (uint64_t)total;
+    if (count == 0 || row_major)
+        return LS_OK;
+    int64_t *list = LS_ARENA_ARRAY(r->arena, int64_t, t->type.ndim);
+    for (int i = 0; i < t->type.ndim; i++)
+        list[i] = strides->items[i]->number;
+    t->strides = list;
+    return LS_OK;
+}
+
+/* _rebuild_tensor_v2(storage, first element, sizes, strides, requires_grad, hooks[, metadata]); v3 has the element type after the hooks.
+ * _rebuild_parameter(tensor, requires_grad, hooks). */
+static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
+{
+    const ls_pickle *arguments = call->items[1];
+    const ls_pt_name *function = called(call);
+    if (function->role == LS_PT_PARAMETER) {
+        if (arguments->n < 1 || !is_tensor(arguments->items[0]) || called(arguments->items[0])->role == LS_PT_PARAMETER)
+            return damaged(r, "it is a parameter without a tensor");
+        return read_tensor(r, arguments->items[0], t);
+    }
+    ls_pickle **a = arguments->items;
+    if (arguments->n < (function->role == LS_PT_TENSOR ? 6 : 7) || a[0]->kind != LS_PICKLE_PERSISTENT || a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
+        return damaged(r, "it has no storage and place in it");
+    ls_pt_place place;
+    LS_TRY(ls_pt_place_find(&place, &r->file, a[0]));
+    const ls_pt_name *type = place.type;
+    if (function->role == LS_PT_TENSOR_WITH_DTYPE)
+        type = a[6]->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(a[6]->text) : NULL;
+    if (!type || !type->stored)
+        return damaged(r, "it has no element type");
+    int bits, dtype;
+    ls_safetensors_dtype(type->stored, &t->stored, &bits, &dtype);
+    t->loadable = dtype >= 0;
+    t->type.dtype = t->loadable ? (ls_dtype)dtype : LS_U8;
+    uint64_t size = (uint64_t)bits / 8;
+    LS_TRY(read_shape(r, t, a[2], a[3], a[1]->number, bits, place.storage->bytes / size));
+    t->offset = place.storage->offset + (t->bytes ? (uint64_t)a[1]->number * size : 0);
+    t->data = r->file.bytes + t->offset;
+    return LS_OK;
+}
+
+static ls_status add_tensor(reader *r, const ls_pickle *call)
+{
+    json_t *valid = json_stringn(ls_str_text(&r->name), r->name.len);
+    if (!valid || r->name.len == 0 || strlen(r->name.data) != r->name.len) {
+        json_decref(valid);
+        return bad(r, LS_E_FORMAT, "its name is empty or no UTF-8 text: rename it before saving");
+    }
+    json_decref(valid);
+    if (r->count == r->room) {
+        int64_t room = r->room ? 2 * r->room : 64;
+        ls_weight *list = LS_ARENA_ARRAY(r->arena, ls_weight, room);
+        if (r->count)
+            memcpy(list, r->list, sizeof *list * (size_t)r->count);
+        r->list = list;
+        r->room = room;
+    }
+    ls_weight *t = &r->list[r->count++];
+    t->name = ls_arena_strdup(r->arena, r->name.data);
+    t->file = r->path;
+    return read_tensor(r, call, t);
+}
+
+static ls_status visit(reader *r, const ls_pickle *v, int depth);
+
+static ls_status visit_under(reader *r, const char *key, size_t length, const ls_pickle *v, int depth)
+{
+    size_t before = r->name.len;
+    if (before + 1 + length > MAX_NAME)
+        return bad(r, LS_E_FORMAT, "a name under it has more than 1000 bytes: rename it before saving");
+    if (depth > 1)
+        ls_str_add_n(&r->name, ".", 1);
+    ls_str_add_n(&r->name, key, length);
+    LS_TRY(visit(r, v, depth));
+    r->name.len = before;
+    r->name.data[before] = 0;
+    return LS_OK;
+}
+
+/* Tensors below `v`; whatever else there is (numbers, texts) says nothing about weights. Dicts and lists that contain themselves, or each other many
+ * times over, end at a depth, and at one visit a byte of the pickle. */
+static ls_status visit(reader *r, const ls_pickle *v, int depth)
+{
+    bool dict = v->kind == LS_PICKLE_DICT;
+    if (is_tensor(v))
+        return add_tensor(r, v);
+    if (!dict && v->kind != LS_PICKLE_LIST && v->kind != LS_PICKLE_TUPLE)
+        return LS_OK;
+    if (depth == MAX_DEPTH)
+        return bad(r, LS_E_FORMAT, "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
+    for (size_t i = 0; i < v->n; i += dict ? 2 : 1) {
+        const ls_pickle *key = v->items[i], *value = v->items[dict ? i + 1 : i];
+        char number[24];
+        if (++r->visits > r->file.pickle_bytes)
+            return bad(r, LS_E_FORMAT, "dicts and lists are used again and again: save the model's state dict alone");
+        if (dict && key->kind == LS_PICKLE_TEXT) {
+            LS_TRY(visit_under(r, key->text, key->length, value, depth + 1));
+        } else if (!dict || key->kind == LS_PICKLE_INT) {
+            snprintf(number, sizeof number, "%" PRId64, dict ? key->number : (int64_t)i);
+            LS_TRY(visit_under(r, number, strlen(number), value, depth + 1));
+        } else if (is_tensor(value)) {
+            return bad(r, LS_E_FORMAT, "a tensor under it has a key that is neither a text nor a whole number: rename it before saving");
+        }
+    }
+    return LS_OK;
+}
+
+/* Training checkpoints keep the model beside the optimizer. */
+static const ls_pickle *model_of(const ls_pickle *root)
+{
+    static const char *const KEYS[] = { "model_state_dict", "state_dict", "model" };
+    for (size_t k = 0; k < sizeof KEYS / sizeof KEYS[0]; k++)
+        for (size_t i = 0; i < root->n; i += 2) {
+            const ls_pickle *key = root->items[i];
+            if (key->kind == LS_PICKLE_TEXT && key->length == strlen(KEYS[k]) && memcmp(key->text, KEYS[k], key->length) == 0 &&
+                root->items[i + 1]->kind == LS_PICKLE_DICT)
+                return root->items[i + 1];
+        }
+    return root;
+}
+
+ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count)
+{
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    reader r = { .file = { .bytes = bytes, .size = size, .path = path }, .arena = arena, .path = ls_arena_strdup(arena, path) };
+    ls_status s;
+    LS_TRY_TO(s, ls_pt_file_read(&r.file, &scratch), done);
+    const ls_pickle *root = r.file.root;
+    if (is_tensor(root))
+        s = visit_under(&r, "tensor", 6, root, 1);
+    else if (root->kind == LS_PICKLE_DICT)
+        s = visit(&r, model_of(root), 0);
+    else if (root->kind == LS_PICKLE_LIST || root->kind == LS_PICKLE_TUPLE)
+        s = visit(&r, root, 0);
+    else
+        s = ls_fail(LS_E_UNSUPPORTED, "%s: what torch.save wrote there are no tensors: save a state dict", path);
+    *tensors = r.list;
+    *count = r.count;
+done:
+    ls_str_release(&r.name);
+    ls_arena_release(&scratch);
+    return s;
+}

@@ -1,0 +1,58 @@
+/* pt.h - what torch.save writes (.pt, .pth, .bin): in as tensors, out as a state dict. Private to src/ckpt, but for ls_pt_verify.
+ *
+ * A zip archive of one folder: data.pkl is a pickle in which a tensor names its storage, offset, sizes and strides; data/KEY holds a storage's bytes.
+ * Before PyTorch 1.6 it was a row of pickles with the storages behind them; such files are read too. */
+#pragma once
+#include "base/arena.h"
+#include "base/str.h"
+#include "ckpt/pickle.h"
+#include "lockstep/weights.h"
+
+bool ls_pt_is(const uint8_t *bytes, size_t size); /* by its first bytes */
+
+/* Tensors in the order of the state dict (docs/weights.md says which dict of a file that is); like their names they live in `arena`. Their `data` lie
+ * inside the `size` bytes at `bytes`, which are file `path`. */
+ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count);
+
+/* Compares every byte of a zip archive's entries with their checksums. Files of before 1.6 have none: LS_E_UNSUPPORTED. */
+ls_status ls_pt_verify(const char *path, int64_t *entries);
+
+/* pt_write.c: the pickle of an OrderedDict of these tensors (whose `data` are not looked at), each with storage data/NUMBER of its own. */
+void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors);
+
+/* pt_file.c: the parts of a file. A storage's bytes lie inside the file. */
+typedef struct ls_pt_storage {
+    const char *key; /* `length` bytes */
+    size_t length;
+    uint64_t offset, bytes, elements;
+} ls_pt_storage;
+
+typedef struct ls_pt_file {
+    const uint8_t *bytes;
+    size_t size;
+    const char *path;
+    ls_pickle *root;
+    size_t pickle_bytes;
+    ls_pt_storage *storages; /* sorted by key */
+    size_t count;
+} ls_pt_file;
+
+/* `f` has bytes, size and path. */
+ls_status ls_pt_file_read(ls_pt_file *f, ls_arena *arena);
+
+/* The globals that are known, and what they are here. */
+typedef enum ls_pt_role { LS_PT_STORAGE, LS_PT_DTYPE, LS_PT_TENSOR, LS_PT_TENSOR_WITH_DTYPE, LS_PT_PARAMETER, LS_PT_OTHER } ls_pt_role;
+typedef struct ls_pt_name {
+    const char *global;
+    ls_pt_role role;
+    const char *stored; /* STORAGE and DTYPE: the element type in safetensors' words, NULL: none */
+} ls_pt_name;
+const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
+const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */
+
+/* Where a tensor's elements are: a PERSISTENT, resolved. */
+typedef struct ls_pt_place {
+    const ls_pt_name *type;
+    const ls_pt_storage *storage;
+} ls_pt_place;
+ls_status ls_pt_place_find(ls_pt_place *out, const ls_pt_file *f, const ls_pickle *persistent);

@@ -1,0 +1,129 @@
+/* zip.c - reading a zip archive's directory. Every number in it comes from outside: after ls_zip_read each entry lies inside the file. Only
+ * what PyTorch's files consist of is read: one file, entries that are stored, not compressed, not encrypted; zip64 for what is large. */
+#include "ckpt/zip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "ckpt/safetensors.h"
+
+enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30 }; /* bytes of the records, without their names and extras */
+
+typedef struct directory {
+    uint64_t offset, size, count;
+} directory;
+
+static uint64_t number(const uint8_t *p, int bytes)
+{
+    uint64_t x = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        x = x << 8 | p[i];
+    return x;
+}
+
+static bool is(const uint8_t *p, const char signature[5])
+{
+    return memcmp(p, signature, 4) == 0;
+}
+
+static ls_status damaged(const char *path, const char *what)
+{
+    return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged or cut; copy it again or save it again", path, what);
+}
+
+/* The end record is the file's last 22 bytes; a zip64 one before it speaks where it is there. */
+static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size, const char *path)
+{
+    if (size < END || !is(bytes + size - END, "PK\5\6"))
+        return damaged(path, "it begins like a zip archive and does not end like one");
+    const uint8_t *end = bytes + size - END;
+    uint64_t limit = size - END;
+    *d = (directory){ .count = number(end + 10, 2), .size = number(end + 12, 4), .offset = number(end + 16, 4) };
+    if (size >= END + LOCATOR + END64 && is(end - LOCATOR, "PK\6\7")) {
+        uint64_t at = number(end - LOCATOR + 8, 8);
+        if (at > size - END - LOCATOR - END64 || !is(bytes + at, "PK\6\6"))
+            return damaged(path, "its zip64 end record is not where it is said to be");
+        *d = (directory){ .count = number(bytes + at + 32, 8), .size = number(bytes + at + 40, 8), .offset = number(bytes + at + 48, 8) };
+        limit = at;
+    }
+    if (d->size > limit || d->offset > limit - d->size || d->count > d->size / ENTRY)
+        return damaged(path, "its directory does not lie inside it");
+    return LS_OK;
+}
+
+/* Sizes and offsets that 32 bits cannot hold are in the zip64 field of the extras, in this order. */
+static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[3])
+{
+    for (uint64_t at = 0; n - at >= 4;) {
+        uint64_t id = number(extra + at, 2), length = number(extra + at + 2, 2);
+        at += 4;
+        if (length > n - at)
+            return false;
+        for (int i = 0; id == 1 && i < 3; i++)
+            if (*values[i] == UINT32_MAX) {
+                if (length < 8)
+                    return false;
+                *values[i] = number(extra + at, 8);
+                at += 8;
+                length -= 8;
+            }
+        at += length;
+    }
+    return true;
+}
+
+static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, const ls_zip *z, ls_arena *arena)
+{
+    const uint8_t *p = z->bytes + *at;
+    uint64_t left = d->offset + d->size - *at;
+    if (left < ENTRY || !is(p, "PK\1\2"))
+        return damaged(z->path, "its directory ends early");
+    uint64_t flags = number(p + 8, 2), method = number(p + 10, 2), packed = number(p + 20, 4), bytes = number(p + 24, 4), local = number(p + 42, 4);
+    uint64_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
+    if (left < ENTRY + name + extra + comment || memchr(p + ENTRY, 0, name))
+        return damaged(z->path, "its directory ends early");
+    char *text = ls_arena_alloc(arena, name + 1), shown[128], what[256];
+    memcpy(text, p + ENTRY, name);
+    *at += ENTRY + name + extra + comment;
+    ls_shown_name(shown, text);
+    if (flags & 1 || method != 0)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: its entry %s is %s; torch.save stores entries as they are: save it again with that", z->path, shown,
+                       flags & 1 ? "encrypted" : "compressed");
+    bool fields = read_zip64(p + ENTRY + name, extra, (uint64_t *const[]){ &bytes, &packed, &local });
+    uint64_t start = 0;
+    if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL && is(z->bytes + local, "PK\3\4"))
+        start = local + LOCAL + number(z->bytes + local + 26, 2) + number(z->bytes + local + 28, 2); /* its extras are its own */
+    if (start == 0 || start > d->offset || bytes > d->offset - start) {
+        snprintf(what, sizeof what, "its entry %s is not where the directory says", shown);
+        return damaged(z->path, what);
+    }
+    *e = (ls_zip_entry){ .name = text, .offset = start, .bytes = bytes, .crc = (uint32_t)number(p + 16, 4) };
+    return LS_OK;
+}
+
+ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path)
+{
+    directory d = { 0 };
+    LS_TRY(find_directory(&d, bytes, size, path));
+    ls_zip z = { .entries = LS_ARENA_ARRAY(arena, ls_zip_entry, d.count + 1), .count = (int64_t)d.count, .bytes = bytes, .path = path };
+    uint64_t at = d.offset;
+    for (int64_t i = 0; i < z.count; i++)
+        LS_TRY(read_entry(&z.entries[i], &at, &d, &z, arena));
+    *out = z;
+    return LS_OK;
+}
+
+ls_status ls_zip_verify(const ls_zip *z)
+{
+    for (int64_t i = 0; i < z->count; i++) {
+        const ls_zip_entry *e = &z->entries[i];
+        char shown[128];
+        uint32_t crc = (uint32_t)crc32_z(0, z->bytes + e->offset, e->bytes);
+        if (crc != e->crc)
+            return ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " (%s) are damaged: their CRC-32 is %08" PRIx32 ", the file says %08" PRIx32
+                           "; use another copy", z->path, e->offset, e->offset + e->bytes - 1, ls_shown_name(shown, e->name), crc, e->crc);
+    }
+    return LS_OK;
+}

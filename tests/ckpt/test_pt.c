@@ -1,0 +1,325 @@
+/* test_pt.c - PyTorch's files: those that PyTorch wrote (tests/golden/pt_*.pt, made by tools/golden/pt.py), real ones of LOCKSTEP_DATA, hand-made
+ * pickles that must be refused, what the zip reader refuses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "ckpt/pt.h"
+#include "ckpt/zip.h"
+#include "lockstep/weights.h"
+#include "support/support.h"
+
+static const char *golden(const char *name)
+{
+    static char path[4][512];
+    static int next;
+    char *p = path[next++ % 4];
+    snprintf(p, 512, "%s/tests/golden/pt_%s", LS_TEST_SOURCE_DIR, name);
+    return p;
+}
+
+/* The two files hold the same tensors: names, types, shapes, values. */
+static void assert_same(const char *pt, const char *safetensors)
+{
+    ls_weights *got, *want;
+    ASSERT_OK(ls_weights_open(&got, pt));
+    ASSERT_OK(ls_weights_open(&want, safetensors));
+    assert_int_equal(ls_weights_count(got), ls_weights_count(want));
+    for (int64_t i = 0; i < ls_weights_count(got); i++) {
+        const ls_weight *a = ls_weights_at(got, i), *b = ls_weights_find(want, a->name);
+        if (!b || !ls_type_equal(&a->type, &b->type) || strcmp(a->stored, b->stored) || a->bytes != b->bytes)
+            fail_msg("%s: tensor %s is another one", pt, a->name);
+        void *values = malloc(a->bytes + 1);
+        ASSERT_OK(ls_weight_read(a, a->type.dtype, values));
+        if (memcmp(values, b->data, b->bytes))
+            fail_msg("%s: tensor %s has other values", pt, a->name);
+        free(values);
+    }
+    ls_weights_close(&got);
+    ls_weights_close(&want);
+}
+
+static void reads_what_pytorch_wrote(void **state)
+{
+    (void)state;
+    static const char *const MODULE[] = { "module.pt", "checkpoint.pt", "nested.pt", "before_1_6.pt", "protocol_5.pt", "other_zip.pt" };
+    for (size_t i = 0; i < sizeof MODULE / sizeof MODULE[0]; i++)
+        assert_same(golden(MODULE[i]), golden("module.safetensors"));
+    assert_same(golden("tensors.pt"), golden("tensors.safetensors"));
+    assert_same(golden("tensors_before_1_6.pt"), golden("tensors.safetensors"));
+}
+
+static void keeps_order_and_tells_views(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    ASSERT_OK(ls_weights_open(&w, golden("tensors.pt")));
+    assert_string_equal(ls_weights_at(w, 0)->name, "types.float32");
+    assert_string_equal(ls_weights_at(w, ls_weights_count(w) - 1)->name, "tied");
+    assert_int_equal(ls_weights_file_count(w), 1);
+    assert_null(ls_weights_metadata(w, "format"));
+    const ls_weight *whole = ls_weights_find(w, "view.whole"), *transposed = ls_weights_find(w, "view.transposed");
+    assert_null(whole->strides);
+    assert_int_equal(transposed->strides[0], 1);
+    assert_int_equal(transposed->strides[1], 6);
+    assert_ptr_equal(transposed->data, whole->data); /* nothing was copied */
+    const ls_weight *rows = ls_weights_find(w, "view.rows");
+    assert_null(rows->strides);
+    assert_int_equal(rows->offset, whole->offset + 6 * sizeof(float));
+    double column[4];
+    ASSERT_OK(ls_weight_read(ls_weights_find(w, "view.column"), LS_F64, column)); /* a view converted on the way */
+    for (int i = 0; i < 4; i++)
+        assert_true(column[i] == (i * 6 + 2) / 4.0 - 1);
+    ls_weights_close(&w);
+
+    ASSERT_OK(ls_weights_open(&w, golden("single.pt")));
+    assert_int_equal(ls_weights_count(w), 1);
+    assert_string_equal(ls_weights_at(w, 0)->name, "tensor");
+    ls_weights_close(&w);
+
+    static const char *const OTHER[][2] = { { "bool", "BOOL" }, { "int16", "I16" }, { "int8", "I8" }, { "float8_e4m3fn", "F8_E4M3" }, { "uint16", "U16" },
+                                            { "complex64", "C64" } };
+    ASSERT_OK(ls_weights_open(&w, golden("other_types.pt")));
+    for (size_t i = 0; i < sizeof OTHER / sizeof OTHER[0]; i++) {
+        const ls_weight *t = ls_weights_find(w, OTHER[i][0]);
+        assert_non_null(t);
+        assert_string_equal(t->stored, OTHER[i][1]);
+        assert_false(t->loadable);
+    }
+    assert_int_equal(memcmp(ls_weights_find(w, "bool")->data, (uint8_t[]){ 1, 0, 1 }, 3), 0);
+    ls_weights_close(&w);
+}
+
+static void refuses_what_is_not_data(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    unlink("executed");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_call.pt")), LS_E_UNSUPPORTED, "refused_call.pt", "GLOBAL", "posix system", "state_dict()");
+    assert_null(w);
+    assert_false(ls_file_exists("executed"));
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_module.pt")), LS_E_UNSUPPORTED, "GLOBAL", "torch.nn.modules.container Sequential", "state_dict()");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_big_endian.pt")), LS_E_UNSUPPORTED, "refused_big_endian.pt", "big-endian");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_compressed.pt")), LS_E_UNSUPPORTED, "data.pkl", "compressed");
+    ASSERT_OK(ls_file_write(ls_test_path("text.pt"), "not a pickle", 12));
+    ASSERT_FAILS(ls_weights_open(&w, ls_test_path("text.pt")), LS_E_FORMAT, "text.pt", "torch.save");
+}
+
+/* A file of torch.save's form with this pickle and 6 floats as storage 0. */
+static const char *file_with(const char *pickle, size_t n)
+{
+    static const float DATA[6] = { 0, 1, 2, 3, 4, 5 };
+    const char *path = ls_test_path("made.pt");
+    ls_zip_writer z;
+    ASSERT_OK(ls_zip_create(&z, path, "archive"));
+    ASSERT_OK(ls_zip_add(&z, "data.pkl", pickle, n));
+    ASSERT_OK(ls_zip_add(&z, "data/0", DATA, sizeof DATA));
+    ASSERT_OK(ls_zip_commit(&z));
+    return path;
+}
+
+#define STORAGE(type, key, count) "(X\7\0\0\0storagectorch\n" type "\nX\1\0\0\0" key "X\3\0\0\0cpuK" count "tQ"
+#define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n("
+#define REST "\x89)tR"
+#define FLOATS STORAGE("FloatStorage", "0", "\6")
+#define DICT(value) "\x80\2}X\1\0\0\0w" value "s."
+#define TENSOR(first, sizes, strides) DICT(REBUILD FLOATS "K" first "(" sizes "t(" strides "t" REST)
+#define CASE(pickle) (pickle), sizeof(pickle) - 1
+#define BILLION "J\0\0\0\x40"
+
+static const struct { const char *pickle; size_t n; ls_status code; const char *says; } BAD[] = {
+    /* opcodes and globals that no state dict needs */
+    { CASE("\x80\2cos\nsystem\nX\2\0\0\0ls\x85R."), LS_E_UNSUPPORTED, "os system" },
+    { CASE("\x80\2(X\2\0\0\0lsios\nsystem\n."), LS_E_UNSUPPORTED, "INST" },
+    { CASE("\x80\2X\2\0\0\0osX\6\0\0\0system\x93."), LS_E_UNSUPPORTED, "STACK_GLOBAL" },
+    { CASE("\x80\2ctorch\nSize\n)\x81."), LS_E_UNSUPPORTED, "NEWOBJ" },
+    { CASE("\x80\2\x82\1."), LS_E_UNSUPPORTED, "EXT1" },
+    { CASE("\x80\2\xff."), LS_E_UNSUPPORTED, "0xff" },
+    { CASE("\x80\2c__builtin__\neval\n."), LS_E_UNSUPPORTED, "__builtin__ eval" },
+    { CASE("\x80\2c\x1b[31mred\nx\n."), LS_E_UNSUPPORTED, "?[31mred x" },
+    { CASE("\x80\1}."), LS_E_UNSUPPORTED, "PROTO" },
+    { CASE("\x80\2ccollections\nOrderedDict\n(](K\1K\2etR."), LS_E_UNSUPPORTED, "OrderedDict" },
+    { CASE("\x80\2K\1."), LS_E_UNSUPPORTED, "no tensors" },
+    /* damage */
+    { CASE("\x80\2}"), LS_E_FORMAT, "STOP" },
+    { CASE("\x80\2."), LS_E_FORMAT, "too few" },
+    { CASE("\x80\2}}."), LS_E_FORMAT, "more than one" },
+    { CASE("\x80\2(."), LS_E_FORMAT, "too few" },
+    { CASE("\x80\2u."), LS_E_FORMAT, "mark" },
+    { CASE("\x80\2}(K\1u."), LS_E_FORMAT, "no value" },
+    { CASE("\x80\2](K\1K\2u."), LS_E_FORMAT, "not applied to a dict" },
+    { CASE("\x80\2}K\1a."), LS_E_FORMAT, "not applied to a list" },
+    { CASE("\x80\2]K\1b."), LS_E_FORMAT, "BUILD" },
+    { CASE("\x80\2h\0."), LS_E_FORMAT, "BINGET" },
+    { CASE("\x80\2}r\xff\xff\xff\xff."), LS_E_FORMAT, "LONG_BINPUT" },
+    { CASE("\x80\2(q\0."), LS_E_FORMAT, "BINPUT" },
+    { CASE("\x80\2X\xff\0\0\0w"), LS_E_FORMAT, "BINUNICODE" },
+    { CASE("\x80\2ctorch"), LS_E_FORMAT, "GLOBAL" },
+    { CASE("\x80\2}}R."), LS_E_FORMAT, "REDUCE" },
+    { CASE(""), LS_E_FORMAT, "STOP" },
+    /* dicts */
+    { CASE("\x80\2}q\0(X\1\0\0\0ah\0X\1\0\0\0bX\x28\0\0\0" "a dict that contains itself, and a text." "u."), LS_E_FORMAT, "32 deep" },
+    { CASE("\x80\2}(X\1\0\0\0a]q\0(h\0h\0h\0h\0eu."), LS_E_FORMAT, "again" },
+    { CASE("\x80\2}(X\3\0\0\0a.b" REBUILD FLOATS "K\0))" REST "X\1\0\0\0a}X\1\0\0\0b" REBUILD FLOATS "K\0))" REST "su."), LS_E_FORMAT, "two tensors" },
+    { CASE("\x80\2}X\2\0\0\0\xff\xff" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "UTF-8" },
+    { CASE("\x80\2}X\2\0\0\0a\0" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "UTF-8" },
+    { CASE("\x80\2}X\0\0\0\0" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "empty" },
+    { CASE("\x80\2}N" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "key" },
+    /* tensors */
+    { CASE(TENSOR("\0", "K\7", "K\1")), LS_E_FORMAT, "beyond its storage" },
+    { CASE(TENSOR("\1", "K\2K\3", "K\3K\1")), LS_E_FORMAT, "beyond its storage" },
+    { CASE(TENSOR("\6", "", "")), LS_E_FORMAT, "beyond its storage" },
+    { CASE(TENSOR("\0", "K\2K\2", "K\3K\3")), LS_E_FORMAT, "beyond its storage" },
+    { CASE(TENSOR("\0", "K\2", "K\1K\1")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "K\2", "J\xff\xff\xff\xff")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "J\xff\xff\xff\xff", "K\1")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "X\0\0\0\0", "K\1")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", BILLION BILLION BILLION, "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
+    { CASE(TENSOR("\0", BILLION BILLION BILLION, BILLION BILLION BILLION)), LS_E_FORMAT, "63 bits" },
+    { CASE(TENSOR("\0", BILLION BILLION "K\2", "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
+    { CASE(TENSOR("\0", BILLION BILLION, BILLION BILLION)), LS_E_FORMAT, "beyond its storage" },
+    { CASE(TENSOR("\0", "K\1K\1K\1K\1K\1K\1K\1K\1K\1", "K\1K\1K\1K\1K\1K\1K\1K\1K\1")), LS_E_UNSUPPORTED, "dimensions" },
+    { CASE(DICT(REBUILD FLOATS "J\xff\xff\xff\xff))" REST)), LS_E_FORMAT, "no storage and place" },
+    { CASE(DICT(REBUILD "K\0K\0))" REST)), LS_E_FORMAT, "no storage and place" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R")), LS_E_FORMAT, "no storage and place" },
+    { CASE(DICT("ctorch._utils\n_rebuild_parameter\n)R")), LS_E_FORMAT, "parameter" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))\x89)NtR")), LS_E_FORMAT, "element type" },
+    { CASE(DICT(REBUILD STORAGE("FloatStorage", "1", "\6") "K\0))" REST)), LS_E_FORMAT, "storage 1 should hold 24 bytes, the file has 0" },
+    { CASE(DICT(REBUILD STORAGE("FloatStorage", "0", "\5") "K\0))" REST)), LS_E_FORMAT, "storage 0 should hold 20 bytes, the file has 24" },
+    { CASE(DICT(REBUILD STORAGE("DoubleStorage", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "48 bytes" },
+    { CASE(DICT(REBUILD STORAGE("float32", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "type is none" },
+    { CASE(DICT(REBUILD STORAGE("QInt8Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED, "torch QInt8Storage" },
+    { CASE(DICT(REBUILD "K\0QK\0))" REST)), LS_E_FORMAT, "type, key and size" },
+};
+
+static void refuses_bad_pickles(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        ls_status s = ls_weights_open(&w, file_with(BAD[i].pickle, BAD[i].n));
+        assert_null(w);
+        if (s != BAD[i].code || !strstr(ls_error_message(), BAD[i].says) || !strstr(ls_error_message(), "made.pt"))
+            fail_msg("case %zu (%s): status %s, message: %s", i, BAD[i].says, ls_status_name(s), ls_error_message());
+    }
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1"))))); /* the pieces that these are made of are right */
+    assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\5", "K\3K\0", "K\1K\1"))))); /* nothing lies nowhere */
+    assert_int_equal(ls_weights_at(w, 0)->bytes, 0);
+    ls_weights_close(&w);
+}
+
+static void refuses_long_names_and_pickles(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    static char pickle[4096] = "\x80\2}X\xe8\3\0\0"; /* 1000 bytes of name, then a tensor */
+    memset(pickle + 8, 'a', 1000);
+    memcpy(pickle + 1008, CASE(REBUILD FLOATS "K\0))" REST "s."));
+    size_t n = 1008 + sizeof(REBUILD FLOATS "K\0))" REST "s.") - 1;
+    ASSERT_FAILS(ls_weights_open(&w, file_with(pickle, n)), LS_E_FORMAT, "1000 bytes");
+    pickle[4] = (char)0xe7;
+    memmove(pickle + 1007, pickle + 1008, n - 1008);
+    ASSERT_OK(ls_weights_open(&w, file_with(pickle, n - 1)));
+    assert_int_equal(strlen(ls_weights_at(w, 0)->name), 999);
+    ls_weights_close(&w);
+}
+
+static void change(const char *path, long at, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, at < 0 ? SEEK_END : SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void refuses_bad_archives(void **state)
+{
+    (void)state;
+    static const struct { long at; const char *bytes; size_t n; const char *says; } CHANGES[] = {
+        { -22, "x", 1, "does not end like one" },
+        { -98, "x", 1, "zip64 end record" },                                   /* its signature */
+        { -34, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "zip64 end record" },   /* the locator's offset */
+        { -50, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
+        { -58, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
+        { -66, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
+        { -66, "\3", 1, "directory does not lie" },
+        { -98 - 60, "x", 1, "ends early" },                                    /* the directory's second and last entry */
+        { -98 - 60 + 28, "\xff\xff", 2, "ends early" },
+        { -98 - 60 + 42, "\xff\xff\xff\x7f", 4, "data/0 is not where" },
+        { -98 - 60 + 42, "\1", 1, "data/0 is not where" },
+        { -98 - 60 + 20, "\x19", 1, "data/0 is not where" },                   /* packed and unpacked size differ */
+        { -98 - 60 + 20, "\xff\xff\0\0\xff\xff\0\0", 8, "data/0 is not where" },
+        { -98 - 60 + 20, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "data/0 is not where" },
+    };
+    ls_weights *w;
+    for (size_t i = 0; i < sizeof CHANGES / sizeof CHANGES[0]; i++) {
+        const char *path = file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1")));
+        change(path, CHANGES[i].at, CHANGES[i].bytes, CHANGES[i].n);
+        ASSERT_FAILS(ls_weights_open(&w, path), LS_E_FORMAT, "made.pt", CHANGES[i].says);
+    }
+    const char *path = file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1")));
+    int64_t size = ls_file_size(path);
+    for (int64_t cut = size - 1; cut > 8; cut--) {
+        assert_int_equal(truncate(path, cut), 0);
+        assert_int_not_equal(ls_weights_open(&w, path), LS_OK);
+        assert_null(w);
+    }
+}
+
+static void checks_checksums_on_request(void **state)
+{
+    (void)state;
+    int64_t entries = 0;
+    ASSERT_OK(ls_pt_verify(golden("module.pt"), &entries));
+    assert_int_equal(entries, 13);
+    ASSERT_FAILS(ls_pt_verify(golden("before_1_6.pt"), &entries), LS_E_UNSUPPORTED, "no checksums");
+    const char *path = file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1")));
+    ls_weights *w;
+    ASSERT_OK(ls_weights_open(&w, path));
+    long data = (long)ls_weights_at(w, 0)->offset;
+    ls_weights_close(&w);
+    assert_int_equal(data % 64, 0);
+    ASSERT_OK(ls_pt_verify(path, &entries));
+    change(path, data + 5, "\x55", 1);
+    ASSERT_FAILS(ls_pt_verify(path, &entries), LS_E_FORMAT, "made.pt", "archive/data/0", "CRC-32");
+}
+
+/* What real programs saved; the values were compared with PyTorch's by tools/golden/pt.py check. */
+static void reads_real_files(void **state)
+{
+    (void)state;
+    static const struct { const char *name; int tensors; } FILES[] = {
+        { "burn-modules/complex_nested.pt", 23 }, { "burn-modules/weights_with_config.pt", 3 }, { "burn-reader/checkpoint.pt", 4 },
+        { "burn-reader/legacy_uncloned_views.pt", 2 }, { "burn-reader/bool.pt", 1 }, { "burn-reader/simple_legacy.pt", 3 },
+        { "candle/fortran_tensor_3d.pth", 1 }, { "candle/test_with_key.pt", 1 }, { "executorch/demo_rand_params.pth", 53 },
+        { "executorch/keyword_spotting.pth", 56 }, { "torchtext/t5.base.model.output.pt", 1 }, { "torchtune/tiny_fair_checkpoint.pt", 21 },
+    };
+    const char *data = ls_test_data("reading real .pt files");
+    for (size_t i = 0; data && i < sizeof FILES / sizeof FILES[0]; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/pytorch-files/%s", data, FILES[i].name);
+        ls_weights *w;
+        ASSERT_OK(ls_weights_open(&w, path));
+        assert_int_equal(ls_weights_count(w), FILES[i].tensors);
+        ls_weights_close(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_pytorch_wrote),
+        cmocka_unit_test(keeps_order_and_tells_views),
+        cmocka_unit_test(refuses_what_is_not_data),
+        cmocka_unit_test(refuses_bad_pickles),
+        cmocka_unit_test(refuses_long_names_and_pickles),
+        cmocka_unit_test(refuses_bad_archives),
+        cmocka_unit_test(checks_checksums_on_request),
+        cmocka_unit_test(reads_real_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
