@@ -1,5 +1,5 @@
 /* axis.c - sub-groups of ranks: making them, their fences, and the exchange of small things among them. */
-#include "internal.h"
+#include "remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,8 @@ static ls_axis *make(ls_group *g, const char *name, int slot, int n, const int *
             a->one_host = false;
     }
     g->slots |= (uint64_t)1 << slot;
+    if (!a->one_host && !(a->route = ls_route_create(a)))
+        ls_axis_destroy(&a);
     return a;
 }
 
@@ -38,6 +40,7 @@ void ls_axis_destroy(ls_axis **a)
 {
     if (!*a)
         return;
+    ls_route_destroy(&(*a)->route);
     (*a)->group->slots &= ~((uint64_t)1 << (*a)->slot);
     free((*a)->members);
     free((*a)->lines);
@@ -119,12 +122,17 @@ const ls_ledger *ls_axis_ledger(const ls_axis *a) { return &a->ledger; }
 void ls_axis_arrive(ls_axis *a)
 {
     (void)ls_fault_point(a->group); /* what it broke, the fence tells */
-    ls_axis_raise(a, LS_ARRIVALS);
+    if (a->route)
+        ls_remote_arrive(a);
+    else
+        ls_axis_raise(a, LS_ARRIVALS);
 }
 
 ls_status ls_axis_fence(ls_axis *a, const char *what)
 {
     LS_TRY(ls_fault_point(a->group));
+    if (a->route)
+        return ls_remote_fence(a);
     return ls_axis_await_all(a, LS_ARRIVALS, atomic_load(&a->lines[a->position]->count[LS_ARRIVALS]), what);
 }
 
@@ -132,6 +140,8 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
 {
     ls_group *g = a->group;
     LS_CHECK(bytes <= LS_STAGE_BYTES, "an exchange of %zu bytes", bytes);
+    if (a->route)
+        return ls_remote_exchange(a, mine, bytes, all, what);
     if (bytes)
         memcpy(ls_block_stage(g->block, ls_group_seat(g)), mine, bytes);
     LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what));

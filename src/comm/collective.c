@@ -8,7 +8,7 @@
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all; copy the other pieces; tick, all.
  *
  * Every tick of a later collective comes after the reads of an earlier one: that is the rule of comm.h about operands. */
-#include "internal.h"
+#include "remote.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype 
 
 static bool sums(ls_collective_kind k) { return k == LS_REDUCE_SCATTER || k == LS_ALL_REDUCE; }
 
-static ls_dtype travels(const ls_collective_desc *d)
+ls_dtype ls_collective_travels(const ls_collective_desc *d)
 {
     if (sums(d->kind))
         return d->via;
@@ -76,7 +76,7 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
     if (!c)
         return ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     *c = (ls_collective){ .d = *d, .axis = d->axis, .operand = calloc((size_t)n, sizeof *c->operand), .pieces = calloc((size_t)n, sizeof *c->pieces) };
-    c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, travels(d));
+    c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, ls_collective_travels(d));
     ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     if (s == LS_OK)
         s = check_types(d);
@@ -84,6 +84,8 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         c->operand[d->axis->position] = d->map_from; /* nobody else reads it */
     else if (s == LS_OK)
         s = find_operands(c);
+    if (s == LS_OK && c->axis->route)
+        s = ls_remote_create(c);
     if (s != LS_OK) {
         ls_collective_destroy(&c);
         return s;
@@ -97,6 +99,7 @@ void ls_collective_destroy(ls_collective **c)
 {
     if (!*c)
         return;
+    ls_remote_destroy(*c);
     free((*c)->operand);
     free((*c)->pieces);
     free(*c);
@@ -112,6 +115,10 @@ ls_status ls_collective_start(ls_collective *c)
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
     LS_TRY(ls_fault_point(a->group));
+    if (a->route) {
+        ls_remote_start(c);
+        return LS_OK;
+    }
     if (d->map_to)
         ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to, c->operand[a->position], d->from, d->count, d->threads);
     if (a->n > 1 && (!d->settled || d->map_to))
@@ -181,6 +188,8 @@ ls_status ls_collective_wait(ls_collective *c)
     LS_TRY(ls_fault_point(a->group));
     a->ledger.calls++;
     a->ledger.bytes += c->bytes;
+    if (a->route)
+        return ls_remote_wait(c);
     if (d->kind == LS_ALL_GATHER)
         return gather(c);
     if (c->in_place && a->n > 1)

@@ -1,5 +1,5 @@
 /* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces of the stage's size. */
-#include "internal.h"
+#include "remote.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,7 @@ void ls_group_destroy(ls_group **out)
     ls_group *g = *out;
     if (!g)
         return;
+    ls_remote_detach(g);
     atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->state, LS_SEAT_LEFT);
     ls_axis_destroy(&g->world);
     ls_fault_release(g);

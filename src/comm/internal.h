@@ -25,6 +25,7 @@ typedef struct ls_seat { /* written by its rank */
     _Atomic int process;          /* pid; 0: a thread of this process */
     _Atomic uint64_t born;        /* its start time as the kernel tells it: a pid can be given again */
     _Atomic int awaits;           /* 1 + seat that it sleeps for; 0: none */
+    _Atomic int abroad;           /* it waits for another host, and will say so itself when nobody comes */
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[16];    /* cores that it may use */
 } ls_seat;
@@ -62,6 +63,10 @@ char *ls_block_stage(ls_block *b, int seat);
 void ls_block_fail(ls_block *b, int rank, ls_status code, const char *text);
 bool ls_block_failed(ls_block *b);
 void ls_block_doing(ls_block *b, int seat, char text[128]);
+enum { LS_DESCRIPTION_BYTES = 256 };
+void ls_block_describe(ls_block *b, int seat, char text[LS_DESCRIPTION_BYTES]); /* "it last did: step 12, micro"; "; it is stopped (state T)" */
+/* Who a rank really waits for: a waits for b, which waits for c. */
+int ls_block_culprit(ls_block *b, int seat);
 
 /* ---- how ranks share memory */
 
@@ -78,6 +83,7 @@ typedef struct ls_sharing {
 
 struct ls_fault_plan;
 struct ls_remote;
+struct ls_route;
 
 struct ls_group {
     int rank, size, hosts;
@@ -100,6 +106,7 @@ struct ls_axis {
     int *members;               /* ranks, ascending */
     ls_line **lines;            /* by position; NULL: on another host */
     bool one_host;
+    struct ls_route *route;     /* how its members on several hosts work together (remote.c); NULL: one host */
     ls_ledger ledger;
 };
 
@@ -163,8 +170,10 @@ struct ls_collective {
     uint32_t target;        /* ticks that every member has when its operand is ready */
     bool in_place;
     int64_t bytes;          /* for the ledger */
-    void *remote;           /* remote.c */
+    struct ls_job *remote;  /* its turn in the communication thread (remote.c); NULL: one host */
 };
+
+ls_dtype ls_collective_travels(const ls_collective_desc *d); /* what a slice is sent as */
 
 /* ---- faults (fault.c) */
 

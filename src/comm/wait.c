@@ -45,7 +45,7 @@ static bool reached(ls_line *l, ls_counter which, uint32_t target)
 /* ---- who is to blame */
 
 /* Rank a waits for b, which waits for c: c is missing. A circle (ranks in different orders) blames the one that was waited for. */
-static int culprit(ls_block *b, int seat)
+int ls_block_culprit(ls_block *b, int seat)
 {
     int at = seat;
     for (int i = 0; i < b->ranks; i++) {
@@ -57,17 +57,23 @@ static int culprit(ls_block *b, int seat)
     return seat;
 }
 
+void ls_block_describe(ls_block *b, int seat, char text[LS_DESCRIPTION_BYTES])
+{
+    char doing[128];
+    bool stopped = false;
+    int process = atomic_load(&ls_block_seat(b, seat)->process);
+    ls_block_doing(b, seat, doing);
+    if (process)
+        ls_process_born(process, &stopped);
+    snprintf(text, LS_DESCRIPTION_BYTES, "%s%s%s", doing[0] ? "it last did: " : "it had not begun to work", doing, stopped ? "; it is stopped (state T)" : "");
+}
+
 static ls_status missing(ls_axis *a, int seat, const char *what, const char *fate)
 {
     ls_group *g = a->group;
-    char doing[128], text[1024];
-    bool stopped = false;
-    int process = atomic_load(&ls_block_seat(g->block, seat)->process);
-    ls_block_doing(g->block, seat, doing);
-    if (process)
-        ls_process_born(process, &stopped);
-    snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s%s%s", fate, g->rank, what, a->name,
-             doing[0] ? "it last did: " : "it had not begun to work", doing, stopped ? "; it is stopped (state T)" : "");
+    char doing[LS_DESCRIPTION_BYTES], text[1024];
+    ls_block_describe(g->block, seat, doing);
+    snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s", fate, g->rank, what, a->name, doing);
     ls_block_fail(g->block, g->first + seat, LS_E_PEER, text);
     return ls_group_failure(g);
 }
@@ -82,11 +88,12 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
     const char *gone = ls_seat_gone(ls_block_seat(g->block, seat));
     if (gone && !reached(a->lines[position], which, target)) /* it may have come, and then left */
         return missing(a, seat, what, gone);
-    if (ls_now() < until)
+    int culprit = ls_block_culprit(g->block, seat);
+    if (ls_now() < until || atomic_load(&ls_block_seat(g->block, culprit)->abroad))
         return LS_OK;
     char fate[64];
     snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
-    return missing(a, culprit(g->block, seat), what, fate);
+    return missing(a, culprit, what, fate);
 }
 
 /* ---- waiting */

@@ -1,0 +1,193 @@
+/* environment.c - where this process stands among those that were started together, and the group that follows. The innermost launcher counts: our
+ * own, then torchrun, then MPI's. A job of one rank is no job. */
+#include "environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "comm.h"
+#include "hosts.h"
+#include "module.h"
+#include "rendezvous.h"
+
+enum { MAX_SIZE = 1000000 };
+
+static const char *variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? text : NULL;
+}
+
+static ls_status number(int *out, const char *name, int low, int high)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (end == text || *end || errno || v < low || v > high)
+        return ls_fail(LS_E_USAGE, "%s=%s: a whole number from %d to %d is needed", name, text, low, high);
+    *out = (int)v;
+    return LS_OK;
+}
+
+/* All of these or none. *any: whether they are there. */
+static ls_status together(bool *any, int n, const char *const *names, const char *of_whom)
+{
+    ls_str there = { 0 }, missing = { 0 };
+    for (int i = 0; i < n; i++) {
+        ls_str *list = variable(names[i]) ? &there : &missing;
+        ls_str_printf(list, "%s%s", list->len ? ", " : "", names[i]);
+    }
+    *any = !missing.len;
+    ls_status s = LS_OK;
+    if (there.len && missing.len)
+        s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together", ls_str_text(&there), ls_str_text(&missing), of_whom);
+    ls_str_release(&there);
+    ls_str_release(&missing);
+    return s;
+}
+
+static ls_status read_own(ls_place *p, bool *found)
+{
+    LS_TRY(together(found, 3, (const char *const[]){ "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD" }, "lockstep --workers"));
+    if (!*found)
+        return LS_OK;
+    p->launcher = LS_LAUNCHER_OWN;
+    LS_TRY(number(&p->size, "LOCKSTEP_RANKS", 1, MAX_SIZE));
+    LS_TRY(number(&p->rank, "LOCKSTEP_RANK", 0, p->size - 1));
+    return number(&p->fd, "LOCKSTEP_CONTROL_FD", 0, 1 << 30);
+}
+
+static ls_status read_torchrun(ls_place *p, bool *found)
+{
+    int local_rank = 0, local_size = 1;
+    LS_TRY(together(found, 4, (const char *const[]){ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" }, "torchrun"));
+    if (!*found)
+        return LS_OK;
+    LS_TRY(number(&p->size, "WORLD_SIZE", 1, MAX_SIZE));
+    LS_TRY(number(&p->rank, "RANK", 0, p->size - 1));
+    LS_TRY(number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
+    LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
+    if (p->size != local_size)
+        return ls_fail(LS_E_UNSUPPORTED, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun instead of torchrun",
+                       p->size, local_size);
+    if (p->rank != local_rank)
+        return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank, local_rank);
+    *found = p->size > 1;
+    if (!*found)
+        return LS_OK;
+    p->launcher = LS_LAUNCHER_TORCHRUN;
+    const char *port = variable("MASTER_PORT"), *run = variable("TORCHELASTIC_RUN_ID"), *restart = variable("TORCHELASTIC_RESTART_COUNT");
+    if (!port && !run)
+        return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor TORCHELASTIC_RUN_ID: the ranks need one that is theirs alone to find each other");
+    snprintf(p->meeting, sizeof p->meeting, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(), port ? port : "", run ? run : "", restart ? restart : "");
+    return LS_OK;
+}
+
+static ls_status read_mpi(ls_place *p, bool *found)
+{
+    static const char *const OPENMPI[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, *const PMI[] = { "PMI_RANK", "PMI_SIZE" };
+    bool openmpi, pmi, pmix = variable("PMIX_RANK");
+    LS_TRY(together(&openmpi, 2, OPENMPI, "mpirun"));
+    LS_TRY(together(&pmi, 2, PMI, "the process manager"));
+    const char *size = openmpi ? OPENMPI[1] : pmix ? "SLURM_STEP_NUM_TASKS" : PMI[1], *rank = openmpi ? OPENMPI[0] : pmix ? "PMIX_RANK" : PMI[0];
+    *found = openmpi || pmix || pmi;
+    if (!*found)
+        return LS_OK;
+    if (variable(size))
+        LS_TRY(number(&p->size, size, 1, MAX_SIZE));
+    LS_TRY(number(&p->rank, rank, 0, p->size ? p->size - 1 : MAX_SIZE));
+    *found = p->size != 1;
+    if (*found) {
+        p->launcher = LS_LAUNCHER_MPI;
+        p->module = openmpi || pmix ? LS_MODULE_MPI : LS_MODULE_MPICH;
+    }
+    return LS_OK;
+}
+
+/* srun without its MPI plugin starts processes that know of each other but cannot speak. */
+static ls_status refuse_bare_srun(void)
+{
+    int tasks = 1;
+    if (variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID"))
+        LS_TRY(number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
+    return tasks == 1 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
+}
+
+static ls_status find_place(ls_place *p)
+{
+    typedef ls_status reader(ls_place *p, bool *found);
+    static reader *const OUTER[] = { read_mpi, read_torchrun }, *const INNER[] = { read_torchrun, read_mpi };
+    reader *const *order = variable("TORCHELASTIC_RUN_ID") ? INNER : OUTER;
+    bool found;
+    LS_TRY(read_own(p, &found));
+    for (int i = 0; i < 2 && !found; i++) {
+        *p = (ls_place){ 0 };
+        LS_TRY(order[i](p, &found));
+    }
+    if (!found) {
+        *p = (ls_place){ .size = 1 };
+        LS_TRY(refuse_bare_srun());
+    }
+    return LS_OK;
+}
+
+ls_status ls_place_read(ls_place *out)
+{
+    *out = (ls_place){ 0 };
+    LS_TRY(find_place(out));
+    if (variable("LOCKSTEP_FAKE_NODES") && out->launcher != LS_LAUNCHER_MPI)
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one machine, and nothing of that kind started this process");
+    return LS_OK;
+}
+
+/* ---- the group */
+
+static ls_status join_own(ls_group **out, const ls_place *p)
+{
+    if (fcntl(p->fd, F_GETFD) < 0)
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_CONTROL_FD=%d is not an open file: unset LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD, which lockstep "
+                                   "--workers sets for its own processes", p->fd);
+    LS_TRY(ls_shm_join(out, p->fd, p->rank));
+    int size = ls_group_size(*out);
+    if (size == p->size) {
+        close(p->fd); /* the group has its own */
+        return LS_OK;
+    }
+    ls_group_destroy(out);
+    return ls_fail(LS_E_USAGE, "LOCKSTEP_RANKS=%d, but the control block is of %d ranks", p->size, size);
+}
+
+ls_status ls_group_from_environment(ls_group **out)
+{
+    ls_place p;
+    const ls_transport_ops *ops = NULL;
+    *out = NULL;
+    LS_TRY(ls_place_read(&p));
+    switch (p.launcher) {
+    case LS_LAUNCHER_OWN:
+        return join_own(out, &p);
+    case LS_LAUNCHER_TORCHRUN:
+        return ls_rendezvous_join(out, p.meeting, p.rank, p.size);
+    case LS_LAUNCHER_MPI:
+        LS_TRY(ls_module_open(&ops, p.module));
+        return ls_hosts_join(out, ops, NULL, p.size);
+    default:
+        return ls_group_self(out);
+    }
+}
+
+ls_status ls_group_from_mpi(ls_group **out, const void *comm)
+{
+    const ls_transport_ops *ops = NULL;
+    *out = NULL;
+    if (!comm)
+        return ls_fail(LS_E_ARG, "ls_group_from_mpi: the communicator is a null pointer; pass the address of an MPI_Comm");
+    LS_TRY(ls_module_open(&ops, ls_module_of_program()));
+    return ls_hosts_join(out, ops, comm, 0);
+}

@@ -1,0 +1,156 @@
+/* hosts.c - which ranks share a host, their numbers, and the group they make. */
+#include "hosts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/str.h"
+#include "remote.h"
+#include "rendezvous.h"
+
+typedef struct layout {
+    int hosts, each;
+    int host, local; /* this rank's */
+    int *place;      /* [size] transport's rank of each rank */
+} layout;
+
+static ls_status broken(const ls_transport *t) { return ls_fail(LS_E_PEER, "MPI: %s", t->error); }
+
+/* ---- numbers */
+
+static ls_status read_fake(int *k, int each)
+{
+    const char *text = getenv("LOCKSTEP_FAKE_NODES");
+    char *end = NULL;
+    long v = text && text[0] ? strtol(text, &end, 10) : 1;
+    if (v < 1 || v > each || (end && *end) || each % v)
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES=%s does not divide the %d ranks of a host", text, each);
+    *k = (int)v;
+    return LS_OK;
+}
+
+/* host_of: by transport's rank, the lowest one of its host. Hosts in the order of those. */
+static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
+{
+    ls_str counts = { 0 };
+    bool even = true;
+    int n = 0, k = 1;
+    y->each = 0;
+    for (int first = 0; first < t->size; first++) {
+        if (host_of[first] != first)
+            continue;
+        int begin = n;
+        for (int i = first; i < t->size; i++)
+            if (host_of[i] == first)
+                y->place[n++] = i;
+        y->each = y->each ? y->each : n;
+        even = even && n - begin == y->each;
+        ls_str_printf(&counts, "%s%d", begin ? " + " : "", n - begin);
+    }
+    ls_status s = LS_OK;
+    if (!even)
+        s = ls_fail(LS_E_UNSUPPORTED, "%s ranks on the hosts: each host needs as many as the others (mpirun --map-by ppr:N:node, srun --ntasks-per-node=N)",
+                    ls_str_text(&counts));
+    ls_str_release(&counts);
+    LS_TRY(s);
+    LS_TRY(read_fake(&k, y->each));
+    y->each /= k;
+    y->hosts = t->size / y->each;
+    for (int i = 0; i < t->size; i++)
+        if (y->place[i] == t->rank) {
+            y->host = i / y->each;
+            y->local = i % y->each;
+        }
+    return LS_OK;
+}
+
+static ls_status find_layout(layout *y, const ls_transport_ops *ops, ls_transport *t)
+{
+    int *host_of = calloc((size_t)t->size, sizeof *host_of);
+    y->place = calloc((size_t)t->size, sizeof *y->place);
+    ls_status s = host_of && y->place ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
+    if (s == LS_OK && !ops->all_gather(t, &t->host, sizeof t->host, host_of))
+        s = broken(t);
+    if (s == LS_OK)
+        s = lay_out(y, t, host_of);
+    free(host_of);
+    return s;
+}
+
+/* ---- the ranks of this host */
+
+typedef struct word { char text[240]; } word;
+
+/* Everybody's word; the caller frees. */
+static ls_status hear_all(word **all, const word *mine, const ls_transport_ops *ops, ls_transport *t)
+{
+    *all = calloc((size_t)t->size, sizeof **all);
+    if (!*all)
+        return ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
+    return ops->all_gather(t, mine, sizeof *mine, *all) ? LS_OK : broken(t);
+}
+
+static ls_status join_host(ls_group **out, const layout *y, const ls_transport_ops *ops, ls_transport *t)
+{
+    if (y->each == 1)
+        return ls_group_self(out);
+    word mine = { "" }, *all = NULL;
+    uint64_t chance[2] = { 0 };
+    if (getrandom(chance, sizeof chance, 0) != sizeof chance)
+        return ls_fail(LS_E_INTERNAL, "the system has no random numbers");
+    snprintf(mine.text, sizeof mine.text, "lockstep-%016llx%016llx", (unsigned long long)chance[0], (unsigned long long)chance[1]);
+    ls_status s = hear_all(&all, &mine, ops, t);
+    if (s == LS_OK)
+        s = ls_rendezvous_join(out, all[y->place[y->host * y->each]].text, y->local, y->each);
+    free(all);
+    return s;
+}
+
+/* All have a group, or none has: the first failure is everybody's. */
+static ls_status agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
+{
+    word mine = { "" }, *all = NULL;
+    if (s != LS_OK)
+        snprintf(mine.text, sizeof mine.text, "%s", ls_error_message());
+    ls_status heard = hear_all(&all, &mine, ops, t);
+    for (int i = 0; s == LS_OK && heard == LS_OK && i < t->size; i++)
+        if (all[y->place[i]].text[0])
+            heard = ls_fail(LS_E_PEER, "rank %d: %s", i, all[y->place[i]].text);
+    free(all);
+    return s != LS_OK ? s : heard;
+}
+
+/* ---- all of it */
+
+static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls_transport *t, int expected)
+{
+    if (expected && expected != t->size) {
+        char text[LS_TRANSPORT_TEXT];
+        ops->describe(text);
+        return ls_fail(LS_E_UNSUPPORTED, "%d ranks were started, but %.200s sees %d: the module is of another MPI than the one that started them; set "
+                                         "LOCKSTEP_MPI_MODULE to one that fits", expected, text, t->size);
+    }
+    LS_TRY(find_layout(y, ops, t));
+    return agree(join_host(out, y, ops, t), y, ops, t);
+}
+
+ls_status ls_hosts_join(ls_group **out, const ls_transport_ops *ops, const void *communicator, int expected)
+{
+    ls_transport t = { 0 };
+    layout y = { 0 };
+    *out = NULL;
+    if (!ops->open(&t, communicator))
+        return ls_fail(LS_E_UNSUPPORTED, "MPI: %s", t.error);
+    ls_status s = join(out, &y, ops, &t, expected);
+    if (s == LS_OK && y.hosts > 1) {
+        s = ls_remote_attach(*out, ops, &t, y.host, y.place);
+    } else {
+        ops->close(&t, s != LS_E_PEER);
+        free(y.place);
+    }
+    if (s != LS_OK)
+        ls_group_destroy(out);
+    return s;
+}

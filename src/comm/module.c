@@ -1,0 +1,108 @@
+/* module.c - finding and opening the transports that are modules. */
+#include "module.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+enum { PLACES = 3 };
+
+static char *folder_of(char *path)
+{
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        *slash = 0;
+    return path;
+}
+
+/* Folders where a module may lie; malloc'ed, NULL where there is none. The last is relative to the executable because a prefix is known only when
+ * installing. */
+static void find_places(char *places[PLACES])
+{
+    Dl_info info;
+    places[0] = folder_of(realpath("/proc/self/exe", NULL));
+    places[1] = dladdr((const void *)&ls_module_open, &info) && info.dli_fname ? folder_of(realpath(info.dli_fname, NULL)) : NULL;
+    char *libraries = places[0] ? ls_path_join(places[0], LS_LIBDIR_FROM_BINDIR) : NULL;
+    places[2] = libraries ? realpath(libraries, NULL) : NULL;
+    free(libraries);
+    if (places[0] && places[1] && !strcmp(places[0], places[1])) {
+        free(places[1]);
+        places[1] = NULL;
+    }
+}
+
+/* Path of the module, malloc'ed; where none is, NULL and the message. */
+static char *find(const char *name)
+{
+    const char *given = getenv("LOCKSTEP_MPI_MODULE");
+    if (given && given[0])
+        return strdup(given);
+    char *places[PLACES], *path = NULL;
+    ls_str looked = { 0 };
+    find_places(places);
+    for (int i = 0; i < PLACES; i++) {
+        if (places[i] && !path) {
+            ls_str_printf(&looked, "%s%s", looked.len ? ", " : "", places[i]);
+            path = ls_path_join(places[i], name);
+            if (!ls_file_exists(path)) {
+                free(path);
+                path = NULL;
+            }
+        }
+        free(places[i]);
+    }
+    if (!path)
+        ls_fail(LS_E_UNSUPPORTED, "%s is not in %s: build Lockstep with %s installed, or set LOCKSTEP_MPI_MODULE to the module's path", name, ls_str_text(&looked),
+                strcmp(name, LS_MODULE_MPICH) ? "openmpi-bin and libopenmpi-dev" : "mpich and libmpich-dev");
+    ls_str_release(&looked);
+    return path;
+}
+
+static ls_status open_at(const ls_transport_ops **out, const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return ls_fail(LS_E_UNSUPPORTED, "the module %s does not load: %s", path, dlerror());
+    const ls_transport_ops *ops = dlsym(handle, LS_TRANSPORT_SYMBOL);
+    if (!ops || ops->abi != LS_TRANSPORT_ABI)
+        return ls_fail(LS_E_UNSUPPORTED, "%s is not a module of this version of Lockstep: build and install both together", path);
+    *out = ops;
+    return LS_OK;
+}
+
+ls_status ls_module_open(const ls_transport_ops **out, const char *name)
+{
+    char *path = find(name);
+    ls_status s = path ? open_at(out, path) : LS_E_UNSUPPORTED;
+    free(path);
+    return s;
+}
+
+const char *ls_module_of_program(void)
+{
+    char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of all that there are */
+    int length = 0;
+    union { void *symbol; int (*call)(char *, int *); } version = { dlsym(RTLD_DEFAULT, "MPI_Get_library_version") };
+    if (version.symbol)
+        version.call(text, &length);
+    return text[0] && !strstr(text, "Open MPI") ? LS_MODULE_MPICH : LS_MODULE_MPI;
+}
+
+bool ls_module_describe(ls_str *text, const char *name)
+{
+    const ls_transport_ops *ops = NULL;
+    char *path = find(name), version[LS_TRANSPORT_TEXT];
+    bool loads = path && open_at(&ops, path) == LS_OK;
+    if (loads) {
+        ops->describe(version);
+        ls_str_printf(text, "%s, %s", version, path);
+    } else {
+        ls_str_add(text, ls_error_message());
+    }
+    free(path);
+    return loads;
+}

@@ -1,0 +1,307 @@
+/* remote_move.c - what the communication thread does for a job. Two movements, each in pieces of which one is under way while the one before is used:
+ *
+ *   share   every position's slice to all. A member sends its own to those of its place on other hosts, and puts it and what it receives on the
+ *           host's stage, from where the members of the host take each other's.
+ *   reduce  to every position the sum of its slice. A member adds up its host's operands for the slices of its place on all hosts, in the tree
+ *           over the host's members, sends each where it belongs, and adds what comes, in the tree over the hosts. With powers of two these are
+ *           one tree over all positions.
+ *
+ * all_reduce is reduce and then share. A fence shares nothing but that one is there. */
+#include "remote.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+/* ---- slices: [0, total) elements of a vector in equal parts, the last ones shorter or empty */
+
+typedef struct split { int64_t total, part; } split;
+
+static int64_t begin_of(split s, int64_t p) { return p * s.part < s.total ? p * s.part : s.total; }
+static int64_t length_of(split s, int64_t p) { return begin_of(s, p + 1) - begin_of(s, p); }
+
+/* Elements of position p's slice that are in piece k of `step` elements. */
+static int64_t in_piece(split s, int p, int64_t k, int64_t step)
+{
+    int64_t left = length_of(s, p) - k * step;
+    return left < 0 ? 0 : left < step ? left : step;
+}
+
+/* ---- messages */
+
+static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int host, const void *send, void *receive, size_t bytes)
+{
+    int rank = t->peer[host], tag = t->axis.slot;
+    ls_message *m = &f->message[f->n];
+    bool sent = send ? r->ops->send(&r->transport, m, send, bytes, r->place[rank], tag)
+                     : r->ops->receive(&r->transport, m, receive, bytes, r->place[rank], tag);
+    if (!sent)
+        return ls_remote_broken(r);
+    f->with[f->n++] = rank;
+    return LS_OK;
+}
+
+/* Takes out what is done; *missing: a rank that has not done its part. */
+static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
+{
+    int left = 0;
+    for (int i = 0; i < f->n; i++) {
+        bool done;
+        if (!r->ops->test(&r->transport, &f->message[i], &done))
+            return ls_remote_broken(r);
+        if (done)
+            continue;
+        f->message[left] = f->message[i];
+        f->with[left++] = f->with[i];
+    }
+    f->n = left;
+    *missing = f->with[0];
+    return LS_OK;
+}
+
+/* Gives its core away at first, then sleeps: up to a fifth of a millisecond, which is little where hosts are waited for. */
+static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
+{
+    double until = ls_now() + r->group->deadline;
+    for (int looks = 0; f->n; looks++) {
+        usleep(looks < 100 ? 20 : 200);
+        if (looks % 50 == 0)
+            LS_TRY(ls_remote_look(r));
+        if (ls_now() > until)
+            return ls_remote_blame(r, t, missing, what);
+        LS_TRY(test_all(r, f, &missing));
+    }
+    return LS_OK;
+}
+
+static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const char *what)
+{
+    int missing = -1;
+    for (int looks = 0; looks < 100; looks++) {
+        LS_TRY(test_all(r, f, &missing));
+        if (!f->n)
+            return LS_OK;
+        sched_yield();
+    }
+    ls_seat *me = ls_block_seat(r->group->block, ls_group_seat(r->group));
+    atomic_store(&me->abroad, 1);
+    ls_status s = wait_long(r, f, t, missing, what);
+    atomic_store(&me->abroad, 0);
+    return s;
+}
+
+bool ls_flight_drop(ls_remote *r, ls_flight *f)
+{
+    bool all = true;
+    for (int i = 0; i < f->n; i++)
+        all = r->ops->cancel(&r->transport, &f->message[i]) && all;
+    f->n = 0;
+    return all;
+}
+
+/* All members of the axis on this host have come here. */
+static ls_status meet(ls_route *t, const char *what)
+{
+    return ls_axis_await_all(&t->axis, LS_TICKS, ls_axis_raise(&t->axis, LS_TICKS), what);
+}
+
+/* Elements per piece: two halves of a region hold a piece for every host. Whole cache lines. */
+static int64_t step_of(const ls_route *t, ls_dtype type)
+{
+    int64_t bytes = LS_REMOTE_REGION / 2 / t->hosts / 64 * 64;
+    LS_CHECK(bytes > 0, "%d hosts", t->hosts);
+    return (bytes < LS_REMOTE_PIECE ? bytes : LS_REMOTE_PIECE) / (int64_t)ls_dtype_size(type);
+}
+
+static int64_t pieces_of(split s, int64_t step) { return (s.part + step - 1) / step; }
+
+/* Place of piece k for host h in a region. */
+static char *slot(const ls_route *t, char *region, int64_t k, int h, ls_dtype type)
+{
+    size_t piece = (size_t)step_of(t, type) * ls_dtype_size(type);
+    return region + (size_t)(k & 1) * (LS_REMOTE_REGION / 2) + (size_t)h * piece;
+}
+
+/* ---- share */
+
+typedef struct share {
+    split split;
+    ls_dtype from, travels, to;
+    const char *mine; /* [length of my slice] of type from */
+    char *all;        /* [total] of type to */
+    bool mapped;      /* `all` is one memory for the members on this host */
+    int threads;
+} share;
+
+static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
+{
+    int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
+    char *own = slot(t, r->stage->mine, k, t->host, x->travels);
+    size_t size = ls_dtype_size(x->travels);
+    ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, x->threads);
+    for (int h = 0; h < t->hosts; h++) {
+        if (h == t->host)
+            continue;
+        int64_t theirs = in_piece(x->split, h * t->each + t->local, k, step);
+        if (theirs)
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->stage->mine, k, h, x->travels), (size_t)theirs * size));
+        if (n)
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, own, NULL, (size_t)n * size));
+    }
+    return LS_OK;
+}
+
+/* Into memory that the host shares each slice is written once: my own by me, those from elsewhere by whom they came to. */
+static bool takes(const ls_route *t, const share *x, int host, int local)
+{
+    if (!x->mapped)
+        return true;
+    return t->each > 1 ? local == t->local : host == t->host || (t->first_here && !t->axis.lines[host]);
+}
+
+static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
+{
+    int64_t step = step_of(t, x->travels);
+    for (int l = 0; l < t->each; l++) {
+        char *stage = r->stage->peer[t->axis.members[t->host * t->each + l] - r->group->first];
+        for (int h = 0; h < t->hosts; h++) {
+            int p = h * t->each + l;
+            if (takes(t, x, h, l))
+                ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to, slot(t, stage, k, h, x->travels), x->travels,
+                           in_piece(x->split, p, k, step), x->threads);
+        }
+    }
+}
+
+/* Nobody overwrites a half of its stage before all have met after reading it. */
+static ls_status run_share(ls_remote *r, ls_route *t, const share *x, const char *what)
+{
+    int64_t n = pieces_of(x->split, step_of(t, x->travels));
+    LS_TRY(send_shares(r, t, x, 0));
+    for (int64_t k = 0; k < n; k++) {
+        LS_TRY(await_all(r, &r->flight[k & 1], t, what));
+        if (t->each > 1)
+            LS_TRY(meet(t, what));
+        if (k + 1 < n)
+            LS_TRY(send_shares(r, t, x, k + 1));
+        take_shares(r, t, x, k);
+    }
+    return t->each > 1 || x->mapped ? meet(t, what) : LS_OK;
+}
+
+/* ---- reduce */
+
+typedef struct reduction {
+    split split;
+    int by;               /* ls_reduce.by */
+    ls_dtype from, travels, via, to;
+    const char **operand; /* by position; on other hosts NULL */
+    const char **in;      /* room for as many */
+    char *out;            /* [length of my slice] of type to */
+    int threads;
+} reduction;
+
+/* This host's part of n elements from element `at`. One member a host: what it has, if that is no larger than its rounding. */
+static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t n, char *out)
+{
+    for (int l = 0; l < t->each; l++)
+        x->in[l] = x->operand[t->host * t->each + l] + (size_t)at * ls_dtype_size(x->from);
+    if (t->each == 1 && x->from == x->travels)
+        ls_convert(out, x->from, x->in[0], x->from, n, x->threads);
+    else
+        ls_reduce_run(&(ls_reduce){ .by = x->by, .from = x->from, .via = x->via, .to = x->travels, .n = t->each, .in = x->in, .out = out, .count = n,
+                                    .threads = x->threads });
+}
+
+static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
+{
+    int64_t step = step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
+    size_t size = ls_dtype_size(x->travels);
+    for (int i = 0; i < t->hosts; i++) {
+        int h = (t->host + 1 + i) % t->hosts, p = h * t->each + t->local; /* my own last: messages are on their way meanwhile */
+        int64_t n = in_piece(x->split, p, k, step);
+        char *part = slot(t, h == t->host ? r->received : r->sent, k, h, x->travels);
+        if (mine && h != t->host)
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->received, k, h, x->travels), (size_t)mine * size));
+        if (!n)
+            continue;
+        add_here(t, x, begin_of(x->split, p) + k * step, n, part);
+        if (h != t->host)
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, part, NULL, (size_t)n * size));
+    }
+    return LS_OK;
+}
+
+static void add_hosts(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
+{
+    int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
+    for (int h = 0; h < t->hosts; h++)
+        x->in[h] = slot(t, r->received, k, h, x->travels);
+    ls_reduce_run(&(ls_reduce){ .by = x->by, .from = x->travels, .via = x->via, .to = x->to, .n = t->hosts, .in = x->in,
+                                .out = x->out + (size_t)(k * step) * ls_dtype_size(x->to), .count = n, .threads = x->threads });
+}
+
+static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const char *what)
+{
+    int64_t n = pieces_of(x->split, step_of(t, x->travels));
+    if (t->each > 1)
+        LS_TRY(meet(t, what)); /* all operands are ready */
+    LS_TRY(send_parts(r, t, x, 0));
+    for (int64_t k = 0; k < n; k++) {
+        LS_TRY(await_all(r, &r->flight[k & 1], t, what));
+        if (k + 1 < n)
+            LS_TRY(send_parts(r, t, x, k + 1));
+        add_hosts(r, t, x, k);
+    }
+    return LS_OK;
+}
+
+/* ---- jobs */
+
+static ls_status run_gather(ls_remote *r, ls_route *t, const ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    share x = { .split = { d->count * t->axis.n, d->count }, .from = d->from, .travels = ls_collective_travels(d), .to = d->to,
+                .mine = d->map_to ? d->map_from : c->operand[t->axis.position], .all = d->map_to ? d->map_to : d->result, .mapped = d->map_to,
+                .threads = d->threads };
+    return run_share(r, t, &x, d->label);
+}
+
+static ls_status run_sum(ls_remote *r, ls_route *t, const ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    bool scatter = d->kind == LS_REDUCE_SCATTER, sum = scatter || d->kind == LS_ALL_REDUCE;
+    ls_dtype via = sum ? d->via : d->from;
+    /* slices of an all_reduce begin at cache lines */
+    split s = scatter ? (split){ d->count * t->axis.n, d->count } : (split){ d->count, ((d->count + t->axis.n - 1) / t->axis.n + 63) / 64 * 64 };
+    size_t at = scatter ? 0 : (size_t)begin_of(s, t->axis.position) * ls_dtype_size(d->to);
+    reduction x = { .split = s, .by = d->kind == LS_ALL_REDUCE_MAX ? LS_BY_MAX : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM : LS_BY_SUM,
+                    .from = d->from, .via = via, .to = d->to, .travels = t->each == 1 && ls_dtype_size(d->from) < ls_dtype_size(via) ? d->from : via,
+                    .operand = c->operand, .in = c->pieces, .out = (char *)d->result + at, .threads = d->threads };
+    LS_TRY(run_reduce(r, t, &x, d->label));
+    if (scatter)
+        return LS_OK;
+    share y = { .split = s, .from = d->to, .travels = d->to, .to = d->to, .mine = x.out, .all = d->result, .threads = d->threads };
+    return run_share(r, t, &y, d->label); /* in place: all on the host have met, so have read my operand, before it is written */
+}
+
+static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_t bytes, void *all, const char *what)
+{
+    int64_t n = (int64_t)bytes;
+    share x = { .split = { n * t->axis.n, n }, .from = LS_U8, .travels = LS_U8, .to = LS_U8, .mine = mine, .all = all, .threads = 1 };
+    return run_share(r, t, &x, what);
+}
+
+ls_status ls_remote_move(ls_remote *r, const ls_job *j)
+{
+    ls_route *t = j->route;
+    char here = 1, all[t->axis.n];
+    if (j->kind == LS_JOB_COLLECTIVE)
+        return j->collective->d.kind == LS_ALL_GATHER ? run_gather(r, t, j->collective) : run_sum(r, t, j->collective);
+    if (j->kind == LS_JOB_FENCE || !j->bytes) /* a barrier */
+        return run_exchange(r, t, &here, 1, all, j->what);
+    return run_exchange(r, t, j->mine, j->bytes, j->all, j->what);
+}

@@ -1,0 +1,37 @@
+/* transport.h - what moves bytes between hosts: a table of functions that a module (lockstep-mpi.so) fills. The module is opened at run time and
+ * knows nothing of Lockstep but this header; it adds nothing up. All calls on one transport come from one thread at a time. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LS_TRANSPORT_ABI 1
+#define LS_TRANSPORT_SYMBOL "lockstep_transport" /* the module's ls_transport_ops */
+#define LS_TRANSPORT_ANY (-1)                    /* receive from whoever sends with this tag */
+
+enum { LS_TRANSPORT_TEXT = 512 };
+
+typedef struct ls_transport {
+    int rank, size;
+    int host;                      /* the same number on the ranks of one host: the lowest of them */
+    void *own;                     /* the module's */
+    char error[LS_TRANSPORT_TEXT]; /* why the latest call failed */
+} ls_transport;
+
+typedef struct ls_message { uint64_t request; } ls_message; /* a send or receive under way */
+
+/* What returns bool has failed when that is false, and says why in t->error. */
+typedef struct ls_transport_ops {
+    int abi;
+    void (*describe)(char text[LS_TRANSPORT_TEXT]); /* name and version of the library behind it */
+    /* communicator NULL: that of all ranks started together; else the caller's (a pointer to it), which is duplicated. Collective. */
+    bool (*open)(ls_transport *t, const void *communicator);
+    /* orderly false: a rank has failed, so nothing may wait for others. */
+    void (*close)(ls_transport *t, bool orderly);
+    bool (*all_gather)(ls_transport *t, const void *mine, size_t bytes, void *all); /* small; collective */
+    /* Messages of one tag between two ranks arrive in order. `data` stays in use until test says done. */
+    bool (*send)(ls_transport *t, ls_message *m, const void *data, size_t bytes, int to, int tag);
+    bool (*receive)(ls_transport *t, ls_message *m, void *data, size_t bytes, int from, int tag);
+    bool (*test)(ls_transport *t, ls_message *m, bool *done); /* never blocks; makes progress on everything under way */
+    bool (*cancel)(ls_transport *t, ls_message *m);           /* gives a message up; false: its data may still be in use, for ever */
+} ls_transport_ops;

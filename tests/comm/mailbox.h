@@ -1,0 +1,25 @@
+/* mailbox.h - a transport among threads of one process, which can be looked into and broken: what remote.c does is tested without MPI, and under
+ * sanitizers. */
+#pragma once
+#include <pthread.h>
+#include "comm/transport.h"
+
+enum { MAILBOX_RANKS = 16 };
+
+typedef struct mailbox_letter mailbox_letter;
+typedef struct mailbox {
+    int size;
+    int host_of[MAILBOX_RANKS]; /* the lowest rank of each rank's host */
+    pthread_mutex_t lock;
+    mailbox_letter *letters, *wishes; /* sent; to be received; in order */
+    pthread_barrier_t all;
+    char *gathered;
+    long sent[MAILBOX_RANKS];   /* bytes by sender */
+    int broken;                 /* rank whose sends fail, -1: none */
+} mailbox;
+
+void mailbox_init(mailbox *b, int size, int hosts); /* contiguous ranks on equal hosts */
+void mailbox_release(mailbox *b);
+
+typedef struct mailbox_place { mailbox *box; int rank; } mailbox_place; /* the "communicator" of a rank */
+extern const ls_transport_ops mailbox_transport;
