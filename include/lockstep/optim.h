@@ -22,11 +22,26 @@ typedef struct ls_update_opts {
     ls_optimizer optimizer;
     double clip_norm;   /* 0: none. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all of them, as clip_grad_norm_ */
     bool loss_scaling;  /* f16: gradients carry the state "loss_scale"; a step with a non-finite one is skipped and the scale backs off */
+    /* Over ranks (docs/ranks.md): groups that shard and replicate the units, their sizes (1: none), whether gradients come unreduced, and the type their
+     * sums are rounded to; whether units rest in host memory while such gradients are made on the device. */
+    const char *shard, *replicate;
+    int shards, replicas;
+    bool reduce, offload;
+    ls_dtype via;
 } ls_update_opts;
+#define LS_UPDATE_DEFAULTS                                                                                                              \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "", .replicate = "", .shards = 1,          \
+    .replicas = 1, .reduce = false, .offload = false, .via = LS_F32
 
-/* Builds the update program of a unit: state `unit` (type t), input "grad.<unit>" (f32 or f64), "lr" f64 []; states "step" i64 and
- * "<moment>.<unit>". Outputs "grad_norm" when clipping, "applied" i32 when scaling. Local. */
-LS_API ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_update_opts *o);
+/* One flat buffer of parameters. */
+typedef struct ls_update_unit {
+    const char *name; /* of its state */
+    ls_type type;     /* of what this rank holds of it, flat */
+} ls_update_unit;
+
+/* Builds the update program of n units: states, inputs "grad.<unit>" (f32 or f64; as the state, or `shards` times as long where they come
+ * unreduced), "lr" f64 []; states "step" i64 and "<moment>.<unit>". Outputs "grad_norm" (over all units and ranks) when clipping, "applied" i32 when scaling. Local. */
+LS_API ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o);
 
 typedef enum ls_schedule_kind { LS_SCHED_CONSTANT, LS_SCHED_STEP, LS_SCHED_COSINE, LS_SCHED_LINEAR } ls_schedule_kind;
 /* Rate of optimizer step s (from 0). With warmup_steps W the first W steps ramp linearly: base * (s+1)/W; the schedule proper starts after

@@ -33,6 +33,12 @@ typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t 
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs; /* dynamic loss scaling */
 typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;            /* purpose: hash of the scope path */
 
+/* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is what it is for, for people. */
+typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs; /* all_gather: result type; type of its gradient's sums; 1 = a mapping */
+typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs; /* reduce_scatter, all_reduce: result type, type that sums are rounded to */
+typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;    /* replicate: its gradient is summed over the group */
+enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE }; /* all_reduce; wide: 128-bit integers as pairs of i64 */
+
 /* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each instruction appends one
  * register; the last one is the result. Four numbers an instruction: opcode (ls_ew), register a, register b (or -1), dtype that the
  * result is rounded to (where the unfused graph would have stored it). `numbers[i]` is instruction i's constant. */

@@ -21,6 +21,7 @@ enum ls_op_flags {
     LS_OP_EFFECT      = 1 << 3, /* writes state: never removed, never merged */
     LS_OP_RANDOM      = 1 << 4, /* a function of (seed, purpose, step, position): may be cloned, never merged across purposes */
     LS_OP_COLLECTIVE  = 1 << 5, /* has a group and bytes; order kept */
+    LS_OP_TRANSFER    = 1 << 7, /* between host and device memory; where they are one memory, the device's `copy` */
     LS_OP_NO_GRAD     = 1 << 6, /* never differentiated: integer results, gradients, optimizers (an op without `grad` is refused on a gradient's path) */
 };
 

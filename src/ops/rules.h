@@ -26,6 +26,12 @@ ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type 
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
+/* Over the ranks of a group (comm/comm.h has what they mean); operands are flat buffers, results of all_gather too. */
+ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a);
+ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a);
+ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
+ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
+
 /* Rows of the table, by what makes them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_fill;
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack, ls_op_broadcast_to, ls_op_sum_to;
@@ -38,3 +44,4 @@ extern const ls_op ls_op_attention, ls_op_attention_grad;
 extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad, ls_op_argmax;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
+extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device, ls_op_to_host;

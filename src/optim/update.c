@@ -20,18 +20,56 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_update_opts *o)
+/* What the optimizer reads: the input, reduced over the ranks where `micro` has left that to this program. */
+static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_opts *o)
+{
+    ls_type t = u->type;
+    if (o->reduce)
+        t.dims[0] *= o->shards;
+    ls_value v = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", u->name), t);
+    ls_reduce_attrs a = { .group = o->shard, .unit = u->name, .ranks = o->shards, .to = u->type.dtype, .via = o->via };
+    if (o->reduce && o->shards > 1)
+        v = ls_reduce_scatter(g, v, &a);
+    a.group = o->replicate;
+    a.ranks = o->replicas;
+    if (o->reduce && o->replicas > 1)
+        v = ls_all_reduce(g, v, &a);
+    return o->reduce && o->offload ? ls_graph_apply(g, &ls_op_to_host, 1, &v, NULL) : v;
+}
+
+/* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */
+static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
+{
+    return o->shards == 1 ? v : ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = o->shard, .unit = "", .ranks = o->shards, .how = how });
+}
+
+static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const ls_optimizer *opt, ls_value step, ls_value lr, ls_value scale,
+                     ls_value apply)
+{
+    ls_value p = ls_state(g, u->name, u->type, (ls_init){ 0 });
+    if (opt->kind == LS_SGD) {
+        ls_sgd_attrs a = { opt->momentum, opt->dampening, opt->weight_decay, opt->nesterov };
+        ls_value buffer = opt->momentum != 0 ? state_like(g, "momentum_buffer", u->name, u->type) : LS_NONE;
+        ls_graph_apply(g, &ls_op_sgd, 7, (ls_value[]){ p, grad, buffer, step, lr, scale, apply }, &a);
+    } else {
+        ls_adam_attrs a = { opt->beta1, opt->beta2, opt->eps, opt->weight_decay, opt->kind == LS_ADAMW };
+        ls_value m = state_like(g, "exp_avg", u->name, u->type), v = state_like(g, "exp_avg_sq", u->name, u->type);
+        ls_graph_apply(g, &ls_op_adam, 8, (ls_value[]){ p, grad, m, v, step, lr, scale, apply }, &a);
+    }
+}
+
+ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o)
 {
     g->phase = LS_PHASE_UPDATE;
-    const ls_optimizer *opt = &o->optimizer;
-    ls_value p = ls_state(g, unit, t, (ls_init){ 0 });
-    ls_value grad = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", unit), t);
+    ls_value *reads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1), *grads = reads + 1; /* reads: the largest value, then the gradients */
+    for (int i = 0; i < n; i++)
+        grads[i] = gradient(g, &units[i], o);
     ls_value lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
     ls_value counter = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
     if (o->clip_norm > 0 || o->loss_scaling)
-        largest = ls_graph_apply(g, &ls_op_max_abs, 1, &grad, NULL);
+        largest = reads[0] = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
     if (o->loss_scaling) {
         loss_scale = ls_state(g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 });
         good = ls_state(g, "loss_scale_good_steps", LS_SCALAR(LS_I32), (ls_init){ 0 });
@@ -40,22 +78,15 @@ ls_status ls_update_build(ls_graph *g, const char *unit, ls_type t, const ls_upd
         ls_output(g, "applied", apply);
     }
     if (o->clip_norm > 0) {
-        ls_value squares = ls_graph_apply(g, &ls_op_sum_squares, 2, (ls_value[]){ largest, grad }, NULL);
+        ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, n + 1, reads, NULL), o, LS_HOW_WIDE);
         ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares }, NULL);
         norm = times(g, scale, norm);
         ls_output(g, "grad_norm", norm);
         scale = times(g, scale, clip_factor(g, norm, o->clip_norm));
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
-    if (opt->kind == LS_SGD) {
-        ls_sgd_attrs a = { opt->momentum, opt->dampening, opt->weight_decay, opt->nesterov };
-        ls_value buffer = opt->momentum != 0 ? state_like(g, "momentum_buffer", unit, t) : LS_NONE;
-        ls_graph_apply(g, &ls_op_sgd, 7, (ls_value[]){ p, grad, buffer, step, lr, scale, apply }, &a);
-    } else {
-        ls_adam_attrs a = { opt->beta1, opt->beta2, opt->eps, opt->weight_decay, opt->kind == LS_ADAMW };
-        ls_value m = state_like(g, "exp_avg", unit, t), v = state_like(g, "exp_avg_sq", unit, t);
-        ls_graph_apply(g, &ls_op_adam, 8, (ls_value[]){ p, grad, m, v, step, lr, scale, apply }, &a);
-    }
+    for (int i = 0; i < n; i++)
+        optimize(g, &units[i], grads[i], &o->optimizer, step, lr, scale, apply);
     if (o->loss_scaling) { /* last: it overwrites what the others read */
         ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 }; /* torch.amp.GradScaler's defaults */
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);

@@ -1,9 +1,10 @@
 /* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and returns the error. None knows a
  * model; none changes what is computed by more than its comment says. Order in a training step (train/compile.c):
  *
- *     slices_up, narrow -> units (precision) -> ls_backward -> recompute -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> units (ranks, precision) -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
+#include "lockstep/parallel.h"
 
 ls_status ls_pass_dce(ls_graph **g); /* drops what no output and no effect needs */
 ls_status ls_pass_cse(ls_graph **g); /* merges equal ops on equal operands; never effects, random ops or recompute clones */
@@ -18,29 +19,58 @@ ls_status ls_pass_narrow(ls_graph **g);
 /* Every f32 value becomes f64 (device ref). */
 ls_status ls_pass_to_f64(ls_graph **g);
 
+/* ls_parallel resolved for one rank: which group shards a unit's buffer, and over which it is replicated. */
+typedef struct ls_sharding {
+    const char *shard, *replicate; /* group names (lockstep/mesh.h); of one rank when there is none */
+    int shards, replicas;          /* their sizes */
+    int position;                  /* of the rank among the shards */
+    bool map, offload, each;       /* gathers are mappings; states rest on the host; gradients are reduced in `micro` */
+} ls_sharding;
+ls_sharding ls_sharding_of(const ls_parallel *p);
+
 /* One parameter inside its unit's flat buffer. */
 typedef struct ls_slot {
     const char *name; /* FQN */
     ls_type type;     /* as the model declared it */
     ls_init init;
+    int unit;
     int64_t offset;   /* elements from the start of the unit's buffer; tensors begin at multiples of 64 bytes */
 } ls_slot;
 
-/* Parameters of one unit lie in one flat state named "unit NAME"; slots in order of declaration. Owned by `arena`. */
-typedef struct ls_units {
-    ls_arena arena;
-    const char *state; /* name of the state node: "unit root" */
-    ls_dtype dtype;    /* of the master weights */
-    int64_t elements;  /* of the flat buffer, padding included */
+/* Parameters that are gathered, and whose gradients are reduced, together: one flat state named "unit NAME", of which a rank holds slice
+ * `position` of `shards` equal ones that begin at multiples of 64 bytes. */
+typedef struct ls_unit {
+    const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0" */
+    int64_t elements;   /* of the whole buffer, padding included */
+    int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
+    ls_value use;       /* in the graph that ls_pass_units made: what the loss is differentiated against to get this unit's gradient */
+} ls_unit;
+
+typedef struct ls_units {
+    ls_arena arena;     /* owns everything below */
+    ls_sharding sharding;
+    ls_dtype dtype;     /* of the master weights */
+    int64_t elements, slice, parameters; /* sums over the units */
+    int n;
+    ls_unit *units;     /* in order of first use */
     int n_slots;
-    ls_slot *slots;
+    ls_slot *slots;     /* in order of declaration */
 } ls_units;
 void ls_units_release(ls_units *u);
 
-/* Replaces every param by a view of its unit's flat state, cast once to `param` when that differs from the master type; where operands
- * then differ in float type, they are cast to `param`; logits of a loss are cast to `output` (FSDP's MixedPrecisionPolicy). */
-ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, ls_units *units);
+/* Decides which unit each parameter lies in, and where (layout.c). LS_E_USAGE when the policy finds nothing in this model. */
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, ls_dtype param);
+
+/* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks for: state -> (to_device) ->
+ * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
+ * of a loss are cast to `output` (FSDP's MixedPrecisionPolicy). */
+ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, ls_units *units);
+
+/* reshard_after_forward: what the backward pass reads of a gathered unit is gathered again in front of its first reader there, so that the
+ * first copy dies in the forward pass; with a number N, from a 1/N slice that is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and
+ * so do mappings (they are no rank's own). After differentiation. */
+ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p);
 
 /* Activation checkpointing: for each block of the given class, forward values that the backward pass reads are computed again in front of
  * their first reader there; only what enters the block is kept. LS_E_USAGE when no block has the class. After differentiation. */

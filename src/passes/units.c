@@ -1,48 +1,10 @@
-/* units.c - how a parameter is used becomes a chain of ops on what is stored: flat state -> (cast) -> view -> use. The gradient of that
- * chain puts every parameter's gradient into one flat buffer. Also the precision policy, which is a matter of the same chain. */
+/* units.c - how a parameter is used becomes a chain of ops on what this rank stores, ending in a view of its unit's flat buffer (docs/ranks.md).
+ * The gradient of that chain puts every parameter's gradient into one flat buffer and reduces it over the ranks. Also the precision policy, which is
+ * a matter of the same chain. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
-
-void ls_units_release(ls_units *u)
-{
-    ls_arena_release(&u->arena);
-    *u = (ls_units){ 0 };
-}
-
-static int64_t padded(int64_t elements, ls_dtype t)
-{
-    int64_t step = 64 / (int64_t)ls_dtype_size(t);
-    return (elements + step - 1) / step * step;
-}
-
-static ls_status lay_out(const ls_graph *g, ls_units *u)
-{
-    ls_arena_init(&u->arena);
-    u->state = "unit root";
-    for (int i = 0; i < g->n_nodes; i++)
-        u->n_slots += g->nodes[i]->op == &ls_op_param;
-    if (!u->n_slots)
-        return ls_fail(LS_E_ARG, "model \"%s\" has no parameters", g->name);
-    u->slots = LS_ARENA_ARRAY(&u->arena, ls_slot, u->n_slots);
-    int k = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i]->op != &ls_op_param)
-            continue;
-        const ls_source_attrs *a = g->nodes[i]->attrs;
-        if (k == 0)
-            u->dtype = a->type.dtype;
-        if (a->type.dtype != u->dtype)
-            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, the others of its unit are %s", a->name, ls_dtype_name(a->type.dtype),
-                           ls_dtype_name(u->dtype));
-        u->slots[k++] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name), .type = a->type, .offset = u->elements,
-                                   .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
-        u->elements += padded(ls_type_count(&a->type), u->dtype);
-        u->parameters += ls_type_count(&a->type);
-    }
-    return LS_OK;
-}
 
 static bool is_float(const ls_rewrite *r, ls_value v) { return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype); }
 
@@ -66,11 +28,32 @@ static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param,
             in[k] = ls_cast(r->to, in[k], param);
 }
 
-ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, ls_units *u)
+/* State -> what the parameters of unit k are views of. */
+static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_parallel *p)
+{
+    const ls_sharding *s = &u->sharding;
+    ls_unit *unit = &u->units[k];
+    const char *name = unit->state;
+    const int64_t via = p ? (int64_t)(u->dtype == LS_F64 ? LS_F64 : p->reduce) : LS_F32;
+    ls_value v = unit->use = ls_state(g, name, LS_TYPE(u->dtype, unit->slice), (ls_init){ 0 });
+    if (s->offload)
+        v = ls_graph_apply(g, &ls_op_to_device, 1, &v, NULL);
+    if (s->replicas > 1)
+        v = ls_replicate(g, v, &(ls_replicate_attrs){ .group = s->replicate, .unit = name, .ranks = s->replicas, .via = via });
+    if (!s->each)
+        unit->use = v;
+    if (s->shards == 1)
+        return ls_cast(g, v, param);
+    v = ls_all_gather(g, v, &(ls_gather_attrs){ .group = s->shard, .unit = name, .ranks = s->shards, .to = param, .via = via, .map = s->map });
+    if (!s->each)
+        unit->use = v;
+    return v;
+}
+
+ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p, ls_units *u)
 {
     const ls_graph *g = *gp;
-    *u = (ls_units){ 0 };
-    ls_status s = lay_out(g, u);
+    ls_status s = ls_units_lay_out(u, g, p, param);
     ls_rewrite r;
     if (s == LS_OK)
         s = ls_rewrite_begin(&r, g);
@@ -78,15 +61,22 @@ ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, ls_units
         ls_units_release(u);
         return s;
     }
-    ls_value flat = ls_state(r.to, u->state, LS_TYPE(u->dtype, u->elements), (ls_init){ 0 });
-    ls_value gathered = ls_cast(r.to, flat, u->dtype == LS_F64 ? LS_F64 : param);
+    if (u->dtype == LS_F64)
+        param = LS_F64;
+    ls_value *buffer = LS_ARENA_ARRAY(&r.to->arena, ls_value, u->n);
     int k = 0;
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         ls_rewrite_like(&r, n);
         if (n->op == &ls_op_param) {
-            r.map[n->out[0].id] = ls_flat_view(r.to, gathered, u->slots[k].offset, &u->slots[k].type);
-            k++;
+            const ls_slot *slot = &u->slots[k++];
+            if (!ls_present(buffer[slot->unit])) { /* at the root's scope, so that no block's recomputation takes the gather along */
+                const ls_scope *scope = r.to->scope;
+                r.to->scope = &r.to->root;
+                buffer[slot->unit] = use(r.to, u, slot->unit, param, p);
+                r.to->scope = scope;
+            }
+            r.map[n->out[0].id] = ls_flat_view(r.to, buffer[slot->unit], slot->offset, &slot->type);
             continue;
         }
         ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);

@@ -69,12 +69,14 @@ static size_t pack(const ls_plan *p, packing_order order, item *items, int n, si
     return total;
 }
 
+static bool transient(const ls_alloc *a) { return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC; }
+
 static void find_peak(ls_plan *p)
 {
     const ls_timeline_point *t = ls_plan_timeline(p);
     size_t fixed = 0, most = 0;
     for (int i = 0; i < p->n_allocs; i++)
-        if (p->allocs[i].memory != LS_MEM_ARENA)
+        if (!transient(&p->allocs[i]) && p->allocs[i].memory != LS_MEM_NODE)
             fixed += ls_align_up(p->allocs[i].bytes);
     for (int k = 0; k < p->n_steps; k++) {
         size_t sum = 0;
@@ -89,28 +91,36 @@ static void find_peak(ls_plan *p)
     p->live_peak_bytes = p->n_steps ? most - fixed : 0;
 }
 
-void ls_planner_pack_arena(ls_plan *p)
+/* Most bytes of one kind of memory that are live at once: no packing is smaller. */
+static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
+{
+    size_t most = 0;
+    memset(live, 0, sizeof *live * (size_t)(p->n_steps + 2));
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].memory == memory) {
+            live[p->allocs[i].first] += ls_align_up(p->allocs[i].bytes);
+            live[p->allocs[i].last + 1] -= ls_align_up(p->allocs[i].bytes); /* unsigned wrap cancels in the running sum */
+        }
+    for (int k = 0; k <= p->n_steps; k++) {
+        live[k] += k ? live[k - 1] : 0;
+        most = live[k] > most ? live[k] : most;
+    }
+    return most;
+}
+
+/* Tries the orders until one is perfect; returns the region's size. */
+static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
-    for (int i = 0; i < p->n_allocs; i++) {
-        ls_alloc *a = &p->allocs[i];
-        if (a->memory == LS_MEM_ARENA) {
-            n++;
-        } else {
-            size_t *region = a->memory == LS_MEM_STATE ? &p->state_bytes : &p->io_bytes;
-            a->offset = *region;
-            *region += ls_align_up(a->bytes);
-        }
-    }
-    find_peak(p);
-    ls_arena scratch;
-    ls_arena_init(&scratch);
-    item *items = LS_ARENA_ARRAY(&scratch, item, n);
-    size_t *offsets = LS_ARENA_ARRAY(&scratch, size_t, p->n_allocs), best = SIZE_MAX;
-    int *placed = LS_ARENA_ARRAY(&scratch, int, n);
-    for (packing_order order = 0; order < ORDERS && best > p->live_peak_bytes; order++) {
+    for (int i = 0; i < p->n_allocs; i++)
+        n += p->allocs[i].memory == memory;
+    item *items = LS_ARENA_ARRAY(scratch, item, n + 1);
+    size_t *offsets = LS_ARENA_ARRAY(scratch, size_t, p->n_allocs + 1), best = SIZE_MAX;
+    int *placed = LS_ARENA_ARRAY(scratch, int, n + 1);
+    const size_t least = live_peak(p, memory, LS_ARENA_ARRAY(scratch, size_t, p->n_steps + 2));
+    for (packing_order order = 0; order < ORDERS && best > least; order++) {
         for (int i = 0, k = 0; i < p->n_allocs; i++)
-            if (p->allocs[i].memory == LS_MEM_ARENA)
+            if (p->allocs[i].memory == memory)
                 items[k++] = (item){ .alloc = &p->allocs[i], .size = ls_align_up(p->allocs[i].bytes), .index = i };
         const size_t bytes = pack(p, order, items, n, offsets, placed);
         if (bytes >= best)
@@ -119,7 +129,25 @@ void ls_planner_pack_arena(ls_plan *p)
         for (int k = 0; k < n; k++)
             p->allocs[items[k].index].offset = offsets[items[k].index];
     }
-    p->arena_bytes = best;
+    return best;
+}
+
+void ls_planner_pack_arena(ls_plan *p)
+{
+    for (int i = 0; i < p->n_allocs; i++) {
+        ls_alloc *a = &p->allocs[i];
+        if (transient(a))
+            continue;
+        size_t *region = a->memory == LS_MEM_STATE ? &p->state_bytes : a->memory == LS_MEM_NODE ? &p->node_bytes : &p->io_bytes;
+        a->offset = *region;
+        *region += ls_align_up(a->bytes);
+        p->host_bytes += a->host ? ls_align_up(a->bytes) : 0;
+    }
+    find_peak(p);
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    p->arena_bytes = pack_region(p, LS_MEM_ARENA, &scratch);
+    p->symmetric_bytes = pack_region(p, LS_MEM_SYMMETRIC, &scratch);
     ls_arena_release(&scratch);
 }
 
@@ -127,7 +155,7 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
 {
     ls_timeline_point *t = LS_ARENA_ARRAY(&p->arena, ls_timeline_point, p->n_steps + 1);
     for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
-        if (p->n_steps) {
+        if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) { /* (that is the host's, not this rank's) */
             const ls_alloc *a = &p->allocs[i];
             t[a->first].bytes[a->category] += ls_align_up(a->bytes);
             t[a->last + 1].bytes[a->category] -= ls_align_up(a->bytes); /* unsigned wrap cancels in the running sum */
@@ -150,12 +178,12 @@ ls_status ls_plan_check(const ls_plan *p)
     char x[64], y[64];
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        if (a->memory == LS_MEM_ARENA && (a->offset % LS_ALIGN || a->offset + a->bytes > p->arena_bytes))
-            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset, p->arena_bytes);
+        const size_t region = a->memory == LS_MEM_SYMMETRIC ? p->symmetric_bytes : p->arena_bytes;
+        if (transient(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
+            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset, region);
         for (int k = 0; k < i; k++) {
             const ls_alloc *b = &p->allocs[k];
-            if (a->memory == b->memory && (a->memory != LS_MEM_ARENA || meet(a, b)) && a->offset < b->offset + b->bytes &&
-                b->offset < a->offset + a->bytes)
+            if (a->memory == b->memory && (!transient(a) || meet(a, b)) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return ls_fail(LS_E_INTERNAL, "plan: %s at [%zu, %zu) live over steps %d-%d overlaps %s at [%zu, %zu) live over %d-%d",
                                owner(p, a, x), a->offset, a->offset + a->bytes, a->first, a->last, owner(p, b, y), b->offset,
                                b->offset + b->bytes, b->first, b->last);

@@ -3,6 +3,7 @@
  *   schedule.c  which nodes run at all, and in which order
  *   placement.c which kernel outputs are born inside a `pack` or inside the memory of a source
  *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot follow them
+ *   steps.c     the steps: kernels, and the two halves of each collective
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
  *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
  *   cost.c      FLOPs, bytes and seconds per step
@@ -54,11 +55,12 @@ typedef struct ls_planner {
     int *root;                  /* old value -> value whose memory its views and mandatory aliases name */
     const char **named;         /* old value -> name, where the value as a whole is a root that a graph output names */
     ls_placement *placed;       /* old value */
-    const ls_kernel **kernel;   /* old node; NULL: source or view */
+    const ls_kernel **kernel;   /* old node; NULL: source, view or collective */
     int *replaces;              /* old output -> the source (old value) whose content it replaces, 0: none */
     ls_value *map;              /* old value -> new value */
     ls_home *home;              /* new value */
-    const ls_kernel **chosen;   /* new node -> kernel; NULL: no step */
+    const ls_kernel **chosen;   /* new node -> kernel; NULL: no step, or a collective's two */
+    const ls_parallel *parallel;/* NULL: one rank */
 } ls_planner;
 
 ls_status ls_planner_schedule(ls_planner *p);
@@ -66,7 +68,12 @@ ls_status ls_planner_place(ls_planner *p);
 /* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there. */
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
-ls_status ls_planner_store(ls_planner *p);
+void ls_planner_make_steps(ls_planner *p);
+/* The value in whose memory v lies, and (unless NULL) where, in bytes. */
+int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
+/* Values that peers read in place of a copy of their own: a mapped gather without conversion. */
+bool ls_is_alias_gather(const ls_graph *g, const ls_node *n);
+void ls_planner_store(ls_planner *p);
 void ls_planner_pack_arena(ls_plan *p);
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
@@ -83,5 +90,6 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
 /* "linear(f32 [2, 3], f32 [4, 3])" into s; for messages. */
 void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n);
 static inline bool ls_is_source(const ls_node *n) { return n->op->flags & LS_OP_SOURCE; }
+static inline bool ls_is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static inline bool ls_is_view(const ls_node *n) { return n->op->flags & LS_OP_VIEW; }
 static inline const char *ls_source_name(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }

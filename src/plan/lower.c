@@ -74,11 +74,11 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
     p->kernel = LS_ARENA_ARRAY(&p->scratch, const ls_kernel *, g->n_nodes);
     for (int i = 0; i < p->n_order; i++) {
         const ls_node *n = g->nodes[p->order[i]];
-        if (ls_is_source(n) || ls_is_view(n))
+        if (ls_is_source(n) || ls_is_view(n) || ls_is_collective(n))
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &p->plan->device, operands);
-        const char *why = NULL;
-        p->kernel[n->id] = ls_device_find(&p->plan->device, n->op->name, &a, &why);
+        const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? "copy" : n->op->name;
+        p->kernel[n->id] = ls_device_find(&p->plan->device, name, &a, &why);
         if (!p->kernel[n->id])
             return refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name, why ? why : "it has no kernel of that name");
     }
@@ -173,7 +173,7 @@ static ls_status lower_view(lowering *l, const ls_node *old, ls_value *in)
 
 static bool kernel_follows(const ls_kernel *k, int j, const ls_tensor *t)
 {
-    return ls_mask_has(k->any_in, j) || ls_strides_are_contiguous(t) || (ls_mask_has(k->rows_in, j) && ls_strides_are_rows(t));
+    return ls_strides_are_contiguous(t) || (k && (ls_mask_has(k->any_in, j) || (ls_mask_has(k->rows_in, j) && ls_strides_are_rows(t))));
 }
 
 static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)

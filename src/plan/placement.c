@@ -55,7 +55,7 @@ static void place_parts(ls_planner *p, const ls_node *pack)
         if (!ls_strides_reshape(&part, &inside.type, inside.strides))
             continue;
         const ls_kernel *k = p->kernel[g->vals[v].node];
-        if (!ls_strides_are_contiguous(&inside) && !(ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
+        if (!ls_strides_are_contiguous(&inside) && !(k && ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
             continue;
         p->placed[v].host = out;
         p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;

@@ -14,7 +14,8 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     LS_TRY(ls_graph_status(p->old));
     LS_TRY(ls_planner_schedule(p));
     LS_TRY(ls_planner_lower(p));
-    LS_TRY(ls_planner_store(p));
+    ls_planner_make_steps(p);
+    ls_planner_store(p);
     ls_planner_pack_arena(p->plan);
     ls_planner_cost(p->plan, o ? o->calibration : NULL);
     return LS_OK;
@@ -28,7 +29,7 @@ ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, c
         return ls_fail(LS_E_MEMORY, "planning graph \"%s\": out of memory", g->name);
     ls_arena_init(&plan->arena);
     plan->device = *d;
-    ls_planner p = { .plan = plan, .old = g };
+    ls_planner p = { .plan = plan, .old = g, .parallel = o ? o->parallel : NULL };
     ls_arena_init(&p.scratch);
     const ls_status s = make(&p, o);
     ls_arena_release(&p.scratch);

@@ -13,6 +13,8 @@ typedef struct set {   /* indexed by base value */
     size_t bytes;
     const char *name;  /* sources and outputs */
     bool source, used;
+    bool symmetric;    /* peers read it */
+    bool node;         /* one copy for the ranks of an axis on this host */
     int alloc;
 } set;
 
@@ -24,54 +26,9 @@ typedef struct storage {
     bool *derived, *gradient, *gathered; /* value: computed from parameters alone; goes nowhere but into the update; came over from other ranks */
 } storage;
 
-static int base_of(const ls_planner *p, int v, int64_t *offset)
-{
-    int64_t at = 0;
-    while (p->home[v].base != v) {
-        at += p->home[v].offset;
-        v = p->home[v].base;
-    }
-    if (offset)
-        *offset = at;
-    return v;
-}
-
-/* All parts were computed in their places and no gap needs zeros: nothing is left to run. */
-static bool pack_is_covered(const storage *s, const ls_node *n)
-{
-    const ls_pack_attrs *a = n->attrs;
-    const ls_type *out = ls_type_of(s->g, n->out[0]);
-    const ls_home *home = &s->p->home[n->out[0].id];
-    int64_t at, covered = 0, part_at;
-    const int base = base_of(s->p, n->out[0].id, &at);
-    for (int j = 0; j < n->n_in; j++) {
-        const ls_type *part = ls_type_of(s->g, n->in[j]);
-        ls_tensor want = { .type = *part };
-        memcpy(want.strides, home->strides, sizeof want.strides);
-        ls_strides_canonical(&want);
-        const int64_t there = at + a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
-        if (base_of(s->p, n->in[j].id, &part_at) != base || part_at != there ||
-            memcmp(want.strides, s->p->home[n->in[j].id].strides, sizeof(int64_t) * (size_t)part->ndim))
-            return false;
-        covered += part->dims[a->dim];
-    }
-    return covered == a->extent; /* parts do not overlap: the shape rule */
-}
-
-static void make_steps(storage *s)
-{
-    ls_plan *plan = s->plan;
-    plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, s->g->n_nodes + 1);
-    for (int i = 0; i < s->g->n_nodes; i++) {
-        const ls_node *n = s->g->nodes[i];
-        if (s->p->chosen[i] && !(!strcmp(n->op->name, "pack") && pack_is_covered(s, n)))
-            plan->steps[plan->n_steps++] = (ls_step){ .node = i, .kernel = s->p->chosen[i], .workspace = -1 };
-    }
-}
-
 static void touch(storage *s, int v, int step)
 {
-    set *t = &s->sets[base_of(s->p, v, NULL)];
+    set *t = &s->sets[ls_planner_base(s->p, v, NULL)];
     if (!t->used || step < t->first)
         t->first = step;
     if (!t->used || step > t->last)
@@ -105,7 +62,7 @@ static void make_sets(storage *s)
     for (int whole = 1; whole >= 0; whole--)
         for (int i = 0; i < g->n_outputs; i++) {
             const int v = g->outputs[i].value.id;
-            set *t = &s->sets[base_of(s->p, v, NULL)];
+            set *t = &s->sets[ls_planner_base(s->p, v, NULL)];
             if (t->name || (whole && ls_type_bytes(&g->vals[v].type) != t->bytes))
                 continue;
             t->name = g->outputs[i].name;
@@ -113,12 +70,38 @@ static void make_sets(storage *s)
         }
 }
 
+/* What peers read: an operand that is reduced, or gathered where it lies (`copy`; with a mapping each rank writes its own slice). The memory rule of
+ * comm.h: peers may read it until a later collective of the group, started after the wait, has been waited for; or until the fence behind the program. */
+static void share(storage *s)
+{
+    const ls_plan *plan = s->plan;
+    for (int i = 0; i < plan->n_collectives; i++) {
+        const ls_plan_collective *c = &plan->collectives[i];
+        const ls_node *n = s->g->nodes[c->node];
+        if (c->kind == LS_ALL_GATHER && c->map) {
+            s->sets[ls_planner_base(s->p, n->out[0].id, NULL)].node = true;
+            continue;
+        }
+        set *t = &s->sets[ls_planner_base(s->p, n->in[0].id, NULL)];
+        t->symmetric = true;
+        int until = plan->n_steps - 1;
+        for (int k = i + 1; k < plan->n_collectives; k++) {
+            const ls_plan_collective *d = &plan->collectives[k];
+            if (d->start > c->wait && !d->settled && !strcmp(c->group, d->group)) {
+                until = d->wait;
+                break;
+            }
+        }
+        t->last = t->last > until ? t->last : until;
+    }
+}
+
 /* Output 0 of step i in the memory of an operand whose last use this is. */
 static void reuse(storage *s, int i)
 {
     ls_planner *p = s->p;
     const ls_node *n = s->g->nodes[s->plan->steps[i].node];
-    if (!n->op->inplace || n->op->alias[0])
+    if (!n->op->inplace || n->op->alias[0] || s->plan->steps[i].part == LS_PART_START)
         return;
     const int v = n->out[0].id;
     const size_t bytes = s->sets[v].bytes;
@@ -127,7 +110,7 @@ static void reuse(storage *s, int i)
     for (int j = 0; j < n->n_in && j < 32; j++) {
         if (!(n->op->inplace >> j & 1) || !ls_present(n->in[j]))
             continue;
-        const int u = n->in[j].id, base = base_of(p, u, NULL);
+        const int u = n->in[j].id, base = ls_planner_base(p, u, NULL);
         const set *t = &s->sets[base];
         const ls_tensor as = { .type = s->g->vals[u].type };
         ls_tensor seen = as;
@@ -137,7 +120,7 @@ static void reuse(storage *s, int i)
         bool mixed = false; /* another operand or output looks at the same memory in another way */
         for (int k = 0; k < n->n_in + n->n_out; k++) {
             const ls_value w = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
-            if (k != j && ls_present(w) && w.id != v && base_of(p, w.id, NULL) == base)
+            if (k != j && ls_present(w) && w.id != v && ls_planner_base(p, w.id, NULL) == base)
                 mixed = mixed || !(w.id == u && k < n->n_in && k < 32 && (n->op->inplace >> k & 1));
         }
         if (mixed)
@@ -219,6 +202,28 @@ static ls_category category_of(const storage *s, int v)
     return LS_CAT_ACTIVATIONS;
 }
 
+/* Mapped units have names, so that all programs mean the same memory; a state of the same type is a slice of it. */
+static void name_mapped(storage *s)
+{
+    ls_plan *plan = s->plan;
+    for (int i = 0; i < plan->n_collectives; i++) {
+        const ls_plan_collective *c = &plan->collectives[i];
+        if (c->kind != LS_ALL_GATHER || !c->map)
+            continue;
+        const ls_node *n = s->g->nodes[c->node];
+        const int state = ls_planner_base(s->p, n->in[0].id, NULL);
+        ls_alloc *whole = &plan->allocs[s->sets[ls_planner_base(s->p, n->out[0].id, NULL)].alloc];
+        whole->name = ls_arena_printf(&plan->arena, "%s, gathered", c->unit);
+        if (!ls_is_alias_gather(s->g, n))
+            continue;
+        int members[1024], position = 0;
+        ls_mesh_group(&s->p->parallel->mesh, s->p->parallel->rank, c->group, members, &position);
+        ls_alloc *slice = &plan->allocs[s->sets[state].alloc];
+        slice->inside = whole->name;
+        slice->inside_at = (size_t)position * slice->bytes;
+    }
+}
+
 static void make_allocs(storage *s, ls_tensor *operands)
 {
     ls_plan *plan = s->plan;
@@ -227,21 +232,26 @@ static void make_allocs(storage *s, ls_tensor *operands)
     plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, g->n_vals + plan->n_steps);
     plan->places = LS_ARENA_ARRAY(&plan->arena, ls_place, g->n_vals);
     plan->places[0].alloc = -1;
+    const bool offload = s->p->parallel && s->p->parallel->offload == LS_OFFLOAD_CPU;
     for (int v = 1; v < g->n_vals; v++) {
         set *t = &s->sets[v];
         if (s->p->home[v].base != v || !(t->used || t->name))
             continue;
         t->alloc = plan->n_allocs;
         const bool state = t->source && strcmp(g->nodes[g->vals[v].node]->op->name, "input");
-        plan->allocs[plan->n_allocs++] = (ls_alloc){
-            .memory = state ? LS_MEM_STATE : t->name ? LS_MEM_IO : LS_MEM_ARENA, .category = category_of(s, v),
-            .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL, .value = v, .bytes = t->bytes,
-            .first = t->name ? 0 : t->first, .last = t->name ? last_step : t->last,
+        ls_alloc *a = &plan->allocs[plan->n_allocs++];
+        *a = (ls_alloc){
+            .memory = t->node ? LS_MEM_NODE : state ? LS_MEM_STATE : t->name ? LS_MEM_IO : t->symmetric ? LS_MEM_SYMMETRIC : LS_MEM_ARENA,
+            .category = category_of(s, v), .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL, .value = v, .bytes = t->bytes,
+            .first = t->name || t->node ? 0 : t->first, .last = t->name || t->node ? last_step : t->last, .shared = t->name && t->symmetric,
         };
+        a->host = offload && (a->category == LS_CAT_OPTIMIZER || (a->memory == LS_MEM_STATE && a->category == LS_CAT_PARAMETERS) ||
+                              (a->memory == LS_MEM_IO && a->category == LS_CAT_GRADIENTS && !t->symmetric));
     }
+    name_mapped(s);
     for (int v = 1; v < g->n_vals; v++) {
         int64_t offset;
-        const set *t = &s->sets[base_of(s->p, v, &offset)];
+        const set *t = &s->sets[ls_planner_base(s->p, v, &offset)];
         ls_place *place = &plan->places[v];
         place->alloc = t->used || t->name ? t->alloc : -1;
         place->offset = (size_t)offset;
@@ -250,7 +260,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
     for (int i = 0; i < plan->n_steps; i++) {
         ls_step *step = &plan->steps[i];
         const ls_node *n = g->nodes[step->node];
-        if (!step->kernel->workspace)
+        if (!step->kernel || !step->kernel->workspace)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
         for (int j = 0; j < ls_slots(n); j++)
@@ -264,7 +274,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
     }
 }
 
-ls_status ls_planner_store(ls_planner *p)
+void ls_planner_store(ls_planner *p)
 {
     storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
     int most = 0;
@@ -272,11 +282,10 @@ ls_status ls_planner_store(ls_planner *p)
         const int n = ls_slots(s.g->nodes[i]);
         most = n > most ? n : most;
     }
-    make_steps(&s);
     make_sets(&s);
     for (int i = 0; i < p->plan->n_steps; i++)
         reuse(&s, i);
+    share(&s);
     classify(&s);
     make_allocs(&s, LS_ARENA_ARRAY(&p->scratch, ls_tensor, most + 1));
-    return LS_OK;
 }

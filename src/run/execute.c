@@ -134,6 +134,17 @@ static ls_status look(const ls_program *g, int step, bool after)
     return LS_OK;
 }
 
+static inline ls_status call(ls_session *s, const ls_call *c, ls_part part)
+{
+    if (c->doing)
+        ls_ranks_doing(s->ranks, c->doing);
+    if (c->run)
+        c->run(&c->args);
+    else if (c->collective)
+        LS_TRY(part == LS_PART_START ? ls_collective_start(c->collective) : ls_collective_wait(c->collective));
+    return LS_OK;
+}
+
 ls_status ls_session_run(ls_session *s, int i, bool check_finite)
 {
     if (i < 0 || i >= s->n_programs)
@@ -142,13 +153,15 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
     const int n = g->plan->n_steps;
     if (s->profile)
         g->began = ls_now();
+    LS_TRY(ls_session_enter(s, g->plan->graph->name));
     for (int k = 0; k < n; k++) {
         const double t = s->profile ? ls_now() : 0;
         begin(g, k);
-        if (check_finite)
+        const ls_part part = g->plan->steps[k].part;
+        if (check_finite && part != LS_PART_WAIT)
             LS_TRY(look(g, k, false));
-        g->calls[k].run(&g->calls[k].args);
-        if (check_finite)
+        LS_TRY(call(s, &g->calls[k], part));
+        if (check_finite && part != LS_PART_START)
             LS_TRY(look(g, k, true));
         end(g, k);
         if (s->profile) {
@@ -156,6 +169,7 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
             g->times[n + k] = ls_now() - t;
         }
     }
+    ls_session_leave(s);
     return LS_OK;
 }
 

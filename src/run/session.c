@@ -44,6 +44,8 @@ static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const 
         return LS_OK;
     }
     ls_named *e = &s->names[k];
+    if (memory == LS_MEM_STATE && e->memory == LS_MEM_NODE)
+        return LS_OK; /* a slice of mapped memory */
     if (e->tensor.type.dtype != type->dtype || ls_type_count(&e->tensor.type) != ls_type_count(type))
         return ls_fail(LS_E_SHAPE, "session: \"%s\" is %s in program \"%s\" but %s in another", name, ls_type_text(a, type), p->graph->name,
                        ls_type_text(b, &e->tensor.type));
@@ -53,6 +55,37 @@ static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const 
     if (memory == LS_MEM_STATE && e->owner < 0)
         e->memory = memory; /* state in one program, input or output in another: it is state */
     return LS_OK;
+}
+
+/* Mapped units, and the states that are slices of them. */
+static void add_mapped(ls_session *s, const ls_plan *p, const char **owners)
+{
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        const ls_type *type = a->value < 0 ? NULL : &p->graph->vals[a->value].type;
+        if (a->memory == LS_MEM_NODE && find_name(s, a->name) < 0) {
+            ls_named *e = add_name(s, a->name, type);
+            e->memory = LS_MEM_NODE;
+            for (int c = 0; c < p->n_collectives; c++)
+                if (p->places[p->graph->nodes[p->collectives[c].node]->out[0].id].alloc == i)
+                    e->axis = ls_ranks_axis(s->ranks, p->collectives[c].group);
+        }
+        if (a->inside && find_name(s, a->name) < 0) {
+            ls_named *e = add_name(s, a->name, type);
+            e->memory = LS_MEM_NODE;
+            e->owner = 0; /* marks a part until name_everything is through */
+            e->offset = a->inside_at;
+            owners[s->n_names - 1] = a->inside;
+        }
+    }
+}
+
+/* What other ranks read of named memory must be theirs to see, whichever program says so. */
+static void mark_shared(ls_session *s, const ls_plan *p)
+{
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].shared)
+            s->names[find_name(s, p->allocs[i].name)].shared = true;
 }
 
 /* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up at the end. */
@@ -102,7 +135,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
 {
     int most = 1;
     for (int i = 0; i < n_plans; i++) {
-        most += plans[i]->graph->n_outputs;
+        most += plans[i]->graph->n_outputs + plans[i]->n_collectives;
         for (int k = 0; k < plans[i]->graph->n_nodes; k++)
             most += ls_is_source(plans[i]->graph->nodes[k]);
     }
@@ -114,12 +147,16 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
     s->table_mask = slots - 1;
     const char **owners = LS_ARENA_ARRAY(&s->arena, const char *, most);
     for (int i = 0; i < n_plans; i++)
+        add_mapped(s, plans[i], owners);
+    for (int i = 0; i < n_plans; i++)
         LS_TRY(add_parts(s, plans[i], owners));
     for (int i = 0; i < n_plans; i++)
         LS_TRY(add_owned(s, plans[i]));
     for (int k = 0; k < s->n_names; k++)
         if (s->names[k].owner >= 0)
             s->names[k].owner = find_name(s, owners[k]);
+    for (int i = 0; i < n_plans; i++)
+        mark_shared(s, plans[i]);
     return LS_OK;
 }
 
@@ -152,12 +189,18 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         ls_named *e = &s->names[k];
         if (e->owner >= 0)
             continue;
-        e->offset = s->region_bytes[e->memory];
-        s->region_bytes[e->memory] += ls_align_up(e->bytes);
+        size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes : e->shared ? &s->ranks->shared_bytes : &s->region_bytes[e->memory];
+        e->offset = *bytes;
+        *bytes += ls_align_up(e->bytes);
     }
-    for (int i = 0; i < n_plans; i++)
+    for (int i = 0; i < n_plans; i++) {
         if (plans[i]->arena_bytes > s->region_bytes[LS_MEM_ARENA])
             s->region_bytes[LS_MEM_ARENA] = plans[i]->arena_bytes;
+        if (plans[i]->symmetric_bytes > s->region_bytes[LS_MEM_SYMMETRIC])
+            s->region_bytes[LS_MEM_SYMMETRIC] = plans[i]->symmetric_bytes;
+    }
+    if (s->ranks)
+        LS_TRY(ls_ranks_map(s));
 #ifdef LS_DEV
     const size_t guard = page_up(1);
 #else
@@ -199,7 +242,8 @@ static void locate_names(ls_session *s)
             offset += e->offset;
             e = &s->names[e->owner];
         }
-        s->names[k].tensor.data = s->region[e->memory] + offset + e->offset;
+        char *base = e->memory == LS_MEM_NODE ? s->ranks->axes[e->axis].node->shared : e->shared ? s->ranks->window->mine : s->region[e->memory];
+        s->names[k].tensor.data = base + offset + e->offset;
     }
 }
 
@@ -242,7 +286,8 @@ static void resolve(ls_session *s, ls_program *g)
     g->where = LS_ARENA_ARRAY(&s->arena, char *, p->n_allocs);
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        g->where[i] = a->memory == LS_MEM_ARENA ? s->region[LS_MEM_ARENA] + a->offset : s->names[find_name(s, a->name)].tensor.data;
+        const bool transient = a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
+        g->where[i] = transient ? s->region[a->memory] + a->offset : s->names[find_name(s, a->name)].tensor.data;
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
@@ -257,7 +302,7 @@ static void resolve(ls_session *s, ls_program *g)
         ls_tensor *in = next, *out = next + ls_slots_in(n);
         for (int j = 0; j < ls_slots(n); j++)
             *next++ = operand(g, ls_slot_value(n, j));
-        g->calls[i] = (ls_call){ .run = step->kernel->run,
+        g->calls[i] = (ls_call){ .run = step->kernel ? step->kernel->run : NULL,
                                  .args = { .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out, .attrs = n->attrs,
                                            .workspace = step->workspace < 0 ? NULL : g->where[step->workspace],
                                            .threads = p->device.threads, .isa = p->device.isa } };
@@ -270,12 +315,13 @@ static void resolve(ls_session *s, ls_program *g)
 #endif
 }
 
-static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans)
+static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
 {
     for (int i = 0; i < n_plans; i++)
         if (plans[i]->device.isa > ls_isa_best() && plans[i]->device.ops->computes)
             return ls_fail(LS_E_UNSUPPORTED, "session: program \"%s\" was planned for %s, which this machine does not have",
                            plans[i]->graph->name, ls_isa_name(plans[i]->device.isa));
+    LS_TRY(ls_ranks_create(s, n_plans, plans, group, parallel));
     LS_TRY(name_everything(s, n_plans, plans));
     LS_TRY(map_memory(s, n_plans, plans));
     locate_names(s);
@@ -284,6 +330,8 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans)
     for (int i = 0; i < n_plans; i++) {
         s->programs[i].plan = plans[i];
         resolve(s, &s->programs[i]);
+        if (s->ranks)
+            LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
     }
 #ifdef LS_WATCH_ARENA
     ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
@@ -291,14 +339,16 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans)
     return LS_OK;
 }
 
-ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans) { return ls_session_create_on(out, n_plans, plans, NULL, NULL); }
+
+ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
 {
     *out = NULL;
     ls_session *s = calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "session: out of memory");
     ls_arena_init(&s->arena);
-    const ls_status status = fill(s, n_plans, plans);
+    const ls_status status = fill(s, n_plans, plans, group, parallel);
     if (status != LS_OK)
         ls_session_destroy(&s);
     *out = s;
@@ -318,6 +368,7 @@ void ls_session_destroy(ls_session **sp)
         ls_watch_end(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
         munmap(s->memory, s->bytes);
     }
+    ls_ranks_destroy(s);
     ls_arena_release(&s->arena);
     free(s);
     *sp = NULL;

@@ -9,6 +9,17 @@ typedef struct ls_session ls_session;
 
 ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans); /* plans must outlive the session */
 void ls_session_destroy(ls_session **s);
+/* The same for one rank of a group: windows, axes and collectives are made too. The plans were made with the same `parallel`. Collective. */
+ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel);
+
+/* State that peers read may be written from outside only between these two: enter returns when every rank has finished its latest program or
+ * writing, leave says that this one has. Runs do it themselves. No more than a branch with one rank. Every rank makes the same calls. */
+ls_status ls_session_enter(ls_session *s, const char *what);
+void ls_session_leave(ls_session *s);
+/* What this rank is at ("step 12"), for the other ranks' messages. */
+void ls_session_label(ls_session *s, const char *text);
+/* Bytes that collectives brought in since the session was made, and seconds waited; zeros with one rank. */
+ls_ledger ls_session_ledger(const ls_session *s);
 
 /* STATE or IO memory by name; LS_E_ARG if no plan has it. The tensor stays valid and in place for the session's life. Local. */
 ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);

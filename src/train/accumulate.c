@@ -45,7 +45,7 @@ static void add(const ls_tree *t, void *left, void *grad)
     t->add->run(&(ls_kernel_args){ .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .isa = t->device.isa });
 }
 
-void ls_tree_add(ls_tree *t, void *grad, double *loss, bool last)
+void ls_tree_add(ls_tree *t, void *grad, bool last)
 {
     if (!t->levels)
         return;
@@ -53,7 +53,6 @@ void ls_tree_add(ls_tree *t, void *grad, double *loss, bool last)
     while ((t->occupied & (uint64_t)1 << k) || (last && t->occupied >> k)) { /* after the last, everything that waits is to the left */
         if (t->occupied & (uint64_t)1 << k) {
             add(t, level(t, k), grad);
-            *loss = t->loss[k] + *loss;
             t->occupied &= ~((uint64_t)1 << k);
         }
         k++;
@@ -63,6 +62,15 @@ void ls_tree_add(ls_tree *t, void *grad, double *loss, bool last)
     if (t->running)
         k = 0;
     memcpy(level(t, k), grad, ls_type_bytes(&t->type));
-    t->loss[k] = *loss;
     t->occupied |= (uint64_t)1 << k;
+}
+
+double ls_tree_sum(const double *x, int64_t n, bool running)
+{
+    if (n < 2)
+        return n ? x[0] : 0;
+    int64_t left = running ? n - 1 : 1;
+    while (!running && 2 * left < n)
+        left *= 2;
+    return ls_tree_sum(x, left, running) + ls_tree_sum(x + left, n - left, running);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "graph/autodiff.h"
 #include "ops/rules.h"
 
@@ -43,7 +44,7 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
-    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, units), fail);
+    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, units), fail);
     if (!training) { /* only now is the type of the logits known */
         logits = output_named(g, "logits");
         g->n_outputs--;
@@ -68,34 +69,35 @@ static ls_status finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
-/* Appends the backward pass; the gradient of the unit's flat state is the output "grad.<unit>". */
+/* Appends the backward pass; the gradient of each unit's flat buffer is the output "grad.<unit>": this rank's slice of the sum over ranks, or, where the
+ * update program reduces, the whole of this rank's. */
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
 {
-    ls_value state = LS_NONE, grad, loss = output_named(*g, "loss");
-    for (int i = 0; i < (*g)->n_nodes; i++)
-        if ((*g)->nodes[i]->op == &ls_op_state && !strcmp(((const ls_source_attrs *)(*g)->nodes[i]->attrs)->name, u->state))
-            state = (*g)->nodes[i]->out[0];
+    ls_value loss = output_named(*g, "loss");
+    ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, 2 * u->n), *grad = use + u->n;
+    for (int i = 0; i < u->n; i++)
+        use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
     ls_value seed = o->param == LS_F16 ? ls_state(*g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
                                        : ls_fill(*g, ls_value_type(*g, loss), 1.0);
-    LS_TRY(ls_backward(*g, loss, seed, 1, &state, &grad));
-    (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->state), grad);
+    LS_TRY(ls_backward(*g, loss, seed, u->n, use, grad));
+    for (int i = 0; i < u->n; i++)
+        (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->units[i].state), ls_cast(*g, grad[i], u->dtype));
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
-    if (o->recompute) {
-        LS_TRY(ls_pass_dce(g)); /* so that only what the backward pass reads is cloned */
+    LS_TRY(ls_pass_dce(g)); /* so that only what the backward pass reads is cloned */
+    if (o->recompute)
         LS_TRY(ls_pass_recompute(g, o->recompute));
-    }
-    return LS_OK;
+    return ls_pass_reshard(g, &o->parallel);
 }
 
-static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_calibration *calibration)
+static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel *parallel, const ls_calibration *calibration)
 {
     double t = ls_now();
     ls_status s = finish(g);
     double mid = ls_now();
     if (s == LS_OK)
-        s = ls_plan_create(&c->plans[which], *g, &c->device, &(ls_plan_opts){ .calibration = calibration });
+        s = ls_plan_create(&c->plans[which], *g, &c->device, &(ls_plan_opts){ .calibration = calibration, .parallel = parallel });
     c->graph_seconds += mid - t;
     c->plan_seconds += ls_now() - mid;
     ls_graph_destroy(g);
@@ -114,6 +116,38 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
     return levels;
 }
 
+static ls_status update_program(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
+{
+    const ls_sharding *s = &u->sharding;
+    ls_update_opts update = { .optimizer = o->optimizer, .clip_norm = o->clip_norm, .loss_scaling = loss_scaling, .shard = s->shard,
+                              .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas, .reduce = !s->each,
+                              .offload = s->offload, .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
+    LS_TRY(ls_graph_create(g, "update"));
+    ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->n);
+    for (int i = 0; i < u->n; i++)
+        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice) };
+    ls_status status = ls_update_build(*g, u->n, units, &update);
+    if (status != LS_OK)
+        ls_graph_destroy(g);
+    return status;
+}
+
+/* A step must fit into the memory that the device has for it. */
+static ls_status check_device_memory(const ls_compiled *c, const ls_trainer_opts *o)
+{
+    const int64_t cap = o->parallel.device_memory;
+    for (int i = 0; i < LS_PROGRAMS && cap > 0; i++) {
+        const ls_plan *p = c->plans[i];
+        const size_t bytes = p ? p->arena_bytes + p->symmetric_bytes + p->node_bytes + p->state_bytes + p->io_bytes - p->host_bytes : 0;
+        char need[32], have[32];
+        if (bytes > (size_t)cap)
+            return ls_fail(LS_E_UNSUPPORTED, "device_memory: program \"%s\" needs %s of the device's memory and may use %s%s; a smaller train.micro_batch, "
+                           "parallel.recompute or more ranks need less", p->graph->name, ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
+                           o->parallel.offload == LS_OFFLOAD_CPU ? "" : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
+    }
+    return LS_OK;
+}
+
 static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration)
 {
     ls_graph *g = NULL;
@@ -121,7 +155,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     LS_TRY(forward(&g, build, config, o, false, &c->units));
     c->graph_seconds += ls_now() - t;
     c->classes = ls_value_type(g, output_named(g, "eval.probability")).dims[1];
-    LS_TRY(plan(c, LS_EVAL, &g, calibration));
+    LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
         return LS_OK;
     ls_units_release(&c->units);
@@ -133,22 +167,18 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
         return s;
     }
     c->graph_seconds += ls_now() - t;
-    LS_TRY(plan(c, LS_MICRO, &g, calibration));
-    LS_TRY(ls_graph_create(&g, "update"));
-    ls_update_opts update = { .optimizer = o->optimizer, .clip_norm = o->clip_norm, .loss_scaling = c->loss_scaling };
-    s = ls_update_build(g, c->units.state, LS_TYPE(c->units.dtype, c->units.elements), &update);
-    if (s != LS_OK) {
-        ls_graph_destroy(&g);
-        return s;
-    }
-    return plan(c, LS_UPDATE, &g, calibration);
+    LS_TRY(plan(c, LS_MICRO, &g, &o->parallel, calibration));
+    LS_TRY(update_program(&g, &c->units, o, c->loss_scaling));
+    return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration)
 {
     *c = (ls_compiled){ .micro_batch = o->micro_batch, .micro_batches = o->micro_batches, .loss_scaling = o->param == LS_F16,
-                        .clipping = o->clip_norm > 0, .accumulation = o->accumulation,
-                        .tree_buffers = tree_buffers(o->micro_batches, o->accumulation) };
+                        .clipping = o->clip_norm > 0, .accumulation = o->accumulation, .parallel = o->parallel };
+    LS_TRY(ls_parallel_check(&o->parallel));
+    LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
+    c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1)
         return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive", (long long)o->micro_batch, (long long)o->micro_batches);
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
@@ -158,6 +188,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere };
     LS_TRY(ls_device_open(&c->device, o->device, &d));
     ls_status s = compile_all(c, build, config, o, calibration);
+    if (s == LS_OK)
+        s = check_device_memory(c, o);
     if (s != LS_OK)
         ls_compiled_release(c);
     return s;
@@ -170,18 +202,21 @@ void ls_compiled_release(ls_compiled *c)
     ls_units_release(&c->units);
 }
 
+/* Elements of the gradients that `micro` leaves: slices, or whole buffers where they are reduced later. */
+static int64_t gradient_elements(const ls_units *u) { return u->sharding.each ? u->slice : u->elements; }
+
 size_t ls_compiled_tree_bytes(const ls_compiled *c)
 {
-    return (size_t)c->tree_buffers * (size_t)c->units.elements * ls_dtype_size(c->units.dtype);
+    return (size_t)c->tree_buffers * (size_t)gradient_elements(&c->units) * ls_dtype_size(c->units.dtype);
 }
 
 double ls_compiled_flops(const ls_compiled *c)
 {
-    return (double)c->micro_batches * c->plans[LS_MICRO]->flops + c->plans[LS_UPDATE]->flops;
+    return (double)c->share.count * c->plans[LS_MICRO]->flops + c->plans[LS_UPDATE]->flops;
 }
 
 double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
-    return micro > 0 ? (double)c->micro_batches * micro + update : 0;
+    return micro > 0 ? (double)c->share.count * micro + update : 0;
 }

@@ -12,6 +12,8 @@ typedef struct ls_compiled {
     ls_device device;
     ls_plan *plans[LS_PROGRAMS];  /* NULL where not asked for */
     ls_units units;
+    ls_parallel parallel;
+    ls_share share;               /* of the step's micro-batches: this rank's */
     int64_t micro_batch, micro_batches, classes;
     bool loss_scaling, clipping;
     ls_accumulation accumulation;
@@ -23,6 +25,6 @@ ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, co
 void ls_compiled_release(ls_compiled *c);
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c);
-/* Whole step: M micro runs and one update. */
+/* A step of this rank: its micro runs and one update. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

@@ -153,7 +153,7 @@ static ls_status explain_param(const ls_explain_opts *o, const ls_ui *ui, compil
     for (int i = 0; i < u->n_slots; i++) {
         if (strcmp(u->slots[i].name, o->param))
             continue;
-        ls_stored_at at = { u->slots[i].name, u->state, u->slots[i].offset, u->slots[i].type };
+        ls_stored_at at = { u->slots[i].name, u->units[u->slots[i].unit].state, u->slots[i].offset, u->slots[i].type };
         ls_json j = { 0 };
         ls_str s = { 0 };
         if (o->json)

@@ -126,7 +126,7 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     t->startup.parts[t->startup.n].name = "build, compile";
     t->startup.parts[t->startup.n++].seconds = all - plan;
     mark(t, "plan");
-    LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled));
+    LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, NULL));
     LS_TRY(initial_weights(l->trainer, l->recipe));
     mark(t, "initial weights");
     describe(t);

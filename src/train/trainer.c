@@ -1,12 +1,15 @@
-/* trainer.c - a compiled step and its memory: feed, run, accumulate, update. Nothing here allocates once the trainer exists. */
+/* trainer.c - a compiled step and its memory: feed, run, accumulate, update. Nothing here allocates once the trainer exists. Parameters by name
+ * are in parameters.c. */
 #include "trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
-#include "nn/init.h"
+#include "digest.h"
 
 static void put_scalar(const ls_tensor *t, double x)
 {
@@ -23,21 +26,33 @@ static ls_status optional(ls_session *s, const char *name, bool wanted, ls_tenso
     return wanted ? ls_session_tensor(s, name, out) : LS_OK;
 }
 
+static ls_status bind_units(ls_trainer *t, bool training)
+{
+    const ls_units *u = &t->compiled.units;
+    for (int i = 0; i < u->n; i++) {
+        char grad[700];
+        snprintf(grad, sizeof grad, "grad.%s", u->units[i].state);
+        LS_TRY(ls_session_tensor(t->session, u->units[i].state, &t->units[i]));
+        LS_TRY(optional(t->session, grad, training, &t->grads[i]));
+        if (training)
+            LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
+                                  t->compiled.accumulation == LS_SUM_RUNNING));
+    }
+    return LS_OK;
+}
+
 static ls_status bind(ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
     ls_session *s = t->session;
     bool training = c->plans[LS_MICRO] != NULL;
-    char grad[80];
-    (void)strcat(strcpy(grad, "grad."), c->units.state);
-    LS_TRY(ls_session_tensor(s, c->units.state, &t->unit));
+    LS_TRY(bind_units(t, training));
     LS_TRY(ls_session_tensor(s, "images", &t->images));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
     LS_TRY(ls_session_tensor(s, "eval.probability", &t->eval_probability));
     LS_TRY(ls_session_tensor(s, "labels", &t->labels));
     LS_TRY(ls_session_tensor(s, "count", &t->count));
-    LS_TRY(optional(s, grad, training, &t->grad));
     LS_TRY(optional(s, "loss", training, &t->loss));
     LS_TRY(optional(s, "lr", training, &t->lr));
     LS_TRY(optional(s, "step", training, &t->step));
@@ -47,27 +62,43 @@ static ls_status bind(ls_trainer *t)
     return LS_OK;
 }
 
-ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled)
+/* Takes over the plans and makes room for the records. */
+static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group, ls_plan **plans, int *n)
 {
-    ls_trainer *t = calloc(1, sizeof *t);
+    ls_trainer *t = *out = calloc(1, sizeof *t);
     if (!t) {
         ls_compiled_release(compiled);
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     }
     t->compiled = *compiled;
+    t->group = group && ls_group_size(group) > 1 ? group : NULL;
+    size_t units = (size_t)compiled->units.n;
+    t->units = calloc(units, sizeof *t->units);
+    t->grads = calloc(units, sizeof *t->grads);
+    t->trees = calloc(units, sizeof *t->trees);
+    t->losses = calloc((size_t)compiled->micro_batches, sizeof *t->losses);
+    if (!t->units || !t->grads || !t->trees || !t->losses)
+        return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
+    for (int i = 0; i < LS_PROGRAMS; i++) {
+        t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
+        if (t->compiled.plans[i])
+            plans[(*n)++] = t->compiled.plans[i];
+    }
+    return LS_OK;
+}
+
+ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group)
+{
     ls_plan *plans[LS_PROGRAMS];
     int n = 0;
-    for (int i = 0; i < LS_PROGRAMS; i++) {
-        t->session_plan[i] = t->compiled.plans[i] ? n : -1;
-        if (t->compiled.plans[i])
-            plans[n++] = t->compiled.plans[i];
-    }
+    ls_trainer *t = NULL;
     ls_status s;
-    LS_TRY_TO(s, ls_session_create(&t->session, n, plans), fail);
+    *out = NULL;
+    LS_TRY_TO(s, adopt(&t, compiled, group, plans, &n), fail);
+    if (t->group)
+        LS_TRY_TO(s, ls_programs_agree(t->group, n, plans), fail);
+    LS_TRY_TO(s, ls_session_create_on(&t->session, n, plans, t->group, &t->compiled.parallel), fail);
     LS_TRY_TO(s, bind(t), fail);
-    if (t->grad.data)
-        LS_TRY_TO(s, ls_tree_create(&t->tree, &t->compiled.device, t->grad.type, t->compiled.tree_buffers,
-                                    t->compiled.accumulation == LS_SUM_RUNNING), fail);
     *out = t;
     return LS_OK;
 fail:
@@ -81,7 +112,7 @@ ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void
     if (o->elsewhere)
         return ls_fail(LS_E_ARG, "a trainer runs here; plan for another machine with ls_compile");
     LS_TRY(ls_compile(&c, build, config, o, NULL));
-    return ls_trainer_from_compiled(out, &c);
+    return ls_trainer_from_compiled(out, &c, o->group);
 }
 
 void ls_trainer_destroy(ls_trainer **tp)
@@ -89,89 +120,18 @@ void ls_trainer_destroy(ls_trainer **tp)
     ls_trainer *t = *tp;
     if (!t)
         return;
-    ls_tree_release(&t->tree);
+    for (int i = 0; t->trees && i < t->compiled.units.n; i++)
+        ls_tree_release(&t->trees[i]);
+    free(t->units);
+    free(t->grads);
+    free(t->trees);
+    free(t->losses);
+    free(t->whole);
     ls_session_destroy(&t->session);
     ls_compiled_release(&t->compiled);
     free(t);
     *tp = NULL;
 }
-
-/* Every state of the programs goes to its declared initial value; the unit's parameters to theirs. */
-ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
-{
-    const ls_compiled *c = &t->compiled;
-    for (int p = 0; p < LS_PROGRAMS; p++) {
-        const ls_graph *g = c->plans[p] ? c->plans[p]->graph : NULL;
-        for (int i = 0; g && i < g->n_nodes; i++) {
-            if (strcmp(g->nodes[i]->op->name, "state"))
-                continue;
-            const ls_source_attrs *a = g->nodes[i]->attrs;
-            ls_tensor x;
-            LS_TRY(ls_session_tensor(t->session, a->name, &x));
-            if (t->used) /* fresh memory is zero already, and untouched */
-                memset(x.data, 0, ls_type_bytes(&x.type));
-            if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
-                ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type), (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0,
-                               a->name, 1);
-        }
-    }
-    for (int i = 0; i < c->units.n_slots; i++) {
-        const ls_slot *s = &c->units.slots[i];
-        ls_init_values((char *)t->unit.data + (size_t)s->offset * ls_dtype_size(c->units.dtype), c->units.dtype, 0, ls_type_count(&s->type),
-                       s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
-    }
-    t->used = true;
-    return LS_OK;
-}
-
-static ls_named_tensor parameter(const ls_trainer *t, int i)
-{
-    const ls_slot *s = &t->compiled.units.slots[i];
-    char *base = t->unit.data;
-    return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * ls_dtype_size(s->type.dtype), &s->type) };
-}
-
-int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
-{
-    int n = t->compiled.units.n_slots;
-    for (int i = 0; i < n && i < max; i++)
-        out[i] = parameter(t, i);
-    return n;
-}
-
-static ls_status all_parameters(ls_trainer *t, ls_named_tensor **out, int *n)
-{
-    *n = t->compiled.units.n_slots;
-    *out = calloc((size_t)*n, sizeof **out);
-    if (!*out)
-        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d parameters", *n);
-    ls_trainer_parameters(t, *out, *n);
-    return LS_OK;
-}
-
-ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
-{
-    ls_named_tensor *want;
-    int n;
-    LS_TRY(all_parameters(t, &want, &n));
-    ls_status s = ls_weights_load(w, n, want, .convert = true);
-    free(want);
-    return s;
-}
-
-ls_status ls_trainer_save(ls_trainer *t, const char *path)
-{
-    ls_named_tensor *have;
-    int n;
-    LS_TRY(all_parameters(t, &have, &n));
-    ls_status s = ls_weights_save(path, n, have);
-    free(have);
-    return s;
-}
-
-int64_t ls_trainer_parameter_count(const ls_trainer *t) { return t->compiled.units.parameters; }
-int64_t ls_trainer_classes(const ls_trainer *t) { return t->compiled.classes; }
-size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->session) + t->tree.bytes; }
 
 static ls_status run(ls_trainer *t, int program)
 {
@@ -199,6 +159,38 @@ static void feed(ls_trainer *t, const uint8_t *images, const int32_t *labels, in
     put_scalar(&t->count, (double)targets);
 }
 
+/* What every rank learns of a step from the others: the losses of the micro-batches in order, and the requests. Rank by rank: request, losses. */
+static ls_status exchange(ls_trainer *t)
+{
+    const ls_compiled *c = &t->compiled;
+    t->requested = t->request;
+    if (!t->group)
+        return LS_OK;
+    const int64_t count = c->share.count;
+    const int ranks = ls_group_size(t->group);
+    double mine[1 + 64], all[(1 + 64) * 64]; /* the common case; more micro-batches or ranks take the heap */
+    const bool small = count <= 64 && ranks <= 64;
+    double *out = small ? mine : malloc(sizeof(double) * (size_t)(1 + count)), *in = small ? all : malloc(sizeof(double) * (size_t)((1 + count) * ranks));
+    LS_CHECK(out && in, "out of memory");
+    out[0] = t->request;
+    memcpy(out + 1, t->losses, sizeof(double) * (size_t)count);
+    ls_status s = ls_group_all_gather(t->group, out, sizeof(double) * (size_t)(1 + count), in);
+    for (int r = 0; r < ranks && s == LS_OK; r++) {
+        ls_parallel p = c->parallel;
+        ls_share share;
+        p.rank = r;
+        s = ls_parallel_share(&share, &p, c->micro_batches);
+        t->requested |= (uint32_t)in[(1 + count) * r];
+        for (int64_t k = 0; k < count; k++)
+            t->losses[share.first + k * share.stride] = in[(1 + count) * r + 1 + k];
+    }
+    if (!small) {
+        free(out);
+        free(in);
+    }
+    return s;
+}
+
 ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets, double lr, ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
@@ -209,19 +201,24 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
     double start = ls_now();
     size_t image_bytes = ls_type_bytes(&t->images.type);
     int64_t rows = t->labels.type.dims[0];
-    double loss = 0;
-    ls_tree_begin(&t->tree);
-    for (int64_t m = 0; m < c->micro_batches; m++) {
-        feed(t, images + (size_t)m * image_bytes, labels + m * rows, targets);
+    char label[48];
+    snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
+    ls_session_label(t->session, label);
+    for (int i = 0; i < c->units.n; i++)
+        ls_tree_begin(&t->trees[i]);
+    for (int64_t k = 0; k < c->share.count; k++) {
+        feed(t, images + (size_t)k * image_bytes, labels + k * rows, targets);
         LS_TRY(run(t, LS_MICRO));
-        loss = scalar(&t->loss);
-        if (!isfinite(loss) && !c->loss_scaling)
-            return blame(t, m);
-        ls_tree_add(&t->tree, t->grad.data, &loss, m + 1 == c->micro_batches);
+        t->losses[k] = scalar(&t->loss);
+        if (!isfinite(t->losses[k]) && !c->loss_scaling)
+            return blame(t, c->share.first + k * c->share.stride);
+        for (int i = 0; i < c->units.n; i++)
+            ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
+    LS_TRY(exchange(t));
     put_scalar(&t->lr, lr);
     LS_TRY(run(t, LS_UPDATE));
-    *r = (ls_step_result){ .loss = loss, .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
+    *r = (ls_step_result){ .loss = ls_tree_sum(t->losses, c->micro_batches, c->accumulation == LS_SUM_RUNNING), .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
                            .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
                            .skipped = c->loss_scaling && !*(int32_t *)t->applied.data, .seconds = ls_now() - start };
     return LS_OK;

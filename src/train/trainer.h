@@ -7,16 +7,21 @@
 struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
-    ls_tree tree;
+    ls_tree *trees;                      /* per unit */
     ls_group *group;                     /* NULL: one rank */
     int session_plan[LS_PROGRAMS];       /* number of each program in the session, -1 if it is not there */
-    ls_tensor unit, grad, loss, images, labels, count, lr, step;
+    ls_tensor *units, *grads;            /* per unit: what this rank holds of its parameters and of their gradients */
+    ls_tensor loss, images, labels, count, lr, step;
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
+    double *losses;                      /* of the step's M micro-batches */
+    void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
+    uint32_t request, requested;         /* bits that any rank may set before a step; after it, those that any had set (stop requests) */
+    int64_t step_number;                 /* steps run by this trainer, for messages */
     bool used;                           /* state may differ from the zeros of fresh memory */
     void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */
     void *context;
 };
 
 /* Creates the trainer around programs that were compiled before; takes them over. */
-ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled);
+ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lockstep/data.h"
 
 const ls_vit_config training_vit = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128,
                                      .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
@@ -27,6 +28,17 @@ training_data training_data_of(const ls_weights *golden)
     training_data d = { .n = images->type.dims[0], .size = (int)images->type.dims[3] };
     d.images = golden_values_as(images, LS_U8);
     d.labels = golden_values_as(golden_get(golden, "labels"), LS_I32);
+    return d;
+}
+
+training_data training_data_fashion_mnist(const char *folder, int64_t n)
+{
+    ls_dataset *set;
+    ASSERT_OK(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = folder, .download = false, .fallback = false));
+    training_data d = { .n = n, .size = set->height, .images = malloc((size_t)n * 28 * 28), .labels = malloc(sizeof(int32_t) * (size_t)n) };
+    for (int64_t i = 0; i < n; i++)
+        ASSERT_OK(set->read(set, i, d.images + i * 28 * 28, &d.labels[i]));
+    ls_dataset_close(&set);
     return d;
 }
 
@@ -84,7 +96,7 @@ void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int fi
 ls_named_tensor training_gradient(const ls_trainer *t, int i)
 {
     const ls_slot *s = &t->compiled.units.slots[i];
-    return (ls_named_tensor){ s->name, ls_tensor_of((char *)t->grad.data + (size_t)s->offset * ls_dtype_size(t->grad.type.dtype), &s->type) };
+    return (ls_named_tensor){ s->name, ls_tensor_of((char *)t->grads[0].data + (size_t)s->offset * ls_dtype_size(t->grads[0].type.dtype), &s->type) };
 }
 
 void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want, double absolute)

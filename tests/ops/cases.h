@@ -2,6 +2,7 @@
  * all of them: gradients by finite differences on ref, cpu kernels against ref. To add an op, add its row and its cases (cases.c);
  * test_cases fails until there is one. */
 #pragma once
+#include <string.h>
 #include "device/device.h"
 #include "ops/op.h"
 
@@ -75,3 +76,9 @@ void *exact_alloc(size_t bytes);
 
 /* Runs one op on a device with these tensors. Fails the test if the device has no such kernel. */
 void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out, const ls_tensor *out);
+
+/* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and tests/train/test_ranks.c have them. */
+static inline bool case_is_over_ranks(const ls_op *op)
+{
+    return op->flags & (LS_OP_COLLECTIVE | LS_OP_TRANSFER) || !strcmp(op->name, "replicate");
+}

@@ -9,6 +9,8 @@ static void every_op_has_a_case(void **state)
     (void)state;
     int missing = 0;
     for (const ls_op *const *op = ls_ops; *op; op++) {
+        if (case_is_over_ranks(*op))
+            continue;
         uint32_t with = 0, without = 0;
         int n = 0;
         for (const op_case *c = ls_test_cases; c->op; c++) {

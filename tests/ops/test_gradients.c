@@ -165,7 +165,7 @@ static void every_differentiable_op(void **state)
                 check_case(c, &operands, &elements);
                 checked++;
             }
-        if (!checked && (*op)->grad)
+        if (!checked && (*op)->grad && !case_is_over_ranks(*op))
             fail_msg("%s is differentiable and no small case checks it", (*op)->name);
     }
     print_message("%d operands, %lld elements\n", operands, (long long)elements);

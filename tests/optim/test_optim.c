@@ -71,7 +71,7 @@ static machine start(const ls_update_opts *o, const char *device)
     machine k = { 0 };
     ls_device d;
     ASSERT_OK(ls_graph_create(&k.g, "update"));
-    ASSERT_OK(ls_update_build(k.g, "unit root", LS_TYPE(LS_F32, N), o));
+    ASSERT_OK(ls_update_build(k.g, 1, &(ls_update_unit){ "unit root", LS_TYPE(LS_F32, N) }, o));
     ASSERT_OK(ls_pass_cse(&k.g)); /* as the trainer cleans it */
     ASSERT_OK(ls_pass_dce(&k.g));
     ASSERT_OK(ls_pass_fuse(&k.g));
@@ -121,7 +121,7 @@ static void overflow_changes_nothing(void **state)
     (void)state;
     for (int kind = 0; kind < 12; kind++) {
         static const float bad[] = { INFINITY, -INFINITY, NAN };
-        machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 }, .loss_scaling = true,
+        machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 }, .loss_scaling = true,
                                              .clip_norm = kind % 2 ? 1 : 0 }, DEVICES[kind / 2 % 2]);
         *k.scale = 1024;
         gradients(&k, 1);
@@ -151,7 +151,7 @@ static void overflow_changes_nothing(void **state)
 static void the_scale_grows(void **state)
 {
     (void)state;
-    machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true }, "cpu");
+    machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true }, "cpu");
     *k.scale = 1024;
     *k.good = 1998;
     gradients(&k, 1);
@@ -167,8 +167,8 @@ static void scaling_is_exact(void **state)
 {
     (void)state;
     for (int d = 0; d < 2; d++) {
-        machine plain = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3 }, DEVICES[d]);
-        machine scaled = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3, .loss_scaling = true }, DEVICES[d]);
+        machine plain = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3 }, DEVICES[d]);
+        machine scaled = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 3, .loss_scaling = true }, DEVICES[d]);
         *scaled.scale = 4096;
         for (int k = 0; k < 3; k++) {
             gradients(&plain, 0.37 * (k + 1));
@@ -191,7 +191,7 @@ static void clipping(void **state)
     (void)state;
     for (int d = 0; d < 2; d++)
         for (int big = 0; big < 2; big++) {
-            machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }, .clip_norm = 2.5 }, DEVICES[d]);
+            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }, .clip_norm = 2.5 }, DEVICES[d]);
             *(double *)at(&k, "lr") = 1;
             gradients(&k, big ? 1.1 : 0.1);
             float grad[N], old[N];
@@ -218,7 +218,7 @@ static void extreme_norms(void **state)
     static const float sizes[] = { 1e30f, 1e-30f, 0 };
     for (int d = 0; d < 2; d++)
         for (int i = 0; i < 3; i++) {
-            machine k = start(&(ls_update_opts){ .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 1 }, DEVICES[d]);
+            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 1 }, DEVICES[d]);
             for (int j = 0; j < N; j++)
                 k.grad[j] = j == 2 ? 3 * sizes[i] : j == 4 ? 4 * sizes[i] : 0;
             ASSERT_OK(ls_session_run(k.s, 0, false));

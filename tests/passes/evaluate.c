@@ -56,7 +56,7 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
         const ls_source_attrs *a = n->attrs;
         ls_tensor t;
         ASSERT_OK(ls_session_tensor(s, a->name, &t));
-        if (!units || strcmp(a->name, units->state)) {
+        if (!units || strcmp(a->name, units->units[0].state)) {
             fill(a->name, t.type.dtype, ls_type_count(&t.type), t.data);
             continue;
         }

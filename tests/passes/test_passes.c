@@ -253,7 +253,7 @@ static ls_value grad_of_unit(ls_graph *g, const ls_units *u)
 {
     ls_value state = LS_NONE, grad = LS_NONE;
     for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_state && !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, u->state))
+        if (g->nodes[i]->op == &ls_op_state && !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, u->units[0].state))
             state = g->nodes[i]->out[0];
     ASSERT_OK(ls_backward(g, g->outputs[0].value, ls_fill(g, ls_value_type(g, g->outputs[0].value), 1), 1, &state, &grad));
     return grad;
@@ -268,7 +268,7 @@ static ls_graph *training(ls_graph *g, ls_dtype param, ls_dtype output, ls_units
     ASSERT_OK(ls_pass_slices_up(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_pass_narrow(&g));
-    ASSERT_OK(ls_pass_units(&g, param, output, u));
+    ASSERT_OK(ls_pass_units(&g, param, output, NULL, u));
     ls_output(g, "grad", grad_of_unit(g, u));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_graph_verify(g));
@@ -280,7 +280,7 @@ static void unit_layout(void **state)
     (void)state;
     ls_units u;
     ls_graph *g = training(vit(&VIT, 3), LS_F32, LS_F32, &u);
-    assert_string_equal(u.state, "unit root");
+    assert_string_equal(u.units[0].state, "unit root");
     assert_int_equal(count_ops(g, "param"), 0);
     assert_int_equal(count_ops(g, "cast"), 1); /* pixels */
     int64_t end = 0, parameters = 0;
@@ -306,7 +306,7 @@ static void units_give_the_same_gradients(void **state)
         only_loss(plain);
         only_loss(g);
         ls_units u;
-        ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, &u));
+        ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u));
         add_gradients(plain);
         ls_output(g, "grad", grad_of_unit(g, &u));
         const char *device;
@@ -393,10 +393,10 @@ static void units_refuse(void **state)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "empty"));
     ls_output(g, "y", ls_input(g, "x", LS_SCALAR(LS_F32)));
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, &u), LS_E_ARG, "empty", "no parameters");
+    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u), LS_E_ARG, "empty", "no parameters");
     ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
     ls_param(g, "odd", LS_TYPE(LS_F64, 4), (ls_init){ 0 });
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, &u), LS_E_UNSUPPORTED, "odd is f64", "f32");
+    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u), LS_E_UNSUPPORTED, "odd is f64", "f32");
     ls_graph_destroy(&g);
 }
 

@@ -50,10 +50,10 @@ static void sum_by_tree(const char *device, int m, int levels, bool running, flo
         ls_tree_begin(&t);
         for (int k = 0; k < m; k++) {
             memcpy(grad, gradients[k], sizeof gradients[0]);
-            *loss = losses[k];
-            ls_tree_add(&t, grad, loss, k + 1 == m);
+            ls_tree_add(&t, grad, k + 1 == m);
         }
     }
+    *loss = ls_tree_sum(losses, m, running);
     ls_tree_release(&t);
 }
 
@@ -127,19 +127,20 @@ static void through_a_step(void **state)
         ASSERT_OK(ls_trainer_init(one, 3));
         ASSERT_OK(ls_trainer_init(all, 3));
         ls_tree t;
-        ASSERT_OK(ls_tree_create(&t, &all->compiled.device, all->grad.type, 3, how));
-        float *grad = malloc(ls_type_bytes(&all->grad.type));
-        double loss = 0;
+        ASSERT_OK(ls_tree_create(&t, &all->compiled.device, all->grads[0].type, 3, how));
+        float *grad = malloc(ls_type_bytes(&all->grads[0].type));
+        double parts[M];
         ls_tree_begin(&t);
         for (int m = 0; m < M; m++) {
             ASSERT_OK(ls_trainer_step(one, images + m * ROWS * PIXELS, labels + m * ROWS, M * ROWS, 0, &r));
-            memcpy(grad, one->grad.data, ls_type_bytes(&all->grad.type));
-            loss = r.loss;
-            ls_tree_add(&t, grad, &loss, m + 1 == M);
+            memcpy(grad, one->grads[0].data, ls_type_bytes(&all->grads[0].type));
+            parts[m] = r.loss;
+            ls_tree_add(&t, grad, m + 1 == M);
         }
         ASSERT_OK(ls_trainer_step(all, images, labels, M * ROWS, 0, &r));
+        const double loss = ls_tree_sum(parts, M, how);
         assert_true(r.loss == loss && loss > 1);
-        assert_memory_equal(all->grad.data, grad, ls_type_bytes(&all->grad.type));
+        assert_memory_equal(all->grads[0].data, grad, ls_type_bytes(&all->grads[0].type));
         ls_tree_release(&t);
         free(grad);
         ls_trainer_destroy(&one);

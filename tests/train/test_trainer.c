@@ -65,7 +65,7 @@ static outcome run(const ls_trainer_opts *o)
         out.losses[k] = r.loss;
     }
     assert_true(out.losses[0] != out.losses[1]);
-    out.weights = ls_hash64(t->unit.data, ls_type_bytes(&t->unit.type));
+    out.weights = ls_hash64(t->units[0].data, ls_type_bytes(&t->units[0].type));
     ls_trainer_destroy(&t);
     return out;
 }
@@ -149,9 +149,9 @@ static void padding_does_not_count(void **state)
     ASSERT_OK(ls_trainer_step(small, images, labels, 5, 1e-3, &a));
     ASSERT_OK(ls_trainer_step(padded, filled, few, 5, 1e-3, &b));
     assert_true(a.loss > 1 && fabs(a.loss - b.loss) < 1e-6 * a.loss); /* one division by 5 in the middle instead of two */
-    const float *x = small->grad.data, *y = padded->grad.data;
+    const float *x = small->grads[0].data, *y = padded->grads[0].data;
     double largest = 0, worst = 0;
-    for (int64_t i = 0; i < ls_type_count(&small->grad.type); i++) {
+    for (int64_t i = 0; i < ls_type_count(&small->grads[0].type); i++) {
         largest = fmax(largest, fabs((double)x[i]));
         worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
     }
@@ -228,18 +228,18 @@ static void overflow_is_skipped(void **state)
     ls_trainer *t;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
     *(float *)t->loss_scale.data = 0x1p60f;
-    const size_t bytes = ls_type_bytes(&t->unit.type);
+    const size_t bytes = ls_type_bytes(&t->units[0].type);
     float *before = malloc(bytes);
-    memcpy(before, t->unit.data, bytes);
+    memcpy(before, t->units[0].data, bytes);
     ls_step_result r;
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(r.skipped && r.loss_scale == 0x1p59 && isfinite(r.loss));
-    assert_memory_equal(before, t->unit.data, bytes);
+    assert_memory_equal(before, t->units[0].data, bytes);
     assert_int_equal(*(int64_t *)t->step.data, 0);
     *(float *)t->loss_scale.data = 1024;
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(!r.skipped && r.loss_scale == 1024);
-    assert_memory_not_equal(before, t->unit.data, bytes);
+    assert_memory_not_equal(before, t->units[0].data, bytes);
     assert_int_equal(*(int64_t *)t->step.data, 1);
     free(before);
     ls_trainer_destroy(&t);

@@ -1,0 +1,224 @@
+/* layout.c - which unit a parameter belongs to, and where in its flat buffer it lies. A function of the model and the policy alone, so that
+ * every rank, and `plan` on any machine, finds the same. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/rules.h"
+#include "passes.h"
+
+void ls_units_release(ls_units *u)
+{
+    ls_arena_release(&u->arena);
+    *u = (ls_units){ 0 };
+}
+
+ls_sharding ls_sharding_of(const ls_parallel *p)
+{
+    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
+    if (!p)
+        return s;
+    const char *all = ls_mesh_data_axes(&p->mesh);
+    s.shard = p->data == LS_DATA_FSDP ? all : p->data == LS_DATA_HYBRID ? "shard" : "";
+    s.replicate = p->data == LS_DATA_DDP ? all : p->data == LS_DATA_HYBRID ? "dp" : "";
+    int members[1024];
+    if (*s.shard)
+        s.shards = ls_mesh_group(&p->mesh, p->rank, s.shard, members, &s.position);
+    if (*s.replicate)
+        s.replicas = ls_mesh_group_size(&p->mesh, s.replicate);
+    s.offload = p->offload == LS_OFFLOAD_CPU;
+    /* The last axes are neighbours: shards share a host when their number divides a host's ranks, and no axis lies inside theirs. */
+    bool one_host = p->ranks_per_host == 0 || p->ranks_per_host % s.shards == 0;
+    s.map = s.shards > 1 && (p->gather == LS_GATHER_MAP || (p->gather == LS_GATHER_AUTO && !s.offload && one_host));
+    s.each = ls_parallel_synchronizes_each(p);
+    return s;
+}
+
+static int64_t up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/* ---- policies: the scope that makes a parameter's unit, NULL for the root */
+
+typedef struct policy {
+    const ls_graph *g;
+    const char *block, *glob; /* class:, pattern: */
+    int64_t size;             /* size: */
+    int64_t *own;             /* size: elements per scope id that no inner unit has taken */
+    bool *unit;               /* size: the scope is a unit */
+} policy;
+
+/* Dots separate modules: `*` stays inside one name, as in a file path. */
+static bool path_matches(const char *glob, const char *path)
+{
+    char a[512], b[512];
+    size_t n = strlen(glob), m = strlen(path);
+    if (n >= sizeof a || m >= sizeof b)
+        return false;
+    for (size_t i = 0; i <= n; i++)
+        a[i] = glob[i] == '.' ? '/' : glob[i];
+    for (size_t i = 0; i <= m; i++)
+        b[i] = path[i] == '.' ? '/' : path[i];
+    return fnmatch(a, b, FNM_PATHNAME) == 0;
+}
+
+static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
+{
+    for (const ls_scope *s = param->scope; s && s->path[0]; s = s->parent) {
+        if (p->block && !strcmp(s->block, p->block))
+            return s;
+        if (p->glob && path_matches(p->glob, s->path))
+            return s;
+        if (p->unit && p->unit[s->id])
+            return s;
+    }
+    return NULL;
+}
+
+/* Inner scopes first: one that holds `size` elements which no unit inside it has taken becomes a unit (FSDP's size_based_auto_wrap_policy). Inner scopes
+ * have larger ids. */
+static void choose_by_size(policy *p, ls_arena *arena)
+{
+    const ls_graph *g = p->g;
+    p->own = LS_ARENA_ARRAY(arena, int64_t, g->n_scopes + 1);
+    p->unit = LS_ARENA_ARRAY(arena, bool, g->n_scopes + 1);
+    const ls_scope **scope = LS_ARENA_ARRAY(arena, const ls_scope *, g->n_scopes + 1);
+    for (int i = 0; i < g->n_nodes; i++) {
+        for (const ls_scope *s = g->nodes[i]->scope; s; s = s->parent)
+            scope[s->id] = s;
+        if (g->nodes[i]->op == &ls_op_param)
+            p->own[g->nodes[i]->scope->id] += ls_type_count(ls_type_of(g, g->nodes[i]->out[0]));
+    }
+    for (int i = g->n_scopes; i > 0; i--) {
+        if (!scope[i] || !scope[i]->path[0])
+            continue;
+        p->unit[i] = p->own[i] >= p->size;
+        if (!p->unit[i] && scope[i]->parent)
+            p->own[scope[i]->parent->id] += p->own[i];
+    }
+}
+
+static bool starts(const char *text, const char *prefix, const char **rest)
+{
+    *rest = text + strlen(prefix);
+    return !strncmp(text, prefix, strlen(prefix));
+}
+
+static void choose(policy *p, const char *units, ls_arena *arena)
+{
+    const char *rest;
+    if (starts(units, "class:", &rest))
+        p->block = rest;
+    else if (starts(units, "pattern:", &rest))
+        p->glob = rest;
+    else if (starts(units, "size:", &rest)) {
+        p->size = (int64_t)strtod(rest, NULL);
+        choose_by_size(p, arena);
+    }
+}
+
+/* ---- layout */
+
+typedef struct layout {
+    ls_units *u;
+    int64_t align;              /* elements: 64 bytes of the master type */
+    const ls_scope **scope;     /* per unit; NULL for the root and buckets */
+} layout;
+
+static int unit_named(layout *l, const char *name, const ls_scope *scope)
+{
+    ls_units *u = l->u;
+    for (int i = 0; i < u->n; i++)
+        if (l->scope[i] == scope && !strcmp(u->units[i].state, name))
+            return i;
+    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, name) };
+    l->scope[u->n] = scope;
+    return u->n++;
+}
+
+static void put(layout *l, ls_slot *s, int unit)
+{
+    ls_unit *u = &l->u->units[unit];
+    s->unit = unit;
+    s->offset = u->elements;
+    u->elements += up(ls_type_count(&s->type), l->align);
+    u->parameters += ls_type_count(&s->type);
+}
+
+/* ddp: buckets in the reverse order of declaration, which is about the order in which gradients come; the first is small, so that its sum starts early
+ * (PyTorch's reducer). A bucket may exceed its size by one tensor. */
+static void fill_buckets(layout *l, int64_t bytes)
+{
+    const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
+    int64_t limit = first < bytes ? first : bytes, used = 0;
+    int bucket = -1;
+    char name[32];
+    for (int i = l->u->n_slots - 1; i >= 0; i--) {
+        if (bucket < 0 || used >= limit) {
+            limit = bucket < 0 ? limit : bytes;
+            used = 0;
+            snprintf(name, sizeof name, "unit bucket %d", ++bucket);
+        }
+        put(l, &l->u->slots[i], unit_named(l, name, NULL));
+        used += ls_type_count(&l->u->slots[i].type) * size;
+    }
+}
+
+static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, const ls_node **params)
+{
+    policy by = { .g = g };
+    if (p && l->u->sharding.shards > 1)
+        choose(&by, p->units, &l->u->arena);
+    bool found = false;
+    for (int i = 0; i < l->u->n_slots; i++) {
+        const ls_scope *scope = scope_of_unit(&by, params[i]);
+        char name[600];
+        snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
+        put(l, &l->u->slots[i], unit_named(l, name, scope));
+        found |= scope != NULL;
+    }
+    if ((by.block || by.glob || by.unit) && !found)
+        return ls_fail(LS_E_USAGE, "parallel.units: %s: the model \"%s\" has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
+                       "`none` makes one unit of everything)", p->units, g->name);
+    return LS_OK;
+}
+
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, ls_dtype param)
+{
+    *u = (ls_units){ .sharding = ls_sharding_of(p) };
+    ls_arena_init(&u->arena);
+    for (int i = 0; i < g->n_nodes; i++)
+        u->n_slots += g->nodes[i]->op == &ls_op_param;
+    if (!u->n_slots)
+        return ls_fail(LS_E_ARG, "model \"%s\" has no parameters", g->name);
+    u->slots = LS_ARENA_ARRAY(&u->arena, ls_slot, u->n_slots);
+    u->units = LS_ARENA_ARRAY(&u->arena, ls_unit, u->n_slots + 1);
+    const ls_node **params = LS_ARENA_ARRAY(&u->arena, const ls_node *, u->n_slots);
+    for (int i = 0, k = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->op != &ls_op_param)
+            continue;
+        const ls_source_attrs *a = g->nodes[i]->attrs;
+        u->dtype = k ? u->dtype : a->type.dtype;
+        if (a->type.dtype != u->dtype)
+            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, the others are %s", a->name, ls_dtype_name(a->type.dtype), ls_dtype_name(u->dtype));
+        u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name), .type = a->type,
+                                 .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
+        params[k++] = g->nodes[i];
+    }
+    const ls_sharding *s = &u->sharding;
+    layout l = { .u = u, .align = 64 / (int64_t)ls_dtype_size(u->dtype), .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
+    if (s->replicas > 1 && s->shards == 1)
+        fill_buckets(&l, p->bucket_bytes);
+    else
+        LS_TRY(fill_units(&l, g, p, params));
+    const size_t narrow = ls_dtype_size(param) < ls_dtype_size(u->dtype) ? ls_dtype_size(param) : ls_dtype_size(u->dtype);
+    for (int i = 0; i < u->n; i++) {
+        ls_unit *x = &u->units[i];
+        if (s->shards > 1)
+            x->elements = up(x->elements, 64 / (int64_t)narrow * s->shards);
+        x->slice = x->elements / s->shards;
+        u->elements += x->elements;
+        u->slice += x->slice;
+        u->parameters += x->parameters;
+    }
+    return LS_OK;
+}

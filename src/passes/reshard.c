@@ -1,0 +1,117 @@
+/* reshard.c - reshard_after_forward: recomputation of a gather. What the backward pass reads of a gathered unit comes from a second gather in
+ * front of its first reader there. With a number N the forward pass keeps this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of
+ * N neighbours, one host's ranks, say (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
+#define LS_NO_CALL_SITES
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/rewrite.h"
+#include "ops/rules.h"
+#include "passes.h"
+
+typedef struct state {
+    ls_rewrite r;
+    const ls_parallel *p;
+    ls_value *kept;  /* per old value, a forward gather's result: the slice that stays; {0} none */
+    ls_value *again; /* per old value (a gather's result or a view of one): the backward pass's */
+} state;
+
+static const ls_node *gather_under(const ls_graph *g, ls_value v)
+{
+    while (ls_present(v)) {
+        const ls_node *n = ls_node_of(g, v);
+        if (n->op == &ls_op_all_gather)
+            return n;
+        if (!(n->op->flags & LS_OP_VIEW))
+            return NULL;
+        v = n->in[0];
+    }
+    return NULL;
+}
+
+/* Dropped after the forward pass: not the root, which the backward pass needs at once, nor what is one copy for the host anyway. */
+static bool dropped(const ls_node *gather)
+{
+    const ls_gather_attrs *a = gather->attrs;
+    return gather->phase == LS_PHASE_FORWARD && !a->map && strcmp(a->unit, "unit root");
+}
+
+static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])
+{
+    *out = *of;
+    out->ranks = t->p->reshard_after_forward;
+    snprintf(name, 64, "%s/%lld", of->group, (long long)out->ranks);
+    out->group = name;
+}
+
+static void keep_slice(state *t, const ls_node *gather)
+{
+    ls_graph *g = t->r.to;
+    const ls_gather_attrs *a = gather->attrs;
+    ls_gather_attrs block;
+    char name[64];
+    block_group(t, a, &block, name);
+    int members[1024], position = 0;
+    ls_mesh_group(&t->p->mesh, t->p->rank, name, members, &position);
+    ls_value whole = t->r.map[gather->out[0].id];
+    ls_type slice = ls_value_type(g, whole);
+    slice.dims[0] /= block.ranks;
+    ls_value part = ls_flat_view(g, whole, position * slice.dims[0], &slice);
+    t->kept[gather->out[0].id] = ls_graph_apply(g, &ls_op_copy, 1, &part, NULL);
+}
+
+/* The backward pass's twin of v: a gather, or a view of one. */
+static ls_value twin(state *t, ls_value v)
+{
+    if (t->again[v.id].id)
+        return t->again[v.id];
+    ls_graph *g = t->r.to;
+    const ls_node *n = ls_node_of(t->r.from, v);
+    const bool view = n->op != &ls_op_all_gather;
+    ls_gather_attrs block;
+    char name[64];
+    const void *attrs = n->attrs;
+    ls_value in = view ? twin(t, n->in[0]) : ls_rewrite_value(&t->r, n->in[0]);
+    ls_rewrite_like(&t->r, n);
+    g->phase = LS_PHASE_BACKWARD;
+    if (!view && ls_present(t->kept[v.id])) {
+        block_group(t, n->attrs, &block, name);
+        attrs = &block;
+        in = t->kept[v.id];
+    } else if (!view && ls_node_of(t->r.from, n->in[0])->op == &ls_op_to_device) { /* offload: the slice comes from the host again, too */
+        ls_value slice = ls_rewrite_value(&t->r, ls_node_of(t->r.from, n->in[0])->in[0]);
+        ls_node *copy = ls_graph_add(g, &ls_op_to_device, 1, &slice, NULL);
+        if (!copy)
+            return (ls_value){ -1 };
+        copy->clone_of = ls_node_of(g, ls_rewrite_value(&t->r, n->in[0]))->id;
+        in = copy->out[0];
+    }
+    ls_node *copy = ls_graph_add(g, n->op, 1, &in, attrs);
+    if (!copy)
+        return (ls_value){ -1 };
+    copy->clone_of = ls_node_of(g, t->r.map[v.id])->id;
+    return t->again[v.id] = copy->out[0];
+}
+
+ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
+{
+    const ls_graph *g = *gp;
+    if (!p || p->reshard_after_forward == 0)
+        return LS_OK;
+    state t = { .p = p };
+    LS_TRY(ls_rewrite_begin(&t.r, g));
+    t.kept = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
+    t.again = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
+    for (int i = 0; i < g->n_nodes && t.r.to->status == LS_OK; i++) {
+        const ls_node *n = g->nodes[i];
+        ls_value *in = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, n->n_in + 1);
+        for (int k = 0; k < n->n_in; k++) {
+            const ls_node *gather = n->phase == LS_PHASE_BACKWARD ? gather_under(g, n->in[k]) : NULL;
+            in[k] = gather && dropped(gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
+        }
+        ls_rewrite_copy_with(&t.r, n, in, n->attrs);
+        if (n->op == &ls_op_all_gather && dropped(n) && p->reshard_after_forward > 1)
+            keep_slice(&t, n);
+    }
+    return ls_rewrite_end(&t.r, gp);
+}

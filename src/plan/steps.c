@@ -1,0 +1,239 @@
+/* steps.c - the program as steps: one for each kernel, two for each collective.
+ *
+ * A reduction starts where its operand is complete and is waited for as late as possible: in front of the first reader, of the next reduction (at most
+ * one operand outstanding) or of the program's end. A gather is waited for where it stands and starts early: when the k-th gather before it in the same pass has
+ * been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. All of it follows from the
+ * graph alone, so every rank has the same order. */
+#include <string.h>
+
+#include "internal.h"
+#include "lockstep/mesh.h"
+
+typedef struct entry {  /* a kernel, or the place of a collective, in the order of the graph */
+    int node, collective; /* collective -1: a kernel */
+} entry;
+
+typedef struct maker {
+    ls_planner *p;
+    const ls_graph *g;
+    entry *entries;
+    int n;
+    int *start, *wait; /* per collective: in front of which entry; n: at the end */
+} maker;
+
+int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
+{
+    int64_t at = 0;
+    while (p->home[v].base != v) {
+        at += p->home[v].offset;
+        v = p->home[v].base;
+    }
+    if (offset)
+        *offset = at;
+    return v;
+}
+
+/* All parts were computed in their places and no gap needs zeros: nothing is left to run. */
+static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_node *n)
+{
+    const ls_pack_attrs *a = n->attrs;
+    const ls_type *out = ls_type_of(g, n->out[0]);
+    const ls_home *home = &p->home[n->out[0].id];
+    int64_t at, covered = 0, part_at;
+    const int base = ls_planner_base(p, n->out[0].id, &at);
+    for (int j = 0; j < n->n_in; j++) {
+        const ls_type *part = ls_type_of(g, n->in[j]);
+        ls_tensor want = { .type = *part };
+        memcpy(want.strides, home->strides, sizeof want.strides);
+        ls_strides_canonical(&want);
+        const int64_t there = at + a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
+        if (ls_planner_base(p, n->in[j].id, &part_at) != base || part_at != there ||
+            memcmp(want.strides, p->home[n->in[j].id].strides, sizeof(int64_t) * (size_t)part->ndim))
+            return false;
+        covered += part->dims[a->dim];
+    }
+    return covered == a->extent; /* parts do not overlap: the shape rule */
+}
+
+bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
+{
+    return !strcmp(n->op->name, "all_gather") && ((const ls_gather_attrs *)n->attrs)->map &&
+           ls_type_of(g, n->in[0])->dtype == ls_type_of(g, n->out[0])->dtype;
+}
+
+static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
+
+static ls_plan_collective describe(const maker *m, const ls_node *n)
+{
+    const ls_type *in = ls_type_of(m->g, n->in[0]), *out = ls_type_of(m->g, n->out[0]);
+    const bool gather = !strcmp(n->op->name, "all_gather"), scatter = !strcmp(n->op->name, "reduce_scatter");
+    ls_plan_collective c = { .node = n->id, .from = in->dtype, .to = out->dtype };
+    if (gather) {
+        const ls_gather_attrs *a = n->attrs;
+        c.kind = LS_ALL_GATHER;
+        c.group = a->group;
+        c.unit = a->unit;
+        c.n = (int)a->ranks;
+        c.map = a->map;
+        c.count = ls_type_count(in);
+        c.via = out->dtype;
+        c.settled = ls_is_source(ls_node_of(m->g, (ls_value){ ls_planner_base(m->p, n->in[0].id, NULL) }));
+    } else {
+        const ls_reduce_attrs *a = n->attrs;
+        c.kind = scatter ? LS_REDUCE_SCATTER : a->how == LS_HOW_MAX ? LS_ALL_REDUCE_MAX : a->how == LS_HOW_WIDE ? LS_ALL_REDUCE_WIDE : LS_ALL_REDUCE;
+        c.group = a->group;
+        c.unit = a->unit;
+        c.n = (int)a->ranks;
+        c.count = ls_type_count(out);
+        c.via = (ls_dtype)a->via;
+    }
+    const ls_dtype travels = !gather ? in->dtype : ls_dtype_size(in->dtype) < ls_dtype_size(out->dtype) ? in->dtype : out->dtype;
+    c.bytes = ls_is_alias_gather(m->g, n) ? 0 : ls_collective_bytes(c.kind, c.n, c.count, travels);
+    return c;
+}
+
+static void list_entries(maker *m)
+{
+    ls_plan *plan = m->p->plan;
+    m->entries = LS_ARENA_ARRAY(&m->p->scratch, entry, m->g->n_nodes + 1);
+    int collectives = 0;
+    for (int i = 0; i < m->g->n_nodes; i++)
+        collectives += ls_is_collective(m->g->nodes[i]);
+    plan->collectives = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, collectives + 1);
+    for (int i = 0; i < m->g->n_nodes; i++) {
+        const ls_node *n = m->g->nodes[i];
+        if (ls_is_collective(n)) {
+            m->entries[m->n++] = (entry){ i, plan->n_collectives };
+            plan->collectives[plan->n_collectives++] = describe(m, n);
+        } else if (m->p->chosen[i] && !(!strcmp(n->op->name, "pack") && pack_is_covered(m->p, m->g, n))) {
+            m->entries[m->n++] = (entry){ i, -1 };
+        }
+    }
+}
+
+static bool reads(const maker *m, const ls_node *n, int base)
+{
+    for (int j = 0; j < n->n_in; j++)
+        if (ls_present(n->in[j]) && ls_planner_base(m->p, n->in[j].id, NULL) == base)
+            return true;
+    return false;
+}
+
+static int first_reader(const maker *m, int from, int base)
+{
+    int e = from;
+    while (e < m->n && !reads(m, m->g->nodes[m->entries[e].node], base))
+        e++;
+    return e;
+}
+
+/* Entry behind the last one that writes this value's memory before entry `e`. */
+static int ready(const maker *m, int e, int base)
+{
+    for (int i = e - 1; i >= 0; i--) {
+        const ls_node *n = m->g->nodes[m->entries[i].node];
+        for (int k = 0; k < n->n_out; k++)
+            if (ls_planner_base(m->p, n->out[k].id, NULL) == base)
+                return i + 1;
+    }
+    return 0;
+}
+
+static int first_of_phase(const maker *m, ls_phase phase)
+{
+    int e = 0;
+    while (e < m->n && m->g->nodes[m->entries[e].node]->phase != phase)
+        e++;
+    return e;
+}
+
+static void place_gather(maker *m, int e, int c, const int *waited, int before)
+{
+    const ls_node *n = m->g->nodes[m->entries[e].node];
+    const ls_parallel *p = m->p->parallel;
+    const int64_t ahead = !p ? 0 : n->phase == LS_PHASE_BACKWARD ? p->prefetch_backward : p->prefetch_forward;
+    int at = e;
+    if (ahead > 0)
+        at = before >= ahead ? waited[before - ahead] + 1 : first_of_phase(m, n->phase);
+    const int operand = ls_planner_base(m->p, n->in[0].id, NULL);
+    const int exists = m->p->plan->collectives[c].settled ? 0 : ready(m, e, operand);
+    at = at > exists ? at : exists;
+    m->start[c] = at < e ? at : e;
+    m->wait[c] = e;
+}
+
+static void place_halves(maker *m)
+{
+    const ls_plan *plan = m->p->plan;
+    int *waited[2], n_waited[2] = { 0, 0 }, outstanding = -1;
+    for (int k = 0; k < 2; k++)
+        waited[k] = LS_ARENA_ARRAY(&m->p->scratch, int, plan->n_collectives + 1);
+    for (int e = 0; e < m->n; e++) {
+        const int c = m->entries[e].collective;
+        if (c < 0)
+            continue;
+        const ls_node *n = m->g->nodes[m->entries[e].node];
+        if (is_gather(&plan->collectives[c])) {
+            const int pass = n->phase == LS_PHASE_BACKWARD;
+            place_gather(m, e, c, waited[pass], n_waited[pass]);
+            waited[pass][n_waited[pass]++] = e;
+            continue;
+        }
+        m->start[c] = e;
+        m->wait[c] = first_reader(m, e + 1, ls_planner_base(m->p, n->out[0].id, NULL));
+        if (outstanding >= 0 && m->wait[outstanding] > e)
+            m->wait[outstanding] = e;
+        outstanding = c;
+    }
+}
+
+static void emit(maker *m, int node, ls_part part, int c)
+{
+    ls_plan *plan = m->p->plan;
+    if (part == LS_PART_START)
+        plan->collectives[c].start = plan->n_steps;
+    if (part == LS_PART_WAIT)
+        plan->collectives[c].wait = plan->n_steps;
+    plan->steps[plan->n_steps++] = (ls_step){ .node = node, .part = part, .collective = c, .workspace = -1,
+                                              .kernel = part == LS_PART_RUN ? m->p->chosen[node] : NULL };
+}
+
+/* Records in the order of their starts. */
+static void order_by_start(ls_planner *p)
+{
+    ls_plan *plan = p->plan;
+    ls_plan_collective *sorted = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, plan->n_collectives + 1);
+    int n = 0;
+    for (int i = 0; i < plan->n_steps; i++)
+        if (plan->steps[i].part == LS_PART_START) {
+            ls_plan_collective *c = &plan->collectives[plan->steps[i].collective];
+            plan->steps[c->start].collective = plan->steps[c->wait].collective = n;
+            sorted[n++] = *c;
+        }
+    plan->collectives = sorted;
+}
+
+void ls_planner_make_steps(ls_planner *p)
+{
+    ls_plan *plan = p->plan;
+    maker m = { .p = p, .g = plan->graph };
+    list_entries(&m);
+    m.start = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
+    m.wait = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
+    place_halves(&m);
+    plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, m.n + plan->n_collectives + 1);
+    for (int e = 0; e <= m.n; e++) {
+        for (int c = 0; c < plan->n_collectives; c++) /* reductions that must be over before this entry */
+            if (!is_gather(&plan->collectives[c]) && m.wait[c] == e)
+                emit(&m, plan->collectives[c].node, LS_PART_WAIT, c);
+        for (int c = 0; c < plan->n_collectives; c++)
+            if (m.start[c] == e)
+                emit(&m, plan->collectives[c].node, LS_PART_START, c);
+        for (int c = 0; c < plan->n_collectives; c++)
+            if (is_gather(&plan->collectives[c]) && m.wait[c] == e)
+                emit(&m, plan->collectives[c].node, LS_PART_WAIT, c);
+        if (e < m.n && m.entries[e].collective < 0)
+            emit(&m, m.entries[e].node, LS_PART_RUN, -1);
+    }
+    order_by_start(p);
+}

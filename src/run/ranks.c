@@ -1,0 +1,171 @@
+/* ranks.c - what a session has of its group: axes, windows, collectives with every address fixed, and the fence between programs.
+ *
+ * The fence is what protects memory that peers read without asking: state slices, mapped units, gradients between programs. A program begins
+ * when every rank has finished its previous one; inside a program the planner's lifetimes do the rest (comm/comm.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "internal.h"
+
+int ls_ranks_axis(const ls_ranks *r, const char *name)
+{
+    for (int i = 0; i < r->n_axes; i++)
+        if (!strcmp(r->axes[i].name, name))
+            return i;
+    return -1;
+}
+
+static ls_status add_axis(ls_session *s, const char *name)
+{
+    ls_ranks *r = s->ranks;
+    int members[1024], position;
+    const int n = ls_mesh_group(&r->parallel.mesh, r->parallel.rank, name, members, &position);
+    if (n < 1)
+        return ls_fail(LS_E_INTERNAL, "session: \"%s\" names no group of the mesh", name);
+    snprintf(r->axes[r->n_axes].name, sizeof r->axes[r->n_axes].name, "%s", name);
+    return ls_axis_create(&r->axes[r->n_axes++].axis, r->group, name, n, members);
+}
+
+ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
+{
+    int collectives = 0;
+    for (int i = 0; i < n_plans; i++)
+        collectives += plans[i]->n_collectives;
+    const int ranks = group ? ls_group_size(group) : 1;
+    if (ranks == 1 && !collectives)
+        return LS_OK;
+    if (!parallel || ls_mesh_ranks(&parallel->mesh) != ranks || parallel->rank != (group ? ls_group_rank(group) : 0))
+        return ls_fail(LS_E_ARG, "session: the programs were planned for rank %d of %lld, but this is rank %d of %d", parallel ? parallel->rank : 0,
+                       (long long)(parallel ? ls_mesh_ranks(&parallel->mesh) : 1), group ? ls_group_rank(group) : 0, ranks);
+    ls_ranks *r = s->ranks = LS_ARENA_NEW(&s->arena, ls_ranks);
+    r->group = group;
+    r->parallel = *parallel;
+    r->axes = ls_arena_alloc(&s->arena, sizeof *r->axes * (size_t)(collectives + 1));
+    int *all = LS_ARENA_ARRAY(&s->arena, int, ranks);
+    for (int i = 0; i < ranks; i++)
+        all[i] = i;
+    LS_TRY(ls_axis_create(&r->world, group, "world", ranks, all));
+    for (int i = 0; i < n_plans; i++)
+        for (int k = 0; k < plans[i]->n_collectives; k++)
+            if (ls_ranks_axis(r, plans[i]->collectives[k].group) < 0)
+                LS_TRY(add_axis(s, plans[i]->collectives[k].group));
+    return LS_OK;
+}
+
+ls_status ls_ranks_map(ls_session *s)
+{
+    ls_ranks *r = s->ranks;
+    LS_TRY(ls_window_create(&r->window, r->world, r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC], 0));
+    s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
+    for (int i = 0; i < r->n_axes; i++)
+        if (r->axes[i].node_bytes)
+            LS_TRY(ls_window_create(&r->axes[i].node, r->axes[i].axis, 0, r->axes[i].node_bytes));
+    return LS_OK;
+}
+
+static const char *label(ls_session *s, const ls_plan *p, const ls_plan_collective *c)
+{
+    return ls_arena_printf(&s->arena, "%s of %s over %s, program %s", ls_collective_name(c->kind), *c->unit ? c->unit : "a number", c->group,
+                           p->graph->name);
+}
+
+static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
+{
+    const ls_ranks *r = s->ranks;
+    const ls_plan *p = g->plan;
+    const ls_plan_collective *c = &p->collectives[k];
+    const ls_node *n = p->graph->nodes[c->node];
+    const bool alias = ls_is_alias_gather(p->graph, n);
+    if (alias)
+        return LS_OK;
+    const ls_place *in = &p->places[n->in[0].id], *result = &p->places[n->out[0].id];
+    char *operand = g->where[in->alloc] + in->offset;
+    char *to = g->where[result->alloc] + result->offset;
+    const bool mapped = c->kind == LS_ALL_GATHER && c->map;
+    const ls_collective_desc d = {
+        .kind = c->kind, .axis = r->axes[ls_ranks_axis(r, c->group)].axis, .count = c->count, .from = c->from, .to = c->to, .via = c->via,
+        .window = r->window, .offset = mapped ? 0 : (size_t)(operand - r->window->mine), .result = mapped ? NULL : to, .settled = c->settled,
+        .map_to = mapped ? to : NULL, .map_from = mapped ? operand : NULL, .threads = p->device.threads, .label = label(s, p, c),
+    };
+    return ls_collective_create(out, &d);
+}
+
+static const char *doing(ls_session *s, const ls_plan *p, const ls_step *step)
+{
+    const ls_node *n = p->graph->nodes[step->node];
+    const char *path = n->scope->path[0] ? n->scope->path : "the root";
+    if (step->part == LS_PART_RUN)
+        return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, n->op->name, path);
+    const ls_plan_collective *c = &p->collectives[step->collective];
+    return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, ls_collective_name(c->kind), *c->unit ? c->unit : "a number");
+}
+
+ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
+{
+    const ls_plan *p = g->plan;
+    g->collectives = LS_ARENA_ARRAY(&s->arena, ls_collective *, p->n_collectives + 1);
+    for (int k = 0; k < p->n_collectives; k++)
+        LS_TRY(prepare(s, g, k, &g->collectives[k]));
+    for (int i = 0; i < p->n_steps; i++) {
+        g->calls[i].doing = doing(s, p, &p->steps[i]);
+        if (p->steps[i].part != LS_PART_RUN)
+            g->calls[i].collective = g->collectives[p->steps[i].collective];
+    }
+    return LS_OK;
+}
+
+void ls_ranks_destroy(ls_session *s)
+{
+    ls_ranks *r = s->ranks;
+    if (!r)
+        return;
+    for (int i = 0; i < s->n_programs; i++)
+        for (int k = 0; s->programs[i].collectives && k < s->programs[i].plan->n_collectives; k++)
+            ls_collective_destroy(&s->programs[i].collectives[k]);
+    for (int i = 0; i < r->n_axes; i++) {
+        ls_window_destroy(&r->axes[i].node);
+        ls_axis_destroy(&r->axes[i].axis);
+    }
+    ls_window_destroy(&r->window);
+    ls_axis_destroy(&r->world);
+    s->ranks = NULL;
+}
+
+void ls_ranks_doing(ls_ranks *r, const char *what)
+{
+    const size_t room = sizeof r->doing - r->prefix - 1, n = strlen(what);
+    memcpy(r->doing + r->prefix, what, n < room ? n : room);
+    r->doing[r->prefix + (n < room ? n : room)] = 0;
+    ls_group_doing(r->group, r->doing);
+}
+
+void ls_session_label(ls_session *s, const char *text)
+{
+    if (!s->ranks)
+        return;
+    ls_ranks *r = s->ranks;
+    snprintf(r->doing, sizeof r->doing, "%.40s, ", text);
+    r->prefix = strlen(r->doing);
+}
+
+ls_status ls_session_enter(ls_session *s, const char *what) { return s->ranks ? ls_axis_fence(s->ranks->world, what) : LS_OK; }
+
+void ls_session_leave(ls_session *s)
+{
+    if (s->ranks)
+        ls_axis_arrive(s->ranks->world);
+}
+
+ls_ledger ls_session_ledger(const ls_session *s)
+{
+    ls_ledger sum = { 0 };
+    for (int i = 0; s->ranks && i < s->ranks->n_axes; i++) {
+        const ls_ledger *l = ls_axis_ledger(s->ranks->axes[i].axis);
+        sum.calls += l->calls;
+        sum.bytes += l->bytes;
+        sum.waited += l->waited;
+    }
+    return sum;
+}

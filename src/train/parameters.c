@@ -1,0 +1,170 @@
+/* parameters.c - a trainer's parameters by name: initial values, loading, collecting, saving. A rank fills and keeps only its slices; what others read is
+ * written between ls_session_enter and leave. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/init.h"
+#include "trainer.h"
+
+/* The part of a parameter that lies in this rank's slice of its unit: `n` elements from number `first` of the parameter, at `at` of the slice. */
+typedef struct part { int64_t first, n, at; } part;
+
+static part held(const ls_units *u, const ls_slot *s)
+{
+    const int64_t slice = u->units[s->unit].slice, begin = u->sharding.position * slice;
+    const int64_t from = s->offset > begin ? s->offset : begin, end = s->offset + ls_type_count(&s->type);
+    const int64_t to = end < begin + slice ? end : begin + slice;
+    return (part){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
+}
+
+static void init_states(ls_trainer *t, const ls_graph *g)
+{
+    for (int i = 0; g && i < g->n_nodes; i++) {
+        if (strcmp(g->nodes[i]->op->name, "state"))
+            continue;
+        const ls_source_attrs *a = g->nodes[i]->attrs;
+        ls_tensor x;
+        if (ls_session_tensor(t->session, a->name, &x) != LS_OK)
+            continue;
+        if (t->used) /* fresh memory is zero already, and untouched */
+            memset(x.data, 0, ls_type_bytes(&x.type));
+        if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
+            ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type), (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0, a->name, 1);
+    }
+}
+
+/* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
+ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
+{
+    const ls_compiled *c = &t->compiled;
+    const ls_units *u = &c->units;
+    const size_t size = ls_dtype_size(u->dtype);
+    LS_TRY(ls_session_enter(t->session, "initial weights"));
+    for (int p = 0; p < LS_PROGRAMS; p++)
+        init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_slot *s = &u->slots[i];
+        const part h = held(u, s);
+        ls_init_values((char *)t->units[s->unit].data + (size_t)h.at * size, u->dtype, h.first, h.n, s->init, seed, s->name,
+                       1); /* the other cores take page faults meanwhile (run/session.c) */
+    }
+    t->used = true;
+    ls_session_leave(t->session);
+    return LS_OK;
+}
+
+/* Where unit i begins in a copy of all units, whole. */
+static int64_t unit_start(const ls_units *u, int unit)
+{
+    int64_t at = 0;
+    for (int i = 0; i < unit; i++)
+        at += u->units[i].elements;
+    return at;
+}
+
+static ls_status need_whole(ls_trainer *t)
+{
+    const ls_units *u = &t->compiled.units;
+    if (!t->whole)
+        t->whole = calloc((size_t)u->elements, ls_dtype_size(u->dtype));
+    return t->whole ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+}
+
+/* The ranks' slices of every unit into t->whole. */
+static ls_status collect(ls_trainer *t)
+{
+    const ls_units *u = &t->compiled.units;
+    const size_t size = ls_dtype_size(u->dtype);
+    const ls_parallel *p = &t->compiled.parallel;
+    const int ranks = ls_group_size(t->group);
+    LS_TRY(need_whole(t));
+    char *slices = malloc((size_t)u->elements * size * (size_t)ranks); /* more than enough: a unit's slices from every rank */
+    int *members = malloc(sizeof(int) * (size_t)ranks);
+    ls_status s = slices && members ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    int position;
+    const int n = s == LS_OK ? ls_mesh_group(&p->mesh, p->rank, u->sharding.shard, members, &position) : 0;
+    for (int i = 0; i < u->n && s == LS_OK; i++) {
+        const size_t bytes = (size_t)u->units[i].slice * size;
+        s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
+        char *to = (char *)t->whole + (size_t)unit_start(u, i) * size;
+        for (int k = 0; k < n && s == LS_OK; k++)
+            memcpy(to + (size_t)k * bytes, slices + (size_t)members[k] * bytes, bytes);
+    }
+    free(slices);
+    free(members);
+    return s;
+}
+
+static bool sharded(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1; }
+
+/* Parameter i in t->whole, or on its own. */
+static ls_named_tensor parameter(const ls_trainer *t, int i)
+{
+    const ls_units *u = &t->compiled.units;
+    const ls_slot *s = &u->slots[i];
+    const size_t size = ls_dtype_size(u->dtype);
+    char *base = sharded(t) ? (char *)t->whole + (size_t)unit_start(u, s->unit) * size : t->units[s->unit].data;
+    return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * size, &s->type) };
+}
+
+int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
+{
+    int n = t->compiled.units.n_slots;
+    if (out && sharded(t) && collect(t) != LS_OK)
+        return -1;
+    for (int i = 0; out && i < n && i < max; i++)
+        out[i] = parameter(t, i);
+    return n;
+}
+
+static ls_status all_parameters(ls_trainer *t, ls_named_tensor **out, int *n)
+{
+    *n = t->compiled.units.n_slots;
+    *out = calloc((size_t)*n, sizeof **out);
+    if (!*out)
+        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d parameters", *n);
+    for (int i = 0; i < *n; i++)
+        (*out)[i] = parameter(t, i);
+    return LS_OK;
+}
+
+ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
+{
+    const ls_units *u = &t->compiled.units;
+    const size_t size = ls_dtype_size(u->dtype);
+    ls_named_tensor *want;
+    int n;
+    if (sharded(t))
+        LS_TRY(need_whole(t));
+    LS_TRY(all_parameters(t, &want, &n));
+    ls_status s = ls_session_enter(t->session, "loading weights");
+    if (s == LS_OK)
+        s = ls_weights_load(w, n, want, .convert = true);
+    free(want);
+    LS_TRY(s);
+    for (int i = 0; i < u->n && sharded(t); i++) {
+        const ls_unit *x = &u->units[i];
+        memcpy(t->units[i].data, (char *)t->whole + (size_t)(unit_start(u, i) + u->sharding.position * x->slice) * size, (size_t)x->slice * size);
+    }
+    ls_session_leave(t->session);
+    return LS_OK;
+}
+
+ls_status ls_trainer_save(ls_trainer *t, const char *path)
+{
+    ls_named_tensor *have;
+    int n;
+    if (sharded(t))
+        LS_TRY(collect(t));
+    if (t->group && ls_group_rank(t->group) != 0)
+        return ls_group_barrier(t->group);
+    LS_TRY(all_parameters(t, &have, &n));
+    ls_status s = ls_weights_save(path, n, have);
+    free(have);
+    LS_TRY(s);
+    return t->group ? ls_group_barrier(t->group) : LS_OK;
+}
+
+int64_t ls_trainer_parameter_count(const ls_trainer *t) { return t->compiled.units.parameters; }
+int64_t ls_trainer_classes(const ls_trainer *t) { return t->compiled.classes; }
+size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled); }
