@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STREAM_BYTES = 8 << 20 }; /* results from here on leave no room for anything else in a cache */
+
 static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather", [LS_REDUCE_SCATTER] = "reduce_scatter", [LS_ALL_REDUCE] = "all_reduce",
                                      [LS_ALL_REDUCE_MAX] = "all_reduce_max", [LS_ALL_REDUCE_WIDE] = "all_reduce_wide" };
 
@@ -90,6 +92,7 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         ls_collective_destroy(&c);
         return s;
     }
+    c->stream = d->count * (d->kind == LS_ALL_GATHER ? n : 1) * (int64_t)ls_dtype_size(d->to) >= STREAM_BYTES;
     c->in_place = c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
     *out = c;
     return LS_OK;
@@ -120,7 +123,7 @@ ls_status ls_collective_start(ls_collective *c)
         return LS_OK;
     }
     if (d->map_to)
-        ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to, c->operand[a->position], d->from, d->count, d->threads);
+        ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to, c->operand[a->position], d->from, d->count, false, d->threads);
     if (a->n > 1 && (!d->settled || d->map_to))
         c->target = ls_axis_raise(a, LS_TICKS);
     return LS_OK;
@@ -138,7 +141,7 @@ static ls_status gather(ls_collective *c)
         int p = (a->position + i) % a->n;
         if (i && !d->settled)
             LS_TRY(ls_axis_await(a, LS_TICKS, p, c->target, d->label));
-        ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, d->threads);
+        ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, c->stream, d->threads);
     }
     return LS_OK;
 }
@@ -151,7 +154,7 @@ static void reduce(ls_collective *c, int64_t at, int64_t count, char *out)
         c->pieces[i] = c->operand[i] + (size_t)at * ls_dtype_size(d->from);
     ls_reduce r = { .by = d->kind == LS_ALL_REDUCE_MAX ? LS_BY_MAX : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM : LS_BY_SUM, .from = d->from,
                     .via = sums(d->kind) ? d->via : d->from, .to = d->to, .n = c->axis->n, .in = c->pieces, .out = out, .count = count,
-                    .threads = d->threads };
+                    .stream = c->stream && !c->in_place, .threads = d->threads };
     ls_reduce_run(&r);
 }
 
@@ -176,7 +179,7 @@ static ls_status reduce_in_place(ls_collective *c)
         int p = (a->position + i) % a->n;
         begin = piece_begin(c, p), end = piece_begin(c, p + 1);
         LS_TRY(ls_axis_await(a, LS_TICKS, p, reduced, d->label));
-        ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from, end - begin, d->threads);
+        ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from, end - begin, false, d->threads);
     }
     return everybody(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
 }

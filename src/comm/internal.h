@@ -154,11 +154,12 @@ typedef struct ls_reduce {
     const char *const *in;  /* n operands; the result may be one of them */
     char *out;
     int64_t count;          /* elements; wide: an even number of i64 */
+    bool stream;            /* a result that is much larger than the caches, and no operand: write it past them */
     int threads;
 } ls_reduce;
 void ls_reduce_run(const ls_reduce *r);
 /* Copies, converting between float types. Same place: nothing. */
-void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, int threads);
+void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, bool stream, int threads);
 
 /* ---- collectives */
 
@@ -169,6 +170,7 @@ struct ls_collective {
     const char **pieces;    /* by position: scratch */
     uint32_t target;        /* ticks that every member has when its operand is ready */
     bool in_place;
+    bool stream;            /* the result is large */
     int64_t bytes;          /* for the ledger */
     struct ls_job *remote;  /* its turn in the communication thread (remote.c); NULL: one host */
 };

@@ -7,6 +7,9 @@
 #include "internal.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -131,6 +134,21 @@ LOOP void load(block *x, const char *in, ls_dtype from, ls_dtype via, int64_t n)
     }
 }
 
+/* A copy past the caches: memory is not read before it is overwritten, and what is in the caches stays there. */
+LOOP void stream_bytes(char *out, const char *in, size_t bytes)
+{
+    size_t at = 0;
+#if defined(__SSE2__)
+    size_t head = -(uintptr_t)out % 64;
+    at = head < bytes ? head : bytes;
+    memcpy(out, in, at);
+    for (; at + 64 <= bytes; at += 64)
+        for (size_t k = at; k < at + 64; k += 16)
+            _mm_stream_si128((__m128i *)(void *)(out + k), _mm_loadu_si128((const __m128i *)(const void *)(in + k)));
+#endif
+    memcpy(out + at, in + at, bytes - at);
+}
+
 LOOP void store(char *out, ls_dtype to, ls_dtype via, const block *x, int64_t n)
 {
     switch (kept_in(via)) {
@@ -190,8 +208,30 @@ LOOP void merge(block *restrict a, const block *restrict b, int by, ls_dtype via
 
 LOOP int64_t block_elements(ls_dtype via) { return (int64_t)BLOCK_BYTES / (int64_t)ls_dtype_size(kept_in(via)); }
 
+/* Up to four f32 operands, the usual case, in one pass. The result may be one of them, never overlap one in part. */
+#define EACH_APART(count) _Pragma(IVDEP) EACH(count)
+#if defined(__clang__)
+#define IVDEP "clang loop vectorize(assume_safety)"
+#else
+#define IVDEP "GCC ivdep"
+#endif
+
+LOOP void sum_few(float *out, const ls_reduce *r, int64_t at, int64_t n)
+{
+    const float *x[4] = { 0 };
+    for (int p = 0; p < r->n; p++)
+        x[p] = (const float *)(const void *)r->in[p] + at;
+    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
+    if (r->n == 2)
+        EACH_APART(n) out[i] = a[i] + b[i];
+    else if (r->n == 3)
+        EACH_APART(n) out[i] = (a[i] + b[i]) + c[i];
+    else
+        EACH_APART(n) out[i] = (a[i] + b[i]) + (c[i] + d[i]);
+}
+
 /* Operand p makes as many merges as adding 1 to p carries; after the last one everything merges. */
-LOOP void reduce_block(const ls_reduce *r, int64_t at, int64_t n)
+LOOP void reduce_tree(const ls_reduce *r, char *out, int64_t at, int64_t n)
 {
     block stack[LEVELS];
     int depth = 0;
@@ -202,14 +242,44 @@ LOOP void reduce_block(const ls_reduce *r, int64_t at, int64_t n)
             depth--;
         }
     }
-    store(r->out + (size_t)at * ls_dtype_size(r->to), r->to, r->via, &stack[0], n);
+    store(out, r->to, r->via, &stack[0], n);
+}
+
+LOOP void reduce_block(const ls_reduce *r, int64_t at, int64_t n)
+{
+    block whole[2]; /* the result may have twice the accumulator's size: f64 of f32 */
+    size_t size = ls_dtype_size(r->to);
+    char *result = r->out + (size_t)at * size, *out = r->stream ? whole[0].bytes : result;
+    bool plain = r->by == LS_BY_SUM && r->from == LS_F32 && r->via == LS_F32 && r->to == LS_F32;
+    if (r->n == 1 && r->from == r->to && r->via == r->to)
+        out = (char *)(uintptr_t)r->in[0] + (size_t)at * size;
+    else if (plain && r->n >= 2 && r->n <= 4)
+        sum_few((float *)(void *)out, r, at, n);
+    else
+        reduce_tree(r, out, at, n);
+    if (r->stream)
+        stream_bytes(result, out, (size_t)n * size);
+    else if (out != result)
+        memcpy(result, out, (size_t)n * size);
+}
+
+/* Operands far from the caches: the next block of each is asked for before this one is added, in runs as long as memory likes them. */
+LOOP void prefetch(const ls_reduce *r, int64_t at, int64_t n)
+{
+    size_t begin = (size_t)at * ls_dtype_size(r->from), end = begin + (size_t)n * ls_dtype_size(r->from);
+    for (int p = 0; p < r->n; p++)
+        for (size_t k = begin; k < end; k += 64)
+            __builtin_prefetch(r->in[p] + k);
 }
 
 LOOP void reduce_blocks(const ls_reduce *r, int64_t begin, int64_t end)
 {
     int64_t each = block_elements(r->via);
-    for (int64_t at = begin; at < end; at += each)
+    for (int64_t at = begin; at < end; at += each) {
+        if (r->stream && at + each < end)
+            prefetch(r, at + each, end - at - each < each ? end - at - each : each);
         reduce_block(r, at, end - at < each ? end - at : each);
+    }
 }
 
 /* ---- the same loops at two levels */
@@ -219,18 +289,27 @@ __attribute__((target("avx2"))) static void reduce_avx2(const ls_reduce *r, int6
 #endif
 static void reduce_generic(const ls_reduce *r, int64_t begin, int64_t end) { reduce_blocks(r, begin, end); }
 
+static void at_level(const ls_reduce *r, int64_t begin, int64_t end)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        reduce_avx2(r, begin, end);
+        return;
+    }
+#endif
+    reduce_generic(r, begin, end);
+}
+
 static void task(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const ls_reduce *r = context;
-    int64_t each = block_elements(r->via) * TASK_BLOCKS, from = begin * each, to = end * each < r->count ? end * each : r->count;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        reduce_avx2(r, from, to);
-        return;
-    }
+    int64_t each = block_elements(r->via) * TASK_BLOCKS;
+    at_level(r, begin * each, end * each < r->count ? end * each : r->count);
+#if defined(__SSE2__)
+    if (r->stream)
+        _mm_sfence(); /* streamed stores are seen before what this thread says next */
 #endif
-    reduce_generic(r, from, to);
 }
 
 void ls_reduce_run(const ls_reduce *r)
@@ -241,13 +320,15 @@ void ls_reduce_run(const ls_reduce *r)
     ls_parallel_for(r->threads, (r->count + each - 1) / each, task, &copy);
 }
 
-void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, int threads)
+void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, bool stream, int threads)
 {
     if (out == in && to == from)
         return;
-    ls_dtype via = ls_dtype_size(from) > ls_dtype_size(to) ? from : to; /* nothing is lost on the way */
-    if (from == to && (threads <= 1 || count * (int64_t)ls_dtype_size(to) < 1 << 20))
+    if (to == from && !stream && threads == 1) {
         memcpy(out, in, (size_t)count * ls_dtype_size(to));
-    else
-        ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = from, .via = via, .to = to, .n = 1, .in = &in, .out = out, .count = count, .threads = threads });
+        return;
+    }
+    ls_dtype via = ls_dtype_size(from) > ls_dtype_size(to) ? from : to; /* nothing is lost on the way */
+    ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = from, .via = via, .to = to, .n = 1, .in = &in, .out = out, .count = count, .stream = stream,
+                                .threads = threads });
 }

@@ -141,7 +141,7 @@ static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, in
     int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     char *own = slot(t, r->stage->mine, k, t->host, x->travels);
     size_t size = ls_dtype_size(x->travels);
-    ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, x->threads);
+    ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false, x->threads);
     for (int h = 0; h < t->hosts; h++) {
         if (h == t->host)
             continue;
@@ -171,7 +171,7 @@ static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t
             int p = h * t->each + l;
             if (takes(t, x, h, l))
                 ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to, slot(t, stage, k, h, x->travels), x->travels,
-                           in_piece(x->split, p, k, step), x->threads);
+                           in_piece(x->split, p, k, step), false, x->threads);
         }
     }
 }
@@ -210,7 +210,7 @@ static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t 
     for (int l = 0; l < t->each; l++)
         x->in[l] = x->operand[t->host * t->each + l] + (size_t)at * ls_dtype_size(x->from);
     if (t->each == 1 && x->from == x->travels)
-        ls_convert(out, x->from, x->in[0], x->from, n, x->threads);
+        ls_convert(out, x->from, x->in[0], x->from, n, false, x->threads);
     else
         ls_reduce_run(&(ls_reduce){ .by = x->by, .from = x->from, .via = x->via, .to = x->travels, .n = t->each, .in = x->in, .out = out, .count = n,
                                     .threads = x->threads });

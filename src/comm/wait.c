@@ -15,7 +15,7 @@
 #include "base/clock.h"
 
 static const double SPIN_SECONDS = 100e-6, LOOK_SECONDS = 0.02; /* how long to spin; how often a sleeper looks after the others */
-enum { YIELDS = 8 };
+enum { GLANCES = 32, YIELDS = 8 };                                  /* before the clock is read, about a microsecond; before sleeping */
 
 static void relax(void)
 {
@@ -143,8 +143,11 @@ ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t tar
     ls_line *l = a->lines[position];
     if (ls_block_failed(a->group->block)) /* also where all came: a broken group stays broken */
         return ls_group_failure(a->group);
-    if (reached(l, which, target))
-        return LS_OK;
+    for (int i = 0; i < GLANCES; i++) {
+        if (reached(l, which, target))
+            return LS_OK;
+        relax();
+    }
     double began = ls_now();
     ls_status s = spin(l, which, target, a->group->spin) ? LS_OK : sleep_until(a, which, position, target, what);
     a->ledger.waited += ls_now() - began;
