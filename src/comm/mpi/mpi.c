@@ -60,7 +60,7 @@ static bool initialise(ls_transport *t, bool theirs, bool *here)
         CALL(t, MPI_Init_thread, NULL, NULL, needed, &level);
     *here = !running;
     if (level < needed)
-        snprintf(t->error, sizeof t->error, "MPI allows its calls from fewer threads than needed: initialise it with %s",
+        snprintf(t->error, sizeof t->error, "this MPI takes calls from fewer threads than are needed: initialise it with %s",
                  theirs ? "MPI_THREAD_MULTIPLE" : "MPI_THREAD_SERIALIZED or more");
     return level >= needed;
 }
