@@ -15,6 +15,7 @@ typedef struct ls_option {
 typedef struct ls_given { const ls_option *option; const char *value; } ls_given;
 typedef struct ls_args {
     const struct ls_verb *verb;
+    char *const *argv;              /* the whole command line */
     int n_words;
     const char *words[LS_MAX_ARGS]; /* what is no option, in order */
     int n_given;

@@ -14,5 +14,6 @@ void ls_doctor_note(ls_doctor *d, const char *format, ...) __attribute__((format
 
 void ls_doctor_machine(ls_doctor *d);   /* doctor_machine.c: CPU, memory, limits, folders */
 void ls_doctor_libraries(ls_doctor *d); /* doctor_libraries.c */
+void ls_doctor_ranks(ls_doctor *d);     /* doctor_ranks.c: cores and their division, shared memory, MPI, launchers */
 /* First line of a file that begins with `prefix` (NULL: any), without it, into buffer; false when there is none. For /proc and /sys. */
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix);

@@ -58,6 +58,5 @@ void ls_doctor_libraries(ls_doctor *d)
         /* a library that was opened stays open: closing one that has made threads or handlers is not safe */
     }
     ls_doctor_section(d, "Modules");
-    ls_doctor_line(d, "MPI", "not part of this version (one rank)");
     ls_doctor_line(d, "CUDA", "not part of this version (device cpu)");
 }

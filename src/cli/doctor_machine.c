@@ -112,14 +112,9 @@ static void memory(ls_doctor *d)
         ls_doctor_line(d, "huge pages", "not offered by this kernel");
     }
     struct statvfs shm;
-    if (!statvfs("/dev/shm", &shm)) {
+    if (!statvfs("/dev/shm", &shm)) /* our ranks do without; MPI's use it */
         ls_doctor_line(d, "/dev/shm", "%s free of %s", ls_format_bytes(free_bytes, (uint64_t)shm.f_bavail * shm.f_frsize),
                        ls_format_bytes(bytes, (uint64_t)shm.f_blocks * shm.f_frsize));
-        if (access("/dev/shm", W_OK))
-            ls_doctor_note(d, "/dev/shm is not writable: several ranks on one machine will need it");
-    } else {
-        ls_doctor_note(d, "there is no /dev/shm: several ranks on one machine will need it");
-    }
 }
 
 static void limit(ls_doctor *d, const char *name, int which, bool bytes, rlim_t least)

@@ -39,12 +39,13 @@ static ls_status terminal_options(const ls_args *a, ls_terminal_opts *o)
     return LS_OK;
 }
 
-static int run_verb(const ls_verb *verb, int n, char **words)
+static int run_verb(const ls_verb *verb, int argc, char **argv)
 {
     static ls_args a; /* kilobytes: not on the stack */
     ls_terminal_opts options = { .level = LS_INFO };
     ls_ui ui;
-    ls_status s = ls_args_parse(&a, verb, n, words);
+    ls_status s = ls_args_parse(&a, verb, argc - 2, argv + 2);
+    a.argv = argv;
     if (s == LS_OK && ls_args_has(&a, "--help")) {
         ls_help_verb(stdout, verb);
         return exit_status(flush_results());
@@ -56,7 +57,7 @@ static int run_verb(const ls_verb *verb, int n, char **words)
         s = verb->run(&a, &ui);
     if (s == LS_OK)
         s = flush_results();
-    if (s != LS_OK) {
+    if (s != LS_OK && *ls_error_message()) { /* else another process has said it */
         fflush(stdout);
         ls_log(s == LS_E_STOPPED ? LS_INFO : LS_ERROR, "%s", ls_error_message());
         if (*ls_error_trace())
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
     }
     const ls_verb *verb = ls_verb_find(word);
     if (verb)
-        return run_verb(verb, argc - 2, argv + 2);
+        return run_verb(verb, argc, argv);
     if (!strcmp(word, "--version"))
         puts("lockstep " LS_VERSION);
     else if (!strcmp(word, "--verbs"))

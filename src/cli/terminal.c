@@ -1,6 +1,6 @@
 /* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress line when stderr is a terminal, and a
- * flag that SIGINT and SIGTERM set. Messages may come from any thread: ls_log already lets in one at a time; the progress line takes the same care
- * with a lock of its own. */
+ * flag that SIGINT and SIGTERM set. Of several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
+ * thread: ls_log already lets in one at a time; the progress line takes the same care with a lock of its own. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,13 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli.h"
+#include "train/launch.h"
 #include "train/rundir.h"
 
 static struct {
     pthread_mutex_t lock;
     bool json, color, bars;  /* bars: stderr is a terminal that takes a progress line */
+    bool silent;             /* another rank speaks */
     bool drawn;              /* a progress line stands there now */
     double last_draw;
     ls_rundir *log_to;       /* an open run: its log file gets the messages too */
@@ -52,9 +54,8 @@ static void print_json(ls_level level, const char *message)
     ls_str_release(&j.out);
 }
 
-static void sink(void *context, ls_level level, const char *message)
+static void show(ls_level level, const char *message)
 {
-    (void)context;
     static const char *const MARK[] = { "error: ", "warning: ", "", "", "" };
     static const char *const COLOR[] = { "\033[1;31m", "\033[1;33m", "", "\033[2m", "\033[2m" };
     pthread_mutex_lock(&T.lock);
@@ -69,6 +70,13 @@ static void sink(void *context, ls_level level, const char *message)
         fputs("\033[0m", stderr);
     fflush(stderr);
     pthread_mutex_unlock(&T.lock);
+}
+
+static void sink(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    if (!T.silent)
+        show(level, message);
     if (T.log_to)
         ls_rundir_log(T.log_to, level, message);
 }
@@ -124,7 +132,7 @@ static void progress(void *context, const ls_progress *p)
 {
     (void)context;
     double now = ls_now();
-    if (p && now - T.last_draw < 0.1)
+    if (T.silent || (p && now - T.last_draw < 0.1))
         return;
     pthread_mutex_lock(&T.lock);
     T.last_draw = now;
@@ -137,6 +145,20 @@ static void progress(void *context, const ls_progress *p)
     pthread_mutex_unlock(&T.lock);
 }
 
+/* A rank's parent asks it to stop, perhaps after somebody who signals all processes of a job; the second signal that the parent gets ends them all. */
+static void take_signals(bool rank)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = rank ? 0 : (int)SA_RESETHAND };
+    sigset_t requests;
+    sigemptyset(&requests);
+    sigaddset(&requests, SIGTERM);
+    sigaction(SIGTERM, &action, NULL);
+    if (rank)
+        sigprocmask(SIG_UNBLOCK, &requests, NULL);
+    else
+        sigaction(SIGINT, &action, NULL);
+}
+
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -145,10 +167,9 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.color = terminal && !(no_color && *no_color);
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
     ls_log_set(sink, NULL, o->level);
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .log_to = &T.log_to };
+    T.silent = ls_launch_rank() > 0;
+    take_signals(ls_launch_rank() >= 0);
+    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .log_to = &T.log_to, .silent = &T.silent };
 }
 
 void ls_terminal_close(void)

@@ -69,6 +69,7 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
     ls_doctor d = { .out = ui->out };
     ls_doctor_section(&d, "lockstep " LS_VERSION);
     ls_doctor_machine(&d);
+    ls_doctor_ranks(&d);
     ls_doctor_libraries(&d);
     data(&d);
     ls_status s = ls_args_has(a, "--no-measure") ? LS_OK : speed(&d);

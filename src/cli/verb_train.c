@@ -28,7 +28,8 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
     ls_train_opts o = { .recipe = ls_args_recipe(a),
                         .resume_never = resume && !strcmp(resume, "never"),
                         .dry_run = ls_args_has(a, "--dry-run"),
-                        .profile = ls_args_has(a, "--profile") };
+                        .profile = ls_args_has(a, "--profile"),
+                        .argv = a->argv };
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     if (resume && strcmp(resume, "never") && strcmp(resume, "auto"))
         return ls_fail(LS_E_USAGE, "--resume %s: continuing from a checkpoint needs its optimizer state, which this version does not write; to start from its "

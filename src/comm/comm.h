@@ -43,6 +43,9 @@ typedef struct ls_window {
 ls_status ls_window_create(ls_window **out, ls_axis *a, size_t bytes, size_t shared_bytes);
 void ls_window_destroy(ls_window **w); /* local: others may still use their mappings */
 
+/* Bytes of memory that this process may still take: of the machine, and of its control groups. */
+uint64_t ls_memory_room(void);
+
 /* ---- collectives */
 
 typedef enum ls_collective_kind {
@@ -90,6 +93,8 @@ const ls_ledger *ls_axis_ledger(const ls_axis *a);
 
 /* What this rank is doing now, for messages of others ("step 12, micro, linear_dw of encoder.layers.encoder_layer_3.mlp.0"). Cheap: copies at most 120 bytes. */
 void ls_group_doing(ls_group *g, const char *what);
+/* The rank that failed first, -1: none. *said: it told why itself (ls_group_fail); else others missed it. Local. */
+int ls_group_failed(const ls_group *g, bool *said);
 
 /* ---- how ranks of one host find each other (shm.c); used by the launcher and the modules */
 

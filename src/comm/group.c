@@ -60,6 +60,13 @@ ls_status ls_group_failure(const ls_group *g)
     return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
 }
 
+int ls_group_failed(const ls_group *g, bool *said)
+{
+    bool any = ls_block_failed(g->block);
+    *said = any && g->block->failure.code != LS_E_PEER;
+    return any ? g->block->failure.rank : -1;
+}
+
 /* ---- exchanges */
 
 ls_status ls_group_barrier(ls_group *g) { return ls_axis_exchange(g->world, NULL, 0, NULL, "a barrier"); }

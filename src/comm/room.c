@@ -73,7 +73,7 @@ static void ask_groups(char *line, uint64_t *room)
     }
 }
 
-static uint64_t available(void)
+uint64_t ls_memory_room(void)
 {
     uint64_t room = UINT64_MAX, kib;
     char line[1024];
@@ -90,7 +90,7 @@ static uint64_t available(void)
 ls_status ls_check_room(size_t bytes, const char *what)
 {
     char need[32], have[32];
-    uint64_t room = available();
+    uint64_t room = ls_memory_room();
     if (bytes <= room)
         return LS_OK;
     return ls_fail(LS_E_MEMORY, "%s need %s (%zu bytes), and %s (%zu bytes) are available here; use fewer ranks, a smaller micro_batch, or a machine with more memory",

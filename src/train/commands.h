@@ -1,5 +1,6 @@
 /* commands.h - what each verb of the command does, without its command line: src/cli parses into these structs, src/train implements. Results go
- * to ui->out, messages through ls_log; nothing here exits. Status: LS_E_USAGE means exit 2, LS_E_STOPPED 75, any other error 1. */
+ * to ui->out, messages through ls_log; nothing here exits. Status: LS_E_USAGE means exit 2, LS_E_STOPPED 75, any other error 1. A failure with an empty message has
+ * been told already, by another process. */
 #pragma once
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct ls_ui {
     void *context;
     const volatile sig_atomic_t *stop;                     /* nonzero: stop at the next step's end, save, return LS_E_STOPPED; may be NULL */
     struct ls_rundir **log_to;                             /* set *log_to while a run directory is open: its log file gets every message; may be NULL */
+    bool *silent;                                          /* set *silent in a rank that leaves the terminal to others: messages go to its log file only; may be NULL */
 } ls_ui;
 
 typedef struct ls_recipe_arg { const char *name; int n_sets; const char *const *sets; } ls_recipe_arg; /* for ls_recipe_load */
@@ -30,6 +32,7 @@ typedef struct ls_train_opts {
     bool dry_run;
     bool profile;
     int64_t profile_first, profile_last;  /* steps, from 1, inclusive; both 0: steps 11 to 20, or all when fewer */
+    char *const *argv;                    /* of this process: ranks are started with the same words */
 } ls_train_opts;
 
 typedef struct ls_eval_opts {

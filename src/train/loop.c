@@ -1,4 +1,4 @@
-/* loop.c - the training loop of one process. */
+/* loop.c - the training loop, run by every rank alike: numbers that decide anything (losses, evaluations, requests to stop) are the same on all. */
 #include "loop.h"
 
 #include <math.h>
@@ -17,6 +17,9 @@ static bool stop_asked(const ls_loop *l, double start)
     double limit = l->recipe->run.time_limit;
     return (l->ui && l->ui->stop && *l->ui->stop) || (limit > 0 && ls_now() - start > limit);
 }
+
+/* All ranks stop after the same step: a request travels with the next step's losses. Alone there is nobody to wait for. */
+static bool stop_agreed(const ls_loop *l, double start) { return l->group ? l->trainer->requested != 0 : stop_asked(l, start); }
 
 /* ---- profile: the programs of steps profile_first .. profile_last */
 
@@ -40,9 +43,11 @@ static ls_status profile_end(ls_loop *l)
         return LS_OK;
     l->trainer->after_run = NULL;
     ls_session_profile(l->trainer->session, false);
-    char *path = ls_path_join(l->run->path, "log/rank-0.trace.json");
+    char name[48];
+    snprintf(name, sizeof name, "log/rank-%d.trace.json", l->run->rank);
+    char *path = ls_path_join(l->run->path, name);
     ls_status s = ls_trace_write(path, l->profile);
-    if (s == LS_OK) {
+    if (s == LS_OK && l->run->rank == 0) {
         ls_str table = { 0 };
         ls_profile_table(&table, l->profile, l->calibration, 15);
         fputs(ls_str_text(&table), l->ui->out);
@@ -147,6 +152,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (done)
             break;
         LS_TRY(profile_before(l));
+        l->trainer->request = stop_asked(l, start);
         LS_TRY(one_step(l, &b, &sum));
         if (l->step == l->profile_last)
             LS_TRY(profile_end(l));
@@ -162,7 +168,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         ls_snapshot_at here = { l->step, b.epoch, b.step + 1, false };
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
             LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
-        if (!last && stop_asked(l, start)) {
+        if (!last && stop_agreed(l, start)) {
             LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
             return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld on request; the weights are in %s/latest", (long long)l->step,
                            (long long)l->total_steps, l->snapshots.dir);
@@ -178,7 +184,7 @@ ls_status ls_loop_run(ls_loop *l)
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     ls_loader *loader;
-    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs, .deadline = l->recipe->failure.stall_seconds));
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */

@@ -12,6 +12,7 @@ typedef struct ls_loop {
     ls_recipe *recipe;
     ls_setup *setup;
     ls_trainer *trainer;
+    ls_group *group;                      /* NULL: one rank. Else every rank runs this loop, with the same steps */
     ls_dataset *train, *eval;
     ls_rundir *run;
     ls_snapshots snapshots;

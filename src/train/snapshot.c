@@ -11,11 +11,12 @@
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "setup.h"
+#include "trainer.h"
 
-ls_status ls_snapshots_open(ls_snapshots *s, const char *run_dir)
+ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d)
 {
-    *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(run_dir, "checkpoints") };
-    return ls_make_dirs(s->dir);
+    *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
+    return d->rank ? LS_OK : ls_make_dirs(s->dir);
 }
 
 void ls_snapshots_release(ls_snapshots *s)
@@ -26,7 +27,7 @@ void ls_snapshots_release(ls_snapshots *s)
 
 static void name_of(char name[32], int64_t step) { snprintf(name, 32, "step-%08lld", (long long)step); }
 
-static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at)
+static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at, int64_t world)
 {
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
@@ -36,7 +37,7 @@ static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at)
     ls_json_int(&j, "seed", r->run.seed);
     ls_json_int(&j, "global_batch", r->train.global_batch);
     ls_json_int(&j, "micro_batch", r->train.micro_batch);
-    ls_json_int(&j, "world", 1);
+    ls_json_int(&j, "world", world);
     ls_json_text(&j, "version", LS_VERSION);
     ls_json_bool(&j, "optimizer_state", false); /* the model part only */
     ls_json_close_object(&j);
@@ -44,20 +45,28 @@ static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at)
     return j.out.data;
 }
 
-static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, int64_t *bytes)
+static ls_status write_model(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, int n, const ls_named_tensor *tensors)
+{
+    char *config = ls_setup_config_json(r), *trainer = trainer_json(r, at, ls_mesh_ranks(&t->compiled.parallel.mesh));
+    ls_status s = ls_checkpoint_save_model(dir, config, trainer, n, tensors, &(ls_checkpoint_opts){ (uint64_t)r->checkpoint.max_file });
+    free(config);
+    free(trainer);
+    return s;
+}
+
+/* All ranks gather the masters, rank 0 writes them. */
+static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, int rank, const ls_snapshot_at *at, int64_t *bytes)
 {
     int n = ls_trainer_parameters(t, NULL, 0);
     ls_named_tensor *tensors = calloc((size_t)n, sizeof *tensors);
     if (!tensors)
         return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", n);
-    ls_trainer_parameters(t, tensors, n);
     *bytes = 0;
-    for (int i = 0; i < n; i++)
+    ls_status s = ls_trainer_parameters(t, tensors, n) < 0 ? LS_E_PEER : LS_OK;
+    for (int i = 0; i < n && s == LS_OK; i++)
         *bytes += (int64_t)ls_type_bytes(&tensors[i].tensor.type);
-    char *config = ls_setup_config_json(r), *trainer = trainer_json(r, at);
-    ls_status s = ls_checkpoint_save_model(dir, config, trainer, n, tensors, &(ls_checkpoint_opts){ (uint64_t)r->checkpoint.max_file });
-    free(config);
-    free(trainer);
+    if (s == LS_OK && rank == 0)
+        s = write_model(dir, t, r, at, n, tensors);
     free(tensors);
     return s;
 }
@@ -95,6 +104,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     if (at->step == s->latest) {
         if (at->best && s->best != at->step) {
             s->best = at->step;
+            if (d->rank)
+                return LS_OK;
             LS_TRY(ls_checkpoint_point(s->dir, "best", name));
             ls_rundir_add_checkpoint(d, relative, at->step, true);
         }
@@ -102,15 +113,18 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     }
     char *dir = ls_path_join(s->dir, name);
     int64_t bytes = 0;
-    ls_status status = save(dir, t, r, at, &bytes);
+    ls_status status = save(dir, t, r, d->rank, at, &bytes);
     free(dir);
     LS_TRY(status);
-    s->steps[s->n++] = s->latest = at->step;
-    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
-    if (at->best) {
+    s->latest = at->step;
+    if (at->best)
         s->best = at->step;
+    if (d->rank) /* the folders are rank 0's */
+        return LS_OK;
+    s->steps[s->n++] = at->step;
+    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
+    if (at->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    }
     LS_TRY(keep(s, r->checkpoint.keep));
     ls_rundir_add_checkpoint(d, relative, at->step, at->best);
     ls_log_debug("saved %s (%lld bytes) in %.3f s", relative, (long long)bytes, ls_now() - start);

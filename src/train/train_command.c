@@ -1,12 +1,17 @@
-/* train_command.c - `lockstep train`: recipe -> data -> compiled step -> run directory -> loop -> report. */
+/* train_command.c - `lockstep train`: recipe -> ranks -> data -> compiled step -> run directory -> loop -> report. The process that the user started is the only
+ * rank, or one of those that mpirun or the like started, or the parent of the ranks that it starts itself (launch.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/str.h"
+#include "comm/comm.h"
+#include "launch.h"
 #include "loop.h"
 #include "memory.h"
 #include "report_page.h"
@@ -19,12 +24,13 @@ typedef struct training {
     ls_calibration calibration;
     const ls_calibration *known; /* NULL: not measured on this machine */
     char data_note[256];
+    int threads; /* of every rank, so that none shares a core; 0: one rank, or not known yet */
 } training;
 
 /* What has passed since the last mark belongs to `name`. */
 static void mark(training *t, const char *name)
 {
-    double now = ls_since_exec();
+    double now = ls_launch_lead() + ls_since_exec();
     if (t->startup.n < LS_STARTUP_PARTS) {
         t->startup.parts[t->startup.n].name = name;
         t->startup.parts[t->startup.n++].seconds = now - t->mark;
@@ -80,14 +86,21 @@ static ls_status initial_weights(ls_trainer *trainer, const ls_recipe *r)
 static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
-    char total[32], arena[32], seconds[32] = "";
+    ls_group *g = t->loop.group;
+    char total[32], arena[32], mesh[128], seconds[32] = "";
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     ls_log_info("model %s  %lld parameters in %d tensors  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
                 (long long)c->units.parameters, c->units.n_slots, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
-    ls_log_info("step  %lld x %lld images  %.2f GFLOP%s  memory %s planned (arena %s)", (long long)c->micro_batches, (long long)c->micro_batch,
-                1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
+    if (g) {
+        char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
+        ls_log_info("ranks %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
+                    ls_mesh_text(mesh, &c->parallel.mesh), how);
+        free(how);
+    }
+    ls_log_info("step  %lld x %lld images%s  %.2f GFLOP%s  memory %s planned (arena %s)", (long long)c->micro_batches, (long long)c->micro_batch,
+                g ? ", of which each rank:" : "", 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
@@ -109,24 +122,125 @@ static ls_status existing_run(const training *t, bool *done)
                    "or delete the folder", d->path, ls_run_state_name(d->before), (long long)d->metrics.step, (long long)t->loop.total_steps, d->path);
 }
 
-static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
+/* ---- ranks */
+
+/* A run that exists keeps the micro_batch that its first start resolved. Rank 0 tells the others, who may be on hosts that do not see the run. */
+static ls_status keep_micro_batch(ls_recipe *r, ls_group *g)
+{
+    int64_t micro = r->train.micro_batch || (g && ls_group_rank(g)) ? 0 : ls_rundir_micro_batch(r);
+    char value[32];
+    if (g)
+        LS_TRY(ls_group_broadcast(g, &micro, sizeof micro, 0));
+    snprintf(value, sizeof value, "%lld", (long long)micro);
+    return micro ? ls_recipe_set(r, "train.micro_batch", value, "the run's recipe.yaml:") : LS_OK;
+}
+
+static ls_status load_recipe(training *t, const ls_train_opts *o)
+{
+    ls_recipe_destroy(&t->loop.recipe);
+    return ls_recipe_load(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
+}
+
+/* As many workers as there are cores, within the recipe's range; fewer where mesh and batch do not admit that many. */
+static ls_status choose_workers(training *t, const ls_train_opts *o, int *workers)
+{
+    LS_TRY(load_recipe(t, o));
+    int64_t least = t->loop.recipe->workers.min, most = t->loop.recipe->workers.max, cores = ls_cpu_count(), n = most < cores ? most : cores;
+    ls_status s;
+    for (n = n > least ? n : least;; n--) {
+        LS_TRY(keep_micro_batch(t->loop.recipe, NULL));
+        s = ls_setup_make(&t->setup, t->loop.recipe, (int)n, 0, 0);
+        if (s == LS_OK || n == least)
+            break;
+        LS_TRY(load_recipe(t, o)); /* what did not fit may have resolved a part of it */
+    }
+    *workers = (int)n;
+    return s;
+}
+
+/* Others may have started another number than the recipe wants. */
+static ls_status check_workers(const ls_recipe *r, int ranks)
+{
+    bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;
+    if (said && (ranks < r->workers.min || ranks > r->workers.max))
+        return ls_fail(LS_E_USAGE, "workers: the recipe wants %lld to %lld, but %d rank%s started", (long long)r->workers.min, (long long)r->workers.max, ranks,
+                       ranks == 1 ? " was" : "s were");
+    return LS_OK;
+}
+
+static ls_status join_ranks(training *t, const ls_train_opts *o)
+{
+    ls_group *g = t->loop.group;
+    LS_TRY(ls_ranks_agree(g, load_recipe(t, o)));
+    ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
+    LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
+    return keep_micro_batch(t->loop.recipe, g);
+}
+
+/* Until there is a group, one rank of each host tells what is wrong. */
+static bool is_quiet(void)
+{
+    static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK" };
+    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
+        if (getenv(LOCAL[i]))
+            return atoi(getenv(LOCAL[i])) > 0;
+    return ls_launch_rank() > 0;
+}
+
+/* Which rank this process is. *over: it was the parent of the ranks, and they have ended. */
+static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
+{
+    ls_group **g = &t->loop.group;
+    int workers = 1;
+    bool ignored, *silent = ui->silent ? ui->silent : &ignored;
+    *silent = is_quiet();
+    LS_TRY(ls_group_from_environment(g));
+    *silent = ls_group_rank(*g) > 0;
+    if (ls_group_size(*g) > 1)
+        return join_ranks(t, o);
+    ls_group_destroy(g);
+    LS_TRY(choose_workers(t, o, &workers));
+    *over = workers > 1;
+    if (!*over)
+        return LS_OK;
+    return ls_launch(&(ls_launch_opts){ .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop });
+}
+
+/* ---- to the first step */
+
+/* What a rank does alone. */
+static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
-    LS_TRY(ls_recipe_load(&l->recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets));
-    LS_TRY(ls_setup_make(&t->setup, l->recipe, 1, 0, 0));
+    ls_group *g = l->group;
+    int ranks = g ? ls_group_size(g) : 1, hosts = g ? ls_group_hosts(g) : 1;
+    if (g)
+        LS_TRY(check_workers(l->recipe, ranks));
+    LS_TRY(ls_setup_make(&t->setup, l->recipe, ranks, g ? ls_group_rank(g) : 0, hosts > 1 ? ranks / hosts : 0));
+    t->setup.trainer.group = g;
+    if (t->threads && !l->recipe->threads)
+        t->setup.trainer.threads = t->threads;
     mark(t, "load");
     LS_TRY(open_data(t, ui));
     mark(t, "data");
-    ls_compiled compiled;
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
-    LS_TRY(ls_compile(&compiled, t->setup.build, &t->setup.config, &t->setup.trainer, t->known));
-    double compiled_at = ls_since_exec(), all = compiled_at - t->mark, plan = compiled.plan_seconds;
+    LS_TRY(ls_compile(compiled, t->setup.build, &t->setup.config, &t->setup.trainer, t->known));
+    double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark, plan = compiled->plan_seconds;
     t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */
     t->startup.parts[t->startup.n].name = "build, compile";
     t->startup.parts[t->startup.n++].seconds = all - plan;
     mark(t, "plan");
-    LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, NULL));
+    return LS_OK;
+}
+
+static ls_status prepare(training *t, const ls_ui *ui)
+{
+    ls_loop *l = &t->loop;
+    ls_compiled compiled = { 0 };
+    ls_status s = compile(t, &compiled, ui);
+    LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
+    LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
     LS_TRY(initial_weights(l->trainer, l->recipe));
     mark(t, "initial weights");
     describe(t);
@@ -140,12 +254,16 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->ui = ui;
     l->started = first_step_begins;
     l->context = t;
-    LS_TRY(prepare(t, o, ui));
+    bool over = false;
+    LS_TRY(take_place(t, o, ui, &over));
+    if (over)
+        return LS_OK;
+    LS_TRY(prepare(t, ui));
     if (o->dry_run) {
         ls_log_info("dry run: everything up to the first step works; nothing was written");
         return LS_OK;
     }
-    LS_TRY(ls_rundir_open(&l->run, l->recipe));
+    LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group));
     if (ui->log_to)
         *ui->log_to = l->run;
     l->run->data_note = t->data_note;
@@ -157,14 +275,14 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(existing_run(t, &done));
     if (done)
         return LS_OK;
-    LS_TRY(ls_snapshots_open(&l->snapshots, l->run->path));
+    LS_TRY(ls_snapshots_open(&l->snapshots, l->run));
     if (o->profile) {
         l->profile_first = o->profile_first ? o->profile_first : l->total_steps > 20 ? 11 : 1;
         l->profile_last = o->profile_first ? o->profile_last : l->total_steps > 20 ? 20 : l->total_steps;
     }
     ls_status s = ls_loop_run(l);
     l->run->peak_rss = ls_anonymous_rss();
-    if (s != LS_OK && s != LS_E_STOPPED)
+    if ((s != LS_OK && s != LS_E_STOPPED) || l->run->rank)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
@@ -174,30 +292,63 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
-ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
+/* The message with which the command ends. One rank's failure is told once: by the parent, who reads it in the control block, or, where there is none, by the rank that
+ * failed; of one that is missing the lowest other rank tells. */
+static ls_status say(const training *t, ls_status s, const char *message, const ls_ui *ui)
 {
-    training t = { 0 };
-    ls_status s = run(&t, o, ui);
-    ls_loop *l = &t.loop;
-    char message[2048] = "";
-    if (s != LS_OK)
-        snprintf(message, sizeof message, "%s", ls_error_message());
-    if (l->run) {
-        if (ui->log_to)
-            *ui->log_to = NULL;
-        bool untouched = l->run->before != LS_RUN_NEW; /* an existing run keeps the state it had */
-        ls_run_state state = untouched ? l->run->before : s == LS_OK ? LS_RUN_FINISHED : s == LS_E_STOPPED ? LS_RUN_STOPPED : LS_RUN_FAILED;
-        ls_status closed = ls_rundir_close(&l->run, state, s == LS_OK || s == LS_E_STOPPED || untouched ? NULL : message);
-        if (s == LS_OK)
-            s = closed;
-        else
-            ls_fail(s, "%s", message); /* the first error is the one to report */
-    }
+    const ls_group *g = t->loop.group;
+    if (!g || s == LS_OK || s == LS_E_STOPPED)
+        return ls_fail(s, "%s", message);
+    bool said;
+    int me = ls_group_rank(g), first = ls_group_failed(g, &said), speaker = said ? first : first == 0;
+    if (ls_launch_rank() >= 0 || me != speaker)
+        return ls_fail(s, "%s", "");
+    if (ui->silent)
+        *ui->silent = false;
+    return said ? ls_fail(s, "rank %d: %s", me, message) : ls_fail(s, "%s", message);
+}
+
+static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
+{
+    ls_rundir **d = &t->loop.run;
+    bool untouched = (*d)->before != LS_RUN_NEW, failed = s != LS_OK && s != LS_E_STOPPED; /* an existing run keeps the state it had */
+    if (failed)
+        ls_rundir_log(*d, LS_ERROR, message);
+    if (ui->log_to)
+        *ui->log_to = NULL;
+    ls_run_state state = untouched ? (*d)->before : s == LS_OK ? LS_RUN_FINISHED : s == LS_E_STOPPED ? LS_RUN_STOPPED : LS_RUN_FAILED;
+    return ls_rundir_close(d, state, failed && !untouched ? message : NULL);
+}
+
+static void release(training *t)
+{
+    ls_loop *l = &t->loop;
     free(l->seconds);
     ls_snapshots_release(&l->snapshots);
     ls_trainer_destroy(&l->trainer);
     ls_dataset_close(&l->train);
     ls_dataset_close(&l->eval);
     ls_recipe_destroy(&l->recipe);
+    ls_group_destroy(&l->group);
+}
+
+ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
+{
+    training t = { .mark = ls_launch_lead() };
+    if (t.mark > 0)
+        t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
+    ls_status s = run(&t, o, ui);
+    char message[4096] = "";
+    if (s != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    if (t.loop.group && s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER)
+        ls_group_fail(t.loop.group, s, message); /* the others need not wait for what follows */
+    ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;
+    if (s == LS_OK && closed != LS_OK) {
+        s = closed;
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    }
+    s = say(&t, s, message, ui); /* the first error is the one to report */
+    release(&t);
     return s;
 }

@@ -1,0 +1,129 @@
+#!/bin/bash
+# ranks.sh COMMAND - several ranks as a user has them: the same weights as one rank, one message for a failure, nothing left behind by any death.
+set -u
+lockstep=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-ranks-XXXXXX")
+cd "$work" || exit 1
+trap 'cd /; rm -rf "$work"' EXIT
+export LOCKSTEP_CACHE=$work/cache
+unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
+failures=0
+
+bad() { echo "ranks.sh: $*"; failures=$((failures + 1)); }
+# try STATUS ARGS...: runs the command, keeps ./out and ./err
+try() {
+    want=$1; shift
+    "$lockstep" "$@" >out 2>err </dev/null
+    got=$?
+    what="lockstep $*"
+    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
+}
+has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
+once() { [ "$(grep -cE -- "$2" "$1")" = 1 ] || { bad "$what: '$2' is not once in $1:"; cat "$1"; }; }
+
+cat >small.yaml <<END
+model: {type: mlp, hidden: [32]}
+data: {type: shapes}
+train: {epochs: 1, steps: 30, global_batch: 64, micro_batch: 16}
+threads: 1
+END
+sed 's/steps: 30/steps: 10000000/; s/epochs: 1/epochs: 100000/' small.yaml >long.yaml
+
+# ---- the same bits
+weights() { sha256sum <"runs/$1/checkpoints/latest/model.safetensors"; }
+try 0 train small.yaml --set run.name=one
+for n in 2 4; do
+    try 0 train small.yaml --workers $n --set run.name=ranks$n
+    [ "$(weights one)" = "$(weights ranks$n)" ] || bad "$n ranks end with other weights than one"
+    [ "$(ls runs/ranks$n/log | grep -c 'rank-[0-9]*.log')" -eq $n ] || bad "not a log for each of $n ranks"
+    [ "$(grep -c '"kind":"step"' runs/ranks$n/metrics.jsonl)" -eq 30 ] || bad "$n ranks: metrics.jsonl has not 30 steps"
+    once err "step 1/30"; once err "first step after"
+    has runs/ranks$n/log/rank-1.log "step 1/30"
+done
+has runs/ranks2/result.json '"state":"finished"'
+try 0 train small.yaml --workers 2 --set run.name=ranks2; once err "nothing to do"
+try 0 train small.yaml --workers "{min: 1, max: 2}" --set run.name=range
+try 0 train small.yaml --workers 2 --dry-run --set run.name=dry; once err "dry run"
+[ ! -e runs/dry ] || bad "a dry run wrote something"
+try 0 train small.yaml --workers 2 --profile 2:3 --set run.name=profile; once out "^ *op |op .*time|share"
+[ -s runs/profile/log/rank-0.trace.json ] && [ -s runs/profile/log/rank-1.trace.json ] || bad "not a trace of each rank"
+
+# ---- refused before or by all ranks, in one message
+try 2 train small.yaml --workers 2 --set parallel.mesh="{dp: 3}" --set run.name=wrong; has err "3"; once err "error:"
+try 2 train small.yaml --workers 3 --set run.name=wrong; once err "error:"; has err "global_batch|micro"
+try 2 train small.yaml --workers 2 --set parallel.units=pattern:nothing.like.it --set run.name=wrong; once err "error:"; has err "nothing.like.it"
+try 1 train small.yaml --workers 2 --set model.init=no/such.safetensors --set run.name=wrong; once err "error: rank [01]: "
+[ ! -e runs/wrong ] || bad "a refused run left a folder"
+
+# ---- a run in the background: until the ranks have made steps. parent: its process; ranks: theirs
+begin() {
+    rm -rf runs/long
+    "$lockstep" train long.yaml --workers 2 --set run.name=long "$@" >out 2>err </dev/null &
+    parent=$!
+    what="long run"
+    for _ in $(seq 500); do
+        grep -q '"step":3,' runs/long/metrics.jsonl 2>/dev/null && break
+        sleep 0.02
+    done
+    ranks=$(xargs <"/proc/$parent/task/$parent/children")
+    [ "$(echo $ranks | wc -w)" -eq 2 ] || { bad "the parent has not two children: '$ranks'"; cat err; }
+}
+# A process that has ended, or is only a corpse that nobody has taken away yet.
+gone() { local state; state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null); [ -z "$state" ] || [ "$state" = Z ]; }
+# ended STATUS SECONDS: the parent ends in time with this status, and the ranks with it
+ended() {
+    local before=$SECONDS
+    wait $parent; got=$?
+    [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }
+    [ $((SECONDS - before)) -le "$2" ] || bad "$what: took more than $2 s to end"
+    for p in $ranks; do gone "$p" || bad "$what: process $p is left"; done
+}
+
+for victim in 1 2; do
+    begin
+    set -- $ranks
+    what="SIGKILL of rank $((victim - 1))"
+    sleep 0.0$((RANDOM % 10))
+    kill -9 "${!victim}"
+    ended 1 10
+    once err "error:"
+    has err "error: rank $((victim - 1)): killed by signal 9 \(SIGKILL\); it last did: .*; the other ranks were stopped"
+done
+has runs/long/result.json '"state":"failed"'
+has runs/long/log/rank-0.log "rank 1: killed by signal 9"
+
+begin --set failure.stall_seconds=0.5
+set -- $ranks
+what="SIGSTOP of rank 1"
+kill -STOP $2
+ended 1 10
+once err "error: rank 1: did not come within 0.5 s"
+has err "rank 0 waited for it in "
+
+begin
+what="kill -9 of the parent"
+kill -9 $parent
+wait $parent 2>/dev/null
+for p in $ranks; do
+    for _ in $(seq 100); do gone "$p" && break; sleep 0.02; done
+    gone "$p" || bad "$what: process $p is left"
+done
+
+begin
+what="SIGTERM"
+kill -TERM $parent
+ended 75 30
+once err "stopped after step"
+has runs/long/result.json '"state":"stopped"'
+[ -s runs/long/checkpoints/latest/model.safetensors ] || bad "nothing was saved when stopped"
+at=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' err)
+[ "$(tail -n 3 runs/long/metrics.jsonl | grep -c "\"kind\":\"step\",\"step\":$at,")" -eq 1 ] || bad "the last row is not step $at"
+
+begin
+what="SIGTERM to everybody"
+kill -TERM $ranks $parent
+ended 75 30
+
+! grep -qs lockstep /proc/sysvipc/shm /proc/sysvipc/sem || bad "something is left in System V memory"
+[ -z "$(find /dev/shm -name '*lockstep*' -newer small.yaml 2>/dev/null)" ] || bad "something is left in /dev/shm"
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
