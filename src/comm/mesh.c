@@ -164,6 +164,12 @@ int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, in
     return s.block;
 }
 
+int ls_mesh_position(const ls_mesh *m, int rank, const char *name)
+{
+    selection s;
+    return select_axes(&s, m, name) ? place_of(m, &s, rank).inside % s.block : -1;
+}
+
 int ls_mesh_group_size(const ls_mesh *m, const char *name)
 {
     selection s;

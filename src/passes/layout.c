@@ -19,18 +19,16 @@ ls_sharding ls_sharding_of(const ls_parallel *p)
     ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
     if (!p)
         return s;
-    const char *all = ls_mesh_data_axes(&p->mesh);
-    s.shard = p->data == LS_DATA_FSDP ? all : p->data == LS_DATA_HYBRID ? "shard" : "";
-    s.replicate = p->data == LS_DATA_DDP ? all : p->data == LS_DATA_HYBRID ? "dp" : "";
-    int members[1024];
-    if (*s.shard)
-        s.shards = ls_mesh_group(&p->mesh, p->rank, s.shard, members, &s.position);
+    s.shard = ls_parallel_shard_axes(p);
+    s.replicate = ls_parallel_replicate_axes(p);
+    if (*s.shard) {
+        s.shards = ls_mesh_group_size(&p->mesh, s.shard);
+        s.position = ls_mesh_position(&p->mesh, p->rank, s.shard);
+    }
     if (*s.replicate)
         s.replicas = ls_mesh_group_size(&p->mesh, s.replicate);
     s.offload = p->offload == LS_OFFLOAD_CPU;
-    /* The last axes are neighbours: shards share a host when their number divides a host's ranks, and no axis lies inside theirs. */
-    bool one_host = p->ranks_per_host == 0 || p->ranks_per_host % s.shards == 0;
-    s.map = s.shards > 1 && (p->gather == LS_GATHER_MAP || (p->gather == LS_GATHER_AUTO && !s.offload && one_host));
+    s.map = s.shards > 1 && ls_parallel_maps(p);
     s.each = ls_parallel_synchronizes_each(p);
     return s;
 }

@@ -12,6 +12,7 @@
 typedef struct state {
     ls_rewrite r;
     const ls_parallel *p;
+    int64_t n;       /* as ls_parallel_reshards says */
     ls_value *kept;  /* per old value, a forward gather's result: the slice that stays; {0} none */
     ls_value *again; /* per old value (a gather's result or a view of one): the backward pass's */
 } state;
@@ -39,7 +40,7 @@ static bool dropped(const ls_node *gather)
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])
 {
     *out = *of;
-    out->ranks = t->p->reshard_after_forward;
+    out->ranks = t->n;
     snprintf(name, 64, "%s/%lld", of->group, (long long)out->ranks);
     out->group = name;
 }
@@ -51,8 +52,7 @@ static void keep_slice(state *t, const ls_node *gather)
     ls_gather_attrs block;
     char name[64];
     block_group(t, a, &block, name);
-    int members[1024], position = 0;
-    ls_mesh_group(&t->p->mesh, t->p->rank, name, members, &position);
+    const int position = ls_mesh_position(&t->p->mesh, t->p->rank, name);
     ls_value whole = t->r.map[gather->out[0].id];
     ls_type slice = ls_value_type(g, whole);
     slice.dims[0] /= block.ranks;
@@ -96,9 +96,9 @@ static ls_value twin(state *t, ls_value v)
 ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
 {
     const ls_graph *g = *gp;
-    if (!p || p->reshard_after_forward == 0)
+    state t = { .p = p, .n = p ? ls_parallel_reshards(p) : 0 };
+    if (t.n == 0)
         return LS_OK;
-    state t = { .p = p };
     LS_TRY(ls_rewrite_begin(&t.r, g));
     t.kept = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
     t.again = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
@@ -110,7 +110,7 @@ ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
             in[k] = gather && dropped(gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
         }
         ls_rewrite_copy_with(&t.r, n, in, n->attrs);
-        if (n->op == &ls_op_all_gather && dropped(n) && p->reshard_after_forward > 1)
+        if (n->op == &ls_op_all_gather && dropped(n) && t.n > 1)
             keep_slice(&t, n);
     }
     return ls_rewrite_end(&t.r, gp);

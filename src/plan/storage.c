@@ -216,8 +216,7 @@ static void name_mapped(storage *s)
         whole->name = ls_arena_printf(&plan->arena, "%s, gathered", c->unit);
         if (!ls_is_alias_gather(s->g, n))
             continue;
-        int members[1024], position = 0;
-        ls_mesh_group(&s->p->parallel->mesh, s->p->parallel->rank, c->group, members, &position);
+        const int position = ls_mesh_position(&s->p->parallel->mesh, s->p->parallel->rank, c->group);
         ls_alloc *slice = &plan->allocs[s->sets[state].alloc];
         slice->inside = whole->name;
         slice->inside_at = (size_t)position * slice->bytes;

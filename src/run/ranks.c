@@ -20,7 +20,7 @@ int ls_ranks_axis(const ls_ranks *r, const char *name)
 static ls_status add_axis(ls_session *s, const char *name)
 {
     ls_ranks *r = s->ranks;
-    int members[1024], position;
+    int *members = LS_ARENA_ARRAY(&s->arena, int, ls_mesh_ranks(&r->parallel.mesh)), position;
     const int n = ls_mesh_group(&r->parallel.mesh, r->parallel.rank, name, members, &position);
     if (n < 1)
         return ls_fail(LS_E_INTERNAL, "session: \"%s\" names no group of the mesh", name);

@@ -172,8 +172,11 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
-ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration)
+ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given, const ls_calibration *calibration)
 {
+    ls_trainer_opts resolved = *given, *o = &resolved;
+    if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO && o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
+        o->parallel.synchronize = LS_SYNCHRONIZE_EACH; /* one micro-batch a rank: once is each, and sums start while the backward pass runs */
     *c = (ls_compiled){ .micro_batch = o->micro_batch, .micro_batches = o->micro_batches, .loss_scaling = o->param == LS_F16,
                         .clipping = o->clip_norm > 0, .accumulation = o->accumulation, .parallel = o->parallel };
     LS_TRY(ls_parallel_check(&o->parallel));

@@ -1,0 +1,250 @@
+/* test_layout.c - which unit a parameter lies in and where, and what the chains of a layout do to the graph: how many collectives, over what. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/autodiff.h"
+#include "lockstep/models.h"
+#include "ops/rules.h"
+#include "passes/passes.h"
+#include "support/support.h"
+
+static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16,
+                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+
+static ls_parallel over(int ranks, ls_data_parallel data, const char *units)
+{
+    ls_parallel p = { LS_PARALLEL_DEFAULTS, .data = data, .units = units, .gather = LS_GATHER_COPY };
+    p.mesh.axes[0].size = ranks;
+    return p;
+}
+
+static ls_graph *model(void)
+{
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "vit"));
+    ASSERT_OK(ls_vit_build(g, &VIT, 2));
+    return g;
+}
+
+static int count(const ls_graph *g, const char *op, const char *group)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *x = g->nodes[i];
+        n += !strcmp(x->op->name, op) && (!group || !strcmp(((const ls_reduce_attrs *)x->attrs)->group, group)); /* every record begins with the group */
+    }
+    return n;
+}
+
+/* Forward, units, backward, reshard, as train/compile.c does. */
+static ls_graph *step(const ls_parallel *p, ls_dtype param, ls_units *u)
+{
+    ls_graph *g = model();
+    ls_value grads[64], use[64], loss = LS_NONE;
+    ASSERT_OK(ls_pass_units(&g, param, LS_F32, p, u));
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!strcmp(g->outputs[i].name, "loss"))
+            loss = g->outputs[i].value;
+    g->n_outputs = 0;
+    ls_output(g, "loss", loss);
+    for (int i = 0; i < u->n; i++)
+        use[i] = u->units[i].use;
+    g->phase = LS_PHASE_BACKWARD;
+    ASSERT_OK(ls_backward(g, loss, ls_fill(g, ls_value_type(g, loss), 1), u->n, use, grads));
+    for (int i = 0; i < u->n; i++)
+        ls_output(g, u->units[i].state, grads[i]);
+    ASSERT_OK(ls_pass_dce(&g));
+    ASSERT_OK(ls_pass_reshard(&g, p));
+    ASSERT_OK(ls_pass_dce(&g));
+    ASSERT_OK(ls_graph_verify(g));
+    return g;
+}
+
+static void done(ls_graph *g, ls_units *u)
+{
+    ls_graph_destroy(&g);
+    ls_units_release(u);
+}
+
+static void units_of_a_class(void **state)
+{
+    (void)state;
+    const char *policies[] = { "class:EncoderBlock", "pattern:encoder.layers.*" };
+    for (int k = 0; k < 2; k++) {
+        const ls_parallel p = over(3, LS_DATA_FSDP, policies[k]);
+        ls_units u;
+        ls_graph *g = model();
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_BF16));
+        assert_int_equal(u.n, 4);
+        assert_string_equal(u.units[0].state, "unit root"); /* the patch projection comes first */
+        assert_string_equal(u.units[3].state, "unit encoder.layers.encoder_layer_2");
+        int64_t sum = 0;
+        for (int i = 0; i < u.n; i++) {
+            assert_int_equal(u.units[i].slice * 3, u.units[i].elements);
+            assert_int_equal(u.units[i].slice % 32, 0); /* 64 bytes of bf16 */
+            assert_true(u.units[i].elements - u.units[i].parameters < 3 * 32 + 16 * 20);
+            sum += u.units[i].parameters;
+        }
+        assert_int_equal(sum, u.parameters);
+        for (int i = 0; i < u.n_slots; i++) {
+            const ls_slot *s = &u.slots[i];
+            const bool block = !strncmp(s->name, "encoder.layers.", 15);
+            assert_int_equal(block, s->unit != 0);
+            assert_int_equal(s->offset % 16, 0);
+            assert_true(s->offset + ls_type_count(&s->type) <= u.units[s->unit].elements);
+            for (int j = 0; j < i; j++) /* none overlaps another of its unit */
+                assert_true(u.slots[j].unit != s->unit || u.slots[j].offset + ls_type_count(&u.slots[j].type) <= s->offset);
+        }
+        done(g, &u);
+    }
+}
+
+static void units_by_size(void **state)
+{
+    (void)state;
+    ls_units u;
+    ls_parallel p = over(2, LS_DATA_FSDP, "size:1000");
+    ls_graph *g = model();
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_F32));
+    assert_true(u.n > 4); /* attention and MLP are modules of their own */
+    for (int i = 0; i < u.n; i++)
+        if (strcmp(u.units[i].state, "unit root"))
+            assert_true(u.units[i].parameters >= 1000);
+    done(g, &u);
+}
+
+/* ddp: reverse order, a small first bucket, a limit that the last tensor of a bucket may pass. */
+static void buckets(void **state)
+{
+    (void)state;
+    ls_units u;
+    ls_parallel p = over(2, LS_DATA_DDP, "none");
+    p.bucket_bytes = 4000;
+    ls_graph *g = model();
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_F32));
+    assert_true(u.n > 5);
+    assert_int_equal(u.slots[u.n_slots - 1].unit, 0);
+    assert_int_equal(u.slots[0].unit, u.n - 1);
+    for (int i = 1; i < u.n_slots; i++)
+        assert_true(u.slots[i].unit <= u.slots[i - 1].unit);
+    for (int i = 0; i < u.n; i++)
+        assert_int_equal(u.units[i].slice, u.units[i].elements);
+    done(g, &u);
+}
+
+static void nothing_matches(void **state)
+{
+    (void)state;
+    const char *policies[] = { "class:Block", "pattern:decoder.*", "size:1e9" };
+    for (int k = 0; k < 3; k++) {
+        ls_units u;
+        ls_graph *g = model();
+        const ls_parallel p = over(2, LS_DATA_FSDP, policies[k]);
+        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, LS_F32), LS_E_USAGE, policies[k], "no block");
+        done(g, &u);
+    }
+}
+
+static void one_collective_a_unit(void **state)
+{
+    (void)state;
+    ls_units u;
+    ls_parallel p = over(4, LS_DATA_FSDP, "class:EncoderBlock");
+    p.reshard_after_forward = 0;
+    ls_graph *g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "all_gather", "dp"), 4);
+    assert_int_equal(count(g, "reduce_scatter", "dp"), 4);
+    assert_int_equal(count(g, "all_reduce", NULL), 0);
+    done(g, &u);
+
+    p.reshard_after_forward = -1; /* all but the root again */
+    g = step(&p, LS_BF16, &u);
+    assert_int_equal(count(g, "all_gather", "dp"), 7);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->nodes[i]->op->name, "all_gather"))
+            assert_int_equal(ls_type_of(g, g->nodes[i]->out[0])->dtype, LS_BF16);
+    done(g, &u);
+
+    p.reshard_after_forward = 2; /* the second time over pairs */
+    g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "all_gather", "dp"), 4);
+    assert_int_equal(count(g, "all_gather", "dp/2"), 3);
+    done(g, &u);
+
+    p.reshard_after_forward = -1;
+    p.gather = LS_GATHER_MAP; /* one copy a host: nothing to drop */
+    g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "all_gather", "dp"), 4);
+    done(g, &u);
+}
+
+/* What the backward pass reads of a unit that was dropped is the second gather's, so that the first can die. */
+static void resharded_reads(void **state)
+{
+    (void)state;
+    ls_units u;
+    const ls_parallel p = over(4, LS_DATA_FSDP, "class:EncoderBlock");
+    ls_graph *g = step(&p, LS_F32, &u);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        for (int k = 0; k < n->n_in && n->phase == LS_PHASE_BACKWARD; k++) {
+            const ls_node *from = ls_present(n->in[k]) ? ls_node_of(g, n->in[k]) : n;
+            while (from->op->flags & LS_OP_VIEW)
+                from = ls_node_of(g, from->in[0]);
+            if (!strcmp(from->op->name, "all_gather") && strcmp(((const ls_gather_attrs *)from->attrs)->unit, "unit root"))
+                assert_int_equal(from->phase, LS_PHASE_BACKWARD);
+        }
+    }
+    done(g, &u);
+}
+
+static void other_strategies(void **state)
+{
+    (void)state;
+    ls_units u;
+    ls_parallel p = over(2, LS_DATA_DDP, "none");
+    p.synchronize = LS_SYNCHRONIZE_EACH;
+    ls_graph *g = step(&p, LS_BF16, &u);
+    assert_int_equal(count(g, "all_gather", NULL), 0);
+    assert_int_equal(count(g, "all_reduce", "dp"), u.n);
+    for (int i = 0; i < g->n_nodes; i++) /* gradients in bf16 are summed in f32 */
+        if (!strcmp(g->nodes[i]->op->name, "all_reduce"))
+            assert_int_equal(ls_type_of(g, g->nodes[i]->in[0])->dtype, LS_F32);
+    done(g, &u);
+
+    p = over(2, LS_DATA_HYBRID, "class:EncoderBlock");
+    p.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "shard", 2 } } };
+    g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "reduce_scatter", "shard"), 4);
+    assert_int_equal(count(g, "all_reduce", "dp"), 4);
+    done(g, &u);
+
+    p = over(2, LS_DATA_FSDP, "class:EncoderBlock");
+    p.offload = LS_OFFLOAD_CPU;
+    g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "to_device", NULL), 7); /* as often as gathers: the slice comes from the host each time */
+    assert_int_equal(count(g, "to_host", NULL), 4);
+    done(g, &u);
+
+    p.offload = LS_OFFLOAD_NONE;
+    p.synchronize = LS_SYNCHRONIZE_ONCE; /* the update program reduces */
+    g = step(&p, LS_F32, &u);
+    assert_int_equal(count(g, "reduce_scatter", NULL), 0);
+    for (int i = 0; i < u.n; i++)
+        assert_int_equal(ls_type_of(g, g->outputs[1 + i].value)->dims[0], u.units[i].elements);
+    done(g, &u);
+
+    g = step(NULL, LS_F32, &u); /* one rank: one unit, no collective */
+    assert_int_equal(u.n, 1);
+    assert_int_equal(count(g, "all_gather", NULL) + count(g, "all_reduce", NULL) + count(g, "reduce_scatter", NULL), 0);
+    done(g, &u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_of_a_class), cmocka_unit_test(units_by_size),   cmocka_unit_test(buckets),         cmocka_unit_test(nothing_matches),
+        cmocka_unit_test(one_collective_a_unit), cmocka_unit_test(resharded_reads), cmocka_unit_test(other_strategies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* test_steps.c - the two halves of a collective in the plan: where they stand, and how long what peers read must live. */
+#include <string.h>
+
+#include "lockstep/graph.h" /* before rules.h: with call sites */
+#include "ops/rules.h"
+#include "plan/internal.h"
+#include "support/support.h"
+
+static void nothing(const ls_kernel_args *a) { (void)a; }
+static const ls_kernel KERNELS[] = {
+    { .op = "copy", .run = nothing, .any_in = 1 }, { .op = "relu", .run = nothing }, { .op = "add", .run = nothing }, { .op = "mul", .run = nothing },
+    { .op = "exp", .run = nothing }, { 0 },
+};
+static const ls_device_ops TEST_DEVICE = { .name = "test", .kernels = KERNELS, .computes = false };
+static const ls_device DEVICE = { .ops = &TEST_DEVICE, .isa = LS_ISA_GENERIC, .threads = 1 };
+
+enum { N = 64, UNITS = 4 };
+
+static ls_parallel layout(int prefetch)
+{
+    ls_parallel p = { LS_PARALLEL_DEFAULTS, .prefetch_forward = prefetch, .prefetch_backward = prefetch };
+    p.mesh.axes[0].size = 2;
+    return p;
+}
+
+/* x -> x * gathered unit k -> ..., and a reduction of each product. */
+static ls_graph *chain(bool map, bool state_operand)
+{
+    ls_graph *g;
+    static const char *const NAMES[UNITS] = { "unit a", "unit b", "unit c", "unit d" };
+    ASSERT_OK(ls_graph_create(&g, "chain"));
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, N));
+    for (int k = 0; k < UNITS; k++) {
+        ls_value s = ls_state(g, NAMES[k], LS_TYPE(LS_F32, N / 2), (ls_init){ 0 });
+        if (!state_operand)
+            s = ls_exp(g, s);
+        ls_value w = ls_all_gather(g, s, &(ls_gather_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32, .map = map });
+        x = ls_relu(g, ls_mul(g, x, w));
+        ls_value r = ls_reduce_scatter(g, x, &(ls_reduce_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32 });
+        static const char *const OUT[UNITS] = { "grad.a", "grad.b", "grad.c", "grad.d" };
+        ls_output(g, OUT[k], r);
+    }
+    ls_output(g, "y", x);
+    ASSERT_OK(ls_graph_finish(g));
+    return g;
+}
+
+static ls_plan *plan_of(const ls_graph *g, const ls_parallel *p)
+{
+    ls_plan *plan;
+    ASSERT_OK(ls_plan_create(&plan, g, &DEVICE, &(ls_plan_opts){ .parallel = p }));
+    ASSERT_OK(ls_plan_check(plan));
+    return plan;
+}
+
+static void halves_are_in_order(void **state)
+{
+    (void)state;
+    for (int prefetch = 0; prefetch < 4; prefetch++) {
+        const ls_parallel p = layout(prefetch);
+        ls_graph *g = chain(false, true);
+        ls_plan *plan = plan_of(g, &p);
+        assert_int_equal(plan->n_collectives, 2 * UNITS);
+        int gathers = 0, under_way = 0, most = 0, reductions = 0;
+        for (int i = 0; i < plan->n_steps; i++) {
+            const ls_step *s = &plan->steps[i];
+            if (s->part == LS_PART_RUN)
+                continue;
+            const ls_plan_collective *c = &plan->collectives[s->collective];
+            assert_true(c->start < c->wait);
+            assert_int_equal(s->part == LS_PART_START ? c->start : c->wait, i);
+            const int step = s->part == LS_PART_START ? 1 : -1;
+            if (c->kind == LS_ALL_GATHER)
+                under_way += step;
+            else
+                reductions += step;
+            gathers += c->kind == LS_ALL_GATHER && step > 0;
+            most = under_way > most ? under_way : most;
+            assert_in_range(reductions, 0, 1);
+        }
+        assert_int_equal(gathers, UNITS);
+        assert_int_equal(most, prefetch > 1 ? prefetch : 1);
+        for (int c = 1; c < plan->n_collectives; c++)
+            assert_true(plan->collectives[c - 1].start < plan->collectives[c].start);
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* An operand that peers read is in the window, and lives until a later collective that waits, started behind its wait, has been waited for. */
+static void operands_outlive_their_readers(void **state)
+{
+    (void)state;
+    for (int prefetch = 0; prefetch < 3; prefetch++)
+        for (int computed = 0; computed < 2; computed++) {
+            const ls_parallel p = layout(prefetch);
+            ls_graph *g = chain(false, !computed);
+            ls_plan *plan = plan_of(g, &p);
+            for (int c = 0; c < plan->n_collectives; c++) {
+                const ls_plan_collective *a = &plan->collectives[c];
+                const ls_alloc *operand = &plan->allocs[plan->places[plan->graph->nodes[a->node]->in[0].id].alloc];
+                if (operand->memory == LS_MEM_STATE || operand->memory == LS_MEM_IO) {
+                    assert_true(operand->shared);
+                    continue;
+                }
+                assert_int_equal(operand->memory, LS_MEM_SYMMETRIC);
+                int free_at = plan->n_steps - 1;
+                for (int d = plan->n_collectives - 1; d > c; d--)
+                    if (plan->collectives[d].start > a->wait && !plan->collectives[d].settled)
+                        free_at = plan->collectives[d].wait;
+                assert_true(operand->last >= free_at && operand->first <= a->start);
+            }
+            ls_plan_destroy(&plan);
+            ls_graph_destroy(&g);
+        }
+}
+
+static void mappings(void **state)
+{
+    (void)state;
+    ls_parallel p = layout(1);
+    p.rank = 1;
+    ls_graph *g = chain(true, true);
+    ls_plan *plan = plan_of(g, &p);
+    int whole = 0, slices = 0;
+    for (int i = 0; i < plan->n_allocs; i++) {
+        const ls_alloc *a = &plan->allocs[i];
+        whole += a->memory == LS_MEM_NODE && a->bytes == 4 * N;
+        if (a->inside) {
+            assert_int_equal(a->memory, LS_MEM_STATE);
+            assert_int_equal(a->inside_at, 2 * N); /* rank 1's half */
+            slices++;
+        }
+    }
+    assert_int_equal(whole, UNITS);
+    assert_int_equal(slices, UNITS);
+    assert_int_equal(plan->node_bytes, UNITS * 4 * N);
+    for (int c = 0; c < plan->n_collectives; c++)
+        if (plan->collectives[c].map)
+            assert_true(plan->collectives[c].bytes == 0);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order), cmocka_unit_test(operands_outlive_their_readers), cmocka_unit_test(mappings) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
