@@ -58,6 +58,31 @@ static void many_loops(void **state) {
         assert_int_equal(cells[i], i * total);
 }
 
+/* Threads with loops of their own at the same time: one has the workers, the others run theirs alone, and all are cut as documented. */
+static void *loops_of_a_thread(void *argument)
+{
+    struct seen mine;
+    for (int round = 0; round < 500; round++) {
+        memset(&mine, 0, sizeof mine);
+        ls_parallel_for(3, 10, note, &mine);
+        for (int t = 0; t < 3; t++)
+            if (mine.calls[t] != 1 || mine.begin[t] != 10 * t / 3 || mine.end[t] != 10 * (t + 1) / 3)
+                return argument;
+    }
+    return NULL;
+}
+
+static void several_threads(void **state) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, loops_of_a_thread, state), 0);
+    for (int i = 0; i < 3; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
 static pthread_t ids[4];
 
 static void note_thread(void *context, int64_t begin, int64_t end, int worker) {
@@ -91,7 +116,8 @@ static void cpu_count_respects_affinity(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cut), cmocka_unit_test(many_loops), cmocka_unit_test(workers_are_threads), cmocka_unit_test(cpu_count_respects_affinity),
+        cmocka_unit_test(the_cut), cmocka_unit_test(many_loops), cmocka_unit_test(several_threads), cmocka_unit_test(workers_are_threads),
+        cmocka_unit_test(cpu_count_respects_affinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
