@@ -22,6 +22,10 @@ LS_API ls_status ls_graph_finish(ls_graph *g);
 /* The whole graph as text, one op a line; malloc'ed. `with_sites` adds file:line. */
 LS_API char *ls_graph_print(const ls_graph *g, bool with_sites);
 
+/* Layers called from here on are those of evaluation: batch norm uses its running statistics and changes nothing. */
+LS_API void ls_graph_evaluate(ls_graph *g);
+LS_API bool ls_graph_is_evaluation(const ls_graph *g);
+
 LS_API ls_type ls_value_type(const ls_graph *g, ls_value v);
 LS_API ls_value ls_nth(ls_graph *g, ls_value v, int n); /* output n of the op that made v */
 
@@ -39,6 +43,8 @@ typedef struct ls_init { ls_init_kind kind; double a, b; } ls_init;
 LS_API ls_value ls_input(ls_graph *g, const char *name, ls_type type);
 LS_API ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init); /* full name: scope path + "." + name */
 LS_API ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init); /* lives between steps, not differentiated */
+/* State of the model that is not trained but belongs to its weights (running statistics): named as a parameter is. */
+LS_API ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init);
 LS_API ls_value ls_fill(ls_graph *g, ls_type type, double value);
 LS_API void ls_output(ls_graph *g, const char *name, ls_value v);
 
@@ -81,6 +87,24 @@ LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims
 LS_API ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b);
 /* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean and rstd [rows]. */
 LS_API ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
+/* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's F.conv2d. */
+typedef struct ls_conv_opts { int64_t stride[2], padding[2], dilation[2], groups; } ls_conv_opts; /* height, width */
+#define LS_CONV_DEFAULTS .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1
+LS_API ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
+/* Largest element of each window (the first one if several are), padding never counts; output 1 is where in its plane it was, i32. */
+typedef struct ls_pool_opts { int64_t kernel[2], stride[2], padding[2]; } ls_pool_opts; /* height, width */
+LS_API ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o);
+/* [N, C, H, W] -> [N, C, height, width]: means over windows that cover the picture evenly (PyTorch's rule). */
+LS_API ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width);
+/* x [N, C, ..] normalised by the mean and biased variance of each channel over everything else, y = (x - mean) * rstd * gain + bias;
+ * outputs 1, 2, 3 are mean, rstd and unbiased variance [C]. */
+LS_API ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
+/* The same by given statistics [C]. */
+LS_API ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps);
+/* running += momentum * (batch - running) for mean and variance [C], tracked i64 [] += 1, where they lie, unless apply (i32 [], or LS_NONE)
+ * is 0. `normalized` is a batch norm's output. Returns the new running mean; nothing need read it. */
+LS_API ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
+                                     ls_value apply, double momentum);
 /* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of Hkv (grouped queries);
  * bias LS_NONE or [1 or batch, H, Tq, Tk], added to the scaled scores; causal masks keys after the query's position (aligned at the end).
  * -> [batch, Tq, H*head_dim]; output 1 is the log-sum-exp of each row of scores, f32 [batch, H, Tq]. */
@@ -96,6 +120,7 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_input(g, ...) (ls_input)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_param(g, ...) (ls_param)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_state(g, ...) (ls_state)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_buffer(g, ...) (ls_buffer)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_fill(g, ...) (ls_fill)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_output(g, ...) (ls_output)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_add(g, ...) (ls_add)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -122,6 +147,12 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_concat(g, ...) (ls_concat)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_matmul_wt(g, ...) (ls_matmul_wt)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_layer_norm_op(g, ...) (ls_layer_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv2d_op(g, ...) (ls_conv2d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_max_pool2d(g, ...) (ls_max_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_adaptive_avg_pool2d(g, ...) (ls_adaptive_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_batch_norm_op(g, ...) (ls_batch_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_batch_norm_eval(g, ...) (ls_batch_norm_eval)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_batch_norm_update(g, ...) (ls_batch_norm_update)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention(g, ...) (ls_attention)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -25,7 +25,14 @@ typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pac
 typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;                  /* broadcast_to, sum_to: numpy rules; -1 keeps */
 typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;                             /* linear, linear_dx */
 typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;                      /* linear_dw: 1 = also the bias gradient */
-typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, layer_norm_grad */
+typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, batch_norm and their gradients */
+/* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for conv2d_dx and the kernel's for
+ * conv2d_dw. bias 1: conv2d_dw also gives the bias gradient. */
+typedef struct ls_conv_attrs { int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, height, width, bias; } ls_conv_attrs;
+typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_update_attrs;
+/* max_pool2d and its gradient, which needs height and width of the picture */
+typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height, width; } ls_max_pool_attrs;
+typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;               /* of the output: adaptive_avg_pool2d, and its gradient */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; } ls_attention_attrs; /* attention, attention_grad */
 typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;                        /* cross_entropy and its gradient */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */

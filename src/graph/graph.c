@@ -134,6 +134,10 @@ ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *
     return n ? n->out[0] : (ls_value){ -1 };
 }
 
+void ls_graph_evaluate(ls_graph *g) { g->evaluation = true; }
+
+bool ls_graph_is_evaluation(const ls_graph *g) { return g->evaluation; }
+
 ls_type ls_value_type(const ls_graph *g, ls_value v)
 {
     return v.id > 0 && v.id < g->n_vals ? g->vals[v.id].type : (ls_type){ .ndim = -1 };

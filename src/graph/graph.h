@@ -48,6 +48,7 @@ struct ls_graph {
     const ls_scope *scope;                  /* where new nodes go */
     ls_scope root; int n_scopes;
     ls_phase phase;
+    bool evaluation;                        /* layers are those of evaluation */
     ls_status status;                       /* sticky: first error of a builder call */
     char *message;
     const char *file; int line;             /* call site of the current builder call */

@@ -40,6 +40,8 @@ const ls_op ls_op_param = { .name = "param", .n_out = 1, .flags = LS_OP_SOURCE, 
                             .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "a trained tensor, named as PyTorch names it" };
 const ls_op ls_op_state = { .name = "state", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
                             .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "lives between steps; not differentiated" };
+const ls_op ls_op_buffer = { .name = "buffer", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
+                             .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "state of the model, saved with its weights" };
 const ls_op ls_op_fill = { .name = "fill", .n_out = 1, .attrs_size = sizeof(ls_fill_attrs), .fields = FILL_FIELDS, .infer = infer_fill,
                            .flags = LS_OP_NO_GRAD, .summary = "a constant" };
 
@@ -64,6 +66,13 @@ ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
 {
     const char *path = g->scope->path;
     return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
+}
+
+/* A buffer is a state whose name is a path, as a parameter's is. */
+ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init)
+{
+    const char *path = g->scope->path;
+    return source(g, &ls_op_buffer, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
 
 ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init) { return source(g, &ls_op_state, name, type, init); }

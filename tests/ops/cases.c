@@ -76,6 +76,32 @@ static void prepare_norm_from_squares(const op_case *c, ls_tensor *in)
     run_op(&d, "sum_squares", NULL, 2, (ls_tensor[]){ in[0], t }, 1, in + 1);
 }
 
+/* max_pool2d_grad: dy, where; the positions of the largest of a random picture */
+static void prepare_max_pool(const op_case *c, ls_tensor *in)
+{
+    const ls_max_pool_attrs *a = c->attrs;
+    const ls_device d = ref();
+    op_case picture = { .n_in = 1, .in = { { LS_F32, FILL_NORMAL, 0, 4, { in[0].type.dims[0], in[0].type.dims[1], a->height, a->width } } } };
+    ls_tensor x[CASE_MAX_IN], y = in[0];
+    case_inputs(&picture, LS_F32, EXTREME_NONE, 5, x);
+    y.type.dtype = LS_F32;
+    y = ls_tensor_of(exact_alloc(ls_type_bytes(&y.type)), &y.type);
+    run_op(&d, "max_pool2d", a, 1, x, 2, (ls_tensor[]){ y, in[1] });
+    case_free(1, x);
+    case_free(1, &y);
+}
+
+/* batch_norm_grad: dy, x, gain, mean, rstd */
+static void prepare_batch_norm(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    ls_tensor y = ls_tensor_of(exact_alloc(ls_type_bytes(&in[1].type)), &in[1].type);
+    ls_tensor variance = ls_tensor_of(exact_alloc(ls_type_bytes(&in[3].type)), &in[3].type);
+    run_op(&d, "batch_norm", c->attrs, 3, (ls_tensor[]){ in[1], in[2], in[2] }, 4, (ls_tensor[]){ y, in[3], in[4], variance });
+    case_free(1, &y);
+    case_free(1, &variance);
+}
+
 #define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s)
 #define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
 #define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
@@ -127,11 +153,43 @@ static void prepare_norm_from_squares(const op_case *c, ls_tensor *in)
 #define SCALE_UPDATE(about, good, ok) \
     { .op = "loss_scale_update", .what = about, .n_in = 3, .in = { SCALAR(LS_F32, 1024), SCALAR(LS_I32, good), SCALAR(LS_I32, ok) }, \
       .attrs = ATTRS(ls_scale_update_attrs, 2, 0.5, 20), .compare = COMPARE_EXACT, .f32_only = true }
+/* N pictures of C x H x W, O results of them by kernels K x L, in G groups; stride S, padding P, dilation D (all for the height; for the width
+ * R, Q, E); the result is I x J. */
+#define CONV(about, N, C, H, W, O, K, L, S, R, P, Q, D, E, G, I, J) \
+    { .op = "conv2d", .what = about, .n_in = 2, .in = { X(N, C, H, W), X(O, C / G, K, L) }, .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, 0, 0, 0), \
+      .compare = COMPARE_SUM, .reduce = C / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+    { .op = "conv2d_dx", .what = about, .n_in = 2, .in = { X(N, O, I, J), X(O, C / G, K, L) }, \
+      .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, H, W, 0), .compare = COMPARE_SUM, .reduce = O / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+    { .op = "conv2d_dw", .what = about, .n_in = 2, .in = { X(N, O, I, J), X(N, C, H, W) }, .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, K, L, 1), \
+      .compare = COMPARE_SUM, .reduce = N * I * J, .extreme = EXTREME_WIDE }
+#define CONV_ATTRS(S, R, P, Q, D, E, G, H, W, b) ATTRS(ls_conv_attrs, S, R, P, Q, D, E, G, H, W, b)
+#define BATCH_NORM(n, about, ...) \
+    { .op = "batch_norm", .what = about, .n_in = 3, .in = { X(__VA_ARGS__), X(n), X(n) }, .attrs = ATTRS(ls_norm_attrs, 1e-5), \
+      .compare = COMPARE_SUM, .reduce = 100, .extreme = EXTREME_WIDE }, \
+    { .op = "batch_norm_grad", .what = about, .n_in = 5, .in = { X(__VA_ARGS__), X(__VA_ARGS__), X(n), RESULT(STAT, n), RESULT(STAT, n) }, \
+      .attrs = ATTRS(ls_norm_attrs, 1e-5), .prepare = prepare_batch_norm, .compare = COMPARE_SUM, .reduce = 100 }, \
+    { .op = "batch_norm_eval", .what = about, .n_in = 5, \
+      .in = { X(__VA_ARGS__), X(n), X(n), TYPED(STAT, n), TYPED_POSITIVE(STAT, n) }, .attrs = ATTRS(ls_norm_attrs, 1e-3), \
+      .compare = COMPARE_SUM, .batch_in = 1 }
+#define BATCH_NORM_UPDATE(about, count, n, ...) \
+    { .op = "batch_norm_update", .what = about, .n_in = count, \
+      .in = { TYPED(LS_F32, n), TYPED_POSITIVE(LS_F32, n), SCALAR(LS_I64, 5), TYPED(LS_F32, n), TYPED_POSITIVE(LS_F32, n), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_batch_norm_update_attrs, 0.1), .f32_only = true, .ulps = 2, .absolute = 2 }
+#define MAX_POOL(about, N, C, H, W, K, L, S, R, P, Q, I, J) \
+    { .op = "max_pool2d", .what = about, .n_in = 1, .in = { X(N, C, H, W) }, .attrs = ATTRS(ls_max_pool_attrs, K, L, S, R, P, Q, 0, 0), \
+      .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .batch_in = 1 }, \
+    { .op = "max_pool2d_grad", .what = about, .n_in = 2, .in = { X(N, C, I, J), RESULT(LS_I32, N, C, I, J) }, \
+      .attrs = ATTRS(ls_max_pool_attrs, K, L, S, R, P, Q, H, W), .prepare = prepare_max_pool, .compare = COMPARE_SUM, .reduce = K * L, .batch_in = 3 }
+#define AVG_POOL(N, C, H, W, I, J) \
+    { .op = "adaptive_avg_pool2d", .n_in = 1, .in = { X(N, C, H, W) }, .attrs = ATTRS(ls_avg_pool_attrs, I, J), .compare = COMPARE_SUM, \
+      .reduce = H * W, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+    { .op = "adaptive_avg_pool2d_grad", .n_in = 1, .in = { X(N, C, I, J) }, .attrs = ATTRS(ls_avg_pool_attrs, H, W), .compare = COMPARE_SUM, \
+      .reduce = 4, .extreme = EXTREME_WIDE, .batch_in = 1 }
 #define SOURCE(source, about) \
     { .op = source, .n_in = 0, .attrs = ATTRS(ls_source_attrs, .name = about, .type = { LS_F64, 2, { 3, 5 } }, .init = LS_INIT_ONE), .f32_only = true }
 
 const op_case ls_test_cases[] = {
-    SOURCE("input", "x"), SOURCE("param", "w"), SOURCE("state", "s"),
+    SOURCE("input", "x"), SOURCE("param", "w"), SOURCE("state", "s"), SOURCE("buffer", "b"),
     { .op = "fill", .n_in = 0, .attrs = ATTRS(ls_fill_attrs, { LS_F32, 2, { 5, 13 } }, 0.3), .compare = COMPARE_EXACT, .f32_only = true },
     { .op = "fill", .what = "integers", .n_in = 0, .attrs = ATTRS(ls_fill_attrs, { LS_I64, 1, { 3 } }, -7), .compare = COMPARE_EXACT,
       .f32_only = true },
@@ -287,5 +345,30 @@ const op_case ls_test_cases[] = {
     SCALE_UPDATE("overflow", 5, 0), SCALE_UPDATE("good", 5, 1), SCALE_UPDATE("grows", 19, 1),
     { .op = "loss_scale_update", .what = "never infinite", .n_in = 3, .in = { SCALAR(LS_F32, 3e38), SCALAR(LS_I32, 19), SCALAR(LS_I32, 1) },
       .attrs = ATTRS(ls_scale_update_attrs, 2, 0.5, 20), .compare = COMPARE_EXACT, .f32_only = true },
+    /*   N  C  H  W   O  K  L  S  R  P  Q  D  E  G  I  J */
+    CONV("one of each", 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1),
+    CONV("padded", 2, 3, 5, 4, 2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 5, 4),
+    CONV("all different", 2, 2, 7, 8, 3, 2, 3, 3, 2, 1, 2, 2, 1, 1, 3, 5),
+    CONV("strides that skip", 3, 2, 5, 6, 2, 1, 1, 2, 2, 0, 0, 1, 1, 1, 3, 3),
+    CONV("groups", 2, 6, 4, 3, 4, 3, 2, 1, 1, 1, 0, 1, 1, 2, 4, 2),
+    CONV("depthwise", 2, 5, 4, 4, 10, 3, 3, 1, 1, 1, 1, 1, 1, 5, 4, 4),
+    CONV("a stem", 3, 1, 14, 13, 37, 7, 7, 2, 2, 3, 3, 1, 1, 1, 7, 7),
+    CONV("more than a tile", 17, 33, 3, 3, 58, 1, 3, 1, 1, 0, 1, 1, 1, 1, 3, 3),
+    CONV("mostly padding", 9, 20, 1, 1, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    CONV("more than a batch block", 71, 9, 3, 3, 5, 3, 3, 2, 2, 1, 1, 1, 1, 1, 2, 2),
+    CONV("long sums", 2, 300, 1, 2, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 2),
+    CONV("long planes", 2, 9, 19, 17, 3, 2, 2, 1, 1, 0, 0, 1, 1, 1, 18, 16),
+    { .op = "conv2d", .what = "with bias", .n_in = 3, .in = { X(2, 3, 5, 6), X(4, 3, 3, 3), X(4) }, .attrs = CONV_ATTRS(1, 1, 1, 1, 1, 1, 1, 0, 0, 0),
+      .compare = COMPARE_SUM, .reduce = 27, .extreme = EXTREME_WIDE, .batch_in = 1 },
+    { .op = "conv2d", .what = "with bias, groups", .n_in = 3, .in = { X(2, 6, 5, 3), X(4, 3, 2, 2), X(4) },
+      .attrs = CONV_ATTRS(2, 1, 1, 0, 1, 2, 2, 0, 0, 0), .compare = COMPARE_SUM, .reduce = 12, .extreme = EXTREME_WIDE, .batch_in = 1 },
+    { .op = "conv2d_dw", .what = "without bias", .n_in = 2, .in = { X(2, 3, 4, 4), X(2, 5, 4, 4) }, .attrs = CONV_ATTRS(1, 1, 1, 1, 1, 1, 1, 3, 3, 0),
+      .compare = COMPARE_SUM, .reduce = 32, .extreme = EXTREME_WIDE },
+    MAX_POOL("overlapping", 2, 3, 7, 6, 3, 3, 2, 2, 1, 1, 4, 3), MAX_POOL("plain", 3, 2, 4, 6, 2, 3, 2, 3, 0, 0, 2, 2),
+    MAX_POOL("one window", 1, 2, 3, 3, 3, 3, 1, 1, 0, 0, 1, 1), MAX_POOL("wide", 2, 3, 9, 70, 3, 3, 2, 2, 1, 1, 5, 35),
+    AVG_POOL(2, 3, 5, 7, 1, 1), AVG_POOL(3, 2, 5, 7, 2, 3), AVG_POOL(2, 2, 3, 2, 5, 2), AVG_POOL(3, 33, 1, 1, 1, 1), AVG_POOL(2, 3, 7, 9, 1, 1),
+    BATCH_NORM(3, "", 4, 3, 5, 2), BATCH_NORM(5, "vectors", 7, 5), BATCH_NORM(67, "one position", 9, 67, 1, 1),
+    BATCH_NORM(37, "small pictures", 3, 37, 7, 7), BATCH_NORM(2, "large pictures", 2, 2, 33, 32), BATCH_NORM(1, "one channel", 2, 1, 3, 3),
+    BATCH_NORM_UPDATE("", 5, 37), BATCH_NORM_UPDATE("skipped", 6, 5, SCALAR(LS_I32, 0)), BATCH_NORM_UPDATE("applied", 6, 5, SCALAR(LS_I32, 1)),
     { 0 },
 };

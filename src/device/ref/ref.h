@@ -50,6 +50,11 @@ REF_RUN(fused); REF_WORKSPACE(fused);
 REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack); REF_RUN(sum_to); /* shape.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
+REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */
+REF_WORKSPACE(conv2d); REF_WORKSPACE(conv2d_dx); REF_WORKSPACE(conv2d_dw);
+REF_RUN(max_pool2d); REF_RUN(max_pool2d_grad); REF_WORKSPACE(max_pool2d_grad); /* pool.c */
+REF_RUN(adaptive_avg_pool2d); REF_RUN(adaptive_avg_pool2d_grad);
+REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update); /* batch_norm.c */
 REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */

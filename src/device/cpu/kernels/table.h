@@ -21,6 +21,25 @@ KERNEL_SUPPORTS(fused);
 #define ELEMENTWISE(name, opcode) KERNEL(name);
 #include "elementwise.list"
 #undef ELEMENTWISE
+/* conv.c, conv_dw.c */
+KERNEL(conv2d);
+KERNEL_WORKSPACE(conv2d);
+KERNEL(conv2d_dx);
+KERNEL_WORKSPACE(conv2d_dx);
+KERNEL(conv2d_dw);
+KERNEL_WORKSPACE(conv2d_dw);
+/* pool.c */
+KERNEL(max_pool2d);
+KERNEL(max_pool2d_grad);
+KERNEL_WORKSPACE(max_pool2d_grad);
+KERNEL(adaptive_avg_pool2d);
+KERNEL(adaptive_avg_pool2d_grad);
+KERNEL_WORKSPACE(adaptive_avg_pool2d_grad);
+/* batch_norm.c */
+KERNEL(batch_norm);
+KERNEL(batch_norm_grad);
+KERNEL(batch_norm_eval);
+KERNEL(batch_norm_update);
 /* layer_norm.c */
 KERNEL(layer_norm);
 KERNEL(layer_norm_grad);

@@ -1,0 +1,142 @@
+/* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels, as PyTorch has it: biased
+ * variance in the result, unbiased in the running statistics. */
+#include "rules.h"
+
+static double values_per_channel(const ls_type *x) { return (double)ls_type_count(x) / (double)x->dims[1]; }
+
+static ls_cost cost_norm(const ls_infer *i)
+{
+    const double tensors = i->op == &ls_op_batch_norm_grad ? 3 : 2;
+    return (ls_cost){ .flops = 8 * (double)ls_type_count(&i->in[0]), .bytes = tensors * (double)ls_type_bytes(&i->in[0]) };
+}
+
+/* x [N, C, ..] and the type of what there is one of per channel. */
+static ls_status expect_picture(const ls_infer *i, const ls_type *x, ls_type *channel, ls_type *stat)
+{
+    LS_RULE_CHECK(i, x->ndim >= 2 && ls_dtype_is_float(x->dtype), "needs float x [N, C, ..]");
+    *channel = LS_TYPE(x->dtype, x->dims[1]);
+    *stat = LS_TYPE(ls_stat_dtype(x->dtype), x->dims[1]);
+    return LS_OK;
+}
+
+static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias */
+{
+    const ls_type *x = &i->in[0];
+    ls_type channel, stat;
+    LS_TRY(expect_picture(i, x, &channel, &stat));
+    LS_RULE_CHECK(i, values_per_channel(x) > 1, "one value per channel has no variance; a larger micro-batch has");
+    LS_TRY(ls_infer_expect(i, 1, &channel, "gain"));
+    LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
+    i->out[0] = *x;
+    i->out[1] = i->out[2] = i->out[3] = stat;
+    return LS_OK;
+}
+
+static ls_status infer_batch_norm_grad(ls_infer *i) /* dy, x, gain, mean, rstd */
+{
+    const ls_type *x = &i->in[1];
+    ls_type channel, stat;
+    LS_TRY(expect_picture(i, x, &channel, &stat));
+    LS_TRY(ls_infer_expect(i, 0, x, "dy"));
+    LS_TRY(ls_infer_expect(i, 2, &channel, "gain"));
+    LS_TRY(ls_infer_expect(i, 3, &stat, "mean"));
+    LS_TRY(ls_infer_expect(i, 4, &stat, "rstd"));
+    i->out[0] = *x;
+    i->out[1] = i->out[2] = channel;
+    return LS_OK;
+}
+
+static ls_status infer_batch_norm_eval(ls_infer *i) /* x, gain, bias, mean, variance */
+{
+    const ls_type *x = &i->in[0];
+    ls_type channel, stat;
+    LS_TRY(expect_picture(i, x, &channel, &stat));
+    LS_TRY(ls_infer_expect(i, 1, &channel, "gain"));
+    LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
+    LS_TRY(ls_infer_expect(i, 3, &stat, "mean"));
+    LS_TRY(ls_infer_expect(i, 4, &stat, "variance"));
+    return ls_infer_same(i);
+}
+
+static ls_status infer_batch_norm_update(ls_infer *i) /* running mean, running variance, tracked, mean, variance, apply? */
+{
+    const ls_type *t = &i->in[0];
+    LS_RULE_CHECK(i, t->ndim == 1 && (t->dtype == LS_F32 || t->dtype == LS_F64), "running statistics are f32 or f64 [C]");
+    LS_TRY(ls_infer_expect(i, 1, t, "the running variance"));
+    LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(LS_I64), "the number of batches"));
+    LS_TRY(ls_infer_expect(i, 3, t, "the mean"));
+    LS_TRY(ls_infer_expect(i, 4, t, "the variance"));
+    if (i->n_in > 5 && i->in[5].ndim >= 0)
+        LS_TRY(ls_infer_expect(i, 5, &LS_SCALAR(LS_I32), "apply"));
+    for (int k = 0; k < 3; k++)
+        i->out[k] = i->in[k];
+    return LS_OK;
+}
+
+static void grad_batch_norm(ls_grad *c)
+{
+    const ls_node *n = c->node;
+    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] }, n->attrs);
+    c->din[0] = dx;
+    c->din[1] = ls_nth(c->g, dx, 1);
+    c->din[2] = ls_nth(c->g, dx, 2);
+}
+
+/* With fixed statistics the layer is a product and a sum: dx = dy * gain / deviation, dgain = sum of dy * (x - mean) / deviation. */
+static void grad_batch_norm_eval(ls_grad *c)
+{
+    const ls_node *n = c->node;
+    ls_graph *g = c->g;
+    ls_value dy = c->dout[0], channel[5];
+    const ls_type x = ls_value_type(g, n->in[0]), gain = ls_value_type(g, n->in[1]);
+    ls_type wide = gain; /* [C, 1, ..] */
+    wide.ndim = x.ndim - 1;
+    for (int d = 1; d < wide.ndim; d++)
+        wide.dims[d] = 1;
+    for (int k = 1; k < 5; k++)
+        channel[k] = ls_cast(g, ls_reshape_dims(g, n->in[k], wide.ndim, wide.dims), x.dtype);
+    const double eps = ((const ls_norm_attrs *)n->attrs)->eps;
+    ls_value deviation = ls_sqrt(g, ls_add_const(g, channel[4], eps));
+    if (c->needs[0])
+        c->din[0] = ls_mul(g, dy, ls_div(g, channel[1], deviation));
+    if (c->needs[1]) {
+        ls_value hat = ls_div(g, ls_sub(g, n->in[0], channel[3]), deviation);
+        c->din[1] = ls_reshape_like(g, ls_sum_like(g, ls_mul(g, dy, hat), channel[1]), n->in[1]);
+    }
+    if (c->needs[2])
+        c->din[2] = ls_reshape_like(g, ls_sum_like(g, dy, channel[2]), n->in[2]);
+}
+
+static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_norm_attrs, eps), NULL }, { 0 } };
+static const ls_attr_field UPDATE_FIELDS[] = { { "momentum", LS_FIELD_F64, offsetof(ls_batch_norm_update_attrs, momentum), NULL }, { 0 } };
+
+const ls_op ls_op_batch_norm = { .name = "batch_norm", .min_in = 3, .max_in = 3, .n_out = 4, .attrs_size = sizeof(ls_norm_attrs),
+                                 .fields = FIELDS, .infer = infer_batch_norm, .grad = grad_batch_norm, .cost = cost_norm,
+                                 .summary = "(x - mean) * rstd * gain + bias per channel, by the batch's own mean and variance" };
+const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .min_in = 5, .max_in = 5, .n_out = 3, .flags = LS_OP_NO_GRAD,
+                                      .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm_grad,
+                                      .cost = cost_norm, .inplace = 1, .summary = "dx, dgain, dbias" };
+const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .min_in = 5, .max_in = 5, .n_out = 1, .attrs_size = sizeof(ls_norm_attrs),
+                                      .fields = FIELDS, .infer = infer_batch_norm_eval, .grad = grad_batch_norm_eval, .cost = cost_norm,
+                                      .inplace = 1, .summary = "the same by running statistics" };
+const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
+                                        .flags = LS_OP_EFFECT | LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_update_attrs),
+                                        .fields = UPDATE_FIELDS, .infer = infer_batch_norm_update, .alias = { 1, 2, 3 },
+                                        .summary = "running += momentum * (batch - running); tracked += 1" };
+
+ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
+{
+    return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_norm_attrs){ eps });
+}
+
+ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps)
+{
+    return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance }, &(ls_norm_attrs){ eps });
+}
+
+ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
+                              ls_value apply, double momentum)
+{
+    ls_value in[] = { running_mean, running_variance, tracked, ls_nth(g, normalized, 1), ls_nth(g, normalized, 3), apply };
+    return ls_graph_apply(g, &ls_op_batch_norm_update, apply.id ? 6 : 5, in, &(ls_batch_norm_update_attrs){ momentum });
+}
