@@ -16,6 +16,14 @@ typedef struct ls_vit_config {
     double mean, std; /* of pixels in 0..1, for normalisation */
 } ls_vit_config;
 
+/* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the stem has Conv2d's default
+ * initial values, as when the layer is replaced by a new one. A graph for training has one more input, "track" i32 []: where it is not 0,
+ * running statistics advance. One for evaluation (ls_graph_evaluate) normalises by them. */
+typedef struct ls_resnet_config {
+    int64_t depth, image_size, in_channels, classes;
+    double mean, std;
+} ls_resnet_config;
+
 /* Multi-layer perceptron over the flattened image: parameters "layers.0.weight", ... and "head". */
 typedef enum ls_mlp_activation { LS_MLP_ACT_RELU, LS_MLP_ACT_GELU, LS_MLP_ACT_GELU_TANH } ls_mlp_activation;
 typedef struct ls_mlp_config {
@@ -28,6 +36,7 @@ typedef struct ls_mlp_config {
 
 /* Builds the model for `batch` images into g; LS_E_SHAPE with the numbers when the configuration is impossible. Local. */
 LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch);
+LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 
 #ifdef __cplusplus

@@ -41,6 +41,29 @@ LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int
  * weight [out, C, patch, patch]. */
 LS_API ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out, const ls_linear_opts *o);
 
+/* torch.nn.Conv2d: x [N, C, H, W] -> [N, out, ..], kernel and options the same for height and width. Defaults are PyTorch's: weight and bias
+ * uniform in +-1/sqrt(C/groups * kernel * kernel). */
+typedef struct ls_conv2d_opts {
+    int64_t stride, padding, dilation, groups;
+    bool bias;
+    const ls_init *weight_init, *bias_init; /* NULL: the default */
+} ls_conv2d_opts;
+#define LS_CONV2D_DEFAULTS .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true, .weight_init = NULL, .bias_init = NULL
+LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o);
+#define ls_conv2d(g, name, x, out, kernel, ...) \
+    ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ })
+
+/* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean, running_var and num_batches_tracked advance
+ * when `track` (i32 [], LS_NONE: always) is not 0. In evaluation (ls_graph_evaluate) x is normalised by the running statistics. */
+typedef struct ls_batch_norm_opts {
+    double eps, momentum;
+    ls_value track;
+} ls_batch_norm_opts;
+#define LS_BATCH_NORM_DEFAULTS .eps = 1e-5, .momentum = 0.1, .track = { 0 }
+LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o);
+#define ls_batch_norm(g, name, x, ...) \
+    ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ })
+
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
 
@@ -48,6 +71,9 @@ LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, d
 LS_API ls_init ls_init_xavier_uniform(int64_t in, int64_t out);
 /* PyTorch's default for Linear and Conv2d: uniform in +-1/sqrt(fan_in). */
 LS_API ls_init ls_init_fan_in(int64_t fan_in);
+
+/* He et al. 2015, for layers before a ReLU: normal with deviation sqrt(2 / fan). */
+LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from common import fashion_mnist, fill, normalize, parameter, sample, values  # noqa: E402
+from resnet import ResNet  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
 import ranks as several  # noqa: E402
 
@@ -305,9 +306,52 @@ def scalars():
     save("scalars", out)
 
 
+def picture_ops(out):
+    """The ops of convolutional networks, whole, in float64."""
+    x, w, b = leaf("conv.x", (2, 4, 9, 7), 2.0), leaf("conv.w", (6, 2, 3, 2), 0.5), leaf("conv.b", (6,), 0.5)
+    y = F.conv2d(x, w, b, stride=(2, 1), padding=(1, 2), dilation=(1, 3), groups=2)
+    keep(out, "conv", {"x": x, "w": w, "b": b}, y, values("conv.dy", y.shape, 1.0))
+    x = values("max_pool.x", (2, 3, 7, 8), 2.0).round().requires_grad_()  # -2 .. 2: many are equal
+    y = F.max_pool2d(x, (3, 2), (2, 2), (1, 0))
+    keep(out, "max_pool", {"x": x}, y, values("max_pool.dy", y.shape, 1.0))
+    x = leaf("avg_pool.x", (2, 3, 7, 5), 2.0)
+    y = F.adaptive_avg_pool2d(x, (3, 2))
+    keep(out, "avg_pool", {"x": x}, y, values("avg_pool.dy", y.shape, 1.0))
+    for case, training in (("batch_norm", True), ("batch_norm_eval", False)):
+        x, gain, bias = leaf(case + ".x", (5, 3, 2, 4), 2.0, 16.0), leaf(case + ".gain", (3,), 0.5, 1.0), leaf(case + ".bias", (3,), 0.5)
+        mean, variance = values(case + ".mean", (3,), 0.5, 16.0), values(case + ".variance", (3,), 0.5, 1.0)
+        out[case + ".mean"], out[case + ".variance"] = mean.clone(), variance.clone()
+        y = F.batch_norm(x, mean, variance, gain, bias, training, 0.1, 1e-5)
+        out[case + ".mean_after"], out[case + ".variance_after"] = mean, variance
+        keep(out, case, {"x": x, "gain": gain, "bias": bias}, y, values(case + ".dy", y.shape, 1.0))
+
+
+def resnet():
+    """ResNets on pictures of noise. 18: one step of 4 in detail, running statistics after it, and logits in evaluation mode by them;
+    34 and 50 (three channels): logits of 2. And the ops that only these have."""
+    images, labels = (values("resnet.images", (4, 1, 28, 28), 128) + 128).to(torch.uint8), torch.tensor([3, 0, 9, 5])
+    colour = (values("resnet.colour", (2, 3, 36, 36), 128) + 128).to(torch.uint8)
+    out = {"images": images, "labels": labels.to(torch.int32), "colour": colour}
+    for tag, dtype in TYPES.items():
+        model = fill(ResNet(18).to(dtype))
+        loss = F.cross_entropy(logits := model(normalize(images, dtype)), labels)
+        loss.backward()
+        out[tag + ".logits"], out[tag + ".loss"] = logits, loss
+        for name, p in model.named_parameters():
+            out[f"{tag}.grad.{name}"] = sample(p.grad, 64)
+            out[f"{tag}.grad_max.{name}"] = p.grad.abs().max()
+        for name, b in model.named_buffers():
+            out[f"{tag}.state.{name}"] = sample(b, 64)
+        out[tag + ".eval"] = model.eval()(normalize(images, dtype))
+        for depth in (34, 50):
+            out[f"{tag}.logits{depth}"] = fill(ResNet(depth, 3, 7).to(dtype))(normalize(colour, dtype))
+    picture_ops(out)
+    save("resnet", out)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()
