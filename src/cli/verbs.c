@@ -3,6 +3,7 @@
 
 #define END { 0 }
 #define JSON { "--json", 0, NULL, "the result as JSON" }
+#define HOSTS { "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" }
 
 const ls_option LS_COMMON_OPTIONS[] = {
     { "--quiet", 'q', NULL, "only warnings and errors" },
@@ -48,17 +49,22 @@ const ls_verb LS_VERBS[] = {
                            { "--out", 0, "FILE", "picture of the predictions: .svg or .png" }, JSON, END },
       ls_verb_predict },
     { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
-      "Prints what the compiled step needs: memory by category and the moment of its peak, FLOPs, bytes, estimated time. Needs no data, and with --isa and\n"
-      "--threads speaks about another machine. The time estimate uses the measurement that `lockstep doctor` keeps.",
-      "lockstep plan vit-fashion-mnist\n"
+      "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, FLOPs, bytes, estimated time, for any number of\n"
+      "ranks. Starts none and needs no data; with --isa and --threads it speaks about another machine. --compare puts settings side by side. The time estimate\n"
+      "uses the measurement that `lockstep doctor` keeps.",
+      "lockstep plan vit-fashion-mnist --workers 4\n"
+      "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false --compare parallel.gather=map,copy\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
-      (const ls_option[]){ { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" }, { "--threads", 0, "N", "threads of a rank" }, JSON, END },
+      (const ls_option[]){ { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" }, { "--threads", 0, "N", "threads of a rank" },
+                           { "--compare", 0, "KEY=V1,V2", "one column for each value; repeated: for each combination" }, HOSTS, JSON, END },
       ls_verb_plan },
     { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
-      "Prints the step as it runs: every kernel call with shapes, memory and cost; with --param the life of one parameter from use to update.",
-      "lockstep explain vit-fashion-mnist\n"
+      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every collective with its unit, bytes and what it overlaps. Blocks\n"
+      "that repeat are shown once. With --param the life of one parameter from storage to update, and which rank holds which part of it.",
+      "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
-      (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" }, JSON, END },
+      (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" },
+                           { "--full", 0, NULL, "every block, also those that are like the one before" }, HOSTS, JSON, END },
       ls_verb_explain },
     { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: one .safetensors or .pt file",
       "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. Of a run it takes\n"
@@ -71,7 +77,8 @@ const ls_verb LS_VERBS[] = {
                            { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" }, END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Tensors with types, shapes and places; the module tree with counts. Of a .pt file nothing is executed. Also of a recipe, whose model is built for it.",
+      "Tensors with types, shapes and places; the module tree with counts. Of a .pt file nothing is executed. Also of a recipe, whose model is built for it;\n"
+      "with --workers it says which rank holds which part.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",

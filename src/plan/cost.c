@@ -1,5 +1,6 @@
 /* cost.c - FLOPs, bytes and seconds of each step. Bytes are the floor: every operand moved once, with what was already in place left
- * out. Seconds come from the machine's calibration: the longer of arithmetic and traffic, plus the price of a call. */
+ * out. Seconds come from the machine's calibration: the longer of arithmetic and traffic, plus the price of a call. A collective costs in its wait, at
+ * the speed of memory: what a rank reads of the others' windows is in no cache of its own. */
 #include <string.h>
 
 #include "internal.h"
@@ -34,9 +35,36 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
-void ls_planner_cost(ls_plan *p, const ls_calibration *c)
+/* What one rank reads and writes, on one host. An all_reduce is two halves: each rank sums a part, then takes the others' parts. */
+static double collective_traffic(const ls_plan_collective *c)
+{
+    const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from), to = count * (double)ls_dtype_size(c->to);
+    if (c->kind == LS_ALL_GATHER)
+        return c->map ? (c->from == c->to ? 0 : from + to) : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is */
+    return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
+}
+
+static void collective_cost(ls_plan *p, ls_step *s, const ls_calibration *c)
+{
+    ls_plan_collective *x = &p->collectives[s->collective];
+    s->cost = (ls_cost){ .bytes = s->part == LS_PART_WAIT ? collective_traffic(x) : 0 };
+    s->seconds = c ? s->cost.bytes / c->bytes_memory + c->op_overhead : 0;
+    x->seconds += s->seconds;
+}
+
+static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const ls_calibration *c)
 {
     const double cached = 1 << 20; /* what fits a core's second-level cache nearly everywhere */
+    s->cost = cost_of(p, p->graph->nodes[s->node], types);
+    if (c) {
+        const double arithmetic = s->cost.flops / (c->flops * c->gemm_efficiency);
+        const double traffic = s->cost.bytes / (s->cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
+        s->seconds = (arithmetic > traffic ? arithmetic : traffic) + c->op_overhead;
+    }
+}
+
+void ls_planner_cost(ls_plan *p, const ls_calibration *c)
+{
     int most = 1;
     for (int i = 0; i < p->n_steps; i++)
         most = p->graph->nodes[p->steps[i].node]->n_in > most ? p->graph->nodes[p->steps[i].node]->n_in : most;
@@ -45,12 +73,10 @@ void ls_planner_cost(ls_plan *p, const ls_calibration *c)
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
     for (int i = 0; i < p->n_steps; i++) {
         ls_step *s = &p->steps[i];
-        s->cost = cost_of(p, p->graph->nodes[s->node], types);
-        if (c) {
-            const double arithmetic = s->cost.flops / (c->flops * c->gemm_efficiency);
-            const double traffic = s->cost.bytes / (s->cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
-            s->seconds = (arithmetic > traffic ? arithmetic : traffic) + c->op_overhead;
-        }
+        if (s->part == LS_PART_RUN)
+            kernel_cost(p, s, types, c);
+        else
+            collective_cost(p, s, c);
         p->flops += s->cost.flops;
         p->bytes += s->cost.bytes;
         p->seconds += s->seconds;

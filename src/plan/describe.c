@@ -2,25 +2,49 @@
 #include "describe.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "internal.h"
 
 void ls_step_label(ls_str *out, const ls_plan *p, int step)
 {
-    const ls_node *n = p->graph->nodes[p->steps[step].node];
+    const ls_step *s = &p->steps[step];
+    const ls_node *n = p->graph->nodes[s->node];
+    if (s->part != LS_PART_RUN) {
+        ls_str_printf(out, "%s %s  %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name, p->collectives[s->collective].unit);
+        return;
+    }
     ls_str_printf(out, "%s%s%s", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
 }
 
-typedef struct named_bytes { const char *name; ls_memory memory; size_t bytes; ls_category category; } named_bytes;
+typedef struct named_bytes { const char *name; const ls_alloc *alloc; size_t bytes; } named_bytes;
 
 static int by_name(const void *pa, const void *pb)
 {
     const named_bytes *a = pa, *b = pb;
     const int order = strcmp(a->name, b->name);
-    return order ? order : (int)(b->memory == LS_MEM_STATE) - (int)(a->memory == LS_MEM_STATE); /* state first: it decides */
+    return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE); /* state first: it decides */
 }
+
+/* One name of the session, whichever programs have it. */
+static void count_name(ls_footprint *out, const named_bytes *n)
+{
+    const ls_alloc *a = n->alloc;
+    if (a->memory == LS_MEM_NODE) {
+        out->node += n->bytes;
+        return;
+    }
+    *(a->memory == LS_MEM_STATE ? &out->state : &out->io) += n->bytes;
+    out->fixed[a->category] += n->bytes;
+    out->window += a->shared ? n->bytes : 0;
+    out->host += a->host ? n->bytes : 0;
+    out->on_host[a->category] += a->host ? n->bytes : 0;
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
 {
@@ -35,29 +59,53 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
     for (int i = 0; i < n_plans; i++) {
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
-            if (p->allocs[k].name)
-                names[n++] = (named_bytes){ p->allocs[k].name, p->allocs[k].memory, ls_align_up(p->allocs[k].bytes), p->allocs[k].category };
-        out->arena = p->arena_bytes > out->arena ? p->arena_bytes : out->arena;
+            if (!ls_is_transient(&p->allocs[k]))
+                names[n++] = (named_bytes){ p->allocs[k].name, &p->allocs[k], ls_align_up(p->allocs[k].bytes) };
+        out->arena = larger(out->arena, p->arena_bytes);
+        out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         if (p->live_peak_bytes > worst || i == 0) {
             worst = p->live_peak_bytes;
             out->peak_plan = i;
         }
     }
     qsort(names, (size_t)n, sizeof *names, by_name);
-    for (int k = 0; k < n; k++) {
-        if (k && !strcmp(names[k].name, names[k - 1].name))
-            continue;
-        *(names[k].memory == LS_MEM_STATE ? &out->state : &out->io) += names[k].bytes;
-        out->by_category[names[k].category] += names[k].bytes;
-    }
+    for (int k = 0; k < n; k++)
+        if (!k || strcmp(names[k].name, names[k - 1].name))
+            count_name(out, &names[k]);
+    memcpy(out->by_category, out->fixed, sizeof out->by_category);
     const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
     for (int k = 0; peak && k < peak->n_allocs; k++) {
         const ls_alloc *a = &peak->allocs[k];
-        if (a->memory == LS_MEM_ARENA && a->first <= peak->peak_step && peak->peak_step <= a->last)
+        if (ls_is_transient(a) && a->first <= peak->peak_step && peak->peak_step <= a->last)
             out->by_category[a->category] += ls_align_up(a->bytes);
     }
-    out->total = out->state + out->io + out->arena;
+    out->window += out->symmetric;
+    out->total = out->state + out->io + out->arena + out->symmetric;
     ls_arena_release(&scratch);
+}
+
+int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs)
+{
+    for (int i = 0; i < p->n_collectives; i++) {
+        const ls_plan_collective *c = &p->collectives[i];
+        int k = 0;
+        while (k < n && (rows[k].kind != c->kind || rows[k].map != c->map || strcmp(rows[k].group, c->group)))
+            k++;
+        if (k == n) {
+            LS_CHECK(n < LS_TRAFFIC_ROWS, "more than %d kinds of collectives", LS_TRAFFIC_ROWS);
+            rows[n] = (ls_traffic){ .kind = c->kind, .ranks = c->n, .map = c->map };
+            snprintf(rows[n++].group, sizeof rows[0].group, "%s", c->group);
+        }
+        rows[k].calls += runs;
+        rows[k].bytes += (double)runs * c->bytes;
+        rows[k].seconds += (double)runs * c->seconds;
+    }
+    return n;
+}
+
+void ls_traffic_text(ls_str *out, const ls_traffic *t)
+{
+    ls_str_printf(out, "%s over %s%s", ls_collective_name(t->kind), t->group, t->map ? ", mapped" : "");
 }
 
 static int by_size(const void *pa, const void *pb)
@@ -68,19 +116,19 @@ static int by_size(const void *pa, const void *pb)
     return a->first != b->first ? a->first - b->first : (a > b) - (a < b);
 }
 
-/* The largest allocations alive at the peak, sorted; returns how many. `out` holds p->n_allocs. */
-static int alive_at_peak(const ls_plan *p, const ls_alloc **out)
+int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out)
 {
     int n = 0;
-    for (int i = 0; i < p->n_allocs; i++)
-        if (p->allocs[i].memory != LS_MEM_ARENA || (p->allocs[i].first <= p->peak_step && p->peak_step <= p->allocs[i].last))
-            out[n++] = &p->allocs[i];
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->memory != LS_MEM_NODE && (!ls_is_transient(a) || (a->first <= step && step <= a->last)))
+            out[n++] = a;
+    }
     qsort(out, (size_t)n, sizeof *out, by_size);
     return n;
 }
 
-/* What an allocation holds: a name, or the op that makes the value and where in the model. */
-static void alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
+void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
 {
     const ls_node *n = p->graph->nodes[a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node];
     if (a->name)
@@ -101,7 +149,7 @@ static const char *flops_text(char b[32], double flops)
 
 static double lost(const ls_plan *p)
 {
-    return p->live_peak_bytes ? (double)(p->arena_bytes - p->live_peak_bytes) / (double)p->live_peak_bytes : 0;
+    return p->live_peak_bytes ? (double)(p->arena_bytes + p->symmetric_bytes - p->live_peak_bytes) / (double)p->live_peak_bytes : 0;
 }
 
 void ls_plan_text(ls_str *out, ls_plan *p, int top)
@@ -109,11 +157,17 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     char a[32], b[32], c[32];
     ls_str_printf(out, "program %s: %d steps, %s, %s moved", p->graph->name, p->n_steps, flops_text(a, p->flops),
                   ls_format_bytes(b, (uint64_t)p->bytes));
+    if (p->n_collectives)
+        ls_str_printf(out, ", %d collectives", p->n_collectives);
     if (p->seconds > 0)
         ls_str_printf(out, ", about %s", ls_format_duration(c, p->seconds));
     ls_str_printf(out, "\n  state %s, inputs and outputs %s, ", ls_format_bytes(a, p->state_bytes), ls_format_bytes(b, p->io_bytes));
-    ls_str_printf(out, "arena %s (live peak %s, packing loses %.1f %%)\n", ls_format_bytes(a, p->arena_bytes),
-                  ls_format_bytes(b, p->live_peak_bytes), 100 * lost(p));
+    ls_str_printf(out, "arena %s", ls_format_bytes(a, p->arena_bytes));
+    if (p->symmetric_bytes)
+        ls_str_printf(out, " + %s in the window", ls_format_bytes(a, p->symmetric_bytes));
+    ls_str_printf(out, " (live peak %s, packing loses %.1f %%)\n", ls_format_bytes(b, p->live_peak_bytes), 100 * lost(p));
+    if (p->node_bytes)
+        ls_str_printf(out, "  %s that the ranks of a host have once\n", ls_format_bytes(a, p->node_bytes));
     if (!p->n_steps)
         return;
     ls_str_printf(out, "  most is alive at step %d of %d: ", p->peak_step, p->n_steps);
@@ -125,13 +179,13 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     ls_arena scratch;
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
-    const int n = alive_at_peak(p, alive);
+    const int n = ls_plan_alive(p, p->peak_step, alive);
     if (top > 0 && n)
         ls_str_add(out, "  the largest of it\n");
     for (int i = 0; i < n && i < top; i++) {
         ls_str_printf(out, "    %12s  %-11s ", ls_format_bytes(a, alive[i]->bytes), ls_category_name(alive[i]->category));
-        alloc_text(out, p, alive[i]);
-        if (alive[i]->memory == LS_MEM_ARENA)
+        ls_alloc_text(out, p, alive[i]);
+        if (ls_is_transient(alive[i]))
             ls_str_printf(out, "  (steps %d-%d)", alive[i]->first, alive[i]->last);
         ls_str_add(out, "\n");
     }
@@ -153,7 +207,11 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_json_int(j, "state_bytes", (int64_t)p->state_bytes);
     ls_json_int(j, "io_bytes", (int64_t)p->io_bytes);
     ls_json_int(j, "arena_bytes", (int64_t)p->arena_bytes);
+    ls_json_int(j, "symmetric_bytes", (int64_t)p->symmetric_bytes);
+    ls_json_int(j, "node_bytes", (int64_t)p->node_bytes);
+    ls_json_int(j, "host_bytes", (int64_t)p->host_bytes);
     ls_json_int(j, "live_peak_bytes", (int64_t)p->live_peak_bytes);
+    ls_json_int(j, "collectives", p->n_collectives);
     ls_json_object(j, "peak");
     ls_json_int(j, "step", p->peak_step);
     if (p->n_steps)
@@ -166,11 +224,11 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_arena scratch;
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
-    const int n = alive_at_peak(p, alive);
+    const int n = ls_plan_alive(p, p->peak_step, alive);
     ls_json_array(j, "largest");
     for (int i = 0; i < n && i < top; i++) {
         ls_str_clear(&text);
-        alloc_text(&text, p, alive[i]);
+        ls_alloc_text(&text, p, alive[i]);
         ls_json_object(j, NULL);
         ls_json_text(j, "what", ls_str_text(&text));
         ls_json_text(j, "category", ls_category_name(alive[i]->category));

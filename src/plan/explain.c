@@ -1,12 +1,13 @@
-/* explain.c - the compiled step made readable: every step with where its results lie and why no copy was needed, and the life of one
- * parameter through the programs. */
+/* explain.c - the compiled step made readable: every step with where its results lie and why no copy was needed, every collective with what it
+ * overlaps. */
 #include <string.h>
 
 #include "describe.h"
+#include "explain_fold.h"
 #include "internal.h"
 
 static const char *const PHASES[] = { "forward", "backward", "update" };
-static const char *const MEMORIES[] = { "arena", "state", "io" };
+static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "window", "node" };
 
 /* "state unit root", "io loss", "arena +1024 B" */
 static void place_text(ls_str *out, const ls_plan *p, int value)
@@ -22,7 +23,7 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
     else if (a->name)
         ls_str_printf(out, "%s \"%s\" +%zu", MEMORIES[a->memory], a->name, at->offset);
     else
-        ls_str_printf(out, "arena +%zu", a->offset + at->offset);
+        ls_str_printf(out, "%s +%zu", MEMORIES[a->memory], a->offset + at->offset);
 }
 
 /* How output k of a step came to lie where it does: "updated in place", "over %12", "inside %40", "" */
@@ -60,17 +61,6 @@ static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v
         ls_str_printf(out, ", ... %d more", n - 12);
 }
 
-/* node -> step, -1: none. */
-static int *steps_of_nodes(ls_arena *scratch, const ls_plan *p)
-{
-    int *step = LS_ARENA_ARRAY(scratch, int, p->graph->n_nodes);
-    for (int i = 0; i < p->graph->n_nodes; i++)
-        step[i] = -1;
-    for (int i = 0; i < p->n_steps; i++)
-        step[p->steps[i].node] = i;
-    return step;
-}
-
 static const char *remark(const ls_node *n, int step)
 {
     if (ls_is_source(n))
@@ -84,61 +74,179 @@ static const char *remark(const ls_node *n, int step)
     return !strcmp(n->op->name, "copy") ? "copied, because the next op cannot follow these strides" : "";
 }
 
-void ls_explain_text(ls_str *out, const ls_plan *p)
+void ls_explain_legend(ls_str *out)
 {
-    const ls_graph *g = p->graph;
-    ls_arena scratch;
-    ls_arena_init(&scratch);
-    const int *step_of = steps_of_nodes(&scratch, p);
-    ls_str_printf(out, "program %s on %s (%s, %d threads): %d steps\n", g->name, p->device.ops->name, ls_isa_name(p->device.isa),
-                  p->device.threads, p->n_steps);
-    ls_phase phase = LS_PHASE_FORWARD;
-    const char *scope = NULL;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = g->nodes[i];
-        const int s = step_of[i];
-        if (!scope || n->phase != phase || strcmp(scope, n->scope->path)) {
-            phase = n->phase;
-            scope = n->scope->path;
-            ls_str_printf(out, "%s  %s\n", PHASES[phase], scope[0] ? scope : "(top level)");
-        }
-        if (s >= 0)
-            ls_str_printf(out, "%5d  ", s);
-        else
-            ls_str_add(out, "       ");
-        ls_str_printf(out, "%s ", n->op->name);
-        values_text(out, g, n->n_in, n->in, false);
-        ls_str_add(out, n->n_in ? " -> " : "-> ");
-        values_text(out, g, n->n_out, n->out, true);
-        ls_str_add(out, "  @ ");
-        for (int k = 0; k < n->n_out; k++) {
-            ls_str_add(out, k ? ", " : "");
-            place_text(out, p, n->out[k].id);
-            ls_str why = { 0 };
-            if (s >= 0)
-                why_there(&why, p, n, k);
-            if (why.len)
-                ls_str_printf(out, " (%s)", why.data);
-            ls_str_release(&why);
-        }
-        const char *note = remark(n, s);
-        if (note[0])
-            ls_str_printf(out, "  [%s]", note);
-        if (s >= 0) {
-            char b[32];
-            if (p->steps[s].cost.flops > 0)
-                ls_str_printf(out, "  %.3g MFLOP", p->steps[s].cost.flops / 1e6);
-            ls_str_printf(out, "  %s", ls_format_bytes(b, (uint64_t)p->steps[s].cost.bytes));
-            if (p->steps[s].workspace >= 0)
-                ls_str_printf(out, "  workspace %s", ls_format_bytes(b, p->allocs[p->steps[s].workspace].bytes));
-            if (p->steps[s].seconds > 0)
-                ls_str_printf(out, "  %.1f us", p->steps[s].seconds * 1e6);
+    ls_str_add(out, "%5 is a value; @ says where it lies, with a byte offset: state (lives between steps), io (what the caller or the next program\n"
+                    "reads), arena (this rank's, packed by lifetime), window (the same, and the other ranks of the host read it), node (one copy for the ranks of\n"
+                    "a host). A collective is two steps: start says that its operand is ready, wait returns when its result is complete.\n");
+}
+
+/* What runs between the two halves of a collective. */
+static void overlap_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c)
+{
+    int first = -1, last = -1, n = 0;
+    double seconds = 0;
+    for (int i = c->start + 1; i < c->wait; i++) {
+        if (p->steps[i].part != LS_PART_RUN)
+            continue;
+        first = first < 0 ? i : first;
+        last = i;
+        n++;
+        seconds += p->steps[i].seconds;
+    }
+    if (!n) {
+        ls_str_add(out, ", overlaps nothing");
+        return;
+    }
+    ls_str_printf(out, ", overlaps %d step%s: %s", n, n == 1 ? "" : "s", p->graph->nodes[p->steps[first].node]->op->name);
+    if (n > 1)
+        ls_str_printf(out, " to %s", p->graph->nodes[p->steps[last].node]->op->name);
+    if (seconds > 0)
+        ls_str_printf(out, ", %.1f us", seconds * 1e6);
+}
+
+static void collective_text(ls_str *out, const ls_plan *p, int step)
+{
+    const ls_plan_collective *c = &p->collectives[p->steps[step].collective];
+    if (p->steps[step].part == LS_PART_WAIT) {
+        ls_str_printf(out, "%s %s  started at %d", ls_collective_name(c->kind), c->unit, c->start);
+        return;
+    }
+    ls_str_printf(out, "%s %s  over %s, %d ranks, ", ls_collective_name(c->kind), c->unit, c->group, c->n);
+    if (c->map)
+        ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves" : "a mapping on this node: each rank converts its slice");
+    else
+        ls_str_printf(out, "%.0f B taken in", c->bytes);
+    if (c->from != c->to)
+        ls_str_printf(out, ", %s to %s", ls_dtype_name(c->from), ls_dtype_name(c->to));
+    if (c->kind != LS_ALL_GATHER && c->kind != LS_ALL_REDUCE_MAX && c->kind != LS_ALL_REDUCE_WIDE)
+        ls_str_printf(out, ", summed in %s", ls_dtype_name(c->via));
+    ls_str_printf(out, "  wait at %d", c->wait);
+    overlap_text(out, p, c);
+}
+
+static void outputs_text(ls_str *out, const ls_plan *p, const ls_node *n, int step)
+{
+    values_text(out, p->graph, n->n_out, n->out, true);
+    ls_str_add(out, "  @ ");
+    for (int k = 0; k < n->n_out; k++) {
+        ls_str_add(out, k ? ", " : "");
+        place_text(out, p, n->out[k].id);
+        ls_str why = { 0 };
+        if (step >= 0)
+            why_there(&why, p, n, k);
+        if (why.len)
+            ls_str_printf(out, " (%s)", why.data);
+        ls_str_release(&why);
+    }
+}
+
+static void cost_text(ls_str *out, const ls_plan *p, const ls_step *s)
+{
+    char b[32];
+    if (s->cost.flops > 0)
+        ls_str_printf(out, "  %.3g MFLOP", s->cost.flops / 1e6);
+    ls_str_printf(out, "  %s", ls_format_bytes(b, (uint64_t)s->cost.bytes));
+    if (s->workspace >= 0)
+        ls_str_printf(out, "  workspace %s", ls_format_bytes(b, p->allocs[s->workspace].bytes));
+    if (s->seconds > 0)
+        ls_str_printf(out, "  %.1f us", s->seconds * 1e6);
+}
+
+static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
+{
+    const ls_node *n = p->graph->nodes[l->node];
+    const ls_part part = l->step < 0 ? LS_PART_RUN : p->steps[l->step].part;
+    if (l->step >= 0)
+        ls_str_printf(out, "%5d  ", l->step);
+    else
+        ls_str_add(out, "       ");
+    if (part != LS_PART_RUN) {
+        ls_str_add(out, part == LS_PART_START ? "start  " : "wait   ");
+        collective_text(out, p, l->step);
+        if (part == LS_PART_START) {
+            ls_str_add(out, "\n                ");
+            values_text(out, p->graph, n->n_in, n->in, true);
+            ls_str_add(out, " -> ");
+            outputs_text(out, p, n, l->step);
         }
         ls_str_add(out, "\n");
+        return;
     }
-    for (int i = 0; i < g->n_outputs; i++) {
-        ls_str_printf(out, "output \"%s\" = %%%d  @ ", g->outputs[i].name, g->outputs[i].value.id);
-        place_text(out, p, g->outputs[i].value.id);
+    ls_str_printf(out, "%s ", n->op->name);
+    values_text(out, p->graph, n->n_in, n->in, false);
+    ls_str_add(out, n->n_in ? " -> " : "-> ");
+    outputs_text(out, p, n, l->step);
+    const char *note = remark(n, l->step);
+    if (note[0])
+        ls_str_printf(out, "  [%s]", note);
+    if (l->step >= 0)
+        cost_text(out, p, &p->steps[l->step]);
+    ls_str_add(out, "\n");
+}
+
+/* Lines of a span under headings: phase and place in the model of the kernel that they belong to. */
+static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *lines, const ls_explain_span *s, const char **heading, ls_phase *phase)
+{
+    for (int i = s->first; i < s->end; i++) {
+        int kernel = i;
+        while (kernel < s->end && (lines[kernel].step < 0 || p->steps[lines[kernel].step].part != LS_PART_RUN))
+            kernel++;
+        const ls_node *n = p->graph->nodes[lines[kernel < s->end ? kernel : i].node];
+        if (kernel < s->end && (!*heading || n->phase != *phase || strcmp(*heading, n->scope->path))) {
+            *phase = n->phase;
+            *heading = n->scope->path;
+            ls_str_printf(out, "%s  %s\n", PHASES[*phase], **heading ? *heading : "(top level)");
+        }
+        line_text(out, p, &lines[i]);
+    }
+}
+
+static void fold_text(ls_str *out, const ls_explain_span *spans, const ls_explain_line *lines, int k, int period)
+{
+    const ls_explain_span *first = &spans[k + 1], *last = &spans[spans[k].until];
+    int from = first->first, to = last->end - 1;
+    while (lines[from].step < 0)
+        from++;
+    while (lines[to].step < 0)
+        to--;
+    ls_str_printf(out, "  ...  the same %s for %s", PHASES[first->phase], first->block->path);
+    if (spans[k].more > 1)
+        ls_str_printf(out, " to %s (%d times)", spans[spans[k].until - period + 1].block->path, spans[k].more);
+    ls_str_printf(out, ": steps %d to %d\n", lines[from].step, lines[to].step);
+}
+
+void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
+{
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    ls_explain_line *lines;
+    ls_explain_span *spans;
+    const int n_lines = ls_explain_lines(&scratch, p, &lines), n = ls_explain_spans(&scratch, p, n_lines, lines, &spans);
+    ls_str_printf(out, "program %s on %s (%s, %d thread%s): %d steps", p->graph->name, p->device.ops->name, ls_isa_name(p->device.isa),
+                  p->device.threads, p->device.threads == 1 ? "" : "s", p->n_steps);
+    ls_traffic traffic[LS_TRAFFIC_ROWS];
+    const int kinds = ls_plan_traffic(traffic, 0, p, 1);
+    for (int i = 0; i < kinds; i++) {
+        char b[32];
+        ls_str_printf(out, "%s%lld x ", i ? ", " : "; ", (long long)traffic[i].calls);
+        ls_traffic_text(out, &traffic[i]);
+        ls_str_printf(out, " (%s)", ls_format_bytes(b, (uint64_t)traffic[i].bytes));
+    }
+    ls_str_add(out, "\n");
+    const char *heading = NULL;
+    ls_phase phase = LS_PHASE_FORWARD;
+    for (int k = 0; k < n; k++) {
+        if (!spans[k].hidden || full)
+            span_text(out, p, lines, &spans[k], &heading, &phase);
+        if (spans[k].more && !full) {
+            fold_text(out, spans, lines, k, (spans[k].until - k) / spans[k].more);
+            heading = NULL;
+        }
+    }
+    for (int i = 0; i < p->graph->n_outputs; i++) {
+        ls_str_printf(out, "output \"%s\" = %%%d  @ ", p->graph->outputs[i].name, p->graph->outputs[i].value.id);
+        place_text(out, p, p->graph->outputs[i].value.id);
         ls_str_add(out, "\n");
     }
     ls_arena_release(&scratch);
@@ -161,45 +269,80 @@ static void value_json(ls_json *j, const ls_plan *p, ls_value v)
     ls_json_close_object(j);
 }
 
+static void node_json(ls_json *j, const ls_plan *p, const ls_node *n, int step)
+{
+    ls_json_object(j, NULL);
+    if (step >= 0)
+        ls_json_int(j, "step", step);
+    ls_json_text(j, "op", n->op->name);
+    ls_json_text(j, "phase", PHASES[n->phase]);
+    ls_json_text(j, "scope", n->scope->path);
+    ls_json_array(j, "in");
+    for (int k = 0; k < n->n_in; k++)
+        ls_json_int(j, NULL, n->in[k].id);
+    ls_json_close_array(j);
+    ls_json_array(j, "out");
+    for (int k = 0; k < n->n_out; k++)
+        value_json(j, p, n->out[k]);
+    ls_json_close_array(j);
+    ls_str why = { 0 };
+    if (step >= 0)
+        why_there(&why, p, n, 0);
+    ls_json_text(j, "note", why.len ? why.data : remark(n, step));
+    ls_str_release(&why);
+    if (step >= 0) {
+        ls_json_f64(j, "flops", p->steps[step].cost.flops);
+        ls_json_f64(j, "bytes", p->steps[step].cost.bytes);
+        if (p->steps[step].seconds > 0)
+            ls_json_f64(j, "seconds", p->steps[step].seconds);
+    }
+    ls_json_close_object(j);
+}
+
+static void collective_json(ls_json *j, const ls_plan *p, const ls_plan_collective *c)
+{
+    int overlaps = 0;
+    for (int i = c->start + 1; i < c->wait; i++)
+        overlaps += p->steps[i].part == LS_PART_RUN;
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", ls_collective_name(c->kind));
+    ls_json_text(j, "unit", c->unit);
+    ls_json_text(j, "group", c->group);
+    ls_json_int(j, "ranks", c->n);
+    ls_json_int(j, "count", c->count);
+    ls_json_text(j, "from", ls_dtype_name(c->from));
+    ls_json_text(j, "to", ls_dtype_name(c->to));
+    ls_json_text(j, "via", ls_dtype_name(c->via));
+    ls_json_bool(j, "mapped", c->map);
+    ls_json_f64(j, "bytes", c->bytes);
+    ls_json_int(j, "start", c->start);
+    ls_json_int(j, "wait", c->wait);
+    ls_json_int(j, "overlaps", overlaps);
+    if (c->seconds > 0)
+        ls_json_f64(j, "seconds", c->seconds);
+    ls_json_close_object(j);
+}
+
 void ls_explain_json(ls_json *j, const char *key, const ls_plan *p)
 {
     const ls_graph *g = p->graph;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    const int *step_of = steps_of_nodes(&scratch, p);
+    int *step_of = LS_ARENA_ARRAY(&scratch, int, g->n_nodes); /* of a collective: its start */
+    for (int i = 0; i < g->n_nodes; i++)
+        step_of[i] = -1;
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].part != LS_PART_WAIT)
+            step_of[p->steps[i].node] = i;
     ls_json_object(j, key);
     ls_json_text(j, "program", g->name);
     ls_json_array(j, "nodes");
-    for (int i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = g->nodes[i];
-        const int s = step_of[i];
-        ls_json_object(j, NULL);
-        if (s >= 0)
-            ls_json_int(j, "step", s);
-        ls_json_text(j, "op", n->op->name);
-        ls_json_text(j, "phase", PHASES[n->phase]);
-        ls_json_text(j, "scope", n->scope->path);
-        ls_json_array(j, "in");
-        for (int k = 0; k < n->n_in; k++)
-            ls_json_int(j, NULL, n->in[k].id);
-        ls_json_close_array(j);
-        ls_json_array(j, "out");
-        for (int k = 0; k < n->n_out; k++)
-            value_json(j, p, n->out[k]);
-        ls_json_close_array(j);
-        ls_str why = { 0 };
-        if (s >= 0)
-            why_there(&why, p, n, 0);
-        ls_json_text(j, "note", why.len ? why.data : remark(n, s));
-        ls_str_release(&why);
-        if (s >= 0) {
-            ls_json_f64(j, "flops", p->steps[s].cost.flops);
-            ls_json_f64(j, "bytes", p->steps[s].cost.bytes);
-            if (p->steps[s].seconds > 0)
-                ls_json_f64(j, "seconds", p->steps[s].seconds);
-        }
-        ls_json_close_object(j);
-    }
+    for (int i = 0; i < g->n_nodes; i++)
+        node_json(j, p, g->nodes[i], step_of[i]);
+    ls_json_close_array(j);
+    ls_json_array(j, "collectives");
+    for (int i = 0; i < p->n_collectives; i++)
+        collective_json(j, p, &p->collectives[i]);
     ls_json_close_array(j);
     ls_json_array(j, "outputs");
     for (int i = 0; i < g->n_outputs; i++) {

@@ -1,11 +1,12 @@
-/* explain_param.c - one parameter from storage to update. A parameter is a range of a source (its unit's flat buffer); what shows that
- * range, whole or in part, is followed through casts and views; its gradient is the part of the output "grad.<source>" at that range. */
+/* explain_param.c - one parameter from storage to update. A parameter is a range of its unit's flat buffer, which is a source or gathered from
+ * slices; what shows that range, whole or in part, is followed through casts, views, transfers and collectives; its gradient is the part of the output
+ * "grad.<source>" at that range. */
 #include <string.h>
 
 #include "describe.h"
 #include "internal.h"
 
-typedef struct event { const char *kind; int program, node; } event; /* kind: "cast", "read", "gradient...", "update" */
+typedef struct event { const char *kind; int program, node; } event; /* kind: "converted", "read", "gradient...", "update" */
 typedef struct life { ls_plan *const *plans; event *events; int n; } life;
 
 /* Keeps each program's events in the order of its nodes. */
@@ -15,6 +16,36 @@ static void happen(life *l, const char *kind, int program, int node)
     for (; i > 0 && l->events[i - 1].program == program && l->events[i - 1].node > node; i--)
         l->events[i] = l->events[i - 1];
     l->events[i] = (event){ kind, program, node };
+}
+
+static bool is(const ls_node *n, const char *op) { return !strcmp(n->op->name, op); }
+static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
+static bool is_transfer(const ls_node *n) { return is(n, "to_device") || is(n, "to_host") || is(n, "copy"); }
+
+/* The result holds what the operand holds: elsewhere, in another type, of more ranks or summed over them. */
+static bool passes_on(const ls_node *n) { return ls_is_view(n) || is(n, "cast") || is_collective(n) || is_transfer(n); }
+
+static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_node_of(g, n->in[0]); }
+
+/* What makes the output "grad.<source>"; NULL: another program does. */
+static const ls_node *gradient_of(const ls_graph *g, const ls_stored_at *at)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!strncmp(g->outputs[i].name, "grad.", 5) && !strcmp(g->outputs[i].name + 5, at->state)) {
+            const ls_node *n = ls_node_of(g, g->outputs[i].value);
+            return ls_is_source(n) ? NULL : n;
+        }
+    return NULL;
+}
+
+/* A collective in `update`, where gradients are summed once a step. */
+static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_stored_at *at)
+{
+    if (!is_collective(n))
+        return false;
+    while (passes_on(n))
+        n = before(g, n);
+    return is(n, "input") && !strncmp(ls_source_name(n), "grad.", 5) && !strcmp(ls_source_name(n) + 5, at->state);
 }
 
 /* Marks the values of a program that show elements [begin, end) of the source, and lists who reads them. */
@@ -30,7 +61,7 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n)) {
             if (!strcmp(ls_source_name(n), at->state))
-                shows[n->out[0].id] = ls_type_count(ls_type_of(g, n->out[0])) == count ? THE_PARAMETER : WHOLE_SOURCE;
+                shows[n->out[0].id] = !at->slice && ls_type_count(ls_type_of(g, n->out[0])) == count ? THE_PARAMETER : WHOLE_SOURCE;
             continue;
         }
         char best = NOTHING;
@@ -38,20 +69,19 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
             best = shows[n->in[k].id] > best ? shows[n->in[k].id] : best;
         if (best == NOTHING)
             continue;
-        const bool cast = !strcmp(n->op->name, "cast"), flat = !strcmp(n->op->name, "flat_view");
         bool updates = false;
         for (int k = 0; k < n->n_out; k++)
             updates = updates || (n->op->alias[k] && shows[n->in[n->op->alias[k] - 1].id] != NOTHING);
         if (updates) {
             happen(l, "update", program, i);
-        } else if (flat && best == WHOLE_SOURCE) {
+        } else if (is(n, "flat_view") && best == WHOLE_SOURCE) {
             const ls_flat_view_attrs *a = n->attrs;
             if (a->offset == at->offset && ls_type_count(ls_type_of(g, n->out[0])) == count)
                 shows[n->out[0].id] = THE_PARAMETER;
-        } else if (ls_is_view(n) || cast) {
+        } else if (passes_on(n)) {
             shows[n->out[0].id] = best;
-            if (cast)
-                happen(l, "cast", program, i);
+            if (!ls_is_view(n))
+                happen(l, is_collective(n) ? "gathered" : is(n, "cast") ? "converted" : "copied", program, i);
         } else if (best == THE_PARAMETER) {
             happen(l, "read", program, i);
         }
@@ -63,29 +93,27 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
 {
     const ls_plan *p = l->plans[program];
     const ls_graph *g = p->graph;
-    for (int i = 0; i < g->n_outputs; i++) {
-        if (strncmp(g->outputs[i].name, "grad.", 5) || strcmp(g->outputs[i].name + 5, at->state))
+    for (int i = 0; i < g->n_nodes; i++)
+        if (reduces_gradient(g, g->nodes[i], at))
+            happen(l, "gradient, summed over the ranks", program, i);
+    const ls_node *n = gradient_of(g, at);
+    for (; n && passes_on(n); n = before(g, n)) /* the chain of the parameter's use, backwards */
+        if (is_collective(n))
+            happen(l, "gradient, summed over the ranks", program, n->id);
+    if (n && !is(n, "pack"))
+        happen(l, "gradient", program, n->id);
+    if (!n || !is(n, "pack"))
+        return;
+    const ls_pack_attrs *a = n->attrs;
+    for (int j = 0; j < n->n_in; j++) {
+        if (a->starts.v[j] != at->offset)
             continue;
-        const ls_node *n = ls_node_of(g, g->outputs[i].value);
-        if (ls_is_source(n))
-            return;
-        while (!strcmp(n->op->name, "cast") || ls_is_view(n)) /* the gradient of a cast parameter is cast back */
-            n = ls_node_of(g, n->in[0]);
-        const ls_pack_attrs *a = n->attrs;
-        if (strcmp(n->op->name, "pack")) {
-            happen(l, "gradient", program, n->id);
-            return;
-        }
-        for (int j = 0; j < n->n_in; j++) {
-            if (a->starts.v[j] != at->offset)
-                continue;
-            ls_value v = n->in[j];
-            const bool there = p->places[v.id].alloc == p->places[n->out[0].id].alloc;
-            while (ls_is_view(ls_node_of(g, v)))
-                v = ls_node_of(g, v)->in[0];
-            happen(l, there ? "gradient, born in its place in the flat buffer" : "gradient, moved into the flat buffer by pack", program,
-                   ls_node_of(g, v)->id);
-        }
+        ls_value v = n->in[j];
+        const bool there = p->places[v.id].alloc == p->places[n->out[0].id].alloc;
+        while (ls_is_view(ls_node_of(g, v)))
+            v = ls_node_of(g, v)->in[0];
+        happen(l, there ? "gradient, born in its place in the flat buffer" : "gradient, moved into the flat buffer by pack", program,
+               ls_node_of(g, v)->id);
     }
 }
 
@@ -110,14 +138,102 @@ static int step_of(const ls_plan *p, int node)
     return -1;
 }
 
+void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_t *end)
+{
+    const int64_t count = ls_type_count(&at->type), from = position * at->slice - at->offset, to = from + at->slice;
+    *first = !at->slice || from < 0 ? 0 : from < count ? from : count;
+    *end = !at->slice || to > count ? count : to < *first ? *first : to;
+}
+
+void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position)
+{
+    int64_t first, end;
+    const int64_t count = ls_type_count(&at->type), row = at->type.ndim > 1 && at->type.dims[0] > 1 ? count / at->type.dims[0] : 1;
+    ls_stored_part(at, position, &first, &end);
+    if (first == end || end - first == count) {
+        ls_str_add(out, first == end ? "nothing of it" : "all of it");
+        return;
+    }
+    ls_str_printf(out, "elements %lld to %lld of %lld", (long long)first, (long long)end, (long long)count);
+    if (row == 1)
+        return;
+    ls_str_printf(out, ": rows %lld to %lld", (long long)(first / row), (long long)((end - 1) / row));
+    if (first % row || end % row)
+        ls_str_printf(out, ", %s in part", first % row && end % row ? "first and last" : first % row ? "the first" : "the last");
+}
+
+static void link_text(ls_str *out, const ls_node *n)
+{
+    ls_str_printf(out, "%s", n->op->name);
+    if (is_collective(n))
+        ls_str_printf(out, "(%s)", is(n, "all_gather") ? ((const ls_gather_attrs *)n->attrs)->group : ((const ls_reduce_attrs *)n->attrs)->group);
+    else if (is(n, "replicate"))
+        ls_str_printf(out, "(%s)", ((const ls_replicate_attrs *)n->attrs)->group);
+}
+
+/* From what `end` was made of to `end`. Returns the beginning. */
+static const ls_node *chain_text(ls_str *out, const ls_graph *g, const ls_node *end)
+{
+    const ls_node *n = passes_on(end) ? chain_text(out, g, before(g, end)) : end;
+    ls_str_add(out, passes_on(end) ? " -> " : "");
+    link_text(out, end);
+    return n;
+}
+
+/* From the source to the first view that is the parameter: "state -> all_gather(dp) -> flat_view"; nothing if there is none. */
+static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
+{
+    for (int i = 0; i < g->n_nodes && !out->len; i++) {
+        const ls_flat_view_attrs *a = g->nodes[i]->attrs;
+        if (!is(g->nodes[i], "flat_view") || a->offset != at->offset || ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
+            continue;
+        const ls_node *from = chain_text(out, g, g->nodes[i]);
+        if (!ls_is_source(from) || strcmp(ls_source_name(from), at->state))
+            ls_str_clear(out);
+    }
+}
+
+/* From the pack to the output; and what `update` does before the optimizer. */
+static void gradient_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
+{
+    const ls_node *n = gradient_of(g, at);
+    if (n)
+        chain_text(out, g, n);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (reduces_gradient(g, g->nodes[i], at)) {
+            ls_str_add(out, "; once a step ");
+            link_text(out, g->nodes[i]);
+        }
+}
+
+static void chain_texts(ls_str *use, ls_str *gradient, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
+{
+    for (int i = 0; i < n_plans; i++) {
+        use_text(use, plans[i]->graph, at);
+        gradient_text(gradient, plans[i]->graph, at);
+    }
+}
+
+static const char *phase_name(const ls_node *n)
+{
+    return n->phase == LS_PHASE_FORWARD ? "forward" : n->phase == LS_PHASE_BACKWARD ? "backward" : "update";
+}
+
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
 {
     char type[128];
     ls_arena scratch;
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
-    ls_str_printf(out, "%s  %s\n  stored in \"%s\", elements %lld to %lld\n", at->name, ls_type_text(type, &at->type), at->state,
+    ls_str_printf(out, "%s  %s\n  stored in \"%s\", elements %lld to %lld", at->name, ls_type_text(type, &at->type), at->state,
                   (long long)at->offset, (long long)(at->offset + ls_type_count(&at->type)));
+    if (at->slice)
+        ls_str_printf(out, " of %lld, of which each of %d ranks holds %lld", (long long)(at->slice * at->shards), at->shards, (long long)at->slice);
+    ls_str use = { 0 }, gradient = { 0 };
+    chain_texts(&use, &gradient, at, n_plans, plans);
+    ls_str_printf(out, "\n  use       %s\n  gradient  %s\n", use.len ? use.data : "none", gradient.len ? gradient.data : "none");
+    ls_str_release(&use);
+    ls_str_release(&gradient);
     int program = -1;
     for (int i = 0; i < l.n; i++) {
         const event *e = &l.events[i];
@@ -126,26 +242,34 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
         if (e->program != program)
             ls_str_printf(out, "  program %s\n", p->graph->name);
         program = e->program;
-        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", step_of(p, e->node),
-                      n->phase == LS_PHASE_FORWARD ? "forward" : n->phase == LS_PHASE_BACKWARD ? "backward" : "update", e->kind, n->op->name,
-                      n->scope->path[0] ? " in " : "", n->scope->path, n->clone_of >= 0 ? " (computed again)" : "");
+        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", step_of(p, e->node), phase_name(n), e->kind, n->op->name,
+                      n->scope->path[0] ? " in " : "", n->scope->path, n->clone_of >= 0 ? " (again)" : "");
     }
     if (!l.n)
         ls_str_add(out, "  no program reads it\n");
     ls_arena_release(&scratch);
 }
 
-void ls_explain_param_json(ls_json *j, const char *key, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
+void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
 {
     char type[128];
     ls_arena scratch;
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
-    ls_json_object(j, key);
     ls_json_text(j, "name", at->name);
     ls_json_text(j, "type", ls_type_text(type, &at->type));
     ls_json_text(j, "stored_in", at->state);
     ls_json_int(j, "offset", at->offset);
+    if (at->slice) {
+        ls_json_int(j, "slice", at->slice);
+        ls_json_int(j, "shards", at->shards);
+    }
+    ls_str use = { 0 }, gradient = { 0 };
+    chain_texts(&use, &gradient, at, n_plans, plans);
+    ls_json_text(j, "use", ls_str_text(&use));
+    ls_json_text(j, "gradient", ls_str_text(&gradient));
+    ls_str_release(&use);
+    ls_str_release(&gradient);
     ls_json_array(j, "events");
     for (int i = 0; i < l.n; i++) {
         const ls_plan *p = plans[l.events[i].program];
@@ -159,6 +283,5 @@ void ls_explain_param_json(ls_json *j, const char *key, const ls_stored_at *at, 
         ls_json_close_object(j);
     }
     ls_json_close_array(j);
-    ls_json_close_object(j);
     ls_arena_release(&scratch);
 }

@@ -10,8 +10,7 @@
 #include "base/json.h"
 #include "internal.h"
 
-typedef struct recorded { const ls_plan *plan; double began; double *times; struct recorded *next; } recorded; /* times: starts, durations */
-struct ls_profile { ls_arena arena; recorded *first, **last; int n; };
+struct ls_profile { ls_arena arena; ls_profile_run *first, **last; int n; };
 
 ls_status ls_profile_create(ls_profile **out)
 {
@@ -34,15 +33,18 @@ void ls_profile_destroy(ls_profile **pp)
 void ls_profile_add(ls_profile *p, const ls_session *s, int i)
 {
     const ls_plan *plan = s->programs[i].plan;
-    recorded *r = LS_ARENA_NEW(&p->arena, recorded);
-    *r = (recorded){ .plan = plan, .began = s->programs[i].began,
-                     .times = ls_arena_dup(&p->arena, ls_session_times(s, i), 2 * sizeof(double) * (size_t)plan->n_steps) };
+    ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
+    *r = (ls_profile_run){ .plan = plan, .began = s->programs[i].began,
+                           .times = ls_arena_dup(&p->arena, ls_session_times(s, i), 2 * sizeof(double) * (size_t)plan->n_steps) };
     *p->last = r;
     p->last = &r->next;
     p->n++;
 }
 
 int ls_profile_runs(const ls_profile *p) { return p->n; }
+const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
+
+enum { PROGRAMS = 1, OPS, COLLECTIVES }; /* tracks */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start, double seconds)
 {
@@ -69,7 +71,51 @@ static void track_name(ls_json *j, int thread, const char *name)
     ls_json_close_object(j);
 }
 
-static void op_event(ls_json *j, const recorded *r, int k, double base)
+static const char *const PARTS[] = { [LS_PART_RUN] = "", [LS_PART_START] = "start ", [LS_PART_WAIT] = "wait " };
+
+/* "all_gather of unit root over dp" */
+static void collective_text(ls_str *out, const ls_plan_collective *c)
+{
+    ls_str_printf(out, "%s%s%s over %s", ls_collective_name(c->kind), c->unit[0] ? " of " : "", c->unit, c->group);
+}
+
+static void collective_event(ls_json *j, const ls_profile_run *r, int k, double base)
+{
+    const ls_step *s = &r->plan->steps[k];
+    const ls_plan_collective *c = &r->plan->collectives[s->collective];
+    ls_str text = { 0 };
+    ls_str_add(&text, PARTS[s->part]);
+    collective_text(&text, c);
+    event(j, text.data, "collective", COLLECTIVES, r->began - base + r->times[k], r->times[r->plan->n_steps + k]);
+    ls_json_object(j, "args");
+    ls_json_int(j, "step", k);
+    ls_json_f64(j, "bytes", s->part == LS_PART_WAIT ? c->bytes : 0);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+    ls_str_release(&text);
+}
+
+/* From the beginning of the start to the end of the wait: several may be under way at once, so these are asynchronous events. */
+static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collective *c, double base, int64_t id)
+{
+    const double ends[2] = { r->times[c->start], r->times[c->wait] + r->times[r->plan->n_steps + c->wait] };
+    ls_str text = { 0 };
+    collective_text(&text, c);
+    for (int i = 0; i < 2; i++) {
+        ls_json_object(j, NULL);
+        ls_json_text(j, "name", text.data);
+        ls_json_text(j, "cat", "under way");
+        ls_json_text(j, "ph", i ? "e" : "b");
+        ls_json_int(j, "id", id);
+        ls_json_int(j, "pid", 1);
+        ls_json_int(j, "tid", COLLECTIVES);
+        ls_json_f64(j, "ts", (r->began - base + ends[i]) * 1e6);
+        ls_json_close_object(j);
+    }
+    ls_str_release(&text);
+}
+
+static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
 {
     static const char *const PHASES[] = { "forward", "backward", "update" };
     const ls_plan *p = r->plan;
@@ -78,7 +124,7 @@ static void op_event(ls_json *j, const recorded *r, int k, double base)
     const double seconds = r->times[p->n_steps + k];
     ls_str text = { 0 };
     ls_str_printf(&text, "%s%s%s", n->scope->path, n->scope->path[0] ? " " : "", n->op->name);
-    event(j, text.data, PHASES[n->phase], 2, r->began - base + r->times[k], seconds);
+    event(j, text.data, PHASES[n->phase], OPS, r->began - base + r->times[k], seconds);
     ls_json_object(j, "args");
     ls_str_clear(&text);
     ls_node_text(&text, p->graph, n);
@@ -100,16 +146,20 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     ls_json_object(&j, NULL);
     ls_json_text(&j, "displayTimeUnit", "ms");
     ls_json_array(&j, "traceEvents");
-    track_name(&j, 1, "programs");
-    track_name(&j, 2, "ops");
-    for (const recorded *r = p->first; r; r = r->next) {
+    track_name(&j, PROGRAMS, "programs");
+    track_name(&j, OPS, "ops");
+    track_name(&j, COLLECTIVES, "collectives");
+    int64_t id = 0;
+    for (const ls_profile_run *r = p->first; r; r = r->next) {
         const int n = r->plan->n_steps;
         if (n) {
-            event(&j, r->plan->graph->name, "program", 1, r->began - base, r->times[n - 1] + r->times[2 * n - 1]);
+            event(&j, r->plan->graph->name, "program", PROGRAMS, r->began - base, r->times[n - 1] + r->times[2 * n - 1]);
             ls_json_close_object(&j);
         }
         for (int k = 0; k < n; k++)
-            op_event(&j, r, k, base);
+            (r->plan->steps[k].part == LS_PART_RUN ? op_event : collective_event)(&j, r, k, base);
+        for (int k = 0; k < r->plan->n_collectives; k++)
+            under_way(&j, r, &r->plan->collectives[k], base, ++id);
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
@@ -132,15 +182,16 @@ static int by_time(const void *pa, const void *pb)
 static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *total)
 {
     int most = 0, n = 0;
-    for (const recorded *r = p->first; r; r = r->next)
+    for (const ls_profile_run *r = p->first; r; r = r->next)
         most += r->plan->n_steps;
     row *rows = LS_ARENA_ARRAY(scratch, row, most);
     *total = 0;
     ls_str text = { 0 };
-    for (const recorded *r = p->first; r; r = r->next)
+    for (const ls_profile_run *r = p->first; r; r = r->next)
         for (int k = 0; k < r->plan->n_steps; k++) {
             const ls_step *s = &r->plan->steps[k];
             ls_str_clear(&text);
+            ls_str_add(&text, PARTS[s->part]);
             ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[s->node]);
             const double seconds = r->times[r->plan->n_steps + k];
             rows[n++] = (row){ ls_arena_strdup(scratch, text.data), seconds, s->cost.flops, s->cost.bytes, 1 };

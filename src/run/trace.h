@@ -15,7 +15,17 @@ void ls_profile_destroy(ls_profile **p);
 void ls_profile_add(ls_profile *p, const ls_session *s, int i);
 int ls_profile_runs(const ls_profile *p);
 
-/* Complete events, one per op and one per program run; names are scope path + op, args carry types, FLOPs and bytes. Replaces the file. */
+/* The runs in the order in which they were added. */
+typedef struct ls_profile_run {
+    const ls_plan *plan;
+    double began;        /* ls_now() */
+    const double *times; /* as ls_session_times gives them: n_steps starts, n_steps durations */
+    struct ls_profile_run *next;
+} ls_profile_run;
+const ls_profile_run *ls_profile_first(const ls_profile *p);
+
+/* Complete events, one per op and one per program run; names are scope path + op, args carry types, FLOPs and bytes. Collectives have a track
+ * of their own: what starting and waiting cost this rank, and from when to when each was under way. Replaces the file. */
 ls_status ls_trace_write(const char *path, const ls_profile *p);
 
 /* The `top` ops by summed time over all runs, ops of one kind and shape taken together: calls, time per call, share, GFLOP/s, GB/s, and the

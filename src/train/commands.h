@@ -51,10 +51,23 @@ typedef struct ls_predict_opts {
     bool json;
 } ls_predict_opts;
 
-typedef struct ls_plan_command_opts { ls_recipe_arg recipe; bool json; } ls_plan_command_opts; /* --isa and --threads arrive as sets; the ISA need not exist here */
-typedef struct ls_explain_opts { ls_recipe_arg recipe; int64_t rank; const char *param; bool json; } ls_explain_opts;
+/* plan, explain: --isa and --threads arrive as sets; the ISA need not exist here. ranks_per_host 0: all of them on one. */
+typedef struct ls_plan_command_opts {
+    ls_recipe_arg recipe;
+    int64_t ranks_per_host;
+    int n_compare;
+    const char *const *compare;           /* "KEY=VALUE,VALUE,...": the cross product of these, side by side */
+    bool json;
+} ls_plan_command_opts;
+typedef struct ls_explain_opts {
+    ls_recipe_arg recipe;
+    int64_t rank, ranks_per_host;
+    const char *param;                    /* the life of one parameter instead of the step */
+    bool full;                            /* also blocks that are like the one before */
+    bool json;
+} ls_explain_opts;
 typedef struct ls_export_opts { const char *from, *to; bool convert; ls_dtype dtype; } ls_export_opts; /* a run, checkpoint or weight file; convert: floats to dtype */
-typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree) */
+typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);

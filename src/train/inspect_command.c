@@ -7,10 +7,8 @@
 #include "base/json.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/pt.h"
-#include "graph/graph.h"
+#include "inspect_recipe.h"
 #include "module_tree.h"
-#include "ops/op.h"
-#include "setup.h"
 
 static void print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
 {
@@ -57,7 +55,7 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
     }
     for (int64_t i = 0; i < n; i++) {
         const ls_weight *t = ls_weights_at(w, i);
-        items[i] = (ls_tree_item){ t->name, t->stored, t->type };
+        items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .type = t->type };
     }
     ls_tree_sort(n, items);
     show(o, ui, path, n, items);
@@ -74,32 +72,6 @@ static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, c
         fprintf(ui->out, "%s: every byte of %d files matches the manifest\n", dir, files);
     }
     return inspect_weights(o, ui, dir);
-}
-
-static ls_status inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
-{
-    ls_recipe *r;
-    ls_setup s;
-    ls_graph *g = NULL;
-    ls_tree_item *items = NULL;
-    int64_t n = 0;
-    ls_status status;
-    LS_TRY(ls_recipe_load(&r, o->target.name, o->target.n_sets, o->target.sets));
-    LS_TRY_TO(status, ls_setup_alone(&s, r), end);
-    LS_TRY_TO(status, ls_graph_create(&g, r->run.name), end);
-    LS_TRY_TO(status, s.build(g, &s.config, 1), end);
-    items = calloc((size_t)g->n_nodes, sizeof *items);
-    for (int i = 0; i < g->n_nodes && items; i++)
-        if (!strcmp(g->nodes[i]->op->name, "param"))
-            items[n++] = (ls_tree_item){ ((const ls_source_attrs *)g->nodes[i]->attrs)->name, NULL, *ls_type_of(g, g->nodes[i]->out[0]) };
-    char title[128];
-    snprintf(title, sizeof title, "%s (%s)", r->run.name, ls_model_choice_name(r->model.type));
-    show(o, ui, title, n, items);
-end:
-    free(items);
-    ls_graph_destroy(&g);
-    ls_recipe_destroy(&r);
-    return status;
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -141,5 +113,5 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
     }
     if (o->verify)
         LS_TRY(verify_file(path, ui));
-    return is_weights(path) ? inspect_weights(o, ui, path) : inspect_recipe(o, ui);
+    return is_weights(path) ? inspect_weights(o, ui, path) : ls_inspect_recipe(o, ui);
 }

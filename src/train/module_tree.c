@@ -40,7 +40,8 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
         if (name[from + len] == 0) {
             ls_type_text(type, &items[i].type);
             const char *shape = strchr(type, '['), *word = items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype);
-            fprintf(out, "%*s%-*.*s %12s  %s %s\n", 2 * depth, "", width, (int)len, name + from, grouped(count, elements), word, shape ? shape : "");
+            fprintf(out, "%*s%-*.*s %12s  %s %s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements), word, shape ? shape : "");
+            fprintf(out, "%s%s\n", items[i].note ? "  " : "", items[i].note ? items[i].note : "");
             i++;
             continue;
         }

@@ -23,7 +23,7 @@ const char ls_report_style[] =
     ".note{color:var(--mute);font-size:13px;margin:6px 2px 0}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:14px}\n"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px;overflow:hidden;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:6px 12px;text-align:right;border-top:1px solid var(--line);font-weight:400}thead th{color:var(--mute);font-size:13px;border-top:0}th:first-child,td:first-child{text-align:left}\n"
-    ".plan td:last-child{text-align:left;color:var(--mute);font-size:13px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
+    ".plan th:last-child{text-align:left}.plan td:last-child{text-align:left;color:var(--mute);font-size:13px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
     "pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;overflow:auto;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace}"
     "summary{cursor:pointer;color:var(--mute)}\n";
 

@@ -1,5 +1,7 @@
-/* report_own.h - pieces of the report page: curves read from metrics.jsonl, charts drawn as SVG text. Private to report.c and report_c*.c. */
+/* report_own.h - pieces of the pages that lockstep writes: curves read from metrics.jsonl, charts drawn as SVG text. Private to report*.c and
+ * memory_page.c. */
 #pragma once
+#include "base/json.h"
 #include "base/str.h"
 #include "report.h"
 
@@ -28,6 +30,36 @@ typedef struct ls_chart {
 } ls_chart;
 void ls_chart_lines(ls_str *out, const ls_chart *c);
 void ls_chart_memory(ls_str *out, const ls_report *r); /* live bytes by category over the positions of the step's programs */
+
+/* Bytes over columns (positions, or moments), in bands that lie on each other. */
+enum { LS_STACK_MARKS = 32 };
+typedef struct ls_stack {
+    const char *title, *x_name;
+    int columns, bands;
+    const char **names, **colors; /* per band, from the bottom up */
+    const double *bytes;          /* [columns][bands] */
+    const char *const *labels;    /* per column: what runs there, for the pointer */
+    double x0, x1;                /* what the axis says at the two ends */
+    int n_marks;
+    struct { double column; const char *text; } marks[LS_STACK_MARKS]; /* vertical lines where something begins */
+    int peak;                     /* this column gets a line and `peak_text`; -1: none */
+    const char *peak_text;
+} ls_stack;
+void ls_chart_stack(ls_str *out, const ls_stack *s);
+
+/* ---- pieces of a chart */
+#define LS_CHART_LEFT 58.0
+#define LS_CHART_RIGHT 14.0
+#define LS_CHART_TOP 12.0
+#define LS_CHART_BOTTOM 34.0
+typedef struct ls_frame { double x0, x1, y0, y1, width, height; } ls_frame; /* data ranges; size of the drawing */
+typedef void (*ls_tick_text)(char out[32], double value);
+double ls_frame_x(const ls_frame *f, double x);
+double ls_frame_y(const ls_frame *f, double y);
+void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name);
+void ls_chart_open(ls_str *out, const ls_frame *f, const char *title);
+void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint);
+void ls_chart_data(ls_str *out, ls_json *j); /* takes the text of j */
 
 size_t ls_report_transient(const ls_report_program *p, int position, int category); /* bytes of the arena */
 

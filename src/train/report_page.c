@@ -2,19 +2,27 @@
 #include "report_page.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "memory.h"
+#include "plan/describe.h"
 #include "report.h"
+
+const char *ls_report_label(ls_arena *a, const ls_plan *p, int step)
+{
+    const ls_step *s = &p->steps[step];
+    const ls_node *n = p->graph->nodes[s->node];
+    if (s->part != LS_PART_RUN)
+        return ls_arena_printf(a, "%s %s of %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name, p->collectives[s->collective].unit);
+    return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "", n->scope->path[0] ? " in " : "", n->scope->path);
+}
 
 static const char **labels(const ls_plan *p, ls_arena *a)
 {
     const char **text = LS_ARENA_ARRAY(a, const char *, p->n_steps);
-    for (int i = 0; i < p->n_steps; i++) {
-        const ls_node *n = p->graph->nodes[p->steps[i].node];
-        text[i] = ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "", n->scope->path[0] ? " in " : "",
-                                  n->scope->path);
-    }
+    for (int i = 0; i < p->n_steps; i++)
+        text[i] = ls_report_label(a, p, i);
     return text;
 }
 
@@ -34,16 +42,17 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
         *out = (ls_report_program){ .name = ls_program_names[i], .n = p->n_steps, .points = ls_plan_timeline(p), .labels = labels(p, &a),
                                     .peak = p->peak_step, .seconds = p->seconds, .arena_bytes = p->arena_bytes };
         for (int k = 0; k < p->n_allocs; k++)
-            if (p->allocs[k].memory != LS_MEM_ARENA)
+            if (!ls_is_transient(&p->allocs[k]) && p->allocs[k].memory != LS_MEM_NODE)
                 out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 * 64; /* as the timeline counts them */
-        r.plan_arena = p->arena_bytes > r.plan_arena ? p->arena_bytes : r.plan_arena;
     }
-    const ls_plan *update = c->plans[LS_UPDATE]; /* it holds every state: parameters, moments, counters; and the gradients of micro */
-    for (int k = 0; k < update->n_allocs; k++)
-        if (update->allocs[k].memory == LS_MEM_STATE || (update->allocs[k].memory == LS_MEM_IO && update->allocs[k].category == LS_CAT_GRADIENTS))
-            r.state_by_category[update->allocs[k].category] += update->allocs[k].bytes;
-    r.plan_state = update->state_bytes;
-    r.plan_io = ls_trainer_bytes(l->trainer) - r.plan_state - r.plan_arena;
+    ls_footprint f;
+    ls_plans_footprint(&f, LS_PROGRAMS, c->plans);
+    memcpy(r.state_by_category, f.fixed, sizeof r.state_by_category);
+    r.state_by_category[LS_CAT_GRADIENTS] += ls_compiled_tree_bytes(c);
+    r.state_by_category[LS_CAT_DATA] = 0; /* shown as inputs and outputs */
+    r.plan_state = f.state;
+    r.plan_arena = f.arena + f.symmetric;
+    r.plan_io = f.io + ls_compiled_tree_bytes(c);
     ls_status s = ls_report_write(l->run, &r);
     ls_arena_release(&a);
     return s;

@@ -106,22 +106,22 @@ static void texts(void **state)
     for (size_t i = 0; i < sizeof summary / sizeof *summary; i++)
         ASSERT_CONTAINS(s.data, summary[i]);
     ls_str_clear(&s);
-    ls_explain_text(&s, p[0]);
+    ls_explain_text(&s, p[0], true);
     const char *schedule[] = { "forward  fc\n", "backward  fc\n", "[view]", "state \"unit root\" +192", "io \"grad.unit root\" +192", "born inside",
                                "(over %", "f32 [16, 4]" };
     for (size_t i = 0; i < sizeof schedule / sizeof *schedule; i++)
         ASSERT_CONTAINS(s.data, schedule[i]);
     ls_str_clear(&s);
-    ls_explain_text(&s, p[1]);
+    ls_explain_text(&s, p[1], true);
     ASSERT_CONTAINS(s.data, "updated in place");
     ls_str_clear(&s);
-    ls_explain_param_text(&s, &(ls_stored_at){ "fc.bias", "unit root", 48, LS_TYPE(LS_F32, 4) }, 2, p);
+    ls_explain_param_text(&s, &(ls_stored_at){ .name = "fc.bias", .state = "unit root", .offset = 48, .type = LS_TYPE(LS_F32, 4) }, 2, p);
     const char *life[] = { "fc.bias  f32 [4]", "elements 48 to 52", "program micro", "forward   read by linear in fc",
                            "backward  gradient, born in its place in the flat buffer by linear_dw in fc", "program update", "update by sgd" };
     for (size_t i = 0; i < sizeof life / sizeof *life; i++)
         ASSERT_CONTAINS(s.data, life[i]);
     ls_str_clear(&s);
-    ls_explain_param_text(&s, &(ls_stored_at){ "gone", "unit other", 0, LS_TYPE(LS_F32, 4) }, 2, p);
+    ls_explain_param_text(&s, &(ls_stored_at){ .name = "gone", .state = "unit other", .type = LS_TYPE(LS_F32, 4) }, 2, p);
     ASSERT_CONTAINS(s.data, "no program reads it");
     ls_str_release(&s);
     release(g, p);
@@ -161,7 +161,9 @@ static void documents(void **state)
     assert_int_equal(steps, p[0]->n_steps);
     json_decref(root);
 
-    ls_explain_param_json(&j, NULL, &(ls_stored_at){ "fc.weight", "unit root", 0, LS_TYPE(LS_F32, 4, 8) }, 2, p);
+    ls_json_object(&j, NULL);
+    ls_explain_param_json(&j, &(ls_stored_at){ .name = "fc.weight", .state = "unit root", .type = LS_TYPE(LS_F32, 4, 8) }, 2, p);
+    ls_json_close_object(&j);
     root = parsed(&j);
     assert_int_equal(json_array_size(json_object_get(root, "events")), 3); /* read, gradient, update */
     json_decref(root);

@@ -1,0 +1,82 @@
+/* compiled_recipe.c - recipe -> options -> programs, for any rank, without starting one. */
+#include "compiled_recipe.h"
+
+#include "base/str.h"
+
+static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
+{
+    c->ranks = (int)c->recipe->workers.max;
+    if (rank >= c->ranks)
+        return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank, c->ranks, c->ranks - 1);
+    LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
+    c->setup.trainer.elsewhere = true; /* the ISA level asked for need not exist here: plans are exact for another machine */
+    c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
+    return ls_compile(&c->step, c->setup.build, &c->setup.config, &c->setup.trainer, c->calibration);
+}
+
+ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank, int64_t ranks_per_host)
+{
+    *c = (ls_compiled_recipe){ 0 };
+    LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
+    const ls_status s = compile(c, rank, ranks_per_host);
+    if (s != LS_OK)
+        ls_recipe_destroy(&c->recipe);
+    return s;
+}
+
+void ls_compiled_recipe_release(ls_compiled_recipe *c)
+{
+    ls_compiled_release(&c->step);
+    ls_recipe_destroy(&c->recipe);
+}
+
+ls_stored_at ls_stored_of(const ls_units *u, int slot)
+{
+    const ls_slot *s = &u->slots[slot];
+    const ls_unit *unit = &u->units[s->unit];
+    return (ls_stored_at){ .name = s->name, .state = unit->state, .offset = s->offset, .type = s->type,
+                           .slice = u->sharding.shards > 1 ? unit->slice : 0, .shards = u->sharding.shards };
+}
+
+int ls_shard_position(const ls_parallel *p, int rank)
+{
+    ls_parallel of = *p;
+    of.rank = rank;
+    return ls_sharding_of(&of).position;
+}
+
+void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, const ls_parallel *p)
+{
+    ls_json_array(j, key);
+    for (int r = 0; r < ls_mesh_ranks(&p->mesh); r++) {
+        int64_t first, end;
+        ls_stored_part(at, ls_shard_position(p, r), &first, &end);
+        ls_json_object(j, NULL);
+        ls_json_int(j, "rank", r);
+        ls_json_int(j, "first", first);
+        ls_json_int(j, "end", end);
+        ls_json_close_object(j);
+    }
+    ls_json_close_array(j);
+}
+
+void ls_layout_text(ls_str *out, const ls_compiled_recipe *c)
+{
+    static const char *const DATA[] = { [LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid", [LS_DATA_NONE] = "none" };
+    const ls_units *u = &c->step.units;
+    const ls_parallel *p = &c->step.parallel;
+    char mesh[128];
+    ls_str_printf(out, "%s, %s in %d %s%s", ls_mesh_text(mesh, &p->mesh), DATA[p->data], u->n, p->data == LS_DATA_DDP ? "bucket" : "unit", u->n == 1 ? "" : "s");
+    if (u->sharding.shards > 1) {
+        const int64_t reshard = ls_parallel_reshards(p);
+        ls_str_printf(out, " (%s), reshard_after_forward ", p->units);
+        if (reshard > 1)
+            ls_str_printf(out, "%lld", (long long)reshard);
+        else
+            ls_str_add(out, reshard ? "true" : "false");
+        ls_str_printf(out, ", gather %s", u->sharding.map ? "map" : "copy");
+    }
+    if (u->sharding.offload)
+        ls_str_add(out, ", offload cpu");
+    ls_str_printf(out, ", gradients summed %s in %s", u->sharding.each ? "after each micro-batch" : "once a step", ls_dtype_name(p->reduce));
+}

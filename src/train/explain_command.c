@@ -1,0 +1,116 @@
+/* explain_command.c - `lockstep explain`: the compiled step as one rank runs it, or the life of one parameter. */
+#include <string.h>
+
+#include "base/str.h"
+#include "compiled_recipe.h"
+#include "plan/describe.h"
+
+static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
+{
+    const ls_compiled *s = &c->step;
+    ls_str_printf(out, "step of %s", c->recipe->run.name);
+    if (c->ranks > 1) {
+        ls_str_printf(out, " as rank %lld of %d runs it: ", (long long)rank, c->ranks);
+        ls_layout_text(out, c);
+    }
+    ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)s->share.count, (long long)s->micro_batch);
+    if (c->ranks > 1) {
+        ls_str_add(out, "; micro-batch");
+        for (int64_t i = 0; i < s->share.count && i < 4; i++)
+            ls_str_printf(out, "%s %lld", i ? "," : s->share.count > 1 ? "es" : "", (long long)(s->share.first + i * s->share.stride));
+        ls_str_printf(out, "%s of %lld", s->share.count > 4 ? ", ..." : "", (long long)s->micro_batches);
+    }
+    ls_str_printf(out, "), 1 x program update\n");
+    ls_explain_legend(out);
+}
+
+static void step_text(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
+{
+    ls_str s = { 0 };
+    head_text(&s, c, o->rank);
+    for (int i = 0; i < LS_PROGRAMS; i++) {
+        ls_str_add(&s, "\n");
+        ls_explain_text(&s, c->step.plans[i], o->full);
+    }
+    fputs(ls_str_text(&s), ui->out);
+    ls_str_release(&s);
+}
+
+static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
+{
+    ls_json j = { 0 };
+    ls_str layout = { 0 };
+    ls_layout_text(&layout, c);
+    ls_json_object(&j, NULL);
+    ls_json_int(&j, "rank", o->rank);
+    ls_json_int(&j, "ranks", c->ranks);
+    ls_json_text(&j, "layout", layout.data);
+    ls_json_int(&j, "micro_batches", c->step.share.count);
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        ls_explain_json(&j, ls_program_names[i], c->step.plans[i]);
+    ls_json_close_object(&j);
+    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+    ls_str_release(&layout);
+}
+
+/* ---- one parameter */
+
+static void parts_text(ls_str *out, const ls_compiled_recipe *c, const ls_stored_at *at)
+{
+    for (int r = 0; r < c->ranks && at->slice; r++) {
+        ls_str_printf(out, "  rank %-3d holds ", r);
+        ls_stored_part_text(out, at, ls_shard_position(&c->step.parallel, r));
+        ls_str_add(out, "\n");
+    }
+}
+
+static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c, const ls_stored_at *at)
+{
+    ls_json j = { 0 };
+    ls_str s = { 0 };
+    if (o->json) {
+        ls_json_object(&j, NULL);
+        ls_explain_param_json(&j, at, LS_PROGRAMS, c->step.plans);
+        ls_stored_parts_json(&j, "parts", at, &c->step.parallel);
+        ls_json_close_object(&j);
+        ls_str_add(&j.out, "\n");
+    } else {
+        ls_explain_param_text(&s, at, LS_PROGRAMS, c->step.plans);
+        parts_text(&s, c, at);
+    }
+    fputs(o->json ? ls_str_text(&j.out) : ls_str_text(&s), ui->out);
+    ls_str_release(&j.out);
+    ls_str_release(&s);
+}
+
+static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
+{
+    const ls_units *u = &c->step.units;
+    for (int i = 0; i < u->n_slots; i++)
+        if (!strcmp(u->slots[i].name, o->param)) {
+            const ls_stored_at at = ls_stored_of(u, i);
+            param(ui, o, c, &at);
+            return LS_OK;
+        }
+    const char *names[4096];
+    int n = u->n_slots < 4096 ? u->n_slots : 4096;
+    for (int i = 0; i < n; i++)
+        names[i] = u->slots[i].name;
+    const char *near = ls_nearest_name(o->param, names, n);
+    return ls_fail(LS_E_USAGE, "--param %s: the model has no such parameter%s%s (lockstep inspect %s lists them)", o->param,
+                   near ? "; did you mean " : "", near ? near : "", o->recipe.name);
+}
+
+ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)
+{
+    ls_compiled_recipe c;
+    ls_status status = LS_OK;
+    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, o->rank, o->ranks_per_host));
+    if (o->param)
+        status = find_param(ui, o, &c);
+    else
+        (o->json ? step_json : step_text)(ui, o, &c);
+    ls_compiled_recipe_release(&c);
+    return status;
+}

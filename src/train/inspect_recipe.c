@@ -1,0 +1,106 @@
+/* inspect_recipe.c - builds the recipe's model and lays its parameters out, without compiling a step. */
+#include "inspect_recipe.h"
+
+#include "base/json.h"
+#include "base/str.h"
+#include "compiled_recipe.h"
+#include "graph/graph.h"
+#include "module_tree.h"
+
+typedef struct model {
+    ls_recipe *recipe;
+    ls_setup setup;
+    ls_graph *graph;
+    ls_units units;
+} model;
+
+static ls_status build(model *m, const ls_recipe_arg *arg)
+{
+    LS_TRY(ls_recipe_load(&m->recipe, arg->name, arg->n_sets, arg->sets));
+    LS_TRY(ls_setup_make(&m->setup, m->recipe, (int)m->recipe->workers.max, 0, 0));
+    LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
+    LS_TRY(m->setup.build(m->graph, &m->setup.config, 1));
+    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.param);
+}
+
+/* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */
+static void note_text(ls_str *out, const model *m, const ls_stored_at *at)
+{
+    const ls_parallel *p = &m->setup.trainer.parallel;
+    const char *between = " ";
+    ls_str_add(out, at->state);
+    for (int r = 0; r < ls_mesh_ranks(&p->mesh); r++) {
+        int64_t first, end;
+        ls_stored_part(at, ls_shard_position(p, r), &first, &end);
+        if (first == end)
+            continue;
+        ls_str_printf(out, "%s rank %d: ", between, r);
+        if (end - first == ls_type_count(&at->type))
+            ls_str_add(out, "all");
+        else
+            ls_str_printf(out, "%lld-%lld", (long long)first, (long long)end);
+        between = ",";
+    }
+}
+
+static void print_text(const model *m, const ls_ui *ui)
+{
+    const ls_units *u = &m->units;
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    ls_tree_item *items = LS_ARENA_ARRAY(&scratch, ls_tree_item, u->n_slots);
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_stored_at at = ls_stored_of(u, i);
+        ls_str note = { 0 };
+        items[i] = (ls_tree_item){ .name = at.name, .type = at.type };
+        if (at.slice)
+            note_text(&note, m, &at);
+        if (at.slice)
+            items[i].note = ls_arena_strdup(&scratch, note.data);
+        ls_str_release(&note);
+    }
+    char title[128];
+    snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, ls_model_choice_name(m->recipe->model.type));
+    ls_module_tree_print(ui->out, title, u->n_slots, items);
+    ls_arena_release(&scratch);
+}
+
+static void print_json(const model *m, const ls_ui *ui)
+{
+    const ls_units *u = &m->units;
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "path", m->recipe->run.name);
+    ls_json_array(&j, "tensors");
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_stored_at at = ls_stored_of(u, i);
+        ls_json_object(&j, NULL);
+        ls_json_text(&j, "name", at.name);
+        ls_json_text(&j, "dtype", ls_dtype_name(at.type.dtype));
+        ls_json_array(&j, "shape");
+        for (int d = 0; d < at.type.ndim; d++)
+            ls_json_int(&j, NULL, at.type.dims[d]);
+        ls_json_close_array(&j);
+        ls_json_text(&j, "stored_in", at.state);
+        ls_json_int(&j, "offset", at.offset);
+        ls_stored_parts_json(&j, "parts", &at, &m->setup.trainer.parallel);
+        ls_json_close_object(&j);
+    }
+    ls_json_close_array(&j);
+    ls_json_int(&j, "elements", u->parameters);
+    ls_json_close_object(&j);
+    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+}
+
+ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
+{
+    model m = { 0 };
+    const ls_status s = build(&m, &o->target);
+    if (s == LS_OK)
+        (o->json ? print_json : print_text)(&m, ui);
+    ls_units_release(&m.units);
+    ls_graph_destroy(&m.graph);
+    ls_recipe_destroy(&m.recipe);
+    return s;
+}

@@ -1,0 +1,327 @@
+/* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all --compare options. A setting that cannot be
+ * is a column too, with the reason below the table. */
+#include "plan_compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/str.h"
+#include "step_cost.h"
+
+enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };
+
+typedef struct axis { char *key; int n; char *values[COLUMNS]; } axis; /* one --compare */
+typedef struct column {
+    int choice[KEYS];      /* of each axis: which value */
+    bool refused;
+    char why[1024];
+    int ranks;
+    int64_t samples;       /* of a step */
+    ls_step_cost cost;
+} column;
+typedef struct table { int n_axes; axis axes[KEYS]; int n; column *columns; } table;
+
+static char *copy_of(const char *from, size_t n)
+{
+    char *to = strndup(from, n);
+    LS_CHECK(to, "out of memory");
+    return to;
+}
+
+/* KEY=V1,V2: commas inside brackets and quotes belong to a value. */
+static ls_status read_axis(axis *a, const char *text)
+{
+    const char *p = strchr(text, '='), *start = p + 1;
+    if (!p || p == text || !p[1])
+        return ls_fail(LS_E_USAGE, "--compare %s: write KEY=VALUE,VALUE,... as in --compare parallel.reshard_after_forward=true,false", text);
+    a->key = copy_of(text, (size_t)(p - text));
+    int depth = 0;
+    char quote = 0;
+    for (p = start;; p++) {
+        if (*p && quote)
+            quote = *p == quote ? 0 : quote;
+        else if (*p == '"' || *p == '\'')
+            quote = *p;
+        else if (*p == '[' || *p == '{')
+            depth++;
+        else if (*p == ']' || *p == '}')
+            depth--;
+        else if (!*p || (*p == ',' && depth <= 0)) {
+            if (p == start)
+                return ls_fail(LS_E_USAGE, "--compare %s: an empty value", text);
+            if (a->n == COLUMNS)
+                return ls_fail(LS_E_USAGE, "--compare %s: more than %d values", text, COLUMNS);
+            a->values[a->n++] = copy_of(start, (size_t)(p - start));
+            start = p + 1;
+        }
+        if (!*p)
+            return LS_OK;
+    }
+}
+
+static ls_status read_table(table *t, const ls_plan_command_opts *o)
+{
+    if (o->n_compare > KEYS)
+        return ls_fail(LS_E_USAGE, "--compare: more than %d keys", KEYS);
+    t->n = 1;
+    for (int i = 0; i < o->n_compare; i++) {
+        LS_TRY(read_axis(&t->axes[t->n_axes++], o->compare[i]));
+        t->n *= t->axes[i].n;
+        if (t->n > COLUMNS)
+            return ls_fail(LS_E_USAGE, "--compare: these settings have %d or more combinations; up to %d fit side by side", t->n, COLUMNS);
+    }
+    t->columns = calloc((size_t)t->n, sizeof *t->columns);
+    LS_CHECK(t->columns, "out of memory");
+    for (int k = 0; k < t->n; k++) /* the last key varies fastest */
+        for (int i = t->n_axes - 1, rest = k; i >= 0; rest /= t->axes[i--].n)
+            t->columns[k].choice[i] = rest % t->axes[i].n;
+    return LS_OK;
+}
+
+static const char *value_of(const table *t, int k, int key) { return t->axes[key].values[t->columns[k].choice[key]]; }
+
+static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
+{
+    column *c = &t->columns[k];
+    const int n = o->recipe.n_sets;
+    const char **sets = calloc((size_t)(n + t->n_axes), sizeof *sets);
+    LS_CHECK(sets, "out of memory");
+    ls_str made[KEYS] = { 0 };
+    for (int i = 0; i < n; i++)
+        sets[i] = o->recipe.sets[i];
+    for (int i = 0; i < t->n_axes; i++) {
+        ls_str_printf(&made[i], "%s=%s", t->axes[i].key, value_of(t, k, i));
+        sets[n + i] = made[i].data;
+    }
+    ls_compiled_recipe step;
+    const ls_status s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0, o->ranks_per_host);
+    if (s == LS_OK) {
+        c->ranks = step.ranks;
+        c->samples = step.recipe->train.global_batch;
+        ls_step_cost_of(&c->cost, &step);
+        ls_compiled_recipe_release(&step);
+    } else {
+        c->refused = true;
+        snprintf(c->why, sizeof c->why, "%s", ls_error_message());
+    }
+    for (int i = 0; i < t->n_axes; i++)
+        ls_str_release(&made[i]);
+    free(sets);
+    return s;
+}
+
+/* ---- text */
+
+typedef struct printer { const table *t; ls_str out; int width; } printer;
+
+typedef void (*cell)(char out[48], const column *c, int what); /* "" in a row's every column: the row is left out */
+
+static void row(printer *p, const char *label, cell text, int what)
+{
+    char cells[COLUMNS][48];
+    bool any = false;
+    for (int k = 0; k < p->t->n; k++) {
+        cells[k][0] = 0;
+        if (!p->t->columns[k].refused)
+            text(cells[k], &p->t->columns[k], what);
+        any = any || cells[k][0];
+    }
+    if (!any)
+        return;
+    ls_str_printf(&p->out, "%-*s", LABEL, label);
+    for (int k = 0; k < p->t->n; k++)
+        ls_str_printf(&p->out, " %*s", p->width, p->t->columns[k].refused ? "refused" : cells[k][0] ? cells[k] : "-");
+    ls_str_add(&p->out, "\n");
+}
+
+static void bytes_cell(char out[48], size_t bytes)
+{
+    char b[32];
+    if (bytes)
+        snprintf(out, 48, "%s", ls_format_bytes(b, bytes));
+}
+
+static void ranks_cell(char out[48], const column *c, int what)
+{
+    (void)what;
+    snprintf(out, 48, "%d", c->ranks);
+}
+static void micro_cell(char out[48], const column *c, int what)
+{
+    (void)what;
+    snprintf(out, 48, "%lld x %lld", (long long)c->cost.runs, (long long)c->cost.micro_batch);
+}
+static void category_cell(char out[48], const column *c, int what) { bytes_cell(out, c->cost.by_category[what]); }
+
+enum { ALL, WINDOW, HOST, DEVICE, NODE };
+static void total_cell(char out[48], const column *c, int what)
+{
+    const ls_footprint *f = &c->cost.memory;
+    const size_t of[] = { [ALL] = c->cost.total, [WINDOW] = f->window, [HOST] = f->host, [DEVICE] = f->host ? c->cost.total - f->host : 0, [NODE] = f->node };
+    bytes_cell(out, of[what]);
+}
+
+enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED };
+static void number_cell(char out[48], const column *c, int what)
+{
+    const ls_step_cost *s = &c->cost;
+    if (what == FLOPS)
+        snprintf(out, 48, "%.2f GFLOP", 1e-9 * s->flops);
+    else if (what == MOVED && s->collectives)
+        bytes_cell(out, (size_t)s->bytes);
+    else if (what == STEP && s->seconds > 0)
+        snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
+    else if (what == COMMUNICATION && s->communication > 0)
+        snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
+    else if (what == RATE && s->seconds > 0)
+        snprintf(out, 48, "%.0f", (double)c->samples / s->seconds);
+}
+static void bits_cell(char out[48], const column *c, int what)
+{
+    (void)what;
+    snprintf(out, 48, "%s", c->cost.same_bits ? "yes" : "no");
+}
+
+static bool same_traffic(const ls_traffic *a, const ls_traffic *b) { return a->kind == b->kind && a->map == b->map && !strcmp(a->group, b->group); }
+
+static const ls_traffic *traffic_of(const column *c, const ls_traffic *like)
+{
+    for (int i = 0; i < c->cost.n_traffic; i++)
+        if (same_traffic(&c->cost.traffic[i], like))
+            return &c->cost.traffic[i];
+    return NULL;
+}
+
+/* A row for each kind of collective that any column has. */
+static void traffic_rows(printer *p)
+{
+    for (int k = 0; k < p->t->n; k++)
+        for (int i = 0; i < p->t->columns[k].cost.n_traffic; i++) {
+            const ls_traffic *t = &p->t->columns[k].cost.traffic[i];
+            bool before = false;
+            for (int b = 0; b < k; b++)
+                before = before || traffic_of(&p->t->columns[b], t);
+            if (before)
+                continue;
+            ls_str label = { 0 };
+            ls_str_add(&label, "  ");
+            ls_traffic_text(&label, t);
+            ls_str_printf(&p->out, "%-*s", LABEL, label.data);
+            ls_str_release(&label);
+            for (int b = 0; b < p->t->n; b++) {
+                const ls_traffic *x = traffic_of(&p->t->columns[b], t);
+                char text[64], bytes[32];
+                snprintf(text, sizeof text, p->t->columns[b].refused ? "refused" : "-");
+                if (x)
+                    snprintf(text, sizeof text, "%lld, %s", (long long)x->calls, ls_format_bytes(bytes, (uint64_t)x->bytes));
+                ls_str_printf(&p->out, " %*s", p->width, text);
+            }
+            ls_str_add(&p->out, "\n");
+        }
+}
+
+static void table_text(const table *t, const ls_ui *ui)
+{
+    printer p = { .t = t, .width = 14 };
+    for (int i = 0; i < t->n_axes; i++)
+        for (int k = 0; k < t->axes[i].n; k++)
+            p.width = (int)strlen(t->axes[i].values[k]) > p.width ? (int)strlen(t->axes[i].values[k]) : p.width;
+    for (int i = 0; i < t->n_axes; i++) {
+        ls_str_printf(&p.out, "%-*s", LABEL, t->axes[i].key);
+        for (int k = 0; k < t->n; k++)
+            ls_str_printf(&p.out, " %*s", p.width, value_of(t, k, i));
+        ls_str_add(&p.out, "\n");
+    }
+    row(&p, "ranks", ranks_cell, 0);
+    row(&p, "micro-batches of a rank", micro_cell, 0);
+    ls_str_add(&p.out, "memory of a rank, worst moment\n");
+    for (int i = 0; i < LS_CAT_COUNT; i++) {
+        char label[40];
+        snprintf(label, sizeof label, "  %s", ls_category_name((ls_category)i));
+        row(&p, label, category_cell, i);
+    }
+    row(&p, "  in all, as packed", total_cell, ALL);
+    row(&p, "  of it others read (window)", total_cell, WINDOW);
+    row(&p, "  of it on the host (offload)", total_cell, HOST);
+    row(&p, "  of it on the device", total_cell, DEVICE);
+    row(&p, "beside it, once for a host's ranks", total_cell, NODE);
+    const size_t before = p.out.len;
+    ls_str_add(&p.out, "collectives of a step\n");
+    const size_t head = p.out.len;
+    traffic_rows(&p);
+    row(&p, "  taken in by a rank", number_cell, MOVED);
+    if (p.out.len == head)
+        p.out.data[p.out.len = before] = 0;
+    row(&p, "arithmetic of a rank", number_cell, FLOPS);
+    row(&p, "time of a step, about", number_cell, STEP);
+    row(&p, "  of it collectives", number_cell, COMMUNICATION);
+    row(&p, "samples a second", number_cell, RATE);
+    row(&p, "same bits as other layouts", bits_cell, 0);
+    for (int k = 0; k < t->n; k++) {
+        if (!t->columns[k].refused)
+            continue;
+        ls_str_add(&p.out, "refused, ");
+        for (int i = 0; i < t->n_axes; i++)
+            ls_str_printf(&p.out, "%s%s=%s", i ? " " : "", t->axes[i].key, value_of(t, k, i));
+        ls_str_printf(&p.out, ": %s\n", t->columns[k].why);
+    }
+    fputs(ls_str_text(&p.out), ui->out);
+    ls_str_release(&p.out);
+}
+
+static void table_json(const table *t, const ls_ui *ui)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_array(&j, "columns");
+    for (int k = 0; k < t->n; k++) {
+        const column *c = &t->columns[k];
+        ls_json_object(&j, NULL);
+        ls_json_object(&j, "settings");
+        for (int i = 0; i < t->n_axes; i++)
+            ls_json_text(&j, t->axes[i].key, value_of(t, k, i));
+        ls_json_close_object(&j);
+        if (c->refused) {
+            ls_json_text(&j, "refused", c->why);
+        } else {
+            ls_json_int(&j, "ranks", c->ranks);
+            ls_step_cost_json(&j, "rank", &c->cost);
+        }
+        ls_json_close_object(&j);
+    }
+    ls_json_close_array(&j);
+    ls_json_close_object(&j);
+    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+}
+
+static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *ui)
+{
+    LS_TRY(read_table(t, o));
+    ls_status s = LS_OK;
+    int refused = 0;
+    for (int k = 0; k < t->n; k++) {
+        const ls_status one = fill(t, k, o);
+        s = one == LS_OK ? s : one;
+        refused += one != LS_OK;
+    }
+    if (refused == t->n)
+        return ls_fail(s, "--compare: every setting was refused: %s", t->columns[0].why);
+    (o->json ? table_json : table_text)(t, ui);
+    return LS_OK;
+}
+
+ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)
+{
+    table t = { 0 };
+    const ls_status s = compare(&t, o, ui);
+    for (int i = 0; i < t.n_axes; i++) {
+        free(t.axes[i].key);
+        while (t.axes[i].n)
+            free(t.axes[i].values[--t.axes[i].n]);
+    }
+    free(t.columns);
+    return s;
+}

@@ -1,0 +1,93 @@
+/* step_cost.c - sums over the programs of a step: M' runs of `micro`, one of `update`. */
+#include "step_cost.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
+
+/* docs/ranks.md, "The same bits". NULL: nothing stands against it. */
+static const char *against_same_bits(const ls_compiled_recipe *c)
+{
+    const ls_compiled *s = &c->step;
+    if (c->recipe->kernels == LS_KERNELS_ONEDNN)
+        return "library kernels (oneDNN) follow the machine";
+    if (s->accumulation == LS_SUM_RUNNING && s->micro_batches > 1)
+        return "train.accumulate: running adds micro-batches in the order in which they come";
+    if (!power_of_two(s->micro_batches))
+        return "the sum over micro-batches is one tree for any ranks only when their number is a power of two";
+    if (!power_of_two(ls_mesh_data_ranks(&s->parallel.mesh)))
+        return "the sum over ranks is the tree of one process only when their number is a power of two";
+    if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
+        return "sums over ranks are rounded to a 16-bit type";
+    return NULL;
+}
+
+void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
+{
+    const ls_compiled *s = &c->step;
+    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s), .micro_batch = s->micro_batch, .runs = s->share.count, .flops = ls_compiled_flops(s),
+                           .seconds = ls_compiled_seconds(s) };
+    ls_plans_footprint(&out->memory, LS_PROGRAMS, s->plans);
+    memcpy(out->by_category, out->memory.by_category, sizeof out->by_category);
+    out->by_category[LS_CAT_GRADIENTS] += out->tree;
+    out->total = out->memory.total + out->tree;
+    out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
+    out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
+    for (int i = 0; i < out->n_traffic; i++) {
+        out->collectives += out->traffic[i].calls;
+        out->bytes += out->traffic[i].bytes;
+        out->communication += out->traffic[i].seconds;
+    }
+    const char *why = against_same_bits(c);
+    out->same_bits = !why;
+    snprintf(out->why, sizeof out->why, "%s", why ? why : "");
+}
+
+static void memory_json(ls_json *j, const ls_step_cost *s)
+{
+    ls_json_object(j, "memory");
+    ls_json_int(j, "total", (int64_t)s->total);
+    ls_json_int(j, "state", (int64_t)s->memory.state);
+    ls_json_int(j, "io", (int64_t)s->memory.io);
+    ls_json_int(j, "arena", (int64_t)s->memory.arena);
+    ls_json_int(j, "window_arena", (int64_t)s->memory.symmetric);
+    ls_json_int(j, "micro_batch_sums", (int64_t)s->tree);
+    ls_json_int(j, "of_it_window", (int64_t)s->memory.window);
+    ls_json_int(j, "of_it_host", (int64_t)s->memory.host);
+    ls_json_int(j, "node", (int64_t)s->memory.node);
+    ls_json_object(j, "peak");
+    for (int i = 0; i < LS_CAT_COUNT; i++)
+        ls_json_int(j, ls_category_name((ls_category)i), (int64_t)s->by_category[i]);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+}
+
+void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
+{
+    ls_json_object(j, key);
+    ls_json_int(j, "micro_batch", s->micro_batch);
+    ls_json_int(j, "micro_batches", s->runs);
+    ls_json_f64(j, "flops", s->flops);
+    ls_json_f64(j, "seconds", s->seconds > 0 ? s->seconds : NAN);
+    ls_json_f64(j, "communication_seconds", s->seconds > 0 ? s->communication : NAN);
+    memory_json(j, s);
+    ls_json_array(j, "collectives");
+    for (int i = 0; i < s->n_traffic; i++) {
+        const ls_traffic *t = &s->traffic[i];
+        ls_json_object(j, NULL);
+        ls_json_text(j, "kind", ls_collective_name(t->kind));
+        ls_json_text(j, "group", t->group);
+        ls_json_int(j, "ranks", t->ranks);
+        ls_json_bool(j, "mapped", t->map);
+        ls_json_int(j, "calls", t->calls);
+        ls_json_f64(j, "bytes", t->bytes);
+        ls_json_close_object(j);
+    }
+    ls_json_close_array(j);
+    ls_json_f64(j, "bytes", s->bytes);
+    ls_json_bool(j, "same_bits", s->same_bits);
+    ls_json_text(j, "same_bits_why", s->same_bits ? NULL : s->why);
+    ls_json_close_object(j);
+}
