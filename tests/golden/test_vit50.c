@@ -6,20 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
-#include "lockstep/data.h"
 
 enum { BATCH = 128, STEPS = 50 };
-
-static training_data read_data(const char *folder)
-{
-    ls_dataset *set;
-    ASSERT_OK(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = folder, .download = false, .fallback = false));
-    training_data d = { .n = BATCH * STEPS, .size = set->height, .images = malloc((size_t)BATCH * STEPS * 28 * 28), .labels = malloc(sizeof(int32_t) * BATCH * STEPS) };
-    for (int64_t i = 0; i < d.n; i++)
-        ASSERT_OK(set->read(set, i, d.images + i * 28 * 28, &d.labels[i]));
-    ls_dataset_close(&set);
-    return d;
-}
 
 /* Errors and distances over the stored sample; of in_proj_bias without the K part (golden README). */
 static void check_weights(const char *what, const ls_weights *golden, const ls_named_tensor *p)
@@ -54,7 +42,7 @@ static void fifty_steps(void **state)
     const char *folder = ls_test_data("50 steps of the ViT on Fashion-MNIST against PyTorch");
     if (!folder)
         skip();
-    training_data d = read_data(folder);
+    training_data d = training_data_fashion_mnist(folder, BATCH * STEPS);
     ls_weights *golden = golden_open("vit50");
     static const struct { int micro_batches; bool recompute; } WAYS[] = { { 1, false }, { 2, true }, { 4, false } };
     ls_isa levels[LS_ISA_COUNT];

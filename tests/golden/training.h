@@ -17,6 +17,7 @@ typedef struct training_data {
     int32_t *labels;   /* [n] */
 } training_data;
 training_data training_data_of(const ls_weights *golden); /* `images` and `labels` of a golden file */
+training_data training_data_fashion_mnist(const char *folder, int64_t n); /* the first n of the training set */
 void training_data_release(training_data *d);
 
 /* A trainer with golden_parameter values. Fails the test if it cannot be made. */
