@@ -13,6 +13,7 @@ typedef struct export {
     const ls_weights *from;
     const ls_weights_export_opts *o;
     const char *path;
+    bool pt;
     int64_t n;
     ls_named_tensor *tensors; /* as they will be; no data */
     void *buffer;
@@ -28,7 +29,7 @@ static ls_status prepare(export *e)
         ls_named_tensor *to = &e->tensors[i];
         if (!t->loadable)
             return ls_weight_read(t, LS_F32, NULL); /* it says why not */
-        if (strcmp(t->name, "__metadata__") == 0)
+        if (!e->pt && strcmp(t->name, "__metadata__") == 0)
             return ls_fail(LS_E_ARG, "%s: a tensor named __metadata__ cannot be written to a safetensors file: rename it", t->file);
         ls_type type = t->type;
         if (e->o->floats && ls_dtype_is_float(type.dtype))
@@ -145,7 +146,7 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
         return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors or .pt: that says what to write", path);
     if (o->floats && !ls_dtype_is_float(*o->floats))
         return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", path, ls_dtype_name(*o->floats));
-    export e = { .from = w, .o = o, .path = path, .n = ls_weights_count(w) };
+    export e = { .from = w, .o = o, .path = path, .pt = pt, .n = ls_weights_count(w) };
     e.tensors = calloc((size_t)e.n + 1, sizeof *e.tensors);
     if (!e.tensors)
         return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", path, e.n);

@@ -1,6 +1,7 @@
 /* test_export.c - weights written for others: the same values in both formats, the layout that torch.save uses, sizes and offsets that 32 bits cannot
  * hold, and what a failure leaves behind. That PyTorch itself reads the result is shown by tools/golden/pt.py check. */
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,16 @@ static void keeps_values_order_and_places(void **state)
     int64_t entries;
     ASSERT_OK(ls_pt_verify(ls_test_path("out.pt"), &entries));
     assert_int_equal(entries, ls_weights_count(from) + 5);
+    ls_mapping m; /* an empty entry has no descriptor, and no flag for one */
+    ASSERT_OK(ls_file_map(&m, ls_test_path("out.pt")));
+    uint64_t empty = 0;
+    for (size_t i = 0; i + 30 < m.size; i++)
+        if (!memcmp(m.data + i, "PK\3\4", 4) && !memcmp(m.data + i + 6, "\0\x08", 2)) {
+            empty = i + 30 + m.data[i + 26] + m.data[i + 28];
+            assert_memory_equal(m.data + empty, "PK\3\4", 4);
+        }
+    assert_true(empty > 0);
+    ls_file_unmap(&m);
     ASSERT_OK(ls_weights_export(from, ls_test_path("again.pt"))); /* neither name nor time is in it */
     assert_same_file(ls_test_path("out.pt"), ls_test_path("again.pt"));
     ls_weights_close(&from);
@@ -134,13 +145,18 @@ static void converts_floats_only(void **state)
     ASSERT_FAILS(ls_weights_export(w, ls_test_path("small.pt"), .floats = &integer), LS_E_ARG, "float type", "i32");
     ls_weights_close(&w);
 
-    float values[] = { 1, -65504, 65520 }; /* the last one rounds to infinity */
+    float values[] = { NAN, -65504, -65520 }; /* the last one rounds to infinity */
     ls_named_tensor one = { "layer.weight", ls_tensor_of(values, &LS_TYPE(LS_F32, 3)) };
     ASSERT_OK(ls_weights_save(ls_test_path("large.safetensors"), 1, &one));
     w = opened(ls_test_path("large.safetensors"));
     ls_dtype half = LS_F16;
     ASSERT_FAILS(ls_weights_export(w, ls_test_path("large.pt"), .floats = &half), LS_E_NUMERIC, "large.safetensors", "element 2", "layer.weight", "65504", "bf16");
     assert_false(ls_file_exists(ls_test_path("large.pt")));
+    ls_weights_close(&w);
+    values[2] = 65504;
+    ASSERT_OK(ls_weights_save(ls_test_path("large.safetensors"), 1, &one));
+    w = opened(ls_test_path("large.safetensors"));
+    ASSERT_OK(ls_weights_export(w, ls_test_path("large.pt"), .floats = &half));
     ls_weights_close(&w);
 }
 
@@ -205,21 +221,31 @@ static void put_hole(ls_zip_writer *z, uint64_t n)
     z->now.crc = crc_of_zeros(n);
 }
 
+static void assert_bytes_at(const char *path, uint64_t at, const void *expected, size_t n)
+{
+    uint8_t bytes[64];
+    int fd = open(path, O_RDONLY);
+    assert_int_equal(pread(fd, bytes, n, (off_t)at), n);
+    close(fd);
+    assert_memory_equal(bytes, expected, n);
+}
+
 /* A storage of 5 GiB, one of 4 GiB - 1 (which only looks as if it fitted), and small ones behind them. */
 static void writes_what_32_bits_cannot_hold(void **state)
 {
     (void)state;
-    const uint64_t sizes[] = { 5ull << 30, UINT32_MAX, UINT32_MAX - 1, 4 };
-    ls_named_tensor list[4];
-    char names[4][16];
-    for (int i = 0; i < 4; i++) {
+    enum { N = 5 };
+    const uint64_t sizes[N] = { 5ull << 30, UINT32_MAX, UINT32_MAX - 1, 4, 256 };
+    ls_named_tensor list[N];
+    char names[N][16];
+    for (int i = 0; i < N; i++) {
         snprintf(names[i], 16, "t%d", i);
         list[i] = (ls_named_tensor){ names[i], ls_tensor_of(NULL, &LS_TYPE(LS_U8, (int64_t)sizes[i])) };
     }
     const char *path = ls_test_path("huge.pt");
     ls_zip_writer z;
     ls_str pickle = { 0 };
-    ls_pt_pickle(&pickle, 4, list);
+    ls_pt_pickle(&pickle, N, list);
     ASSERT_OK(ls_zip_create(&z, path, "archive"));
     ASSERT_OK(ls_zip_add(&z, "data.pkl", pickle.data, pickle.len));
     for (int i = 0; i < 3; i++) {
@@ -228,20 +254,62 @@ static void writes_what_32_bits_cannot_hold(void **state)
         put_hole(&z, sizes[i]);
         ASSERT_OK(ls_zip_end(&z));
     }
-    ASSERT_OK(ls_zip_add(&z, "data/3", "abcd", 4));
-    ASSERT_OK(ls_zip_add(&z, "version", "3\n", 2));
+    static const char small[256] = "abcd";
+    ASSERT_OK(ls_zip_add(&z, "data/3", small, 4));
+    ASSERT_OK(ls_zip_add(&z, "data/4", small, 256));
     ASSERT_OK(ls_zip_commit(&z));
     ls_str_release(&pickle);
 
     ls_weights *w = opened(path);
-    for (int i = 0; i < 4; i++) {
+    uint64_t offset[N];
+    for (int i = 0; i < N; i++) {
         const ls_weight *t = ls_weights_at(w, i);
+        offset[i] = t->offset;
         assert_int_equal(t->bytes, sizes[i]);
         assert_int_equal(t->offset % 64, 0);
     }
-    assert_true(ls_weights_at(w, 3)->offset > UINT32_MAX);
+    assert_true(offset[3] > UINT32_MAX);
     assert_memory_equal(ls_weights_at(w, 3)->data, "abcd", 4);
     ls_weights_close(&w);
+
+    /* Before 5 GiB: version 4.5, both sizes in the zip64 field; behind them a descriptor with 64-bit sizes, then the next header. */
+    uint64_t header = 0; /* of data/0: the second one */
+    for (char signature[4] = ""; header == 0 || memcmp(signature, "PK\3\4", 4) != 0;) {
+        int fd = open(path, O_RDONLY);
+        assert_int_equal(pread(fd, signature, 4, (off_t)++header), 4);
+        close(fd);
+        assert_true(header < offset[0]);
+    }
+    assert_bytes_at(path, header + 4, "\x2d\0", 2);
+    assert_bytes_at(path, header + 18, "\xff\xff\xff\xff\xff\xff\xff\xff\x0e\0", 10);
+    assert_bytes_at(path, header + 44, "\1\0\x10\0" "\0\0\0\x40\1\0\0\0" "\0\0\0\x40\1\0\0\0" "FB", 22);
+    assert_bytes_at(path, offset[0] + sizes[0], "PK\7\10", 4);
+    assert_bytes_at(path, offset[0] + sizes[0] + 8, "\0\0\0\x40\1\0\0\0" "\0\0\0\x40\1\0\0\0" "PK\3\4", 20);
+    assert_bytes_at(path, offset[2] + sizes[2] + 8, "\xfe\xff\xff\xff\xfe\xff\xff\xff" "PK\3\4", 12); /* the largest that fits */
+
+    /* In the directory the last entry's offset is in a zip64 field of 8 bytes, and nowhere else. */
+    uint64_t field = (uint64_t)ls_file_size(path) - 98 - 12;
+    assert_bytes_at(path, field, "\1\0\x08\0", 4);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "\1\0\4\0", 4, (off_t)field), 4);
+    ASSERT_FAILS(ls_weights_open(&w, path), LS_E_FORMAT, "huge.pt", "data/4 is not where");
+    assert_int_equal(pwrite(fd, "\2\0\x08\0", 4, (off_t)field), 4);
+    ASSERT_FAILS(ls_weights_open(&w, path), LS_E_FORMAT, "huge.pt", "data/4 is not where");
+    close(fd);
+}
+
+/* A pickle of more than 64 MiB is no state dict's. */
+static void refuses_a_huge_pickle(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    ls_zip_writer z;
+    ASSERT_OK(ls_zip_create(&z, ls_test_path("pickle.pt"), "archive"));
+    ASSERT_OK(ls_zip_begin(&z, "data.pkl", (64u << 20) + 1));
+    put_hole(&z, (64u << 20) + 1);
+    ASSERT_OK(ls_zip_end(&z));
+    ASSERT_OK(ls_zip_commit(&z));
+    ASSERT_FAILS(ls_weights_open(&w, ls_test_path("pickle.pt")), LS_E_UNSUPPORTED, "pickle.pt", "67108865", "state_dict()");
 }
 
 int main(void)
@@ -253,6 +321,7 @@ int main(void)
         cmocka_unit_test(converts_floats_only),
         cmocka_unit_test(replaces_all_or_nothing),
         cmocka_unit_test(writes_what_32_bits_cannot_hold),
+        cmocka_unit_test(refuses_a_huge_pickle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

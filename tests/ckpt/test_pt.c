@@ -120,13 +120,16 @@ static const char *file_with(const char *pickle, size_t n)
 }
 
 #define STORAGE(type, key, count) "(X\7\0\0\0storagectorch\n" type "\nX\1\0\0\0" key "X\3\0\0\0cpuK" count "tQ"
+#define ID "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" "0X\3\0\0\0cpu"
 #define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n("
+#define PARAMETER "ctorch._utils\n_rebuild_parameter\n("
 #define REST "\x89)tR"
 #define FLOATS STORAGE("FloatStorage", "0", "\6")
 #define DICT(value) "\x80\2}X\1\0\0\0w" value "s."
 #define TENSOR(first, sizes, strides) DICT(REBUILD FLOATS "K" first "(" sizes "t(" strides "t" REST)
 #define CASE(pickle) (pickle), sizeof(pickle) - 1
 #define BILLION "J\0\0\0\x40"
+#define HUGE_TENSOR REBUILD FLOATS "K\0(" BILLION BILLION "t(K\0K\0t" REST /* 2^62 bytes */
 
 static const struct { const char *pickle; size_t n; ls_status code; const char *says; } BAD[] = {
     /* opcodes and globals that no state dict needs */
@@ -153,6 +156,8 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE("\x80\2]K\1b."), LS_E_FORMAT, "BUILD" },
     { CASE("\x80\2h\0."), LS_E_FORMAT, "BINGET" },
     { CASE("\x80\2}r\xff\xff\xff\xff."), LS_E_FORMAT, "LONG_BINPUT" },
+    { CASE("\x80\2}r\xe8\3\0\0."), LS_E_FORMAT, "LONG_BINPUT" },
+    { CASE("\x80\2}q\3h\1."), LS_E_FORMAT, "BINGET" },
     { CASE("\x80\2(q\0."), LS_E_FORMAT, "BINPUT" },
     { CASE("\x80\2X\xff\0\0\0w"), LS_E_FORMAT, "BINUNICODE" },
     { CASE("\x80\2ctorch"), LS_E_FORMAT, "GLOBAL" },
@@ -175,6 +180,10 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE(TENSOR("\0", "K\2", "J\xff\xff\xff\xff")), LS_E_FORMAT, "sizes and strides" },
     { CASE(TENSOR("\0", "J\xff\xff\xff\xff", "K\1")), LS_E_FORMAT, "sizes and strides" },
     { CASE(TENSOR("\0", "X\0\0\0\0", "K\1")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "K\2", "\x8a\1\xff")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "K\2", "\x8a\x09\1\0\0\0\0\0\0\0\1")), LS_E_FORMAT, "sizes and strides" },
+    { CASE(TENSOR("\0", "K\3", "\x8a\x08\0\0\0\0\0\0\0\x40")), LS_E_FORMAT, "63 bits" },
+    { CASE("\x80\2}(X\1\0\0\0v" HUGE_TENSOR "X\1\0\0\0w" HUGE_TENSOR "u."), LS_E_FORMAT, "\"w\": its sizes do not fit" },
     { CASE(TENSOR("\0", BILLION BILLION BILLION, "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
     { CASE(TENSOR("\0", BILLION BILLION BILLION, BILLION BILLION BILLION)), LS_E_FORMAT, "63 bits" },
     { CASE(TENSOR("\0", BILLION BILLION "K\2", "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
@@ -184,6 +193,8 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE(DICT(REBUILD "K\0K\0))" REST)), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R")), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT("ctorch._utils\n_rebuild_parameter\n)R")), LS_E_FORMAT, "parameter" },
+    { CASE(DICT(PARAMETER PARAMETER REBUILD FLOATS "K\0))" REST "tR" "tR")), LS_E_FORMAT, "parameter" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))" REST)), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))\x89)NtR")), LS_E_FORMAT, "element type" },
     { CASE(DICT(REBUILD STORAGE("FloatStorage", "1", "\6") "K\0))" REST)), LS_E_FORMAT, "storage 1 should hold 24 bytes, the file has 0" },
     { CASE(DICT(REBUILD STORAGE("FloatStorage", "0", "\5") "K\0))" REST)), LS_E_FORMAT, "storage 0 should hold 20 bytes, the file has 24" },
@@ -191,6 +202,9 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE(DICT(REBUILD STORAGE("float32", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "type is none" },
     { CASE(DICT(REBUILD STORAGE("QInt8Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED, "torch QInt8Storage" },
     { CASE(DICT(REBUILD "K\0QK\0))" REST)), LS_E_FORMAT, "type, key and size" },
+    { CASE(DICT(REBUILD ID "J\xff\xff\xff\xfftQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
+    { CASE(DICT(REBUILD ID "K\6NNtQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
+    { CASE(DICT(REBUILD ID "K\6K\1tQK\0))" REST)), LS_E_UNSUPPORTED, "before PyTorch 0.4" },
 };
 
 static void refuses_bad_pickles(void **state)
@@ -203,15 +217,109 @@ static void refuses_bad_pickles(void **state)
         if (s != BAD[i].code || !strstr(ls_error_message(), BAD[i].says) || !strstr(ls_error_message(), "made.pt"))
             fail_msg("case %zu (%s): status %s, message: %s", i, BAD[i].says, ls_status_name(s), ls_error_message());
     }
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1"))))); /* the pieces that these are made of are right */
+}
+
+static void reads_made_pickles(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1"))))); /* the pieces that the bad ones are made of are right */
     assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
     ls_weights_close(&w);
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\5", "K\3K\0", "K\1K\1"))))); /* nothing lies nowhere */
-    assert_int_equal(ls_weights_at(w, 0)->bytes, 0);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(DICT(PARAMETER REBUILD FLOATS "K\0))" REST "tR")))));
+    assert_int_equal(ls_weights_at(w, 0)->bytes, 4);
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "\x8a\1\6", "\x8a\1\1")))));
+    assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\xff", "K\3K\0", "K\1K\1"))))); /* nothing, and where it would be is not looked at */
+    const ls_weight *t = ls_weights_at(w, 0);
+    assert_int_equal(t->bytes, 0);
+    assert_null(t->strides);
+    assert_true(t->offset < (uint64_t)ls_file_size(t->file));
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\1K\6", "K\x64K\1"))))); /* one row: its stride says nothing */
+    assert_null(ls_weights_at(w, 0)->strides);
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE("\x80\2}X\x0c\0\0\0__metadata__" REBUILD FLOATS "K\0))" REST "s."))));
+    ASSERT_FAILS(ls_weights_export(w, ls_test_path("out.safetensors")), LS_E_ARG, "made.pt", "__metadata__");
+    ASSERT_OK(ls_weights_export(w, ls_test_path("out.pt")));
     ls_weights_close(&w);
 }
 
-static void refuses_long_names_and_pickles(void **state)
+#define ENTRY(key) "X\1\0\0\0" key REBUILD FLOATS "K\0))" REST
+#define MODEL "X\5\0\0\0model"
+#define STATE_DICT "X\x0a\0\0\0state_dict"
+#define MODEL_STATE_DICT "X\x10\0\0\0model_state_dict"
+
+static void chooses_the_model(void **state)
+{
+    (void)state;
+    static const struct { const char *pickle; size_t n; const char *names; } CASES[] = {
+        { CASE("\x80\2}(" MODEL "}" ENTRY("a") "s" ENTRY("b") "u."), "a " },
+        { CASE("\x80\2}(" MODEL "}" ENTRY("a") "s" STATE_DICT "}" ENTRY("b") "su."), "b " },
+        { CASE("\x80\2}(" STATE_DICT "}" ENTRY("b") "s" MODEL_STATE_DICT "}" ENTRY("c") "su."), "c " },
+        { CASE("\x80\2}(" MODEL "K\3" ENTRY("b") "u."), "b " },
+        { CASE("\x80\2}(" MODEL "](K\3" REBUILD FLOATS "K\0))" REST "e" ENTRY("b") "u."), "model.1 b " },
+        { CASE("\x80\2}(K\5}" ENTRY("a") "sX\1\0\0\0c}X\1\0\0\0d}" ENTRY("e") "ssu."), "5.a c.d.e " },
+        { CASE("\x80\2(K\1" REBUILD FLOATS "K\0))" REST "t."), "1 " },
+        { CASE("\x80\2}."), "" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_weights *w;
+        char names[64] = "";
+        ASSERT_OK(ls_weights_open(&w, file_with(CASES[i].pickle, CASES[i].n)));
+        for (int64_t k = 0; k < ls_weights_count(w); k++)
+            strcat(strcat(names, ls_weights_at(w, k)->name), " ");
+        assert_string_equal(names, CASES[i].names);
+        ls_weights_close(&w);
+    }
+}
+
+/* The form of before 1.6, put together from its parts. */
+#define MAGIC "\x80\2\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8P\x19."
+#define VERSION "\x80\2M\xe9\3."
+#define SYSTEM "\x80\2}X\x0d\0\0\0little_endian\x88s."
+#define OBJECT "\x80\2}X\1\0\0\0w" REBUILD ID "K\1NtQK\0))" REST "s."
+#define KEYS "\x80\2]X\1\0\0\0" "0a."
+#define DATA "\1\0\0\0\0\0\0\0\0\0\x80\x3f"
+static const struct { const char *file; size_t n; ls_status code; const char *says; } ROWS[] = {
+    { CASE(MAGIC VERSION SYSTEM OBJECT KEYS DATA), LS_OK, "" },
+    { CASE(MAGIC "\x80\2M\xea\3." SYSTEM OBJECT KEYS DATA), LS_E_UNSUPPORTED, "unknown version" },
+    { CASE(MAGIC "\x80\2N." SYSTEM OBJECT KEYS DATA), LS_E_UNSUPPORTED, "unknown version" },
+    { CASE(MAGIC VERSION "\x80\2}X\x0d\0\0\0little_endian\x89s." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
+    { CASE(MAGIC VERSION "\x80\2}." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
+    { CASE(MAGIC VERSION "\x80\2]." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]." DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2}." DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]X\1\0\0\0" "1a." DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]K\0a." DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2](X\1\0\0\0" "0X\1\0\0\0" "0e." DATA DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2}(X\1\0\0\0w" REBUILD ID "K\1NtQK\0))" REST "X\1\0\0\0v" REBUILD STORAGE("FloatStorage", "1", "\1") "K\0))" REST "u."
+           "\x80\2](X\1\0\0\0" "0X\1\0\0\0" "0e." DATA DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT KEYS "\2\0\0\0\0\0\0\0\0\0\x80\x3f"), LS_E_FORMAT, "another size" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2]" REBUILD ID "K\1NtQK\0))" REST "a." KEYS DATA), LS_OK, "" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2]." "\x80\2]."), LS_OK, "" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2]](" REBUILD "K\1QK\0))" REST "ea." KEYS DATA), LS_E_FORMAT, "type, key and size" },
+};
+
+static void reads_rows_of_pickles(void **state)
+{
+    (void)state;
+    ls_weights *w;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        ls_status s = ls_weights_open_memory(&w, ROWS[i].file, ROWS[i].n, "the/file");
+        if (s != ROWS[i].code || (s != LS_OK && (!strstr(ls_error_message(), ROWS[i].says) || !strstr(ls_error_message(), "the/file"))))
+            fail_msg("case %zu (%s): status %s, message: %s", i, ROWS[i].says, ls_status_name(s), ls_error_message());
+        ls_weights_close(&w);
+    }
+    for (size_t cut = 14; cut < ROWS[0].n; cut++)
+        ASSERT_FAILS(ls_weights_open_memory(&w, ROWS[0].file, cut, "the/file"), LS_E_FORMAT, "the/file");
+    assert_false(ls_pt_is((const uint8_t *)"PK\3\4\0\0\0\0{", 9)); /* a safetensors file with a header of 67 MB */
+    assert_true(ls_pt_is((const uint8_t *)"PK\3\4\0\0\0\0\0", 9));
+}
+
+static void refuses_long_names(void **state)
 {
     (void)state;
     ls_weights *w;
@@ -240,6 +348,7 @@ static void refuses_bad_archives(void **state)
 {
     (void)state;
     static const struct { long at; const char *bytes; size_t n; const char *says; } CHANGES[] = {
+        { 28, "\xff\xff", 2, "data.pkl is not where" },                        /* the first local header: its padding is said to reach beyond everything */
         { -22, "x", 1, "does not end like one" },
         { -98, "x", 1, "zip64 end record" },                                   /* its signature */
         { -34, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "zip64 end record" },   /* the locator's offset */
@@ -316,7 +425,10 @@ int main(void)
         cmocka_unit_test(keeps_order_and_tells_views),
         cmocka_unit_test(refuses_what_is_not_data),
         cmocka_unit_test(refuses_bad_pickles),
-        cmocka_unit_test(refuses_long_names_and_pickles),
+        cmocka_unit_test(reads_made_pickles),
+        cmocka_unit_test(chooses_the_model),
+        cmocka_unit_test(reads_rows_of_pickles),
+        cmocka_unit_test(refuses_long_names),
         cmocka_unit_test(refuses_bad_archives),
         cmocka_unit_test(checks_checksums_on_request),
         cmocka_unit_test(reads_real_files),
