@@ -183,13 +183,11 @@ static ls_status one_rank(ls_group *g, void *context)
                                   t->map ? ", map" : "");
 }
 
-static const int64_t COUNTS[] = { 1, 1107 };
-
 static void on_all(struct test t)
 {
     for (int n = 1; n <= 4; n++)
-        for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
-            t.count = COUNTS[i];
+        for (int some = 0; some < 2; some++) { /* one element: some ranks have none of it */
+            t.count = some ? 2215 / n : 1;
             ASSERT_OK(run_ranks(n, one_rank, &t));
         }
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -250,6 +251,38 @@ static void launcher_tells(void **state)
     close(fd);
 }
 
+static int64_t kept(int fd)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    return (int64_t)st.st_blocks * 512;
+}
+
+/* A window's memory is there when it is made, and goes back when its last user lets go. */
+static void windows_go_back(void **state)
+{
+    (void)state;
+    int fd;
+    ls_group *g;
+    ls_axis *a;
+    ls_window *w, *v;
+    ASSERT_OK(ls_shm_create(1, &fd));
+    ASSERT_OK(ls_shm_join(&g, fd, 0));
+    ASSERT_OK(ls_axis_create(&a, g, "dp", 1, (int[]){ 0 }));
+    int64_t before = kept(fd);
+    ASSERT_OK(ls_window_create(&w, a, 3 << 20, 1 << 20));
+    ASSERT_OK(ls_window_create(&v, a, 100, 0));
+    assert_true(kept(fd) >= before + (4 << 20));
+    memset(w->shared, 1, w->shared_bytes);
+    ls_window_destroy(&w);
+    assert_true(kept(fd) <= before + (1 << 20));
+    assert_int_equal(v->mine[0], 0);
+    ls_window_destroy(&v);
+    ls_axis_destroy(&a);
+    ls_group_destroy(&g);
+    close(fd);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -301,7 +334,8 @@ int main(int argc, char **argv)
         return rank_main(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work),           cmocka_unit_test(killed),  cmocka_unit_test(gone_without_a_word), cmocka_unit_test(stopped),
-        cmocka_unit_test(says_why),       cmocka_unit_test(launcher_tells), cmocka_unit_test(refused),      cmocka_unit_test(nothing_is_left),
+        cmocka_unit_test(says_why),       cmocka_unit_test(launcher_tells), cmocka_unit_test(windows_go_back),
+        cmocka_unit_test(refused),        cmocka_unit_test(nothing_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
