@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "memory_page.h"
 
 typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum;
 
@@ -36,25 +37,35 @@ static ls_status profile_before(ls_loop *l)
     return LS_OK;
 }
 
-/* Ends the profile: the trace beside the log, the table as a result. */
+/* log/rank-N.trace.json, log/rank-N.memory.html */
+static char *beside_log(const ls_loop *l, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "log/rank-%d.%s", l->run->rank, what);
+    return ls_path_join(l->run->path, name);
+}
+
+/* Ends the profile: the trace and the page of memory beside the log, the table as a result. */
 static ls_status profile_end(ls_loop *l)
 {
     if (!l->profile)
         return LS_OK;
     l->trainer->after_run = NULL;
     ls_session_profile(l->trainer->session, false);
-    char name[48];
-    snprintf(name, sizeof name, "log/rank-%d.trace.json", l->run->rank);
-    char *path = ls_path_join(l->run->path, name);
-    ls_status s = ls_trace_write(path, l->profile);
+    char *trace = beside_log(l, "trace.json"), *page = beside_log(l, "memory.html");
+    ls_status s = ls_trace_write(trace, l->profile);
+    if (s == LS_OK)
+        s = ls_memory_page_write(page, l->trainer, l->profile, l->run->rank);
     if (s == LS_OK && l->run->rank == 0) {
         ls_str table = { 0 };
         ls_profile_table(&table, l->profile, l->calibration, 15);
         fputs(ls_str_text(&table), l->ui->out);
         ls_str_release(&table);
-        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first, (long long)l->step, path);
+        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first, (long long)l->step, trace);
+        ls_log_info("memory over them: %s", page);
     }
-    free(path);
+    free(trace);
+    free(page);
     ls_profile_destroy(&l->profile);
     return s;
 }
