@@ -78,6 +78,8 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         l->started(l);
     double start = ls_now();
     ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);
+    if (s == LS_E_PEER)
+        return s; /* it says what the other rank did */
     if (s != LS_OK)
         return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
     double seconds = ls_now() - start;

@@ -162,10 +162,12 @@ static ls_status choose_workers(training *t, const ls_train_opts *o, int *worker
 static ls_status check_workers(const ls_recipe *r, int ranks)
 {
     bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;
-    if (said && (ranks < r->workers.min || ranks > r->workers.max))
-        return ls_fail(LS_E_USAGE, "workers: the recipe wants %lld to %lld, but %d rank%s started", (long long)r->workers.min, (long long)r->workers.max, ranks,
-                       ranks == 1 ? " was" : "s were");
-    return LS_OK;
+    if (!said || (ranks >= r->workers.min && ranks <= r->workers.max))
+        return LS_OK;
+    char *wanted = ls_recipe_value(r, "workers");
+    ls_status s = ls_fail(LS_E_USAGE, "workers: %s in the recipe, but %d ranks were started", wanted, ranks);
+    free(wanted);
+    return s;
 }
 
 static ls_status join_ranks(training *t, const ls_train_opts *o)
