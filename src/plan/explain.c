@@ -114,8 +114,8 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
     }
     ls_str_printf(out, "%s %s  over %s, %d ranks, ", ls_collective_name(c->kind), c->unit, c->group, c->n);
     if (c->map)
-        ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves" : "a mapping on this node: each rank converts its slice");
-    else
+        ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves" : "a mapping on this node: each rank converts its slice, ");
+    if (c->bytes > 0)
         ls_str_printf(out, "%.0f B taken in", c->bytes);
     if (c->from != c->to)
         ls_str_printf(out, ", %s to %s", ls_dtype_name(c->from), ls_dtype_name(c->to));

@@ -87,7 +87,8 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.count = ls_type_count(out);
         c.via = (ls_dtype)a->via;
     }
-    const ls_dtype travels = !gather ? in->dtype : ls_dtype_size(in->dtype) < ls_dtype_size(out->dtype) ? in->dtype : out->dtype;
+    const bool sums = c.kind == LS_REDUCE_SCATTER || c.kind == LS_ALL_REDUCE; /* comm.h says what travels */
+    const ls_dtype travels = sums ? c.via : gather && ls_dtype_size(out->dtype) < ls_dtype_size(in->dtype) ? out->dtype : in->dtype;
     c.bytes = ls_is_alias_gather(m->g, n) ? 0 : ls_collective_bytes(c.kind, c.n, c.count, travels);
     return c;
 }

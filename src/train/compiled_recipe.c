@@ -60,11 +60,11 @@ void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, c
     ls_json_close_array(j);
 }
 
-void ls_layout_text(ls_str *out, const ls_compiled_recipe *c)
+void ls_layout_text(ls_str *out, const ls_compiled *c)
 {
     static const char *const DATA[] = { [LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid", [LS_DATA_NONE] = "none" };
-    const ls_units *u = &c->step.units;
-    const ls_parallel *p = &c->step.parallel;
+    const ls_units *u = &c->units;
+    const ls_parallel *p = &c->parallel;
     char mesh[128];
     ls_str_printf(out, "%s, %s in %d %s%s", ls_mesh_text(mesh, &p->mesh), DATA[p->data], u->n, p->data == LS_DATA_DDP ? "bucket" : "unit", u->n == 1 ? "" : "s");
     if (u->sharding.shards > 1) {

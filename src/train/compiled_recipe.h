@@ -22,4 +22,4 @@ int ls_shard_position(const ls_parallel *p, int rank);
 void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, const ls_parallel *p); /* of all ranks */
 
 /* "dp=2 x shard=2, hybrid in 11 units (class:EncoderBlock), reshard_after_forward true, gather map" */
-void ls_layout_text(ls_str *out, const ls_compiled_recipe *c);
+void ls_layout_text(ls_str *out, const ls_compiled *c);

@@ -11,7 +11,7 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
     ls_str_printf(out, "step of %s", c->recipe->run.name);
     if (c->ranks > 1) {
         ls_str_printf(out, " as rank %lld of %d runs it: ", (long long)rank, c->ranks);
-        ls_layout_text(out, c);
+        ls_layout_text(out, s);
     }
     ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)s->share.count, (long long)s->micro_batch);
     if (c->ranks > 1) {
@@ -40,7 +40,7 @@ static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compil
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
-    ls_layout_text(&layout, c);
+    ls_layout_text(&layout, &c->step);
     ls_json_object(&j, NULL);
     ls_json_int(&j, "rank", o->rank);
     ls_json_int(&j, "ranks", c->ranks);

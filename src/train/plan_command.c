@@ -24,7 +24,7 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                   step->device.threads == 1 ? "" : "s", c->ranks > 1 ? " a rank" : "");
     if (c->ranks > 1) {
         ls_str_printf(out, "ranks   %d: ", c->ranks);
-        ls_layout_text(out, c);
+        ls_layout_text(out, step);
         ls_str_add(out, "\n");
     }
     ls_str_printf(out, "step    %lld x %lld samples", (long long)step->micro_batches, (long long)step->micro_batch);
@@ -123,7 +123,7 @@ static void plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_ste
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
-    ls_layout_text(&layout, c);
+    ls_layout_text(&layout, &c->step);
     ls_json_object(&j, NULL);
     ls_json_text(&j, "run", c->recipe->run.name);
     ls_json_text(&j, "device", c->step.device.ops->name);

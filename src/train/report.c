@@ -80,6 +80,11 @@ static void head(page *p)
     ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");
     ls_str_printf(out, " · %s · %d thread%s · precision %s · lockstep " LS_VERSION "</p>\n", r->isa ? r->isa : "", r->threads, r->threads == 1 ? "" : "s",
                   ls_dtype_name(r->recipe->precision.param));
+    if (r->ranks) {
+        ls_str_add(out, "<p class=\"sub\">");
+        ls_html_add(out, r->ranks);
+        ls_str_add(out, "; times and bytes of a step are those of rank 0</p>\n");
+    }
     if (r->builtin_data && !strcmp(r->recipe->data.type, "shapes"))
         ls_str_add(out, "<p class=\"warn\">These numbers come from the <b>built-in procedural set</b>, as the recipe asks; they say nothing about a real one.</p>\n");
     else if (r->builtin_data)

@@ -20,6 +20,7 @@ typedef struct ls_report {
     bool builtin_data;                /* the procedural set stood in: said in the page's head */
     const char *cpu, *isa;            /* "AMD EPYC ...", "avx2" */
     int threads;
+    const char *ranks;                /* "2 ranks: dp=2, fsdp in 11 units"; NULL: one. What the page says of a step is then rank 0's part */
     int n_programs;
     ls_report_program programs[4];
     size_t state_by_category[LS_CAT_COUNT]; /* bytes that live between steps, and as gradients those that go from one program to the next */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "compiled_recipe.h"
 #include "memory.h"
 #include "plan/describe.h"
 #include "report.h"
@@ -45,6 +46,12 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
             if (!ls_is_transient(&p->allocs[k]) && p->allocs[k].memory != LS_MEM_NODE)
                 out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 * 64; /* as the timeline counts them */
     }
+    ls_str ranks = { 0 };
+    if (ls_mesh_ranks(&c->parallel.mesh) > 1) {
+        ls_str_printf(&ranks, "%lld ranks: ", (long long)ls_mesh_ranks(&c->parallel.mesh));
+        ls_layout_text(&ranks, c);
+        r.ranks = ranks.data;
+    }
     ls_footprint f;
     ls_plans_footprint(&f, LS_PROGRAMS, c->plans);
     memcpy(r.state_by_category, f.fixed, sizeof r.state_by_category);
@@ -55,5 +62,6 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
     r.plan_io = f.io + ls_compiled_tree_bytes(c);
     ls_status s = ls_report_write(l->run, &r);
     ls_arena_release(&a);
+    ls_str_release(&ranks);
     return s;
 }

@@ -32,7 +32,7 @@ static char *write_report(const char *storage, int steps, bool builtin)
         labels[i] = i == 20 ? "gelu in encoder & <decoder>" : "linear";
     }
     d->startup = (ls_startup){ 2, { { "load", 0.001 }, { "build & compile", 0.002 } }, 0.003 };
-    ls_report report = { .recipe = r, .data_note = "some <set>", .builtin_data = builtin, .cpu = "CPU & co", .isa = "avx2", .threads = 1, .n_programs = 2,
+    ls_report report = { .recipe = r, .data_note = "some <set>", .builtin_data = builtin, .cpu = "CPU & co", .isa = "avx2", .threads = 1, .ranks = builtin ? "2 ranks: dp=2 & more" : NULL, .n_programs = 2,
                          .programs = { { "micro", 40, micro, { [LS_CAT_PARAMETERS] = 4 << 20 }, labels, 20, 0.05, 20 << 20 }, { "update", 3, update, { 0 }, NULL, 0, 0.001, 0 } },
                          .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 }, .plan_arena = 20 << 20, .plan_state = 4 << 20, .plan_io = 1 << 20,
                          .plan_step_seconds = 0.05, .plan_step_flops = 6.6e9, .measured_step_seconds = steps ? 0.0625 : 0, .measured_rss = (size_t)50 << 20,
@@ -72,6 +72,7 @@ static void the_built_in_set_is_said(void **state)
     char *page = write_report(ls_test_path("builtin"), 5, true);
     page_check(page);
     ASSERT_CONTAINS(page, "built-in procedural set");
+    ASSERT_CONTAINS(page, "2 ranks: dp=2 &amp; more; times and bytes of a step are those of rank 0");
     assert_null(strstr(page, "nan")); /* the third loss is one: a gap in the curve */
     free(page);
 }
