@@ -1,5 +1,5 @@
 #!/bin/sh
-# make parity: trains the ViT of tutorial 1 with a live PyTorch and with build/lockstep, and compares losses and weights. PyTorch comes
+# make parity: reads what build/lockstep exports with a live PyTorch; trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
 # (pip's default torch wheel for Linux brings gigabytes of CUDA along; PIP_INDEX_URL can name PyTorch's CPU index instead.)
 set -eu
@@ -14,4 +14,5 @@ if [ -z "${PYTHON:-}" ]; then
         exit 1
     }
 fi
+"$PYTHON" tools/golden/pt.py check build/lockstep tests/golden/pt_*.pt
 exec "$PYTHON" tools/parity.py "$@"

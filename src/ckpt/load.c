@@ -102,7 +102,7 @@ ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
 {
     char shown[128];
     if (!t->loadable)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16", t->file,
+        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which is not supported: save it as another type (F32, I64, ...)", t->file,
                        ls_shown_name(shown, t->name), t->stored);
     if (t->type.dtype != to && !convertible(t, to))
         return ls_fail(LS_E_SHAPE, "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,

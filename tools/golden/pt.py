@@ -223,6 +223,7 @@ def check(lockstep, files):
             done += 1
             print(f"same     {path} ({len(want)} tensors)")
     print(f"{done} of {len(files)} files: the same bits through both formats")
+    sys.exit(done == 0)
 
 
 if __name__ == "__main__":
