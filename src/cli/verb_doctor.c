@@ -47,20 +47,31 @@ static void data(ls_doctor *d)
     }
 }
 
-static ls_status speed(ls_doctor *d)
+static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
 {
     ls_device cpu;
-    ls_calibration c;
+    LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
+    LS_TRY(ls_calibration_measure(out, &cpu));
+    if (ls_calibration_save(out) != LS_OK)
+        ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
+    return LS_OK;
+}
+
+/* With all threads, then with what each of 2, 4, ... ranks would have. */
+static ls_status speed(ls_doctor *d)
+{
+    ls_calibration c, part;
     ls_doctor_section(d, "Speed (measured now, kept for `lockstep plan`)");
     fflush(d->out);
-    LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
-    LS_TRY(ls_calibration_measure(&c, &cpu));
+    LS_TRY(measure(d, 0, &c));
     ls_doctor_line(d, "arithmetic", "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9, c.threads, c.threads == 1 ? "" : "s",
                    ls_isa_name(c.isa), 100 * c.gemm_efficiency);
     ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9, c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
-    if (ls_calibration_save(&c) != LS_OK)
-        ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
+    for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
+        LS_TRY(measure(d, threads, &part));
+        ls_doctor_line(d, "a part of it", "%.1f GFLOP/s on %d thread%s, as a rank of %d has", part.flops * 1e-9, threads, threads == 1 ? "" : "s", c.threads / threads);
+    }
     return LS_OK;
 }
 

@@ -96,7 +96,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep runs results --json",
       (const ls_option[]){ JSON, END }, ls_verb_runs },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
-      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for half a second and keeps that for `plan`.",
+      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment and keeps that for `plan`.",
       "lockstep doctor",
       (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END }, ls_verb_doctor },
     END

@@ -79,7 +79,8 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     char a[32];
     const int64_t steps = steps_per_epoch(c);
     if (!(cost->seconds > 0)) {
-        ls_str_add(out, "time    not known: `lockstep doctor` measures this machine once\n");
+        ls_str_printf(out, "time    not known for %d thread%s: `lockstep doctor` measures this machine once, with all its threads, half of them, ... and 1\n",
+                      c->step.device.threads, c->step.device.threads == 1 ? "" : "s");
         return;
     }
     ls_str_printf(out, "time    about %.2f ms a step", 1e3 * cost->seconds);
