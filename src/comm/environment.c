@@ -163,23 +163,32 @@ static ls_status join_own(ls_group **out, const ls_place *p)
     return ls_fail(LS_E_USAGE, "LOCKSTEP_RANKS=%d, but the control block is of %d ranks", p->size, size);
 }
 
-ls_status ls_group_from_environment(ls_group **out)
+static ls_status take_place(ls_group **out, const ls_place *p)
 {
-    ls_place p;
     const ls_transport_ops *ops = NULL;
-    *out = NULL;
-    LS_TRY(ls_place_read(&p));
-    switch (p.launcher) {
+    switch (p->launcher) {
     case LS_LAUNCHER_OWN:
-        return join_own(out, &p);
+        return join_own(out, p);
     case LS_LAUNCHER_TORCHRUN:
-        return ls_rendezvous_join(out, p.meeting, p.rank, p.size);
+        return ls_rendezvous_join(out, p->meeting, p->rank, p->size);
     case LS_LAUNCHER_MPI:
-        LS_TRY(ls_module_open(&ops, p.module));
-        return ls_hosts_join(out, ops, NULL, p.size);
+        LS_TRY(ls_module_open(&ops, p->module));
+        return ls_hosts_join(out, ops, NULL, p->size);
     default:
         return ls_group_self(out);
     }
+}
+
+ls_status ls_group_from_environment(ls_group **out)
+{
+    ls_place p;
+    *out = NULL;
+    LS_TRY(ls_place_read(&p));
+    LS_TRY(take_place(out, &p));
+    ls_status s = ls_group_inject_from_environment(*out); /* LOCKSTEP_FAULT, in tests of the command */
+    if (s != LS_OK)
+        ls_group_destroy(out);
+    return s;
 }
 
 ls_status ls_group_from_mpi(ls_group **out, const void *comm)

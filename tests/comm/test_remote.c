@@ -59,17 +59,18 @@ static void assert_all_ok(const runner *all, int n)
 
 static ls_status digest(ls_group *g, int started_as, void *digests)
 {
-    (void)started_as;
+    ls_group_inject(g, &(ls_fault){ .kind = LS_FAULT_DELAY, .at = -1, .seconds = 0.001, .seed = (uint64_t)started_as });
     return scenes_run(g, (uint64_t *)digests + ls_group_rank(g));
 }
 
 /* ---- tests */
 
+/* Also when ranks come late at random. */
 static void same_bits_as_one_host(void **state)
 {
     (void)state;
-    static const int RANKS[] = { 2, 4, 4, 8 }, HOSTS[] = { 2, 2, 4, 4 };
-    for (int i = 0; i < 4; i++) {
+    static const int RANKS[] = { 2, 4, 8 }, HOSTS[] = { 2, 2, 4 };
+    for (int i = 0; i < 3; i++) {
         uint64_t expected[MAILBOX_RANKS], got[MAILBOX_RANKS];
         mailbox box;
         runner all[MAILBOX_RANKS];

@@ -1,0 +1,49 @@
+#!/bin/sh
+# mpi.sh MPIRUN COMMAND EXAMPLE - training by ranks that mpirun starts, on pretend hosts: the same weights as one process; what a failure says.
+set -eu
+mpirun=$1 lockstep=$2 example=$3
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-mpi-XXXXXX")
+cd "$work"
+trap 'cd /; rm -rf "$work"' EXIT
+export LOCKSTEP_CACHE="$work/cache"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_MPI_MODULE LOCKSTEP_FAKE_NODES
+fails() { echo "mpi.sh: $*"; cat err 2> /dev/null; exit 1; }
+
+cat > small.yaml << END
+model: {type: vit, image_size: 28, patch_size: 7, in_channels: 1, layers: 2, heads: 2, hidden_size: 32, mlp_size: 32, classes: 10}
+data: {type: shapes}
+train: {steps: 6, global_batch: 32, micro_batch: 8, clip_norm: 0.5}
+parallel: {units: "class:EncoderBlock"}
+threads: 1
+END
+train() { # NAME HOSTS WORDS...: 4 ranks
+    name=$1; shift
+    export LOCKSTEP_FAKE_NODES="$1"; shift
+    "$mpirun" -n 4 "$lockstep" train small.yaml --set run.name="$name" "$@" > out 2> err || fails "$name does not train"
+    unset LOCKSTEP_FAKE_NODES
+    cmp -s runs/one/checkpoints/latest/model.safetensors "runs/$name/checkpoints/latest/model.safetensors" || fails "$name ends with other weights than one process"
+    [ "$(grep -c 'first step after' err)" = 1 ] || fails "$name: only rank 0 speaks"
+}
+"$lockstep" train small.yaml --set run.name=one > out 2> err || fails "one process does not train"
+train fsdp 2
+train one-rank-a-host 4 --set parallel.reshard_after_forward=2
+train ddp 2 --set parallel.data=ddp
+train hybrid 2 --set parallel.data=hybrid --set "parallel.mesh={dp: 2, shard: 2}" --set parallel.gather=copy
+
+# several say what is wrong at once, or mpirun ends them first: it is said, and all end
+if LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" train small.yaml --set run.name=wrong --set model.init=no/such.safetensors > out 2> err; then
+    fails "weights that are not there"
+fi
+grep -q "no/such.safetensors" err || fails "which weights"
+[ ! -e runs/wrong ] || fails "a refused run left a folder"
+if LOCKSTEP_FAKE_NODES=2 LOCKSTEP_FAULT="kill@40:rank=3" "$mpirun" -n 4 "$lockstep" train "$work/small.yaml" --set run.name=killed > out 2> err; then
+    fails "a rank was killed, and nobody noticed"
+fi
+[ -z "$(pgrep -f "$work" || true)" ] || fails "a rank was killed, and others live on"
+
+for ranks in 2 3; do # all but the last train
+    LOCKSTEP_FAKE_NODES=$((ranks - 1)) "$mpirun" -n $ranks "$example" shapes "example-$ranks.safetensors" > out 2> err || fails "the example with $ranks ranks"
+    grep -q "step 50" out || fails "the example with $ranks ranks"
+done
+cmp example-2.safetensors example-3.safetensors
