@@ -24,7 +24,7 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
     c.target = kind == LS_CONV_DX ? in : out;
     c.target_channels = kind == LS_CONV_DX ? cg : og;
     c.taps = c.patches ? 1 : c.taps;
-    c.ld = row_of(c.source_channels);
+    c.ld = c.patches ? round_up(c.source_channels, 16) + 16 : row_of(c.source_channels); /* patches are written a vector at a time */
     c.panels = ((kind == LS_CONV_DW ? c.source_channels : c.target_channels) + c.nr - 1) / c.nr;
     c.tiles = (og + c.mr - 1) / c.mr;
     /* elements of an image in the two copies, and of the kernel */

@@ -33,7 +33,7 @@ SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const ls_tensor *t
 
 SIMD_FN int lanes_left(int64_t n) { return (int)min_i64(n, VF_LANES); }
 
-/* What the kernel sees from position p of the result, in the order of its weights; zeros where it sees padding. */
+/* What the kernel sees from position p of the result, in the order of its weights; zeros where it sees padding. Writes up to a vector more. */
 SIMD_FN void patch(ls_dtype T, float *to, const conv *c, const ls_tensor *x, int64_t image, int64_t p) {
     const ls_conv *s = &c->s;
     const int64_t cg = s->c / s->at.groups, left = p % s->ow * s->at.stride_w - s->at.pad_w, top = p / s->ow * s->at.stride_h - s->at.pad_h;
@@ -41,6 +41,11 @@ SIMD_FN void patch(ls_dtype T, float *to, const conv *c, const ls_tensor *x, int
         for (int64_t i = 0; i < s->kh; i++, to += s->kw) {
             const int64_t h = top + i * s->at.dilation_h, row = ((image * s->c + c->group * cg + k) * s->h + h) * s->w;
             const bool is = h >= 0 && h < s->h;
+            if (is && s->at.dilation_w == 1 && left >= 0 && left + s->kw <= s->w) {
+                for (int64_t j = 0; j < s->kw; j += VF_LANES)
+                    vf_store(to + j, vf_get_n(x->data, T, row + left + j, (int)min_i64(VF_LANES, s->kw - j)));
+                continue;
+            }
             for (int64_t j = 0; j < s->kw; j++) {
                 const int64_t w = left + j * s->at.dilation_w;
                 to[j] = is && w >= 0 && w < s->w ? f_get(x->data, T, row + w) : 0.0f;

@@ -1,11 +1,11 @@
-/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes; a plane is done in order, in f32. */
+/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes; what a plane adds up is added in order, in f32. */
 #include "table.h"
-#include "kernel.h"
+#include "gemm.h"
 
 typedef struct pool {
     const ls_kernel_args *a;
     int64_t h, w, oh, ow; /* of a plane of the picture and of the result */
-    float *sums;          /* gradients: a plane of the picture for each thread */
+    float *sums;          /* scratch of all threads; gradients: a plane of the picture each */
 } pool;
 
 static int64_t plane_floats(const ls_type *picture) { return round_up(picture->dims[2] * picture->dims[3], 16); }
@@ -14,34 +14,73 @@ static size_t plane_bytes(const ls_kernel_args *a) {
     return sizeof(float) * (size_t)(plane_floats(&a->out[0].type) * (a->threads > 1 ? a->threads : 1));
 }
 
-/* Runs over all planes; the picture is `x`, the result `y`. */
-static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, ls_range_fn task) {
+/* Runs over all planes, `each` a task; the picture is `x`, the result `y`. */
+static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each, ls_range_fn task) {
     pool p = { .a = a, .h = x->dims[2], .w = x->dims[3], .oh = y->dims[2], .ow = y->dims[3], .sums = a->workspace };
     const int64_t planes = x->dims[0] * x->dims[1];
-    ls_parallel_for(threads_for(a, planes * p.h * p.w), planes, task, &p);
+    ls_parallel_for(threads_for(a, planes * p.h * p.w), (planes + each - 1) / each, task, &p);
 }
 
 SIMD_FN int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end) {
+/* Max pooling does VF_LANES planes at a time, a lane each: scratch holds them, their results and where those were, [position][lane]. */
+static int64_t max_floats(const ls_kernel_args *a) {
+    const int64_t lanes = a->isa >= LS_ISA_AVX512 ? 16 : a->isa == LS_ISA_AVX2 ? 8 : 4, *x = a->in[0].type.dims, *y = a->out[0].type.dims;
+    return round_up(lanes * (x[2] * x[3] + 2 * y[2] * y[3]), 16);
+}
+
+/* Positions p .. p+m of n planes, from vectors of lanes and back. */
+SIMD_FN void lanes_out(ls_dtype T, void *to, int64_t plane, int64_t positions, int64_t p, int m, int n, const float *from) {
+    vf r[VF_LANES];
+    for (int i = 0; i < VF_LANES; i++)
+        r[i] = i < m ? vf_load(from + (p + i) * VF_LANES) : vf_zero();
+    transpose(r);
+    for (int i = 0; i < n; i++)
+        vf_put_n(to, T, (plane + i) * positions + p, r[i], m);
+}
+SIMD_FN void lanes_in(ls_dtype T, float *to, const void *from, int64_t plane, int64_t positions, int64_t p, int m, int n) {
+    vf r[VF_LANES];
+    for (int i = 0; i < VF_LANES; i++)
+        r[i] = i < n ? vf_get_n(from, T, (plane + i) * positions + p, m) : vf_zero();
+    transpose(r);
+    for (int i = 0; i < m; i++)
+        vf_store(to + (p + i) * VF_LANES, r[i]);
+}
+
+/* The largest of a window, by PyTorch's rule: the first of equals, the last NaN. */
+SIMD_FN void largest(const pool *p, const float *x, int64_t top, int64_t left, float *y, float *where) {
     const ls_max_pool_attrs *o = p->a->attrs;
-    for (int64_t plane = begin; plane < end; plane++)
-        for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const int64_t top = i / p->ow * o->stride_h - o->pad_h, left = i % p->ow * o->stride_w - o->pad_w;
-            const int64_t h0 = max_i64(top, 0), h1 = min_i64(top + o->kernel_h, p->h);
-            const int64_t w0 = max_i64(left, 0), w1 = min_i64(left + o->kernel_w, p->w);
-            int64_t where = h0 * p->w + w0;
-            float best = f_get(p->a->in[0].data, T, plane * p->h * p->w + where);
-            for (int64_t h = h0; h < h1; h++)
-                for (int64_t k = h * p->w + w0; k < h * p->w + w1; k++) {
-                    const float v = f_get(p->a->in[0].data, T, plane * p->h * p->w + k);
-                    const bool better = v > best || v != v; /* PyTorch's rule: the first of equals, the last NaN */
-                    best = better ? v : best;
-                    where = better ? k : where;
-                }
-            f_put(p->a->out[0].data, T, plane * p->oh * p->ow + i, best);
-            ((int32_t *)p->a->out[1].data)[plane * p->oh * p->ow + i] = (int32_t)where;
+    const int64_t h0 = max_i64(top, 0), h1 = min_i64(top + o->kernel_h, p->h), w0 = max_i64(left, 0), w1 = min_i64(left + o->kernel_w, p->w);
+    vf best = vf_load(x + (h0 * p->w + w0) * VF_LANES);
+    vi at = vi_set1((int32_t)(h0 * p->w + w0));
+    for (int64_t h = h0; h < h1; h++)
+        for (int64_t k = h * p->w + w0; k < h * p->w + w1; k++) {
+            const vf v = vf_load(x + k * VF_LANES);
+            const vm better = vm_or(vf_lt(best, v), vf_isnan(v));
+            best = vf_select(better, v, best);
+            at = vi_select(better, vi_set1((int32_t)k), at);
         }
+    vf_store(y, best);
+    vf_store(where, vi_as_vf(at));
+}
+
+SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker) {
+    const ls_max_pool_attrs *o = p->a->attrs;
+    const int64_t in = p->h * p->w, out = p->oh * p->ow, planes = p->a->in[0].type.dims[0] * p->a->in[0].type.dims[1];
+    float *x = p->sums + worker * max_floats(p->a), *y = x + in * VF_LANES, *where = y + out * VF_LANES;
+    for (int64_t plane = begin * VF_LANES; plane < min_i64(end * VF_LANES, planes); plane += VF_LANES) {
+        const int n = (int)min_i64(VF_LANES, planes - plane);
+        for (int64_t k = 0; k < in; k += VF_LANES)
+            lanes_in(T, x, p->a->in[0].data, plane, in, k, (int)min_i64(VF_LANES, in - k), n);
+        for (int64_t k = 0, r = 0; r < p->oh; r++)
+            for (int64_t c = 0; c < p->ow; c++, k += VF_LANES)
+                largest(p, x, r * o->stride_h - o->pad_h, c * o->stride_w - o->pad_w, y + k, where + k);
+        for (int64_t k = 0; k < out; k += VF_LANES) {
+            const int m = (int)min_i64(VF_LANES, out - k);
+            lanes_out(T, p->a->out[0].data, plane, out, k, m, n, y);
+            lanes_out(LS_F32, p->a->out[1].data, plane, out, k, m, n, where); /* 32 bits are 32 bits */
+        }
+    }
 }
 
 SIMD_FN void put_plane(ls_dtype T, const ls_tensor *to, int64_t plane, const float *sums, int64_t n) {
@@ -96,8 +135,7 @@ SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
 
 static void max_task(void *context, int64_t begin, int64_t end, int worker) {
     const pool *p = context;
-    (void)worker;
-    BY_FLOAT(p->a->in[0].type.dtype, max_planes, p, begin, end);
+    BY_FLOAT(p->a->in[0].type.dtype, max_planes, p, begin, end, worker);
 }
 static void max_grad_task(void *context, int64_t begin, int64_t end, int worker) {
     const pool *p = context;
@@ -113,9 +151,10 @@ static void avg_grad_task(void *context, int64_t begin, int64_t end, int worker)
     BY_FLOAT(p->a->in[0].type.dtype, avg_grad_planes, p, begin, end, worker);
 }
 
-KERNEL(max_pool2d) { run(a, &a->in[0].type, &a->out[0].type, max_task); }
-KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, max_grad_task); }
+KERNEL(max_pool2d) { run(a, &a->in[0].type, &a->out[0].type, VF_LANES, max_task); }
+KERNEL_WORKSPACE(max_pool2d) { return sizeof(float) * (size_t)(max_floats(a) * (a->threads > 1 ? a->threads : 1)); }
+KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_task); }
 KERNEL_WORKSPACE(max_pool2d_grad) { return plane_bytes(a); }
-KERNEL(adaptive_avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, avg_task); }
-KERNEL(adaptive_avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, avg_grad_task); }
+KERNEL(adaptive_avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
+KERNEL(adaptive_avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
 KERNEL_WORKSPACE(adaptive_avg_pool2d_grad) { return plane_bytes(a); }

@@ -34,7 +34,7 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(conv2d, FLOATS, WORKSPACE(conv2d)),
     ROW(conv2d_dx, FLOATS, WORKSPACE(conv2d_dx)),
     ROW(conv2d_dw, FLOATS, WORKSPACE(conv2d_dw)),
-    ROW(max_pool2d, FLOATS),
+    ROW(max_pool2d, FLOATS, WORKSPACE(max_pool2d)),
     ROW(max_pool2d_grad, FLOATS, WORKSPACE(max_pool2d_grad)),
     ROW(adaptive_avg_pool2d, FLOATS),
     ROW(adaptive_avg_pool2d_grad, FLOATS, WORKSPACE(adaptive_avg_pool2d_grad)),

@@ -30,6 +30,7 @@ KERNEL(conv2d_dw);
 KERNEL_WORKSPACE(conv2d_dw);
 /* pool.c */
 KERNEL(max_pool2d);
+KERNEL_WORKSPACE(max_pool2d);
 KERNEL(max_pool2d_grad);
 KERNEL_WORKSPACE(max_pool2d_grad);
 KERNEL(adaptive_avg_pool2d);
