@@ -383,4 +383,12 @@ ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
     return LS_OK;
 }
 
-size_t ls_session_bytes(const ls_session *s) { return s->bytes; }
+size_t ls_session_bytes(const ls_session *s) { return s->bytes + (s->ranks ? s->ranks->window->bytes : 0); }
+
+size_t ls_session_node_bytes(const ls_session *s)
+{
+    size_t bytes = 0;
+    for (int i = 0; s->ranks && i < s->ranks->n_axes; i++)
+        bytes += s->ranks->axes[i].node_bytes;
+    return bytes;
+}

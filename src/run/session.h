@@ -32,4 +32,5 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite);
 void ls_session_profile(ls_session *s, bool on);
 const double *ls_session_times(const ls_session *s, int i); /* start times then durations: 2 * n_steps, seconds since the run began */
 
-size_t ls_session_bytes(const ls_session *s);         /* all memory of the session: state + io + arena (+ guard pages in dev builds) */
+size_t ls_session_bytes(const ls_session *s);      /* all memory of this rank's: state + io + arena + its part of the window (+ guard pages in dev builds) */
+size_t ls_session_node_bytes(const ls_session *s); /* mapped units: once for the ranks of an axis on this host, so not in the above */
