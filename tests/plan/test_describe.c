@@ -71,6 +71,58 @@ static void estimates(void **state)
     release(g, p);
 }
 
+/* A collective costs in its wait: what a rank reads of all and writes, at the speed of memory; a mapping of equal types moves nothing. */
+static void estimates_of_collectives(void **state)
+{
+    (void)state;
+    ls_device d;
+    ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
+    parallel.mesh.axes[0].size = 4;
+    const ls_calibration c = { .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6 };
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    for (int map = 0; map < 2; map++) {
+        ls_graph *g;
+        ls_plan *p;
+        ASSERT_OK(ls_graph_create(&g, "micro"));
+        ls_value slice = ls_state(g, "unit a", LS_TYPE(LS_F32, 16), (ls_init){ 0 });
+        ls_value whole = ls_all_gather(g, slice, &(ls_gather_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32, .map = map });
+        ls_value sum = ls_reduce_scatter(g, ls_tanh(g, whole), &(ls_reduce_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32 });
+        ls_output(g, "y", sum);
+        ASSERT_OK(ls_graph_finish(g));
+        ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c, .parallel = &parallel }));
+        assert_int_equal(p->n_collectives, 2);
+        const double gather = map ? 0 : 4 * (64 + 64), reduce = 4 * 64 + 64;
+        assert_float_equal(p->collectives[0].seconds, gather / 1e8 + 2e-6, 1e-12);
+        assert_float_equal(p->collectives[1].seconds, reduce / 1e8 + 2e-6, 1e-12);
+        double seconds = 0, bytes = 0;
+        for (int i = 0; i < p->n_steps; i++) {
+            seconds += p->steps[i].seconds;
+            bytes += p->steps[i].part == LS_PART_RUN ? 0 : p->steps[i].cost.bytes;
+        }
+        assert_float_equal(bytes, gather + reduce, 0);
+        assert_float_equal(p->seconds, seconds, 1e-12);
+        ls_traffic rows[LS_TRAFFIC_ROWS];
+        int n = ls_plan_traffic(rows, 0, p, 3);
+        n = ls_plan_traffic(rows, n, p, 1);
+        assert_int_equal(n, 2);
+        assert_int_equal(rows[0].calls, 4);
+        assert_float_equal(rows[0].bytes, map ? 0 : 4 * 3 * 64, 0);
+        assert_float_equal(rows[1].bytes, 4 * 3 * 64, 0);
+        ls_footprint f;
+        ls_plans_footprint(&f, 1, &p);
+        assert_int_equal(f.node, map ? 256 : 0);
+        assert_int_equal(f.state, 64);
+        assert_int_equal(f.window, (map ? 0 : 64) + f.symmetric); /* the state, when it is read in place; the reduction's operand */
+        ls_str s = { 0 };
+        ls_explain_text(&s, p, false);
+        ASSERT_CONTAINS(s.data, map ? "a mapping on this node: nothing moves  wait at " : "192 B taken in  wait at ");
+        ASSERT_CONTAINS(s.data, "overlaps nothing");
+        ls_str_release(&s);
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+}
+
 static void footprint(void **state)
 {
     (void)state;
@@ -201,7 +253,7 @@ static void calibration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(estimates), cmocka_unit_test(footprint), cmocka_unit_test(texts),
+        cmocka_unit_test(estimates), cmocka_unit_test(estimates_of_collectives), cmocka_unit_test(footprint), cmocka_unit_test(texts),
         cmocka_unit_test(documents), cmocka_unit_test(calibration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

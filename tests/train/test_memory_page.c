@@ -1,13 +1,16 @@
-/* test_memory_page.c - rank-N.memory.html: well-formed, alone, its numbers are the plan's, with and without a profile. */
+/* test_memory_page.c - rank-N.memory.html: well-formed, alone, its numbers are the plan's, with and without a profile; and the trace of a rank, whose
+ * collectives have a track. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "golden/training.h"
 #include "page.h"
 #include "plan/describe.h"
+#include "support/ranks.h"
 #include "train/memory_page.h"
 
 static void record(void *profile, ls_trainer *t, int program) { ls_profile_add(profile, t->session, t->session_plan[program]); }
@@ -42,11 +45,14 @@ static size_t most_held(const ls_trainer *t)
     return most + f.state + f.io + ls_compiled_tree_bytes(&t->compiled);
 }
 
+static const ls_vit_config SMALL = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16, .mlp_size = 32,
+                                     .classes = 10, .mean = 0.5, .std = 0.5 };
+static const uint8_t images[8 * 64];
+static const int32_t labels[8];
+
 static void profiled_and_planned(void **state)
 {
     (void)state;
-    static const ls_vit_config SMALL = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16, .mlp_size = 32,
-                                         .classes = 10, .mean = 0.5, .std = 0.5 };
     ls_trainer *t;
     ls_profile *p;
     ASSERT_OK(ls_trainer_create(&t, training_build_vit, &SMALL, .micro_batch = 4, .micro_batches = 2, .threads = 1));
@@ -55,8 +61,6 @@ static void profiled_and_planned(void **state)
     ls_session_profile(t->session, true);
     t->after_run = record;
     t->context = p;
-    static uint8_t images[8 * 64];
-    static int32_t labels[8];
     ls_step_result r;
     for (int i = 0; i < 3; i++)
         ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
@@ -82,8 +86,96 @@ static void profiled_and_planned(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* ---- two ranks */
+
+typedef struct files { const char *page[2], *trace[2]; int collectives, runs; } files; /* expected: of `micro`, of each program */
+
+static ls_status rank(ls_group *g, void *context)
+{
+    files *f = context;
+    const int r = ls_group_rank(g);
+    ls_trainer *t;
+    ls_profile *p;
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2, .micro_batches = 4, .group = g };
+    o.parallel.mesh.axes[0].size = 2;
+    o.parallel.rank = r;
+    o.parallel.units = "class:EncoderBlock";
+    o.parallel.gather = LS_GATHER_COPY;
+    LS_TRY(ls_trainer_create_with(&t, training_build_vit, &SMALL, &o));
+    LS_TRY(ls_profile_create(&p));
+    ls_status s = ls_trainer_init(t, 0);
+    ls_session_profile(t->session, true);
+    t->after_run = record;
+    t->context = p;
+    ls_step_result result;
+    for (int i = 0; i < 2 && s == LS_OK; i++)
+        s = ls_trainer_step(t, images, labels, 8, 1e-3, &result);
+    if (s == LS_OK)
+        s = ls_memory_page_write(f->page[r], t, p, r);
+    if (s == LS_OK)
+        s = ls_trace_write(f->trace[r], p);
+    if (r == 0) {
+        f->runs = 2 * (int)t->compiled.share.count;
+        f->collectives = t->compiled.plans[LS_MICRO]->n_collectives;
+    }
+    ls_profile_destroy(&p);
+    ls_trainer_destroy(&t);
+    return s;
+}
+
+static void check_trace(const files *f, const char *path)
+{
+    char *text;
+    size_t size;
+    json_t *root;
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    ASSERT_OK(ls_json_parse(&root, text, size, path));
+    const json_t *events = json_object_get(root, "traceEvents"), *e;
+    int starts = 0, waits = 0, begun = 0, ended = 0;
+    size_t i;
+    json_array_foreach(events, i, e) {
+        const char *name = json_string_value(json_object_get(e, "name")), *ph = json_string_value(json_object_get(e, "ph"));
+        if (json_integer_value(json_object_get(e, "tid")) != 3 || *ph == 'M')
+            continue;
+        starts += !strncmp(name, "start all_gather of unit ", 25) || !strncmp(name, "start reduce_scatter of unit ", 29);
+        waits += !strncmp(name, "wait ", 5);
+        begun += *ph == 'b';
+        ended += *ph == 'e';
+        if (strstr(name, " over dp") == NULL)
+            fail_msg("%s", name);
+    }
+    const int all = f->runs * f->collectives; /* (update has none) */
+    assert_true(f->collectives >= 3 * 3);     /* a gather, another one, a reduction for each block */
+    assert_int_equal(starts, all);
+    assert_int_equal(waits, all);
+    assert_int_equal(begun, all);
+    assert_int_equal(ended, all);
+    json_decref(root);
+    free(text);
+}
+
+static void each_rank_has_its_own(void **state)
+{
+    (void)state;
+    files f = { .page = { ls_test_path("rank-0.memory.html"), ls_test_path("rank-1.memory.html") }, .trace = { ls_test_path("0.json"), ls_test_path("1.json") } };
+    ASSERT_OK(run_ranks(2, rank, &f));
+    for (int r = 0; r < 2; r++) {
+        char *page, heading[32];
+        size_t size;
+        snprintf(heading, sizeof heading, "Memory of rank %d<", r);
+        ASSERT_OK(ls_file_read(&page, &size, f.page[r]));
+        page_check(page);
+        ASSERT_CONTAINS(page, heading);
+        ASSERT_CONTAINS(page, "2 ranks, dp=2");
+        ASSERT_CONTAINS(page, "gathered</span>");
+        ASSERT_CONTAINS(page, "of it, window");
+        free(page);
+        check_trace(&f, f.trace[r]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(profiled_and_planned) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(profiled_and_planned), cmocka_unit_test(each_rank_has_its_own) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
