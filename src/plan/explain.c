@@ -202,9 +202,11 @@ static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *line
     }
 }
 
-static void fold_text(ls_str *out, const ls_explain_span *spans, const ls_explain_line *lines, int k, int period)
+/* Each repetition begins with a block. */
+static void fold_text(ls_str *out, const ls_explain_span *spans, const ls_explain_line *lines, int k)
 {
     const ls_explain_span *first = &spans[k + 1], *last = &spans[spans[k].until];
+    const int period = (spans[k].until - k) / spans[k].more;
     int from = first->first, to = last->end - 1;
     while (lines[from].step < 0)
         from++;
@@ -240,7 +242,7 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
         if (!spans[k].hidden || full)
             span_text(out, p, lines, &spans[k], &heading, &phase);
         if (spans[k].more && !full) {
-            fold_text(out, spans, lines, k, (spans[k].until - k) / spans[k].more);
+            fold_text(out, spans, lines, k);
             heading = NULL;
         }
     }

@@ -96,7 +96,7 @@ static void sign(ls_str *out, const ls_plan *p, const ls_explain_line *l)
 
 static bool alike(const ls_explain_span *spans, const ls_str *signs, int a, int b)
 {
-    return spans[a].block && spans[b].block && spans[a].phase == spans[b].phase && !strcmp(ls_str_text(&signs[a]), ls_str_text(&signs[b]));
+    return !spans[a].block == !spans[b].block && spans[a].phase == spans[b].phase && !strcmp(ls_str_text(&signs[a]), ls_str_text(&signs[b]));
 }
 
 /* How often the spans [i, i + period) stand in a row. */
@@ -113,7 +113,7 @@ static void fold(ls_explain_span *spans, const ls_str *signs, int n)
 {
     for (int i = 0; i < n;) {
         int period = 1, repeated = 1;
-        for (int p = 1; p <= LONGEST_PERIOD && repeated < 2; p++) {
+        for (int p = 1; p <= LONGEST_PERIOD && repeated < 2 && spans[i].block; p++) { /* (begins with a block) */
             period = p;
             repeated = times(spans, signs, n, i, p);
         }

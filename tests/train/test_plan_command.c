@@ -157,6 +157,10 @@ static void alike_blocks_are_folded(void **state)
     }
     free(folded);
     free(full);
+    const ls_recipe_arg offload = RECIPE("workers=2", "model.layers=8", "parallel.offload=cpu"); /* transfers stand between the blocks */
+    folded = explain((ls_explain_opts){ .recipe = offload });
+    ASSERT_CONTAINS(folded, "the same forward for encoder.layers.encoder_layer_1 to encoder.layers.encoder_layer_6 (6 times): steps ");
+    free(folded);
 }
 
 /* The parts that the ranks hold are the tensor, each element once; replicas hold the same. */
