@@ -136,7 +136,7 @@ static void reuse(storage *s, int i)
 
 static bool moves_only(const ls_node *n)
 {
-    return ls_is_view(n) || (n->op->flags & (LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE)) || !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") ||
+    return ls_is_view(n) || (n->op->flags & (LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) || !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") ||
            !strcmp(n->op->name, "cast") || !strcmp(n->op->name, "fused");
 }
 

@@ -92,8 +92,8 @@ static void fill_column(const page *p, const moment *m, double *bands) /* m NULL
 {
     for (int c = 0; c < LS_CAT_COUNT; c++)
         bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) + (m ? (double)p->transient[m->program][m->step][c] : 0);
-    bands[LS_CAT_GRADIENTS] += (double)p->tree;
     bands[HOST] = (double)p->fixed.host;
+    bands[p->compiled->units.sharding.offload ? HOST : LS_CAT_GRADIENTS] += (double)p->tree;
     bands[NODE] = (double)p->fixed.node;
 }
 

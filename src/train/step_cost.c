@@ -33,6 +33,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     memcpy(out->by_category, out->memory.by_category, sizeof out->by_category);
     out->by_category[LS_CAT_GRADIENTS] += out->tree;
     out->total = out->memory.total + out->tree;
+    out->memory.host += s->units.sharding.offload ? out->tree : 0; /* they are of the gradients that rest there */
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
     for (int i = 0; i < out->n_traffic; i++) {

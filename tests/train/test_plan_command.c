@@ -233,6 +233,23 @@ static void settings_side_by_side(void **state)
     free(out.text);
 }
 
+/* What docs/explain.md says of mixed precision and offload. */
+static void memory_strategies(void **state)
+{
+    (void)state;
+    const char *const COMPARE[] = { "precision.param=f32,bf16", "parallel.offload=none,cpu" };
+    json_t *root = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.gather=copy"), .n_compare = 2, .compare = COMPARE, .json = true }));
+    const json_t *columns = json_object_get(root, "columns"), *f32 = json_array_get(columns, 0), *bf16 = json_array_get(columns, 2), *offload = json_array_get(columns, 1);
+    assert_true(near(2 * number(bf16, "rank.memory.peak.activations"), number(f32, "rank.memory.peak.activations"), 0.02));
+    assert_true(near(2 * number(bf16, "rank.memory.peak.gathered"), number(f32, "rank.memory.peak.gathered"), 0.001));
+    assert_int_equal(number(bf16, "rank.memory.peak.optimizer"), number(f32, "rank.memory.peak.optimizer"));
+    assert_int_equal(number(f32, "rank.memory.of_it_host"), 0);
+    const int64_t slices = number(f32, "rank.memory.peak.parameters"); /* parameters, gradients, two moments; and the counters */
+    assert_true(near(number(offload, "rank.memory.of_it_host"), 4 * slices, 0.01));
+    assert_true(number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host") < number(f32, "rank.memory.total") - 3 * slices);
+    json_decref(root);
+}
+
 /* What stands against the same bits is said, and what does not is not. */
 static void the_promise_is_said(void **state)
 {
@@ -272,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_take_their_part),  cmocka_unit_test(plan_and_explain_agree), cmocka_unit_test(alike_blocks_are_folded),
         cmocka_unit_test(parts_cover_the_tensor),  cmocka_unit_test(settings_side_by_side),  cmocka_unit_test(the_promise_is_said),
+        cmocka_unit_test(memory_strategies),
         cmocka_unit_test(inspect_says_who_holds_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
