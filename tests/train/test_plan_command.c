@@ -242,7 +242,7 @@ static void memory_strategies(void **state)
     const json_t *columns = json_object_get(root, "columns"), *f32 = json_array_get(columns, 0), *bf16 = json_array_get(columns, 2), *offload = json_array_get(columns, 1);
     assert_true(near(2 * number(bf16, "rank.memory.peak.activations"), number(f32, "rank.memory.peak.activations"), 0.02));
     assert_true(near(2 * number(bf16, "rank.memory.peak.gathered"), number(f32, "rank.memory.peak.gathered"), 0.001));
-    assert_int_equal(number(bf16, "rank.memory.peak.optimizer"), number(f32, "rank.memory.peak.optimizer"));
+    assert_true(near(number(bf16, "rank.memory.peak.optimizer"), number(f32, "rank.memory.peak.optimizer"), 0.001)); /* (slices are aligned for both types) */
     assert_int_equal(number(f32, "rank.memory.of_it_host"), 0);
     const int64_t slices = number(f32, "rank.memory.peak.parameters"); /* parameters, gradients, two moments; and the counters */
     assert_true(near(number(offload, "rank.memory.of_it_host"), 4 * slices, 0.01));
