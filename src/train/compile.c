@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "graph/autodiff.h"
 #include "ops/rules.h"
+#include "plan/describe.h"
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
 
@@ -133,19 +134,16 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
 }
 
 /* A step must fit into the memory that the device has for it. */
-static ls_status check_device_memory(const ls_compiled *c, const ls_trainer_opts *o)
+static ls_status check_device_memory(const ls_compiled *c)
 {
-    const int64_t cap = o->parallel.device_memory;
-    for (int i = 0; i < LS_PROGRAMS && cap > 0; i++) {
-        const ls_plan *p = c->plans[i];
-        const size_t bytes = p ? p->arena_bytes + p->symmetric_bytes + p->node_bytes + p->state_bytes + p->io_bytes - p->host_bytes : 0;
-        char need[32], have[32];
-        if (bytes > (size_t)cap)
-            return ls_fail(LS_E_UNSUPPORTED, "device_memory: program \"%s\" needs %s of the device's memory and may use %s%s; a smaller train.micro_batch, "
-                           "parallel.recompute or more ranks need less", p->graph->name, ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
-                           o->parallel.offload == LS_OFFLOAD_CPU ? "" : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
-    }
-    return LS_OK;
+    const int64_t cap = c->parallel.device_memory;
+    const size_t bytes = ls_compiled_device_bytes(c);
+    char need[32], have[32];
+    if (cap <= 0 || bytes <= (size_t)cap)
+        return LS_OK;
+    return ls_fail(LS_E_UNSUPPORTED, "device_memory: a step needs %s of the device's memory and may use %s%s; a smaller train.micro_batch, "
+                   "parallel.recompute or more ranks need less", ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
+                   c->parallel.offload == LS_OFFLOAD_CPU ? "" : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
 }
 
 static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration)
@@ -192,7 +190,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     LS_TRY(ls_device_open(&c->device, o->device, &d));
     ls_status s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
-        s = check_device_memory(c, o);
+        s = check_device_memory(c);
     if (s != LS_OK)
         ls_compiled_release(c);
     return s;
@@ -222,4 +220,16 @@ double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
     return micro > 0 ? (double)c->share.count * micro + update : 0;
+}
+
+size_t ls_compiled_device_bytes(const ls_compiled *c)
+{
+    ls_plan *plans[LS_PROGRAMS];
+    ls_footprint f;
+    int n = 0;
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        if (c->plans[i])
+            plans[n++] = c->plans[i];
+    ls_plans_footprint(&f, n, plans);
+    return f.total - f.host + f.node + (c->parallel.offload == LS_OFFLOAD_CPU ? 0 : ls_compiled_tree_bytes(c));
 }

@@ -25,6 +25,7 @@ ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, co
 void ls_compiled_release(ls_compiled *c);
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c);
+size_t ls_compiled_device_bytes(const ls_compiled *c); /* of the device's memory: all but what parallel.offload keeps on the host */
 /* A step of this rank: its micro runs and one update. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

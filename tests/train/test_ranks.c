@@ -279,6 +279,37 @@ static void reference_device(void **state)
     assert_true(one.out.weights == four.out.weights);
 }
 
+static ls_status device_bytes(ls_trainer_opts o, size_t *bytes)
+{
+    ls_compiled c;
+    o.elsewhere = true;
+    LS_TRY(ls_compile(&c, training_build_vit, &VIT, &o, NULL));
+    *bytes = ls_compiled_device_bytes(&c);
+    ls_compiled_release(&c);
+    return LS_OK;
+}
+
+/* Device memory between what a step needs with and without its parameters, gradients and moments: refused without offload, trained with it. */
+static void offload_fits(void **state)
+{
+    (void)state;
+    const outcome one = run(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M }, 3, NULL);
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        ls_trainer_opts o = options(ranks, 0);
+        size_t all = 0, rest = 0;
+        o.parallel.units = UNITS[1];
+        o.parallel.gather = LS_GATHER_COPY;
+        ASSERT_OK(device_bytes(o, &all));
+        o.parallel.offload = LS_OFFLOAD_CPU;
+        ASSERT_OK(device_bytes(o, &rest));
+        assert_true(rest + 4096 < all);
+        o.parallel.device_memory = (int64_t)(all + rest) / 2;
+        expect_same(&o, &one, 3, NULL);
+        o.parallel.offload = LS_OFFLOAD_NONE;
+        ASSERT_FAILS(device_bytes(o, &all), LS_E_UNSUPPORTED, "device_memory", "parallel.offload: cpu");
+    }
+}
+
 static ls_status other_programs(ls_group *g, void *context)
 {
     (void)context;
@@ -304,7 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout), cmocka_unit_test(thirty_steps), cmocka_unit_test(delays), cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(reference_device), cmocka_unit_test(different_programs),
+        cmocka_unit_test(reference_device), cmocka_unit_test(offload_fits), cmocka_unit_test(different_programs),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }
