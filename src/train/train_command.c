@@ -87,7 +87,7 @@ static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
     ls_group *g = t->loop.group;
-    char total[32], arena[32], mesh[128], seconds[32] = "";
+    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "";
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     ls_log_info("model %s  %lld parameters in %d tensors  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
@@ -98,9 +98,10 @@ static void describe(const training *t)
         ls_log_info("ranks %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
                     ls_mesh_text(mesh, &c->parallel.mesh), how);
         free(how);
+        snprintf(share, sizeof share, "; a rank computes %lld of them:", (long long)c->share.count);
     }
     ls_log_info("step  %lld x %lld images%s  %.2f GFLOP%s  memory %s planned (arena %s)", (long long)c->micro_batches, (long long)c->micro_batch,
-                g ? ", of which each rank:" : "", 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
+                share, 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
