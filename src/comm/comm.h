@@ -113,8 +113,9 @@ int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096]
 /* ---- fault: wraps a group for tests */
 
 typedef enum ls_fault_kind { LS_FAULT_DELAY, LS_FAULT_DROP, LS_FAULT_KILL, LS_FAULT_STOP } ls_fault_kind; /* drop: this rank never arrives; kill, stop: SIGKILL, SIGSTOP of this process */
-/* At the n-th start or wait of this rank (from 0; -1: at random ones, from seed): sleeps `seconds`, or as above. */
+/* At the n-th call of this rank (from 0; -1: at random ones, from seed): sleeps `seconds`, or as above. Calls are starts and waits of collectives and
+ * the halves of fences. */
 typedef struct ls_fault { ls_fault_kind kind; int64_t at; double seconds; uint64_t seed; } ls_fault;
 void ls_group_inject(ls_group *g, const ls_fault *f);
-/* From LOCKSTEP_FAULT="kill@12:rank=1" (tests of the command); does nothing when it is not set. LS_E_USAGE when malformed. */
+/* From LOCKSTEP_FAULT="kill@12:rank=1" (tests of the command; fault.c has the syntax); does nothing when it is not set. LS_E_USAGE when malformed. */
 ls_status ls_group_inject_from_environment(ls_group *g);

@@ -263,23 +263,11 @@ LOOP void reduce_block(const ls_reduce *r, int64_t at, int64_t n)
         memcpy(result, out, (size_t)n * size);
 }
 
-/* Operands far from the caches: the next block of each is asked for before this one is added, in runs as long as memory likes them. */
-LOOP void prefetch(const ls_reduce *r, int64_t at, int64_t n)
-{
-    size_t begin = (size_t)at * ls_dtype_size(r->from), end = begin + (size_t)n * ls_dtype_size(r->from);
-    for (int p = 0; p < r->n; p++)
-        for (size_t k = begin; k < end; k += 64)
-            __builtin_prefetch(r->in[p] + k);
-}
-
 LOOP void reduce_blocks(const ls_reduce *r, int64_t begin, int64_t end)
 {
     int64_t each = block_elements(r->via);
-    for (int64_t at = begin; at < end; at += each) {
-        if (r->stream && at + each < end)
-            prefetch(r, at + each, end - at - each < each ? end - at - each : each);
+    for (int64_t at = begin; at < end; at += each)
         reduce_block(r, at, end - at < each ? end - at : each);
-    }
 }
 
 /* ---- the same loops at two levels */
