@@ -32,9 +32,10 @@ static void on_signal(int number)
     stop_wanted = 1;
 }
 
+/* Also what a rank has drawn that was killed since. */
 static void clear_line(void)
 {
-    if (T.drawn)
+    if (T.drawn || T.bars)
         fputs("\r\033[K", stderr);
     T.drawn = false;
 }

@@ -1,4 +1,4 @@
-/* rundir.c - makes, opens, locks and closes a run directory, and keeps its result.json. recipe.yaml is written first and whole: a folder with one
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml is written first and whole: a folder with one
  * is a run, a folder with anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "rundir_own.h"
@@ -289,130 +288,6 @@ ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g)
     d->attempt = found.attempt;
     d->metrics = found.metrics;
     return open_log(d);
-}
-
-/* ---- result.json ----------------------------------------------------------------------------------------------------------- */
-
-void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)
-{
-    struct ls_rundir_private *own = d->own;
-    if (own->n_checkpoints == own->cap_checkpoints) {
-        own->cap_checkpoints = own->cap_checkpoints ? 2 * own->cap_checkpoints : 8;
-        own->checkpoints = realloc(own->checkpoints, sizeof *own->checkpoints * (size_t)own->cap_checkpoints);
-        LS_CHECK(own->checkpoints, "out of memory");
-    }
-    own->checkpoints[own->n_checkpoints++] = (ls_saved_checkpoint){ copy_text(path), step };
-    if (best) {
-        free(own->best_checkpoint);
-        own->best_checkpoint = copy_text(path);
-    }
-}
-
-/* Checkpoints that were removed since (keep: N) are not listed. */
-static void write_checkpoints(ls_json *j, const ls_rundir *d)
-{
-    const struct ls_rundir_private *own = d->own;
-    ls_json_array(j, "checkpoints");
-    for (int i = 0; i < own->n_checkpoints; i++) {
-        char *path = ls_path_join(d->path, own->checkpoints[i].path);
-        if (ls_dir_exists(path)) {
-            ls_json_object(j, NULL);
-            ls_json_text(j, "path", own->checkpoints[i].path);
-            ls_json_int(j, "step", own->checkpoints[i].step);
-            ls_json_close_object(j);
-        }
-        free(path);
-    }
-    ls_json_close_array(j);
-    ls_json_text(j, "best_checkpoint", own->best_checkpoint);
-}
-
-static void write_metrics(ls_json *j, const ls_rundir *d)
-{
-    const ls_run_metrics *m = &d->metrics;
-    ls_json_int(j, "step", m->step);
-    ls_json_int(j, "epoch", m->epoch);
-    ls_json_f32(j, "loss", (float)m->loss);
-    ls_json_f64(j, "lr", m->lr);
-    if (!isnan(m->eval_loss)) {
-        ls_json_object(j, "eval");
-        ls_json_int(j, "step", m->eval_step);
-        ls_json_f64(j, "loss", m->eval_loss);
-        ls_json_f64(j, "accuracy", m->eval_accuracy);
-        ls_json_close_object(j);
-    }
-    if (!isnan(m->best_value)) {
-        ls_json_object(j, "best");
-        ls_json_text(j, "metric", d->own->best_metric);
-        ls_json_f64(j, "value", m->best_value);
-        ls_json_int(j, "step", m->best_step);
-        ls_json_int(j, "epoch", m->best_epoch);
-        ls_json_close_object(j);
-    }
-}
-
-static void write_timings(ls_json *j, const ls_rundir *d)
-{
-    ls_json_object(j, "timings");
-    ls_json_object(j, "startup");
-    for (int i = 0; i < d->startup.n; i++)
-        ls_json_f64(j, d->startup.parts[i].name, d->startup.parts[i].seconds);
-    ls_json_f64(j, "total", d->startup.total);
-    ls_json_close_object(j);
-    ls_json_f64(j, "step_median", d->step_median);
-    ls_json_f64(j, "train", d->train_seconds);
-    ls_json_f64(j, "eval", d->eval_seconds);
-    ls_json_close_object(j);
-    ls_json_int(j, "peak_rss", d->peak_rss);
-}
-
-/* Replaces a file whole, but leaves it to the system when it reaches the disk: for a state that is out of date a second later. A full
- * ls_file_write waits for the disk twice, milliseconds that belong to training. */
-static ls_status replace_soon(const char *path, const char *text, size_t n)
-{
-    char *tmp = malloc(strlen(path) + 5);
-    LS_CHECK(tmp, "out of memory");
-    stpcpy(stpcpy(tmp, path), ".new");
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ls_status s = LS_OK;
-    ssize_t written = fd < 0 ? -1 : write(fd, text, n);
-    if (written != (ssize_t)n || rename(tmp, path)) {
-        s = ls_fail_os(path, "write", fd >= 0 && written >= 0 && written != (ssize_t)n ? ENOSPC : errno);
-        unlink(tmp);
-    }
-    if (fd >= 0)
-        close(fd);
-    free(tmp);
-    return s;
-}
-
-ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error)
-{
-    if (d->rank)
-        return LS_OK;
-    ls_json j = { 0 };
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    ls_json_object(&j, NULL);
-    ls_json_text(&j, "name", d->own->name);
-    ls_json_text(&j, "state", ls_run_state_name(state));
-    ls_json_int(&j, "attempt", d->attempt);
-    ls_json_int(&j, "time", now.tv_sec);
-    ls_json_text(&j, "version", LS_VERSION);
-    write_metrics(&j, d);
-    write_checkpoints(&j, d);
-    ls_json_text(&j, "error", error);
-    ls_json_text(&j, "data", d->data_note);
-    ls_json_bool(&j, "builtin_data", d->builtin_data);
-    write_timings(&j, d);
-    ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    char *path = ls_path_join(d->path, "result.json");
-    ls_status s = state == LS_RUN_RUNNING ? replace_soon(path, j.out.data, j.out.len) : ls_file_write(path, j.out.data, j.out.len);
-    d->own->last_saved = ls_now();
-    free(path);
-    ls_str_release(&j.out);
-    return s;
 }
 
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error)

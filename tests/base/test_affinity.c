@@ -1,9 +1,11 @@
 /* test_affinity.c - hardware threads divided among ranks, on drawn topologies: whole cores, contiguous, or nobody is bound. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"
 #include "base/file.h"
+#include "base/topology.h"
 #include "support/support.h"
 
 static ls_cpu_set set_of(const int *cpus, int n)
@@ -127,12 +129,26 @@ static void sets_are_written_short(void **state)
     assert_string_equal(ls_cpu_set_text(text, sizeof text, &(ls_cpu_set){ 0 }), "");
 }
 
+static void hwloc_tells_the_machine(void **state)
+{
+    (void)state;
+    char text[160] = "";
+    if (!ls_topology_text(text)) { /* its library need not be there at run time */
+        assert_null(dlopen("libhwloc.so.15", RTLD_NOW));
+        return;
+    }
+    ASSERT_CONTAINS(text, "core");
+    ASSERT_CONTAINS(text, "hardware thread");
+    ASSERT_CONTAINS(text, "memory node");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_get_whole_cores), cmocka_unit_test(neighbours_share_package_and_node),
         cmocka_unit_test(only_what_the_process_may_use_is_divided), cmocka_unit_test(too_few_bind_nobody),
         cmocka_unit_test(this_thread_has_a_set), cmocka_unit_test(sets_are_written_short),
+        cmocka_unit_test(hwloc_tells_the_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ try 0 runs; has out "a                            broken: "
 try 2 recipe nothing.yaml --log json; has err '"level":"error"'
 try 2 recipe wrong.yaml -v; has err "passed on by"
 
-try 0 doctor --no-measure; has out "kernels"; has out "oneDNN"; has out "CUDA          not part of this version"; is_empty err
+try 0 doctor --no-measure; has out "kernels"; has out "2 ranks  "; has out "launcher      none"; has out "shared memory"; has out "oneDNN"; has out "CUDA          not part of this version"; is_empty err
 if [ -c /dev/full ]; then
     "$lockstep" recipe vit-fashion-mnist >/dev/full 2>err; got=$?; what="recipe >/dev/full"
     [ $got -eq 1 ] || { echo "a full disk: exit status $got"; failures=$((failures + 1)); }
