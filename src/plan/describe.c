@@ -69,9 +69,13 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         }
     }
     qsort(names, (size_t)n, sizeof *names, by_name);
-    for (int k = 0; k < n; k++)
-        if (!k || strcmp(names[k].name, names[k - 1].name))
+    for (int k = 0, end; k < n; k = end) {
+        bool inside = false; /* a slice of a mapped unit, which only the programs that gather it know */
+        for (end = k; end < n && !strcmp(names[end].name, names[k].name); end++)
+            inside = inside || names[end].alloc->inside;
+        if (!inside)
             count_name(out, &names[k]);
+    }
     memcpy(out->by_category, out->fixed, sizeof out->by_category);
     const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
     for (int k = 0; peak && k < peak->n_allocs; k++) {

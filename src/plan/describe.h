@@ -8,7 +8,7 @@ typedef struct ls_footprint {
     size_t state, io, arena, symmetric, total; /* of one rank; total is the sum of the four */
     size_t window;                    /* of that, what the other ranks of the host read: shared names and the symmetric arena */
     size_t host;                      /* of that, what offload keeps off the device */
-    size_t node;                      /* beside it: what the ranks of a host have once */
+    size_t node;                      /* beside it: what the ranks of a host have once. The slices of mapped units lie there and are not counted again */
     size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT]; /* of state and io; and of these, what rests on the host */
     size_t by_category[LS_CAT_COUNT]; /* at the worst moment of any program; sums to total minus what packing loses and alignment */
     int peak_plan;                    /* the program with that moment */

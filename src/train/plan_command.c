@@ -54,7 +54,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
     if (f->host)
         ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s", ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
     if (f->node)
-        ls_str_printf(out, "\n        beside it, once for all ranks of a host: %s that each rank maps", ls_format_bytes(a, f->node));
+        ls_str_printf(out, "\n        beside it, once for all ranks of a host: %s of gathered units that each rank maps", ls_format_bytes(a, f->node));
     ls_str_add(out, "\n");
 }
 
@@ -95,7 +95,8 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
 static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     if (cost->same_bits)
-        ls_str_printf(out, "bits    the same on 1, 2, 4, ... ranks in any layout, with any threads, as long as train.micro_batch is %lld\n", (long long)cost->micro_batch);
+        ls_str_printf(out, "bits    the same on 1, 2, 4, ... ranks in any layout, with any threads, as long as train.micro_batch is %lld\n",
+                      (long long)cost->micro_batch);
     else
         ls_str_printf(out, "bits    not promised to be those of other layouts: %s\n", cost->why);
     if (c->recipe->precision.param != LS_F32 && c->recipe->precision.param != LS_F64)
