@@ -1,4 +1,4 @@
-/* test_ledger.c - what the ledger counted while steps ran is what `plan` and `explain` say of a step: collectives and bytes, on every rank. */
+/* test_ledger.c - what ranks hold and what the ledger counted while steps ran is what `plan` and `explain` say: memory, collectives, bytes, on every rank. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +34,13 @@ static ls_status rank(ls_group *g, void *context)
     o.parallel.rank = ls_group_rank(g);
     LS_TRY(ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
     const planned want = step_of(&t->compiled);
+    ls_footprint f;
+    ls_plans_footprint(&f, LS_PROGRAMS, t->compiled.plans);
+    const size_t held = ls_session_bytes(t->session), page = 4096; /* regions are whole pages, in dev builds with guards between them */
+    if (held < f.total || held > f.total + 16 * page || ls_session_node_bytes(t->session) != f.node) {
+        ls_trainer_destroy(&t);
+        return ls_fail(LS_E_INTERNAL, "the session holds %zu bytes, the plan says %zu; of the host's %zu", held, f.total, f.node);
+    }
     static const uint8_t images[M * ROWS * PIXELS];
     static const int32_t labels[M * ROWS];
     ls_status s = ls_trainer_init(t, 1);
