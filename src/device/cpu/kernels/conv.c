@@ -34,7 +34,7 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
     for (c.images = CONV_IMAGES; c.images > CONV_FEW_IMAGES && c.images * (source + target) > CONV_STAGED; c.images /= 2)
         ;
     const int64_t most = min_i64(c.images, s->n);
-    c.used_bytes = (size_t)round_up(c.taps, 64);
+    c.seen_bytes = (size_t)round_up(c.taps * (4 * c.target + 1), 64);
     c.b_bytes = (size_t)round_up(4 * kernel, 64);
     c.s_bytes = (size_t)round_up(4 * most * source, 64);
     c.t_bytes = (size_t)round_up(4 * most * target, 64);
@@ -42,52 +42,56 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
 }
 
 size_t LS_NAME(ls_conv_workspace)(const conv *c) {
-    return c->used_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
+    return c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
 }
 
 void LS_NAME(ls_conv_place)(conv *c) {
     char *at = c->a->workspace;
-    c->used = (bool *)at;
-    c->b = (float *)(at += c->used_bytes);
+    c->seen = (int32_t *)at;
+    c->used = (bool *)(c->seen + c->taps * c->target);
+    c->b = (float *)(at += c->seen_bytes);
     c->staged = (float *)(at += c->b_bytes);
     c->result = (float *)(at + c->s_bytes);
     for (int64_t t = 0; t < c->taps; t++) {
         c->used[t] = false;
-        for (int64_t p = 0; p < c->target && !c->used[t]; p++)
-            c->used[t] = conv_source(c, p, t) >= 0;
+        for (int64_t p = 0; p < c->target; p++) {
+            const int64_t from = c->patches ? p : c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
+            c->seen[t * c->target + p] = (int32_t)from;
+            c->used[t] |= from >= 0;
+        }
     }
 }
 
-/* All images of target position p, one panel of its channels. */
-static void product(const conv *c, int64_t panel, int64_t p) {
-    const int rows = (int)c->now, tiles = (rows + c->mr - 1) / c->mr;
-    const bool wide = c->target_channels - panel * c->nr > VF_LANES;
-    const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[0][wide];
+/* All images of target positions [begin, end), one panel of their channels. */
+static void product(const conv *c, int64_t panel, int64_t begin, int64_t end) {
+    const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[0][c->target_channels - panel * c->nr > VF_LANES];
     const int64_t ldc = c->panels * c->nr;
-    float *to = c->result + p * c->now * ldc + panel * c->nr;
-    bool add = false;
-    for (int64_t tap = 0; tap < c->taps; tap++) {
-        const int64_t from = conv_source(c, p, tap);
-        if (from < 0)
-            continue;
-        const float *a = c->staged + from * c->now * c->ld, *b = c->b + (tap * c->panels + panel) * c->source_channels * c->nr;
-        for (int64_t k = 0; k < c->source_channels; k += GEMM_KC, add = true)
-            for (int t = 0; t < tiles; t++) {
-                const int64_t begin = part_begin(rows, t, tiles);
-                tile[part_begin(rows, t + 1, tiles) - begin - 1](min_i64(GEMM_KC, c->source_channels - k), a + begin * c->ld + k, c->ld * 4,
-                                                                 b + k * c->nr, to + begin * ldc, ldc, add, NULL);
-            }
-    }
-    if (!add)
-        for (int i = 0; i < rows; i++)
-            memset(to + i * ldc, 0, sizeof(float) * (size_t)(wide ? c->nr : VF_LANES));
+    float *to = c->result + panel * c->nr;
+    for (int64_t row = begin * c->now; row < end * c->now; row++)
+        for (int j = 0; j < c->nr; j += VF_LANES)
+            vf_store(to + row * ldc + j, vf_zero());
+    for (int64_t tap = 0; tap < c->taps; tap++)
+        for (int64_t p = begin, from, n; p < end; p += n ? n : 1) {
+            n = conv_run(c, tap, p, end - p, &from);
+            if (!n)
+                continue;
+            const int64_t rows = n * c->now, tiles = (rows + c->mr - 1) / c->mr;
+            const float *a = c->staged + from * c->now * c->ld, *b = c->b + (tap * c->panels + panel) * c->source_channels * c->nr;
+            for (int64_t k = 0; k < c->source_channels; k += GEMM_KC)
+                for (int64_t t = 0; t < tiles; t++) {
+                    const int64_t row = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - row;
+                    tile[height - 1](min_i64(GEMM_KC, c->source_channels - k), a + row * c->ld + k, c->ld * 4, b + k * c->nr,
+                                     to + (p * c->now + row) * ldc, ldc, true, NULL);
+                }
+        }
 }
 
 static void products(void *context, int64_t begin, int64_t end, int worker) {
     const conv *c = context;
+    const int64_t span = conv_span(c), spans = (c->target + span - 1) / span;
     (void)worker;
     for (int64_t task = begin; task < end; task++)
-        product(c, task / c->target, task % c->target);
+        product(c, task / spans, task % spans * span, min_i64(c->target, (task % spans + 1) * span));
 }
 
 static void run(const ls_kernel_args *a, ls_conv_kind kind) {
@@ -99,7 +103,7 @@ static void run(const ls_kernel_args *a, ls_conv_kind kind) {
         for (c.first_image = 0; c.first_image < c.s.n; c.first_image += c.now) {
             c.now = min_i64(c.images, c.s.n - c.first_image);
             ls_parallel_for(c.threads, c.now, LS_NAME(ls_conv_stage_source), &c);
-            ls_parallel_for(c.threads, c.panels * c.target, products, &c);
+            ls_parallel_for(c.threads, c.panels * ((c.target + conv_span(&c) - 1) / conv_span(&c)), products, &c);
             ls_parallel_for(c.threads, c.now, LS_NAME(ls_conv_unstage), &c);
         }
     }

@@ -17,15 +17,15 @@ static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int
     float *total = c->b + ((tap * c->panels + panel) * c->target_channels + top) * c->nr;
     bool add = c->first_image > 0;
     int64_t chains = 0;
-    for (int64_t p = 0; p < c->target; p++) {
-        const int64_t from = conv_source(c, p, tap);
-        if (from < 0)
+    for (int64_t p = 0, from, n; p < c->target; p += n ? n : 1) {
+        n = conv_run(c, tap, p, min_i64(conv_span(c), c->target - p), &from);
+        if (!n)
             continue;
         const float *b = c->staged + (panel * c->source + from) * c->now * c->nr;
         for (int64_t t = first; t < last; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles), height = part_begin(c->target_channels, t + 1, c->tiles) - row;
-            tile[height - 1](c->now, c->result + (t * c->target + p) * c->now * VF_LANES, 0, b, sums + (row - top) * c->nr, c->nr, chains > 0,
-                             NULL);
+            tile[height - 1](n * c->now, c->result + (t * c->target + p) * c->now * VF_LANES, 0, b, sums + (row - top) * c->nr, c->nr,
+                             chains > 0, NULL);
         }
         if (++chains == DW_BLOCK) {
             flush(total, sums, (bottom - top) * c->nr, add);
