@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include "cli.h"
+#include "train/launch.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 };
 
@@ -44,6 +46,8 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     static ls_args a; /* kilobytes: not on the stack */
     ls_terminal_opts options = { .level = LS_INFO };
     ls_ui ui;
+    if (ls_launch_rank() >= 0)
+        prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be "exe" to ps and top */
     ls_status s = ls_args_parse(&a, verb, argc - 2, argv + 2);
     a.argv = argv;
     if (s == LS_OK && ls_args_has(&a, "--help")) {
