@@ -86,6 +86,12 @@ static double transient_sum(const page *p, const moment *m)
     return sum;
 }
 
+/* All that the rank holds at a moment. */
+static uint64_t held_bytes(const page *p, const moment *m)
+{
+    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree;
+}
+
 /* ---- charts */
 
 static void fill_column(const page *p, const moment *m, double *bands) /* m NULL: between programs */
@@ -97,8 +103,8 @@ static void fill_column(const page *p, const moment *m, double *bands) /* m NULL
     bands[NODE] = (double)p->fixed.node;
 }
 
-/* Moments [begin, end): a column shows the one with most memory of those that it covers. */
-static void chart(page *p, const char *title, int begin, int end)
+/* Moments [begin, end): a column shows the one with most memory of those that it covers. The overview marks where optimizer steps begin, else programs. */
+static void chart(page *p, const char *title, int begin, int end, bool overview)
 {
     const char *names[BANDS], *colors[BANDS];
     for (int b = 0; b < LS_CAT_COUNT; b++) {
@@ -125,17 +131,17 @@ static void chart(page *p, const char *title, int begin, int end)
                 shown[k] = m;
         if (i == p->peak)
             s.peak = (first + last) / 2;
-        const bool begins = m->step == 0 && (end - begin == p->n ? m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO) : true);
+        const bool begins = m->step == 0 && (!overview || (m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO)));
         if (begins && s.n_marks < LS_STACK_MARKS) {
             s.marks[s.n_marks].column = first;
-            s.marks[s.n_marks++].text = end - begin == p->n ? "" : ls_program_names[m->program];
+            s.marks[s.n_marks++].text = overview ? "" : ls_program_names[m->program];
         }
     }
     for (int k = 0; k < COLUMNS; k++) {
         fill_column(p, shown[k], bytes + k * BANDS);
         labels[k] = shown[k] ? ls_report_label(&p->arena, p->compiled->plans[shown[k]->program], shown[k]->step) : "between programs";
     }
-    snprintf(peak_text, sizeof peak_text, "peak %s", ls_format_bytes(size, (uint64_t)transient_sum(p, &p->moments[p->peak]) + p->fixed.state + p->fixed.io + p->tree));
+    snprintf(peak_text, sizeof peak_text, "peak %s", ls_format_bytes(size, held_bytes(p, &p->moments[p->peak])));
     ls_chart_stack(&p->out, &s);
 }
 
@@ -251,7 +257,7 @@ static void head(page *p, int rank)
                   (long long)p->compiled->micro_batch);
     ls_str_add(&p->out, p->measured ? "times as measured</p>\n" : "times as planned</p>\n");
     ls_str_printf(&p->out, "<p>Most is held in kernel call %d of %d of program <b>%s</b>: %s, in ", m->step, plan->n_steps, plan->graph->name,
-                  ls_format_bytes(bytes, (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree));
+                  ls_format_bytes(bytes, held_bytes(p, m)));
     ls_html_add(&p->out, ls_report_label(&p->arena, plan, m->step));
     ls_str_add(&p->out, ".</p>\n");
 }
@@ -266,10 +272,10 @@ static void contents(page *p, int rank)
     head(p, rank);
     if (begin > 0 || end < p->n) {
         ls_str_add(&p->out, "<h2>The profiled steps (MiB)</h2>\n");
-        chart(p, "memory over the profiled steps", 0, p->n);
+        chart(p, "memory over the profiled steps", 0, p->n, true);
     }
     ls_str_add(&p->out, "<h2>One step (MiB)</h2>\n");
-    chart(p, "memory over the step with the peak", begin, end);
+    chart(p, "memory over the step with the peak", begin, end, false);
     largest_table(p);
     lasting_table(p);
     ls_str_printf(&p->out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);

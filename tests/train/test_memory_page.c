@@ -80,6 +80,7 @@ static void profiled_and_planned(void **state)
     page = written(t, NULL);
     ASSERT_CONTAINS(page, expect);
     ASSERT_CONTAINS(page, "times as planned");
+    ASSERT_CONTAINS(page, ">update</text>");
     assert_null(strstr(page, "The profiled steps"));
     free(page);
     ls_profile_destroy(&p);
