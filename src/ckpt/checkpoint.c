@@ -14,9 +14,9 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/oserror.h"
 #include "ckpt/manifest.h"
+#include "ckpt/ranges.h"
 
 #define UNFINISHED ".lockstep-unfinished-" /* a name that begins so is nobody's checkpoint */
 
@@ -91,86 +91,55 @@ static ls_status rename_to(const char *from, const char *to)
     return rename(from, to) == 0 ? LS_OK : ls_fail_os(to, "create", errno);
 }
 
-static ls_status write_text(const char *dir, const char *name, const char *text)
+/* Room for a new checkpoint, under its temporary name. */
+static ls_status begin(const place *p)
 {
-    json_t *parsed = NULL;
-    LS_TRY(ls_json_parse(&parsed, text, strlen(text), name)); /* a checkpoint that cannot be read must not be written */
-    json_decref(parsed);
-    char *path = ls_path_join(dir, name);
-    ls_status s = ls_file_write(path, text, strlen(text));
-    free(path);
-    return s;
+    struct stat st;
+    if (lstat(p->dir, &st) == 0)
+        return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", p->dir);
+    LS_TRY(ls_make_dirs(p->parent));
+    remove_unfinished(p->parent);
+    return mkdir(p->unfinished, 0777) == 0 ? LS_OK : ls_fail_os(p->unfinished, "create folder", errno);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static ls_status commit(const place *p)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    LS_TRY(sync_folder(p->unfinished));
+    LS_TRY(rename_to(p->unfinished, p->dir));
+    return sync_folder(p->parent);
 }
 
-static int not_dots(const struct dirent *e)
+/* What one rank could not do ends the call on all of them, with its message. */
+static ls_status together(ls_group *g, ls_status s)
 {
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (g && s != LS_OK && s != LS_E_PEER)
+        ls_group_fail(g, s, ls_error_message());
+    return g && s == LS_OK ? ls_group_barrier(g) : s;
 }
 
-/* The manifest of everything that was written. */
-static ls_status write_manifest(const char *dir)
-{
-    struct dirent **list = NULL;
-    int n = scandir(dir, &list, not_dots, by_name);
-    if (n < 0)
-        return ls_fail_os(dir, "list", errno);
-    const char **names = calloc((size_t)n + 1, sizeof *names);
-    LS_CHECK(names != NULL, "out of memory");
-    for (int i = 0; i < n; i++)
-        names[i] = list[i]->d_name;
-    ls_status s = ls_manifest_write(dir, n, names);
-    for (int i = 0; i < n; i++)
-        free(list[i]);
-    free(list);
-    free(names);
-    return s;
-}
-
-static ls_status fill(const char *dir, const char *config, const char *trainer, int64_t n, const ls_named_tensor *tensors, uint64_t max_file)
-{
-    if (mkdir(dir, 0777) != 0)
-        return ls_fail_os(dir, "create folder", errno);
-    LS_TRY(write_text(dir, "config.json", config));
-    LS_TRY(ls_weights_save_dir(dir, max_file, n, tensors));
-    LS_TRY(write_text(dir, "trainer.json", trainer));
-    return write_manifest(dir); /* each write has synced its file and, after its rename, the folder */
-}
-
-ls_status ls_checkpoint_save_model(const char *dir, const char *config, const char *trainer, int64_t n, const ls_named_tensor *tensors,
-                                   const ls_checkpoint_opts *o)
+ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes)
 {
     place p;
-    struct stat st;
     place_init(&p, dir);
-    ls_status s;
-    if (lstat(p.dir, &st) == 0) {
-        s = ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", p.dir);
-        goto done;
-    }
-    LS_TRY_TO(s, ls_make_dirs(p.parent), done);
-    remove_unfinished(p.parent);
-    s = fill(p.unfinished, config, trainer, n, tensors, o->max_file);
+    const bool first = !g || ls_group_rank(g) == 0;
+    ls_status s = first ? begin(&p) : LS_OK;
+    const bool begun = first && s == LS_OK;
     if (s == LS_OK)
-        s = rename_to(p.unfinished, p.dir);
-    if (s == LS_OK)
-        s = sync_folder(p.parent);
-    if (s != LS_OK) {
-        remove_tree(p.unfinished);
+        s = ls_ranges_write(p.unfinished, c, g, bytes);
+    if (s == LS_OK && first)
+        s = commit(&p);
+    if (s != LS_OK && s != LS_E_PEER)
         ls_fail_in(s, "saving checkpoint %s", p.dir);
-    }
-done:
+    s = together(g, s);
+    if (s != LS_OK && begun)
+        remove_tree(p.unfinished); /* not there any more when it was another rank that failed after the renaming */
     place_release(&p);
     return s;
 }
 
 ls_status ls_checkpoint_verify(const char *dir, ls_verify how, int *files)
 {
-    return ls_manifest_check(dir, how, files);
+    return ls_manifest_check(dir, how, 0, 1, files);
 }
 
 static ls_status read_text(char **out, const char *dir, const char *name)
@@ -182,21 +151,37 @@ static ls_status read_text(char **out, const char *dir, const char *name)
     return s;
 }
 
-ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how)
+/* The optimizer's tensors, which a checkpoint need not have. */
+static ls_status open_optimizer(ls_weights **out, const char *dir)
 {
-    ls_checkpoint c = { 0 };
-    ls_status s;
-    LS_TRY_TO(s, ls_manifest_check(dir, how, NULL), failed);
-    LS_TRY_TO(s, read_text(&c.config, dir, "config.json"), failed);
-    LS_TRY_TO(s, read_text(&c.trainer, dir, "trainer.json"), failed);
-    LS_TRY_TO(s, ls_weights_open(&c.weights, dir), failed);
-    c.dir = strdup(dir);
-    LS_CHECK(c.dir != NULL, "out of memory");
-    *out = c;
-    return LS_OK;
-failed:
-    ls_checkpoint_release(&c);
-    *out = c;
+    static const char *const NAMES[] = { "optimizer.safetensors", "optimizer.safetensors.index.json" };
+    ls_status s = LS_OK;
+    for (int i = 0; i < 2 && s == LS_OK && !*out; i++) {
+        char *path = ls_path_join(dir, NAMES[i]);
+        if (ls_file_exists(path))
+            s = ls_weights_open(out, path);
+        free(path);
+    }
+    return s;
+}
+
+static ls_status open_all(ls_checkpoint *c, const char *dir)
+{
+    LS_TRY(read_text(&c->config, dir, "config.json"));
+    LS_TRY(read_text(&c->trainer, dir, "trainer.json"));
+    LS_TRY(ls_weights_open(&c->weights, dir));
+    return open_optimizer(&c->optimizer, dir);
+}
+
+ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)
+{
+    *out = (ls_checkpoint){ .dir = strdup(dir) };
+    LS_CHECK(out->dir != NULL, "out of memory");
+    ls_status s = together(g, ls_manifest_check(dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1, NULL));
+    if (s == LS_OK) /* what is damaged, perhaps in the part of another rank, is not looked at */
+        s = together(g, open_all(out, dir));
+    if (s != LS_OK)
+        ls_checkpoint_release(out);
     return s;
 }
 
@@ -206,6 +191,7 @@ void ls_checkpoint_release(ls_checkpoint *c)
     free(c->config);
     free(c->trainer);
     ls_weights_close(&c->weights);
+    ls_weights_close(&c->optimizer);
     *c = (ls_checkpoint){ 0 };
 }
 

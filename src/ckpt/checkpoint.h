@@ -1,34 +1,53 @@
-/* checkpoint.h - a checkpoint directory: config.json, model.safetensors (or shards), trainer.json, manifest.json. All calls are local.
+/* checkpoint.h - a checkpoint directory: config.json, model.safetensors, optimizer.safetensors (or shards of them with an index), trainer.json,
+ * manifest.json.
  *
- * It is written under a temporary name beside its final one, every file is on disk before manifest.json is, and the directory gets its
- * name last: whatever has the name is whole. Nothing in config.json and the model files tells time or world size, so equal weights give
- * equal files. manifest.json lists for every file its size and the xxh3 of each piece of it; its own last line is the xxh3 of all bytes
- * before that line. A folder of checkpoints has one writer. */
+ * All ranks write it, each its own ranges at their places in the files: nothing is collected, and the files are complete when the last byte is.
+ * It is written under a temporary name beside its final one, every file is on disk before manifest.json is, and the directory gets its name last:
+ * whatever has the name is whole. Nothing in config.json and the tensor files tells time or world size, so equal values give equal files.
+ * manifest.json lists for every file its size and the xxh3 of each piece of it; its own last line is the xxh3 of all bytes before that line. A folder
+ * of checkpoints has one writer: one process, or the ranks of one group. */
 #pragma once
+#include "lockstep/group.h"
 #include "lockstep/weights.h"
 
-/* `dir` must not exist yet; its parent is made if need be. `config` and `trainer` are JSON texts. Left-overs of interrupted saves and
- * removals in the parent are deleted first. */
-typedef struct ls_checkpoint_opts {
-    uint64_t max_file; /* bytes; larger models are written as shards. 0: no limit */
-} ls_checkpoint_opts;
-ls_status ls_checkpoint_save_model(const char *dir, const char *config, const char *trainer, int64_t n, const ls_named_tensor *tensors,
-                                   const ls_checkpoint_opts *o);
+/* What this rank has, or wants, of a tensor: `count` elements from number `first` of it, row-major. count 0: nothing. */
+typedef struct ls_range { int64_t first, count; void *data; } ls_range;
+
+typedef struct ls_tensor_list {
+    int64_t n;
+    const ls_named_tensor *tensors; /* whole, the same list on every rank; their `data` are not looked at */
+    const ls_range *mine;           /* [n]; together the ranks' ranges must be every element once */
+} ls_tensor_list;
+
+typedef struct ls_checkpoint_contents {
+    const char *config, *trainer;   /* JSON texts; rank 0's are written */
+    ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
+    uint64_t max_file;              /* bytes; more are written as shards. 0: no limit */
+} ls_checkpoint_contents;
+
+/* `dir` must not exist yet; its parent is made if need be, and left-overs of interrupted saves and removals in it are deleted. When one rank fails, the
+ * group has failed. *bytes (may be NULL): of all tensors' files. Collective; g NULL: one rank. */
+ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes);
 
 typedef enum ls_verify { LS_VERIFY_SIZES, LS_VERIFY_FULL } ls_verify;
 
 /* Checks the manifest's own digest and every listed file: its size and, with FULL, every byte. A damaged byte is LS_E_FORMAT with the
- * file and the range of offsets. `files` (may be NULL) gets the number of files checked. */
+ * file and the range of offsets. `files` (may be NULL) gets the number of files checked. Local. */
 ls_status ls_checkpoint_verify(const char *dir, ls_verify how, int *files);
 
 typedef struct ls_checkpoint {
     char *dir;
     char *config, *trainer; /* the JSON texts */
     ls_weights *weights;
+    ls_weights *optimizer;  /* NULL: a checkpoint without */
 } ls_checkpoint;
-ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how); /* verifies, then opens */
+/* Verifies, each rank a part of the bytes, then opens. When one rank fails, the group has failed. Collective; g NULL: one rank. */
+ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g);
 void ls_checkpoint_release(ls_checkpoint *c);
 bool ls_checkpoint_is(const char *dir); /* has a manifest.json */
+
+/* Fills the ranges of l->mine with elements of the whole tensors; a file that does not fit is LS_E_SHAPE as of ls_weights_load. Local. */
+ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o);
 
 /* Makes the symbolic link PARENT/`link` ("latest", "best") point to the sibling directory `name`, atomically. */
 ls_status ls_checkpoint_point(const char *parent, const char *link, const char *name);

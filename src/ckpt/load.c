@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/safetensors.h"
 
 /* A double holds every value of the four float types exactly, so one widening and one narrowing function per type make all conversions. */
@@ -98,31 +99,41 @@ static void copy_run(uint8_t *out, ls_dtype to, const uint8_t *in, ls_dtype from
             narrow(out + (size_t)i * to_size, to, widen(in + (size_t)(i * step) * size, from));
 }
 
-ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
+static ls_status can_read(const ls_weight *t, ls_dtype to)
 {
     char shown[128];
     if (!t->loadable)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which is not supported: save it as another type (F32, I64, ...)", t->file,
+        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16", t->file,
                        ls_shown_name(shown, t->name), t->stored);
     if (t->type.dtype != to && !convertible(t, to))
         return ls_fail(LS_E_SHAPE, "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,
                        ls_shown_name(shown, t->name), t->stored, ls_dtype_name(to));
-    if (t->bytes == 0)
+    return LS_OK;
+}
+
+/* `n` elements from number `first` of the tensor, row by row where it is a view. */
+static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out)
+{
+    LS_TRY(can_read(t, to));
+    const size_t size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
+    if (n > 0 && !t->strides)
+        copy_run(out, to, (const uint8_t *)t->data + (size_t)first * size, t->type.dtype, n, 1);
+    if (!t->strides)
         return LS_OK;
-    if (!t->strides) {
-        copy_run(out, to, t->data, t->type.dtype, ls_type_count(&t->type), 1);
-        return LS_OK;
-    }
-    int last = t->type.ndim - 1;
-    int64_t rows = ls_type_rows(&t->type), columns = t->type.dims[last];
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t rest = row, first = 0;
+    const int last = t->type.ndim - 1;
+    for (int64_t done = 0, take; done < n; done += take) {
+        int64_t columns = t->type.dims[last], column = (first + done) % columns, rest = (first + done) / columns, at = column * t->strides[last];
         for (int i = last - 1; i >= 0; rest /= t->type.dims[i--])
-            first += rest % t->type.dims[i] * t->strides[i];
-        copy_run((uint8_t *)out + (size_t)(row * columns) * ls_dtype_size(to), to,
-                 (const uint8_t *)t->data + (size_t)first * ls_dtype_size(t->type.dtype), t->type.dtype, columns, t->strides[last]);
+            at += rest % t->type.dims[i] * t->strides[i];
+        take = n - done < columns - column ? n - done : columns - column;
+        copy_run((uint8_t *)out + (size_t)done * to_size, to, (const uint8_t *)t->data + (size_t)at * size, t->type.dtype, take, t->strides[last]);
     }
     return LS_OK;
+}
+
+ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
+{
+    return read_range(t, to, 0, t->bytes ? ls_type_count(&t->type) : 0, out);
 }
 
 /* One kind of misfit: how many there are, and the first few in words. */
@@ -228,5 +239,13 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
             return ls_fail(LS_E_ARG, "tensor \"%s\" to be loaded is not contiguous or has no memory", want[i].name);
     for (int64_t i = 0; i < n; i++)
         LS_TRY(ls_weight_read(ls_weights_find(w, want[i].name), want[i].tensor.type.dtype, want[i].tensor.data));
+    return LS_OK;
+}
+
+ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
+{
+    LS_TRY(compare(w, l->n, l->tensors, o));
+    for (int64_t i = 0; i < l->n && !o->check_only; i++)
+        LS_TRY(read_range(ls_weights_find(w, l->tensors[i].name), l->tensors[i].tensor.type.dtype, l->mine[i].first, l->mine[i].count, l->mine[i].data));
     return LS_OK;
 }

@@ -2,12 +2,12 @@
  * checked first, then everything in it before it is used. */
 #include "ckpt/manifest.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -18,62 +18,101 @@
 #define DIGEST_LINE "\"digest\":\"%016" PRIx64 "\"}\n"
 #define DIGEST_BYTES (sizeof "\"digest\":\"0123456789abcdef\"}\n" - 1)
 
-static ls_status add_file(ls_json *list, const char *dir, const char *name)
+int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size)
 {
-    ls_mapping m;
-    char *path = ls_path_join(dir, name);
-    ls_status s = ls_file_map(&m, path);
-    free(path);
-    if (s != LS_OK)
-        return ls_trace(s, __FILE__, __LINE__, __func__);
+    m->files = realloc(m->files, sizeof *m->files * (size_t)(m->n_files + 1));
+    LS_CHECK(m->files != NULL && strlen(name) < sizeof m->files->name, "out of memory, or a long name: %s", name);
+    struct ls_manifest_file *f = &m->files[m->n_files];
+    strcpy(f->name, name);
+    f->size = size;
+    return m->n_files++;
+}
+
+void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces)
+{
+    if (m->n + n > m->room) {
+        m->room = 2 * m->room + n;
+        m->pieces = realloc(m->pieces, sizeof *m->pieces * (size_t)m->room);
+        LS_CHECK(m->pieces != NULL, "out of memory");
+    }
+    if (n > 0)
+        memcpy(m->pieces + m->n, pieces, sizeof *pieces * (size_t)n);
+    m->n += n;
+}
+
+void ls_manifest_release(ls_manifest *m)
+{
+    free(m->files);
+    free(m->pieces);
+    *m = (ls_manifest){ 0 };
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const ls_piece *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* File `k`, whose pieces begin at *piece; moves that to the next file's. */
+static ls_status add_entry(ls_json *list, const ls_manifest *m, int k, int64_t *piece)
+{
+    const struct ls_manifest_file *f = &m->files[k];
+    uint64_t at = 0;
     ls_json j = { 0 };
     ls_str_add(&j.out, "\n"); /* one file a line, for people */
     ls_json_object(&j, NULL);
-    ls_json_text(&j, "name", name);
-    ls_json_int(&j, "size", (int64_t)m.size);
+    ls_json_text(&j, "name", f->name);
+    ls_json_int(&j, "size", (int64_t)f->size);
     ls_json_array(&j, "pieces");
-    for (uint64_t at = 0; at < m.size; at += LS_MANIFEST_PIECE) {
-        uint64_t length = m.size - at < LS_MANIFEST_PIECE ? m.size - at : LS_MANIFEST_PIECE;
+    const ls_piece *p = m->pieces + *piece;
+    for (; *piece < m->n && p->file == (uint64_t)k && p->offset == at; p++, ++*piece) {
         char sum[17];
-        snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64(m.data + at, length));
+        snprintf(sum, sizeof sum, "%016" PRIx64, p->sum);
         ls_json_array(&j, NULL);
-        ls_json_int(&j, NULL, (int64_t)at);
-        ls_json_int(&j, NULL, (int64_t)length);
+        ls_json_int(&j, NULL, (int64_t)p->offset);
+        ls_json_int(&j, NULL, (int64_t)p->length);
         ls_json_text(&j, NULL, sum);
         ls_json_close_array(&j);
+        at += p->length;
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
-    ls_file_unmap(&m);
     ls_json_raw(list, NULL, ls_str_text(&j.out));
     ls_str_release(&j.out);
+    bool twice = *piece < m->n && p->file == (uint64_t)k;
+    if (at != f->size || twice)
+        return ls_fail(LS_E_ARG, "%s: byte %" PRIu64 " of %" PRIu64 " was written by %s", f->name, twice && p->offset < at ? p->offset : at, f->size,
+                       twice && p->offset < at ? "two ranks" : "no rank");
     return LS_OK;
 }
 
-ls_status ls_manifest_write(const char *dir, int n, const char *const *names)
+ls_status ls_manifest_text(ls_str *out, ls_manifest *m)
 {
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_text(&j, "format", FORMAT_NAME);
     ls_json_int(&j, "version", FORMAT_VERSION);
     ls_json_array(&j, "files");
+    if (m->n > 1)
+        qsort(m->pieces, (size_t)m->n, sizeof *m->pieces, by_place);
     ls_status s = LS_OK;
-    for (int i = 0; i < n && s == LS_OK; i++)
-        s = add_file(&j, dir, names[i]);
+    int64_t piece = 0;
+    for (int k = 0; k < m->n_files && s == LS_OK; k++)
+        s = add_entry(&j, m, k, &piece);
     ls_json_close_array(&j);
     ls_str_add(&j.out, ",\n"); /* the object is closed by the digest's line */
-    if (s == LS_OK) {
-        ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
-        char *path = ls_path_join(dir, LS_MANIFEST);
-        s = ls_file_write(path, j.out.data, j.out.len);
-        free(path);
-    }
-    ls_str_release(&j.out);
+    ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
+    *out = j.out;
     return s;
 }
 
+/* Which pieces of the list a caller compares. */
+typedef struct turn { int64_t piece; int part, parts; } turn;
+
 /* One file of the list: its size, and with FULL its bytes, piece by piece. */
-static ls_status check_file(const char *dir, const char *manifest, json_t *entry, ls_verify how)
+static ls_status check_file(const char *dir, const char *manifest, json_t *entry, ls_verify how, turn *t)
 {
     char shown[128];
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -105,7 +144,7 @@ static ls_status check_file(const char *dir, const char *manifest, json_t *entry
                         ls_shown_name(shown, name));
             break;
         }
-        if (how == LS_VERIFY_FULL) {
+        if (how == LS_VERIFY_FULL && t->piece++ % t->parts == t->part) {
             snprintf(actual, sizeof actual, "%016" PRIx64, ls_hash64(m.data + at, (size_t)length));
             if (strcmp(actual, sum) != 0)
                 s = ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged (xxh3 %s, the manifest says %.16s): use another checkpoint", path,
@@ -131,7 +170,7 @@ static ls_status check_text(const char *text, size_t size, const char *path)
     return LS_OK;
 }
 
-ls_status ls_manifest_check(const char *dir, ls_verify how, int *files)
+ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts, int *files)
 {
     if (files)
         *files = 0;
@@ -157,8 +196,9 @@ ls_status ls_manifest_check(const char *dir, ls_verify how, int *files)
         s = ls_fail(LS_E_FORMAT, "%s: no \"files\" list", path);
         goto done;
     }
+    turn t = { .part = part, .parts = parts };
     for (size_t i = 0; i < json_array_size(list); i++)
-        LS_TRY_TO(s, check_file(dir, path, json_array_get(list, i), how), done);
+        LS_TRY_TO(s, check_file(dir, path, json_array_get(list, i), how, &t), done);
     if (files)
         *files = (int)json_array_size(list);
 done:

@@ -8,12 +8,25 @@
  * A piece is [offset, length, xxh3 of these bytes (64 bits, seed 0, hexadecimal)]; pieces follow one another from 0 to the file's size and
  * are at most 8 MiB when written here. `digest` is the xxh3 of all bytes of manifest.json before the line that holds it. */
 #pragma once
+#include "base/str.h"
 #include "ckpt/checkpoint.h"
 
 #define LS_MANIFEST "manifest.json"
 #define LS_MANIFEST_PIECE ((uint64_t)8 << 20)
 
-/* Reads the `n` named files of `dir` and writes its manifest. */
-ls_status ls_manifest_write(const char *dir, int n, const char *const *names);
-/* See ls_checkpoint_verify. */
-ls_status ls_manifest_check(const char *dir, ls_verify how, int *files);
+/* What was written, from which the manifest is made. Ranks that list the same files in the same order may put their pieces together. */
+typedef struct ls_piece { uint64_t file, offset, length, sum; } ls_piece;
+typedef struct ls_manifest {
+    struct ls_manifest_file { char name[64]; uint64_t size; } *files;
+    int n_files;
+    ls_piece *pieces; /* in any order */
+    int64_t n, room;
+} ls_manifest;
+int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size); /* its number */
+void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
+/* The text of manifest.json. LS_E_ARG, naming file and bytes, where the pieces do not cover every byte exactly once. Sorts them. */
+ls_status ls_manifest_text(ls_str *out, ls_manifest *m);
+void ls_manifest_release(ls_manifest *m);
+
+/* See ls_checkpoint_verify. With FULL, of `parts` callers each compares every parts-th piece, beginning with number `part`. */
+ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts, int *files);

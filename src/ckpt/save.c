@@ -1,5 +1,5 @@
 /* save.c - writing safetensors: a header whose length is a multiple of 8 (spaces fill it up), then the tensors in the given order without
- * holes. The bytes are a function of names, types, shapes and values only. */
+ * holes; one file, or several with an index. The bytes are a function of names, types, shapes and values only. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "ckpt/layout.h"
 #include "ckpt/safetensors.h"
 
 static int compare_names(const void *a, const void *b)
@@ -15,7 +16,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* What a reader would refuse must not be written. */
-static ls_status check_tensors(const char *path, int64_t n, const ls_named_tensor *tensors)
+static ls_status check_names(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
     const ls_named_tensor **list = malloc(sizeof *list * (size_t)(n + 1));
     if (!list)
@@ -26,10 +27,6 @@ static ls_status check_tensors(const char *path, int64_t n, const ls_named_tenso
         list[i] = t;
         if (!t->name || !t->name[0] || strcmp(t->name, "__metadata__") == 0)
             s = ls_fail(LS_E_ARG, "%s: tensor %" PRId64 " has no name that can be written", path, i);
-        else if (!ls_tensor_is_contiguous(&t->tensor))
-            s = ls_fail(LS_E_ARG, "%s: tensor \"%s\" is not contiguous", path, t->name);
-        else if (!t->tensor.data && ls_type_count(&t->tensor.type) > 0)
-            s = ls_fail(LS_E_ARG, "%s: tensor \"%s\" has no data", path, t->name);
     }
     if (s == LS_OK && n > 1) {
         qsort(list, (size_t)n, sizeof *list, compare_names);
@@ -39,6 +36,18 @@ static ls_status check_tensors(const char *path, int64_t n, const ls_named_tenso
     }
     free(list);
     return s;
+}
+
+static ls_status check_data(const char *path, int64_t n, const ls_named_tensor *tensors)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const ls_named_tensor *t = &tensors[i];
+        if (!ls_tensor_is_contiguous(&t->tensor))
+            return ls_fail(LS_E_ARG, "%s: tensor \"%s\" is not contiguous", path, t->name);
+        if (!t->tensor.data && ls_type_count(&t->tensor.type) > 0)
+            return ls_fail(LS_E_ARG, "%s: tensor \"%s\" has no data", path, t->name);
+    }
+    return LS_OK;
 }
 
 void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors)
@@ -91,7 +100,8 @@ static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors
 
 ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
-    LS_TRY(check_tensors(path, n, tensors));
+    LS_TRY(check_names(path, n, tensors));
+    LS_TRY(check_data(path, n, tensors));
     ls_writer w;
     LS_TRY(ls_writer_open(&w, path));
     ls_status s = put_all(&w, n, tensors);
@@ -114,7 +124,7 @@ static int64_t shard_end(int64_t first, uint64_t max_file, int64_t n, const ls_n
     return i;
 }
 
-static ls_status write_index(const char *dir, int shards, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+static void make_index(ls_layout *l, const char *base, int64_t n, const ls_named_tensor *tensors)
 {
     uint64_t total = 0;
     for (int64_t i = 0; i < n; i++)
@@ -125,42 +135,69 @@ static ls_status write_index(const char *dir, int shards, uint64_t max_file, int
     ls_json_int(&j, "total_size", (int64_t)total);
     ls_json_close_object(&j);
     ls_json_object(&j, "weight_map");
-    int64_t first = 0;
-    for (int k = 1; k <= shards; k++) {
-        char file[64];
-        snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
-        int64_t end = shard_end(first, max_file, n, tensors);
-        for (; first < end; first++)
-            ls_json_text(&j, tensors[first].name, file);
-    }
+    for (int k = 0; k < l->n; k++)
+        for (int64_t i = l->files[k].first; i < l->files[k].end; i++)
+            ls_json_text(&j, tensors[i].name, l->files[k].name);
     ls_json_close_object(&j);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
-    char *path = ls_path_join(dir, "model.safetensors.index.json");
-    ls_status s = ls_file_write(path, j.out.data, j.out.len);
-    free(path);
-    ls_str_release(&j.out);
-    return s;
+    l->index = j.out;
+    snprintf(l->index_name, sizeof l->index_name, "%.12s.safetensors.index.json", base);
 }
 
+ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+{
+    *out = (ls_layout){ 0 };
+    LS_TRY(check_names(base, n, tensors));
+    int files = 0;
+    for (int64_t first = 0; first < n || files == 0; first = shard_end(first, max_file, n, tensors))
+        files++;
+    out->files = calloc((size_t)files, sizeof *out->files);
+    if (!out->files)
+        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d files", files);
+    out->n = files;
+    int64_t first = 0;
+    for (int k = 0; k < files; k++) {
+        ls_layout_file *f = &out->files[k];
+        snprintf(f->name, sizeof f->name, "%.12s.safetensors", base);
+        if (files > 1)
+            snprintf(f->name, sizeof f->name, "%.12s-%05d-of-%05d.safetensors", base, k + 1, files);
+        f->first = first;
+        f->end = first = shard_end(first, max_file, n, tensors);
+        ls_safetensors_begin(&f->head, f->end - f->first, tensors + f->first);
+        f->size = f->head.len;
+        for (int64_t i = f->first; i < f->end; i++)
+            f->size += ls_type_bytes(&tensors[i].tensor.type);
+    }
+    if (files > 1)
+        make_index(out, base, n, tensors);
+    return LS_OK;
+}
+
+void ls_layout_release(ls_layout *l)
+{
+    for (int k = 0; k < l->n; k++)
+        ls_str_release(&l->files[k].head);
+    free(l->files);
+    ls_str_release(&l->index);
+    *l = (ls_layout){ 0 };
+}
+
+/* The index last: without it there is no model of several files. */
 ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
 {
-    LS_TRY(check_tensors(dir, n, tensors));
-    int shards = 0;
-    for (int64_t first = 0; first < n; first = shard_end(first, max_file, n, tensors))
-        shards++;
-    int64_t first = 0;
-    for (int k = 1; k == 1 || k <= shards; k++) {
-        char file[64] = "model.safetensors";
-        if (shards > 1)
-            snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
-        int64_t end = shard_end(first, max_file, n, tensors);
-        char *path = ls_path_join(dir, file);
-        ls_status s = ls_weights_save(path, end - first, tensors + first);
+    ls_layout l;
+    ls_status s = ls_layout_make(&l, "model", max_file, n, tensors);
+    for (int k = 0; k < l.n && s == LS_OK; k++) {
+        char *path = ls_path_join(dir, l.files[k].name);
+        s = ls_weights_save(path, l.files[k].end - l.files[k].first, tensors + l.files[k].first);
         free(path);
-        if (s != LS_OK)
-            return ls_trace(s, __FILE__, __LINE__, __func__);
-        first = end;
     }
-    return shards > 1 ? write_index(dir, shards, max_file, n, tensors) : LS_OK; /* the index last: without it there is no sharded model */
+    if (s == LS_OK && l.n > 1) {
+        char *path = ls_path_join(dir, l.index_name);
+        s = ls_file_write(path, l.index.data, l.index.len);
+        free(path);
+    }
+    ls_layout_release(&l);
+    return s == LS_OK ? s : ls_trace(s, __FILE__, __LINE__, __func__);
 }

@@ -4,17 +4,15 @@
 #include <string.h>
 
 #include "nn/init.h"
+#include "state.h"
 #include "trainer.h"
 
-/* The part of a parameter that lies in this rank's slice of its unit: `n` elements from number `first` of the parameter, at `at` of the slice. */
-typedef struct part { int64_t first, n, at; } part;
-
-static part held(const ls_units *u, const ls_slot *s)
+ls_held ls_slot_held(const ls_units *u, const ls_slot *s)
 {
     const int64_t slice = u->units[s->unit].slice, begin = u->sharding.position * slice;
     const int64_t from = s->offset > begin ? s->offset : begin, end = s->offset + ls_type_count(&s->type);
     const int64_t to = end < begin + slice ? end : begin + slice;
-    return (part){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
+    return (ls_held){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
 }
 
 static void init_states(ls_trainer *t, const ls_graph *g)
@@ -44,7 +42,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
         init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        const part h = held(u, s);
+        const ls_held h = ls_slot_held(u, s);
         ls_init_values((char *)t->units[s->unit].data + (size_t)h.at * size, u->dtype, h.first, h.n, s->init, seed, s->name,
                        1); /* the other cores take page faults meanwhile (run/session.c) */
     }
@@ -128,26 +126,19 @@ static ls_status all_parameters(ls_trainer *t, ls_named_tensor **out, int *n)
     return LS_OK;
 }
 
+/* Each rank reads its ranges. */
 ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 {
-    const ls_units *u = &t->compiled.units;
-    const size_t size = ls_dtype_size(u->dtype);
-    ls_named_tensor *want;
-    int n;
-    if (sharded(t))
-        LS_TRY(need_whole(t));
-    LS_TRY(all_parameters(t, &want, &n));
+    ls_state_lists l;
+    LS_TRY(ls_trainer_lists(&l, t));
     ls_status s = ls_session_enter(t->session, "loading weights");
     if (s == LS_OK)
-        s = ls_weights_load(w, n, want, .convert = true);
-    free(want);
-    LS_TRY(s);
-    for (int i = 0; i < u->n && sharded(t); i++) {
-        const ls_unit *x = &u->units[i];
-        memcpy(t->units[i].data, (char *)t->whole + (size_t)(unit_start(u, i) + u->sharding.position * x->slice) * size, (size_t)x->slice * size);
-    }
-    ls_session_leave(t->session);
-    return LS_OK;
+        s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
+    if (s == LS_OK)
+        ls_session_leave(t->session);
+    t->used = true;
+    ls_state_lists_release(&l);
+    return s;
 }
 
 ls_status ls_trainer_save(ls_trainer *t, const char *path)

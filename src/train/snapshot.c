@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "setup.h"
+#include "state.h"
 #include "trainer.h"
 
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d)
@@ -39,35 +40,17 @@ static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at, int64_t 
     ls_json_int(&j, "micro_batch", r->train.micro_batch);
     ls_json_int(&j, "world", world);
     ls_json_text(&j, "version", LS_VERSION);
-    ls_json_bool(&j, "optimizer_state", false); /* the model part only */
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return j.out.data;
 }
 
-static ls_status write_model(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, int n, const ls_named_tensor *tensors)
+static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, uint64_t *bytes)
 {
     char *config = ls_setup_config_json(r), *trainer = trainer_json(r, at, ls_mesh_ranks(&t->compiled.parallel.mesh));
-    ls_status s = ls_checkpoint_save_model(dir, config, trainer, n, tensors, &(ls_checkpoint_opts){ (uint64_t)r->checkpoint.max_file });
+    ls_status s = ls_trainer_save_state(t, dir, config, trainer, (uint64_t)r->checkpoint.max_file, bytes);
     free(config);
     free(trainer);
-    return s;
-}
-
-/* All ranks gather the masters, rank 0 writes them. */
-static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, int rank, const ls_snapshot_at *at, int64_t *bytes)
-{
-    int n = ls_trainer_parameters(t, NULL, 0);
-    ls_named_tensor *tensors = calloc((size_t)n, sizeof *tensors);
-    if (!tensors)
-        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", n);
-    *bytes = 0;
-    ls_status s = ls_trainer_parameters(t, tensors, n) < 0 ? LS_E_PEER : LS_OK;
-    for (int i = 0; i < n && s == LS_OK; i++)
-        *bytes += (int64_t)ls_type_bytes(&tensors[i].tensor.type);
-    if (s == LS_OK && rank == 0)
-        s = write_model(dir, t, r, at, n, tensors);
-    free(tensors);
     return s;
 }
 
@@ -112,8 +95,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         return LS_OK;
     }
     char *dir = ls_path_join(s->dir, name);
-    int64_t bytes = 0;
-    ls_status status = save(dir, t, r, d->rank, at, &bytes);
+    uint64_t bytes = 0;
+    ls_status status = save(dir, t, r, at, &bytes);
     free(dir);
     LS_TRY(status);
     s->latest = at->step;
@@ -127,6 +110,6 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
     LS_TRY(keep(s, r->checkpoint.keep));
     ls_rundir_add_checkpoint(d, relative, at->step, at->best);
-    ls_log_debug("saved %s (%lld bytes) in %.3f s", relative, (long long)bytes, ls_now() - start);
-    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ at->step, at->epoch, relative, bytes, ls_now() - start });
+    ls_log_debug("saved %s (%llu bytes) in %.3f s", relative, (unsigned long long)bytes, ls_now() - start);
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ at->step, at->epoch, relative, (int64_t)bytes, ls_now() - start });
 }

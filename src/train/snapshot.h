@@ -14,7 +14,7 @@ typedef struct ls_snapshots {
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d);
 void ls_snapshots_release(ls_snapshots *s);
 
-/* Saves step-NNNNNNNN with the model part, then moves `latest` (and `best`), then removes what need not be kept: never the newest, nor the
- * best. Does nothing if this step has been saved. Writes the metrics row. Collective: all ranks gather the weights, rank 0 writes. */
+/* Saves step-NNNNNNNN, then moves `latest` (and `best`), then removes what need not be kept: never the newest, nor the best. Does nothing if this
+ * step has been saved. Writes the metrics row. Collective. */
 typedef struct ls_snapshot_at { int64_t step, epoch, epoch_step; bool best; } ls_snapshot_at;
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_snapshot_at *at);

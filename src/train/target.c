@@ -98,7 +98,7 @@ ls_status ls_target_trainer(const ls_target *t, ls_setup *s, ls_trainer **out, i
     s->trainer.eval_only = true;
     s->trainer.recompute = NULL;
     ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES));
+    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
     *step = step_of(c.trainer, t->checkpoint);
     ls_status status = ls_trainer_create_with(out, s->build, &s->config, &s->trainer);
     if (status == LS_OK) {

@@ -25,3 +25,7 @@ struct ls_trainer {
 
 /* Creates the trainer around programs that were compiled before; takes them over. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
+
+/* The part of a parameter that lies in this rank's slice of its unit: `n` elements from number `first` of the parameter, at `at` of the slice. */
+typedef struct ls_held { int64_t first, n, at; } ls_held;
+ls_held ls_slot_held(const ls_units *u, const ls_slot *s);

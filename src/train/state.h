@@ -1,0 +1,21 @@
+/* state.h - all that a trainer keeps between steps, by name: what a checkpoint holds. */
+#pragma once
+#include "base/arena.h"
+#include "ckpt/checkpoint.h"
+#include "lockstep/trainer.h"
+
+/* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them in memory. The model: parameters in
+ * the order of the model, then buffers. The optimizer: MOMENT.NAME for every parameter NAME, then what belongs to no parameter (step counter, loss scale). */
+typedef struct ls_state_lists {
+    ls_arena arena; /* owns the arrays and names */
+    ls_tensor_list model, optimizer;
+    int64_t sliced_model, sliced_optimizer; /* the first so many tensors lie in units; the rest is whole on every rank */
+} ls_state_lists;
+ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
+void ls_state_lists_release(ls_state_lists *l);
+
+/* Saves everything as checkpoint directory `dir`; replicas divide the work. *bytes: of the tensors' files. Collective. */
+ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes);
+
+/* Everything from a checkpoint, whatever ranks and layout wrote it; each rank reads its ranges. Initial values are not needed before. Collective. */
+ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c);

@@ -1,0 +1,214 @@
+/* test_ranges.c - a checkpoint that several ranks write, each what it has, is the one that a single rank writes; any other ranks read it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "ckpt/checkpoint.h"
+#include "support/ranks.h"
+#include "support/support.h"
+
+enum { TENSORS = 7, ALL = 5000 };
+static const int64_t SIZES[TENSORS] = { 1, 700, 0, 1299, 3, 2000, 990 };
+static const char *const NAMES[2][TENSORS] = { { "a", "b.weight", "b.none", "c.weight", "d", "e.weight", "f" },
+                                               { "m.a", "m.b.weight", "m.b.none", "m.c.weight", "m.d", "m.e.weight", "step" } };
+static float values[2][ALL];
+
+static int fill(void **state)
+{
+    (void)state;
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < ALL; i++)
+            values[l][i] = (float)(l * ALL + i) / 7;
+    return 0;
+}
+
+typedef struct job {
+    const char *dir;
+    int ranks;
+    uint32_t cuts;     /* seed of who has what */
+    uint64_t max_file;
+    int hole;          /* 1: an element that no rank writes; 2: one that two write */
+    int failing;       /* rank that names a tensor as none may be named; -1: none */
+    ls_verify how;
+} job;
+
+/* The whole list is one line of elements, cut among the ranks at places that only `cuts` tells. */
+static void cut(int64_t edges[9], const job *j)
+{
+    uint32_t x = j->cuts * 2654435761u + 1;
+    edges[0] = 0;
+    edges[j->ranks] = ALL - 7;
+    for (int r = 1; r < j->ranks; r++) {
+        x = x * 1664525u + 1013904223u;
+        const int64_t left = edges[j->ranks] - edges[r - 1];
+        edges[r] = edges[r - 1] + (j->cuts % 5 == 0 ? 0 : (x >> 9) % (uint64_t)(left + 1)); /* 0: the last rank has all */
+    }
+}
+
+static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float *data, const char *const *names, const job *j, int rank)
+{
+    int64_t edges[9], at = 0;
+    cut(edges, j);
+    const int64_t from = edges[rank], to = edges[rank + 1];
+    for (int i = 0; i < TENSORS; i++) {
+        const ls_type type = LS_TYPE(LS_F32, SIZES[i]);
+        const int64_t begin = from > at ? from - at : 0, end = to - at < SIZES[i] ? to - at : SIZES[i];
+        t[i] = (ls_named_tensor){ names[i], ls_tensor_of(NULL, &type) };
+        mine[i] = (ls_range){ begin, end > begin ? end - begin : 0, data + at + begin };
+        at += SIZES[i];
+    }
+    *out = (ls_tensor_list){ TENSORS, t, mine };
+}
+
+static ls_status save(ls_group *g, void *context)
+{
+    const job *j = context;
+    const int rank = g ? ls_group_rank(g) : 0;
+    ls_named_tensor t[2][TENSORS];
+    ls_range mine[2][TENSORS];
+    ls_checkpoint_contents c = { "{\"type\": \"mlp\"}\n", "{\"step\": 3}\n", .max_file = j->max_file };
+    list(&c.model, t[0], mine[0], values[0], NAMES[0], j, rank);
+    list(&c.optimizer, t[1], mine[1], values[1], NAMES[1], j, rank);
+    ls_range *e = &mine[1][5];
+    if (j->hole == 1 && e->first == 0 && e->count > 0)
+        e->count--;
+    if (j->hole == 2 && e->first > 0 && e->count > 0)
+        *e = (ls_range){ e->first - 1, e->count + 1, (float *)e->data - 1 };
+    if (rank == j->failing)
+        t[1][3].name = "__metadata__";
+    uint64_t bytes;
+    LS_TRY(ls_checkpoint_save(j->dir, &c, g, &bytes));
+    return bytes > 2 * 4 * 4900 ? LS_OK : ls_fail(LS_E_INTERNAL, "%llu bytes", (unsigned long long)bytes);
+}
+
+static ls_status load(ls_group *g, void *context)
+{
+    const job *j = context;
+    const int rank = g ? ls_group_rank(g) : 0;
+    float back[2][ALL];
+    ls_named_tensor t[TENSORS];
+    ls_range mine[TENSORS];
+    ls_tensor_list l;
+    ls_checkpoint c;
+    LS_TRY(ls_checkpoint_open(&c, j->dir, j->how, g));
+    for (int k = 0; k < 2; k++) {
+        memset(back[k], 0, sizeof back[k]);
+        list(&l, t, mine, back[k], NAMES[k], j, rank);
+        LS_TRY(ls_ranges_load(k ? c.optimizer : c.weights, &l, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
+        int64_t edges[9];
+        cut(edges, j);
+        for (int64_t i = 0; i < ALL; i++)
+            if (back[k][i] != (i >= edges[rank] && i < edges[rank + 1] ? values[k][i] : 0))
+                return ls_fail(LS_E_INTERNAL, "rank %d: element %lld of list %d is %g", rank, (long long)i, k, (double)back[k][i]);
+    }
+    ls_checkpoint_release(&c);
+    return LS_OK;
+}
+
+static void same_file(const char *a, const char *b, const char *name)
+{
+    size_t n, m;
+    char *p = ls_path_join(a, name), *q = ls_path_join(b, name), *x, *y;
+    ASSERT_OK(ls_file_read(&x, &n, p));
+    ASSERT_OK(ls_file_read(&y, &m, q));
+    if (n != m || memcmp(x, y, n))
+        fail_msg("%s and %s differ", p, q);
+    free(p);
+    free(q);
+    free(x);
+    free(y);
+}
+
+static void any_ranks_write_the_same(void **state)
+{
+    (void)state;
+    static const char *const WHOLE[] = { "config.json", "trainer.json", "model.safetensors", "optimizer.safetensors" };
+    static const char *const SHARDS[] = { "model-00002-of-00003.safetensors", "optimizer.safetensors.index.json", "optimizer-00001-of-00003.safetensors" };
+    for (uint64_t max_file = 0; max_file <= 9000; max_file += 9000) {
+        char one[512], many[512];
+        snprintf(one, sizeof one, "%s", ls_test_path(max_file ? "one/sharded" : "one/whole"));
+        ASSERT_OK(save(NULL, &(job){ .dir = one, .ranks = 1, .max_file = max_file, .failing = -1 }));
+        int files;
+        ASSERT_OK(ls_checkpoint_verify(one, LS_VERIFY_FULL, &files));
+        assert_int_equal(files, max_file ? 10 : 4);
+        for (uint32_t k = 0; k < 5; k++) {
+            const int ranks = (int[]){ 2, 4, 3, 8, 1 }[k];
+            snprintf(many, sizeof many, "%s", ls_test_path("many/step-1"));
+            ASSERT_OK(run_ranks(ranks, save, &(job){ .dir = many, .ranks = ranks, .cuts = k, .max_file = max_file, .failing = -1 }));
+            for (int i = 0; i < (max_file ? 3 : 4); i++)
+                same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
+            ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
+            ASSERT_OK(run_ranks(3, load, &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = k % 2 ? LS_VERIFY_FULL : LS_VERIFY_SIZES }));
+            assert_int_equal(ls_test_count(ls_test_path("many")), 1);
+            ASSERT_OK(ls_checkpoint_remove(many));
+        }
+    }
+}
+
+/* Every byte has one writer; a rank that fails ends the save on all, and nothing is left. */
+static void failures(void **state)
+{
+    (void)state;
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("failing/step-1"));
+    for (int hole = 1; hole <= 2; hole++) {
+        assert_true(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 2, .hole = hole, .failing = -1 }) != LS_OK);
+        ASSERT_CONTAINS(ls_error_message(), "step-1: optimizer.safetensors: byte");
+        ASSERT_CONTAINS(ls_error_message(), hole == 1 ? "was written by no rank" : "was written by two ranks");
+        assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
+    }
+    for (int rank = 0; rank < 3; rank++) {
+        assert_true(run_ranks(3, save, &(job){ .dir = dir, .ranks = 3, .cuts = 1, .failing = rank }) != LS_OK);
+        ASSERT_CONTAINS(ls_error_message(), "no name that can be written");
+        ASSERT_OK(save(NULL, &(job){ .dir = dir, .ranks = 1, .failing = -1 })); /* cleans up, had anything been left */
+        assert_int_equal(ls_test_count(ls_test_path("failing")), 1);
+        ASSERT_OK(ls_checkpoint_remove(dir));
+    }
+    ASSERT_OK(save(NULL, &(job){ .dir = dir, .ranks = 1, .failing = -1 }));
+    assert_true(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .failing = -1 }) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "already there");
+}
+
+/* Each rank compares a part of the pieces; a flipped byte anywhere ends the call on all, with file and range. */
+static void damage_is_found_together(void **state)
+{
+    (void)state;
+    static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json" };
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("damaged"));
+    ASSERT_OK(run_ranks(4, save, &(job){ .dir = dir, .ranks = 4, .cuts = 2, .failing = -1 }));
+    for (int f = 0; f < 3; f++) {
+        char *path = ls_path_join(dir, FILES[f]);
+        const long size = (long)ls_file_size(path);
+        for (long at = 1; at < size; at += size / 6) {
+            for (int back = 0; back < 2; back++) { /* and again: as it was */
+                FILE *file = fopen(path, "r+b");
+                fseek(file, at, SEEK_SET);
+                const int c = fgetc(file);
+                fseek(file, at, SEEK_SET);
+                fputc(c ^ 16, file);
+                fclose(file);
+                job j = { .dir = dir, .ranks = 3, .how = LS_VERIFY_FULL };
+                if (back) {
+                    ASSERT_OK(run_ranks(3, load, &j));
+                    break;
+                }
+                assert_true(run_ranks(3, load, &j) != LS_OK);
+                ASSERT_CONTAINS(ls_error_message(), path);
+                ASSERT_CONTAINS(ls_error_message(), "are damaged");
+                long long from = -1, to = -1;
+                assert_int_equal(sscanf(strstr(ls_error_message(), ": bytes "), ": bytes %lld to %lld", &from, &to), 2);
+                assert_true(from <= at && at <= to);
+            }
+        }
+        free(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(damage_is_found_together),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
