@@ -62,7 +62,8 @@ static ls_status prepare(bench *b, size_t bytes)
 {
     const int64_t whole = (int64_t)(bytes / sizeof(float)), part = whole / RANKS;
     const struct { ls_collective_kind kind; int64_t count; } kinds[ROWS] = {
-        [ALL_REDUCE] = { LS_ALL_REDUCE, whole }, [REDUCE_SCATTER] = { LS_REDUCE_SCATTER, part }, [ALL_GATHER] = { LS_ALL_GATHER, part }, [MAP] = { LS_ALL_GATHER, part }
+        [ALL_REDUCE] = { LS_ALL_REDUCE, whole }, [REDUCE_SCATTER] = { LS_REDUCE_SCATTER, part },
+        [ALL_GATHER] = { LS_ALL_GATHER, part }, [MAP] = { LS_ALL_GATHER, part }
     };
     LS_TRY(ls_window_create(&b->window, b->world, bytes, bytes));
     memset(b->window->mine, 0, bytes);

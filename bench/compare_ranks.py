@@ -63,12 +63,14 @@ def main():
 
     print(f"{'2 ranks where not said':24} {'ms a step':>10} {'least':>8} {'peak RSS':>9}")
     for name in rows:
-        print(f"{name:24} {1e3 * median(name, 'median'):10.2f} {1e3 * min(r['min'] for r in rows[name]):8.2f} {rows[name][-1]['peak_rss_mb']:6.0f} MB")
+        print(f"{name:24} {1e3 * median(name, 'median'):10.2f} "
+              f"{1e3 * min(r['min'] for r in rows[name]):8.2f} {rows[name][-1]['peak_rss_mb']:6.0f} MB")
     print()
     for a, b, target in RATIOS:
         if a in rows and b in rows:
             ratios = [x["median"] / y["median"] for x, y in zip(rows[a], rows[b])]
-            print(f"{a + ' / ' + b:42} {statistics.median(ratios):6.3f}  ({min(ratios):.3f} to {max(ratios):.3f})  {met(statistics.median(ratios), target)}")
+            middle = statistics.median(ratios)
+            print(f"{a + ' / ' + b:42} {middle:6.3f}  ({min(ratios):.3f} to {max(ratios):.3f})  {met(middle, target)}")
 
 
 if __name__ == "__main__":

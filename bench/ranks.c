@@ -133,7 +133,8 @@ static bool choose(bench *b, const char *option, const char *value)
 
 int main(int argc, char **argv)
 {
-    bench b = { .ranks = 2, .batch = 64, .steps = 10, .dtype = LS_F32, .gather = "auto", .parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" } };
+    bench b = { .ranks = 2, .batch = 64, .steps = 10, .dtype = LS_F32, .gather = "auto",
+                .parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" } };
     bool serving = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--serve"))

@@ -3,8 +3,8 @@
 
     python bench/startup.py BUILD_DIR [--times 10]
 
-LOCKSTEP_DATA names a folder with fashion-mnist/. The first run of each, which may have to inflate the data, does not count. `outside` is the time from
-exec to the arrival of that line here, Python's own start of a process included. Then the run is killed: its ranks end with it."""
+LOCKSTEP_DATA names a folder with fashion-mnist/. The first run of each, which may have to inflate the data, does not count. `outside` is the time
+from exec to the arrival of that line here, Python's own start of a process included. Then the run is killed: its ranks end with it."""
 import argparse
 import os
 import re

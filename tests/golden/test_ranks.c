@@ -1,8 +1,8 @@
-/* test_ranks.c - tutorial 1 at two ranks against PyTorch's DDP and FSDP2 at two ranks (real processes over gloo, tools/golden/ranks.py): 50 steps of
- * 128 unshuffled Fashion-MNIST images, Adam 1e-3, sample i of a batch on rank i % 2.
+/* test_ranks.c - tutorial 1 at two ranks against PyTorch's DDP and FSDP2 at two ranks (real processes over gloo, tools/golden/ranks.py): 50
+ * steps of 128 unshuffled Fashion-MNIST images, Adam 1e-3, sample i of a batch on rank i % 2.
  *
- * f32: every loss within 1e-5. bf16 parameters, gradients reduced in f32: PyTorch's bf16 losses are a certain distance from its f32 ones (the largest of
- * a step 0.0132, root mean square 0.0045, out of the golden file). Ours must be within that distance of both. */
+ * f32: every loss within 1e-5. bf16 parameters, gradients reduced in f32: PyTorch's bf16 losses are a certain distance from its f32 ones (the
+ * largest of a step 0.0132, root mean square 0.0045, out of the golden file). Ours must be within that distance of both. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static ls_status rank(ls_group *g, void *context)
     p.rank = ls_group_rank(g);
     LS_TRY(ls_parallel_share(&share, &p, RANKS));
     RANK_CHECK(share.count == 1);
-    LS_TRY(ls_trainer_create(&t, training_build_vit, &training_vit, .threads = 1, .micro_batch = BATCH / RANKS, .micro_batches = RANKS, .param = r->param,
-                             .parallel = p, .group = g));
+    LS_TRY(ls_trainer_create(&t, training_build_vit, &training_vit, .threads = 1, .micro_batch = BATCH / RANKS, .micro_batches = RANKS,
+                             .param = r->param, .parallel = p, .group = g));
     ls_status s = train(t, r, share, r->losses[p.rank]);
     ls_trainer_destroy(&t);
     return s;
@@ -93,8 +93,8 @@ static void expect(const char *what, const char *whose, distance d, distance all
 {
     printf("%s to %s: %.3g %.3g\n", what, whose, d.largest, d.rms);
     if (!(d.largest <= allowed.largest && d.rms <= allowed.rms))
-        fail_msg("%s: losses are up to %.3g from PyTorch's %s (allowed %.3g), root mean square %.3g (allowed %.3g)", what, d.largest, whose, allowed.largest,
-                 d.rms, allowed.rms);
+        fail_msg("%s: losses are up to %.3g from PyTorch's %s (allowed %.3g), root mean square %.3g (allowed %.3g)", what, d.largest, whose,
+                 allowed.largest, d.rms, allowed.rms);
 }
 
 static void two_ranks(void **state)
@@ -114,8 +114,8 @@ static void two_ranks(void **state)
     assert_true(astray.largest < 0.0133 && astray.rms < 0.0045);
     run r = { .initial = first, .data = training_data_fashion_mnist(folder, BATCH * STEPS) };
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
-        r.parallel = (ls_parallel){ LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", RANKS } } }, .data = WAYS[i].data, .gather = WAYS[i].gather,
-                                    .units = "class:EncoderBlock" };
+        r.parallel = (ls_parallel){ LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", RANKS } } }, .data = WAYS[i].data,
+                                    .gather = WAYS[i].gather, .units = "class:EncoderBlock" };
         r.param = WAYS[i].param;
         ASSERT_OK(run_ranks(RANKS, rank, &r));
         assert_memory_equal(r.losses[0], r.losses[1], sizeof r.losses[0]);

@@ -1,4 +1,5 @@
-"""PyTorch over several ranks: real processes on this machine, gloo, one thread each. What the goldens of ranks, the parity check and the benchmark share.
+"""PyTorch over several ranks: real processes on this machine, gloo, one thread each. What the goldens of ranks, the parity
+check and the benchmark share.
 
 A strategy is a word: ddp, fsdp (FSDP2: fully_shard of every encoder block and of the root, reshard_after_forward=True), fsdp_keep (False), or
 fsdp_bf16 (as fsdp, with MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32); the logits go to the loss as float32)."""
