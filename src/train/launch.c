@@ -140,7 +140,7 @@ static void divide_cores(launch *l)
 /* From here on the ranks are ending; the first reason is the one that is told. */
 static void note_failure(launch *l, int rank, ls_status code)
 {
-    if (!l->failed_at)
+    if (l->failed_at == 0)
         l->failed_at = ls_now();
     l->failed_rank = rank;
     l->code = code;
@@ -189,7 +189,7 @@ static void reap(launch *l)
         l->alive--;
         if (ended_well(c->status) || l->killed)
             continue;
-        bool heard = l->failed_at || hear_failure(l), missed = heard && l->code == LS_E_PEER && l->failed_rank == r; /* others only saw that it was gone */
+        bool heard = l->failed_at > 0 || hear_failure(l), missed = heard && l->code == LS_E_PEER && l->failed_rank == r; /* others only saw that it was gone */
         if (!heard || (missed && WIFSIGNALED(c->status)))
             explain_end(l, r, c->status);
     }
@@ -213,13 +213,13 @@ static void watch(launch *l)
     while (l->alive) {
         sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) }); /* a request to stop interrupts it */
         reap(l);
-        if (!l->failed_at)
+        if (l->failed_at == 0)
             hear_failure(l);
         if (l->o->stop && *l->o->stop && !l->stop_passed_on) {
             signal_all(l, SIGTERM);
             l->stop_passed_on = true;
         }
-        if (l->failed_at && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
+        if (l->failed_at > 0 && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
             signal_all(l, SIGKILL);
             l->killed = true;
         }
@@ -230,7 +230,7 @@ static void watch(launch *l)
 
 static ls_status outcome(const launch *l)
 {
-    if (l->failed_at)
+    if (l->failed_at > 0)
         return ls_fail(l->code, "%s", l->text);
     for (int r = 0; r < l->started; r++)
         if (WEXITSTATUS(l->children[r].status) == EXIT_STOPPED)
