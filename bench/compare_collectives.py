@@ -5,8 +5,8 @@
 
 The bound is the time in which both ranks at once, at memcpy's rate of the same run for that size, would read and write the bytes that must be:
 of S bytes an all-reduce into private memory reads 2 S and writes S (or halves, and writes and reads the sums once more: the same), a
-reduce-scatter reads S and writes S/2, an all-gather reads S and writes S. memcpy itself reads and writes S. Mapping reads and writes S/2; no copy is its
-equal. A figure is the median over rounds; ratios are taken within a round."""
+reduce-scatter reads S and writes S/2, an all-gather reads S and writes S. memcpy itself reads and writes S. Mapping reads and writes S/2; no copy
+is its equal. A figure is the median over rounds; ratios are taken within a round."""
 import argparse
 import json
 import os

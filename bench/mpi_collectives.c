@@ -1,5 +1,6 @@
 /* mpi_collectives.c - MPI's collectives at the sizes of bench/collectives.c, from private into private memory:
- * `mpirun -n 2 bench_mpi_collectives [MB]`. Prints one JSON line a size, with the seconds of each: the best of several turns, as the slowest rank saw it. Built only where Open MPI is. */
+ * `mpirun -n 2 bench_mpi_collectives [MB]`. Prints one JSON line a size, with the seconds of each: the best of several turns, as the slowest
+ * rank saw it. Built only where Open MPI is. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
