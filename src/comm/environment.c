@@ -74,8 +74,8 @@ static ls_status read_torchrun(ls_place *p, bool *found)
     LS_TRY(number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
     LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
     if (p->size != local_size)
-        return ls_fail(LS_E_UNSUPPORTED, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun instead of torchrun",
-                       p->size, local_size);
+        return ls_fail(LS_E_UNSUPPORTED, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun "
+                                         "instead of torchrun", p->size, local_size);
     if (p->rank != local_rank)
         return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank, local_rank);
     *found = p->size > 1;
@@ -84,7 +84,8 @@ static ls_status read_torchrun(ls_place *p, bool *found)
     p->launcher = LS_LAUNCHER_TORCHRUN;
     const char *port = variable("MASTER_PORT"), *run = variable("TORCHELASTIC_RUN_ID"), *restart = variable("TORCHELASTIC_RESTART_COUNT");
     if (!port && !run)
-        return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor TORCHELASTIC_RUN_ID: the ranks need one that is theirs alone to find each other");
+        return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor TORCHELASTIC_RUN_ID: the ranks need one that is "
+                                   "theirs alone to find each other");
     snprintf(p->meeting, sizeof p->meeting, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(), port ? port : "", run ? run : "", restart ? restart : "");
     return LS_OK;
 }
@@ -116,7 +117,8 @@ static ls_status refuse_bare_srun(void)
     int tasks = 1;
     if (variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID"))
         LS_TRY(number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
-    return tasks == 1 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
+    return tasks == 1 ? LS_OK
+                      : ls_fail(LS_E_UNSUPPORTED, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
 }
 
 static ls_status find_place(ls_place *p)
@@ -142,7 +144,8 @@ ls_status ls_place_read(ls_place *out)
     *out = (ls_place){ 0 };
     LS_TRY(find_place(out));
     if (variable("LOCKSTEP_FAKE_NODES") && out->launcher != LS_LAUNCHER_MPI)
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one machine, and nothing of that kind started this process");
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one machine, and nothing of that kind "
+                                   "started this process");
     return LS_OK;
 }
 

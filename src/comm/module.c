@@ -56,8 +56,8 @@ static char *find(const char *name)
         free(places[i]);
     }
     if (!path)
-        ls_fail(LS_E_UNSUPPORTED, "%s is not in %s: build Lockstep with %s installed, or set LOCKSTEP_MPI_MODULE to the module's path", name, ls_str_text(&looked),
-                strcmp(name, LS_MODULE_MPICH) ? "openmpi-bin and libopenmpi-dev" : "mpich and libmpich-dev");
+        ls_fail(LS_E_UNSUPPORTED, "%s is not in %s: build Lockstep with %s installed, or set LOCKSTEP_MPI_MODULE to the module's path", name,
+                ls_str_text(&looked), strcmp(name, LS_MODULE_MPICH) ? "openmpi-bin and libopenmpi-dev" : "mpich and libmpich-dev");
     ls_str_release(&looked);
     return path;
 }

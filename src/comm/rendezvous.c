@@ -150,7 +150,8 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
         if (got)
             return LS_OK;
         if (mine)
-            return ls_fail(LS_E_PEER, "local rank 0 took no local rank %d: two ranks say that they are this one, or their numbers exceed LOCAL_WORLD_SIZE", rank);
+            return ls_fail(LS_E_PEER, "local rank 0 took no local rank %d: two ranks say that they are this one, or their numbers exceed "
+                                      "LOCAL_WORLD_SIZE", rank);
         if (ls_now() >= until)
             return ls_fail(LS_E_PEER, "local rank 0 did not come to the start within %g s (local rank %d waited at '%s')", seconds, rank, name);
         usleep(pause);

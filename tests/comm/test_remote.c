@@ -143,8 +143,8 @@ static ls_status one_collective(ls_group *g, int started_as, void *kind)
     ls_collective *c;
     LS_TRY(ls_axis_create(&a, g, "dp", 4, MEMBERS));
     LS_TRY(ls_window_create(&w, a, sizeof result, 0));
-    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = (ls_collective_kind)abs(*(int *)kind), .axis = a, .count = SLICE, .from = LS_F32, .to = LS_BF16,
-                                                           .via = LS_F32, .window = w, .result = result, .threads = 1, .label = "a test" }));
+    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = (ls_collective_kind)abs(*(int *)kind), .axis = a, .count = SLICE, .from = LS_F32,
+                                                           .to = LS_BF16, .via = LS_F32, .window = w, .result = result, .threads = 1, .label = "a test" }));
     if (*(int *)kind >= 0) {
         LS_TRY(ls_collective_start(c));
         LS_TRY(ls_collective_wait(c));
