@@ -175,8 +175,8 @@ static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, 
         found |= scope != NULL;
     }
     if ((by.block || by.glob || by.unit) && !found)
-        return ls_fail(LS_E_USAGE, "parallel.units: %s: the model \"%s\" has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
-                       "`none` makes one unit of everything)", p->units, g->name);
+        return ls_fail(LS_E_USAGE, "parallel.units: %s: the model has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
+                       "`none` makes one unit of everything)", p->units);
     return LS_OK;
 }
 
