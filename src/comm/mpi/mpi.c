@@ -18,7 +18,7 @@ static bool fails(ls_transport *t, const char *what, int error)
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     MPI_Error_string(error, text, &length);
-    snprintf(t->error, sizeof t->error, "%s: %s", what, text);
+    snprintf(t->error, sizeof t->error, "%.100s: %.400s", what, text);
     return false;
 }
 
@@ -38,7 +38,7 @@ static void describe(char text[LS_TRANSPORT_TEXT])
     for (char *c = version; *c; c++)
         if (*c == '\t')
             *c = ' ';
-    snprintf(text, LS_TRANSPORT_TEXT, "%s", version);
+    snprintf(text, LS_TRANSPORT_TEXT, "%.*s", LS_TRANSPORT_TEXT - 1, version);
 }
 
 /* Serialized is enough where MPI is ours: one thread at a time calls it. In somebody else's program others call it too. */
