@@ -33,9 +33,8 @@ static void clone_block(state *t, int block, int upto)
     t->cloned[block] = true;
     for (int i = 0; i < upto; i++) {
         const ls_node *n = g->nodes[i];
-        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD || (n->op->flags & LS_OP_SOURCE))
-            continue;
-        LS_CHECK(!(n->op->flags & LS_OP_EFFECT), "%s cannot be recomputed", n->op->name);
+        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD || (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
+            continue; /* what changes state does so once */
         ls_value *in = LS_ARENA_ARRAY(&t->r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++)
             in[k] = t->again[n->in[k].id].id ? t->again[n->in[k].id] : ls_rewrite_value(&t->r, n->in[k]);
