@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "graph/rewrite.h"
-#include "ops/op.h"
+#include "ops/rules.h"
 #include "passes.h"
 
 ls_status ls_pass_dce(ls_graph **gp)
@@ -17,7 +17,7 @@ ls_status ls_pass_dce(ls_graph **gp)
         live[ls_node_of(g, g->outputs[i].value)->id] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
-        live[i] |= (n->op->flags & LS_OP_EFFECT) != 0;
+        live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer; /* part of the model, also where nothing reads it */
         for (int k = 0; k < n->n_in && live[i]; k++)
             if (ls_present(n->in[k]))
                 live[ls_node_of(g, n->in[k])->id] = true;

@@ -8,7 +8,7 @@
 
 static bool is_float(const ls_rewrite *r, ls_value v) { return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype); }
 
-/* Operands of different float types meet in the compute type; scalars of the loss are left alone. */
+/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are left alone. */
 static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param, ls_dtype output)
 {
     if (n->op == &ls_op_cross_entropy) {
@@ -16,14 +16,15 @@ static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param,
             in[0] = ls_cast(r->to, in[0], output);
         return;
     }
+    const int n_in = n->op == &ls_op_batch_norm_eval ? 3 : n->n_in;
     bool mixed = false;
     int first = -1;
-    for (int k = 0; k < n->n_in; k++)
+    for (int k = 0; k < n_in; k++)
         if (is_float(r, in[k])) {
             first = first < 0 ? k : first;
             mixed |= ls_value_type(r->to, in[k]).dtype != ls_value_type(r->to, in[first]).dtype;
         }
-    for (int k = 0; k < n->n_in && mixed; k++)
+    for (int k = 0; k < n_in && mixed; k++)
         if (is_float(r, in[k]))
             in[k] = ls_cast(r->to, in[k], param);
 }

@@ -146,6 +146,9 @@ static bool is_parameter(const ls_node *n)
     return !strcmp(n->op->name, "param") || (!strcmp(n->op->name, "state") && !strncmp(ls_source_name(n), "unit ", 5));
 }
 
+/* State of the model that is not trained. Never offloaded: ops use it where it lies. */
+static bool is_buffer(const ls_node *n) { return !strcmp(n->op->name, "buffer"); }
+
 static void classify(storage *s)
 {
     const ls_graph *g = s->g;
@@ -197,6 +200,8 @@ static ls_category category_of(const storage *s, int v)
         return LS_CAT_GRADIENTS;
     if (s->derived[v])
         return s->gathered[v] ? LS_CAT_GATHERED : LS_CAT_PARAMETERS;
+    if (is_buffer(n))
+        return LS_CAT_PARAMETERS;
     if (ls_is_source(n))
         return strcmp(n->op->name, "state") ? LS_CAT_DATA : LS_CAT_OPTIMIZER;
     return LS_CAT_ACTIVATIONS;
@@ -237,14 +242,15 @@ static void make_allocs(storage *s, ls_tensor *operands)
         if (s->p->home[v].base != v || !(t->used || t->name))
             continue;
         t->alloc = plan->n_allocs;
-        const bool state = t->source && strcmp(g->nodes[g->vals[v].node]->op->name, "input");
+        const ls_node *node = g->nodes[g->vals[v].node];
+        const bool state = t->source && strcmp(node->op->name, "input");
         ls_alloc *a = &plan->allocs[plan->n_allocs++];
         *a = (ls_alloc){
             .memory = t->node ? LS_MEM_NODE : state ? LS_MEM_STATE : t->name ? LS_MEM_IO : t->symmetric ? LS_MEM_SYMMETRIC : LS_MEM_ARENA,
             .category = category_of(s, v), .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL, .value = v, .bytes = t->bytes,
             .first = t->name || t->node ? 0 : t->first, .last = t->name || t->node ? last_step : t->last, .shared = t->name && t->symmetric,
         };
-        a->host = offload && (a->category == LS_CAT_OPTIMIZER || (a->memory == LS_MEM_STATE && a->category == LS_CAT_PARAMETERS) ||
+        a->host = offload && (a->category == LS_CAT_OPTIMIZER || (a->memory == LS_MEM_STATE && a->category == LS_CAT_PARAMETERS && !is_buffer(node)) ||
                               (a->memory == LS_MEM_IO && a->category == LS_CAT_GRADIENTS && !t->symmetric));
     }
     name_mapped(s);

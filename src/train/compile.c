@@ -27,6 +27,8 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
     ls_graph *g = NULL;
     ls_status s;
     LS_TRY(ls_graph_create(&g, training ? "micro" : "eval"));
+    if (!training)
+        ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
     if (o->param == LS_F64)
         LS_TRY_TO(s, ls_pass_to_f64(&g), fail);

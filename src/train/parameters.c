@@ -1,5 +1,8 @@
-/* parameters.c - a trainer's parameters by name: initial values, loading, collecting, saving. A rank fills and keeps only its slices; what others read is
- * written between ls_session_enter and leave. */
+/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A rank fills and keeps only its slices; what
+ * others read is written between ls_session_enter and leave.
+ *
+ * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between evaluations only rank 0's are right: it
+ * computes micro-batch 0, from which they advance. So whoever saves takes rank 0's; whoever reads them elsewhere calls ls_trainer_share_buffers first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +21,7 @@ ls_held ls_slot_held(const ls_units *u, const ls_slot *s)
 static void init_states(ls_trainer *t, const ls_graph *g)
 {
     for (int i = 0; g && i < g->n_nodes; i++) {
-        if (strcmp(g->nodes[i]->op->name, "state"))
+        if (strcmp(g->nodes[i]->op->name, "state") && strcmp(g->nodes[i]->op->name, "buffer"))
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
         ls_tensor x;
@@ -47,7 +50,16 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
                        1); /* the other cores take page faults meanwhile (run/session.c) */
     }
     t->used = true;
+    t->buffers_moved = false;
     ls_session_leave(t->session);
+    return LS_OK;
+}
+
+ls_status ls_trainer_share_buffers(ls_trainer *t)
+{
+    for (int i = 0; t->group && t->buffers_moved && i < t->n_buffers; i++)
+        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data, ls_type_bytes(&t->buffers[i].tensor.type), 0));
+    t->buffers_moved = false;
     return LS_OK;
 }
 
@@ -115,14 +127,26 @@ int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
     return n;
 }
 
-static ls_status all_parameters(ls_trainer *t, ls_named_tensor **out, int *n)
+int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max)
 {
-    *n = t->compiled.units.n_slots;
+    if (out && ls_trainer_share_buffers(t) != LS_OK)
+        return -1;
+    for (int i = 0; out && i < t->n_buffers && i < max; i++)
+        out[i] = t->buffers[i];
+    return t->n_buffers;
+}
+
+/* Parameters, then buffers. */
+static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
+{
+    const int parameters = t->compiled.units.n_slots;
+    *n = parameters + t->n_buffers;
     *out = calloc((size_t)*n, sizeof **out);
     if (!*out)
-        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d parameters", *n);
-    for (int i = 0; i < *n; i++)
+        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", *n);
+    for (int i = 0; i < parameters; i++)
         (*out)[i] = parameter(t, i);
+    memcpy(*out + parameters, t->buffers, sizeof **out * (size_t)t->n_buffers);
     return LS_OK;
 }
 
@@ -137,6 +161,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     if (s == LS_OK)
         ls_session_leave(t->session);
     t->used = true;
+    t->buffers_moved = false;
     ls_state_lists_release(&l);
     return s;
 }
@@ -149,7 +174,7 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
         LS_TRY(collect(t));
     if (t->group && ls_group_rank(t->group) != 0)
         return ls_group_barrier(t->group);
-    LS_TRY(all_parameters(t, &have, &n));
+    LS_TRY(all_tensors(t, &have, &n));
     ls_status s = ls_weights_save(path, n, have);
     free(have);
     LS_TRY(s);

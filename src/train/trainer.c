@@ -41,12 +41,42 @@ static ls_status bind_units(ls_trainer *t, bool training)
     return LS_OK;
 }
 
+static int count_buffers(const ls_graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += !strcmp(g->nodes[i]->op->name, "buffer");
+    return n;
+}
+
+/* Buffers in the order of the model, and the input that says when they change. */
+static ls_status bind_buffers(ls_trainer *t)
+{
+    const ls_graph *g = t->compiled.plans[LS_EVAL]->graph, *micro = t->compiled.plans[LS_MICRO] ? t->compiled.plans[LS_MICRO]->graph : NULL;
+    t->buffers = calloc((size_t)count_buffers(g) + 1, sizeof *t->buffers);
+    if (!t->buffers)
+        return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
+    for (int i = 0; i < g->n_nodes; i++) {
+        ls_named_tensor *b = &t->buffers[t->n_buffers];
+        if (strcmp(g->nodes[i]->op->name, "buffer"))
+            continue;
+        b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
+        LS_TRY(ls_session_tensor(t->session, b->name, &b->tensor));
+        t->n_buffers++;
+    }
+    for (int i = 0; micro && i < micro->n_nodes; i++)
+        if (!strcmp(micro->nodes[i]->op->name, "input") && !strcmp(((const ls_source_attrs *)micro->nodes[i]->attrs)->name, "track"))
+            return ls_session_tensor(t->session, "track", &t->track);
+    return LS_OK;
+}
+
 static ls_status bind(ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
     ls_session *s = t->session;
     bool training = c->plans[LS_MICRO] != NULL;
     LS_TRY(bind_units(t, training));
+    LS_TRY(bind_buffers(t));
     LS_TRY(ls_session_tensor(s, "images", &t->images));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
@@ -126,6 +156,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->grads);
     free(t->trees);
     free(t->losses);
+    free(t->buffers);
     free(t->whole);
     ls_session_destroy(&t->session);
     ls_compiled_release(&t->compiled);
@@ -208,6 +239,8 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
         feed(t, images + (size_t)k * image_bytes, labels + k * rows, targets);
+        if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
+            *(int32_t *)t->track.data = k == 0 && c->share.first == 0;
         LS_TRY(run(t, LS_MICRO));
         t->losses[k] = scalar(&t->loss);
         if (!isfinite(t->losses[k]) && !c->loss_scaling)
@@ -215,6 +248,7 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
         for (int i = 0; i < c->units.n; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
+    t->buffers_moved = t->n_buffers > 0;
     LS_TRY(exchange(t));
     put_scalar(&t->lr, lr);
     LS_TRY(run(t, LS_UPDATE));
@@ -227,6 +261,7 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
 ls_status ls_trainer_eval(ls_trainer *t, const uint8_t *images, const int32_t *labels, float *loss, int32_t *predicted, float *probability)
 {
     int64_t n = t->labels.type.dims[0];
+    LS_TRY(ls_trainer_share_buffers(t));
     feed(t, images, labels, 1);
     LS_TRY(run(t, LS_EVAL));
     for (int64_t i = 0; i < n && loss; i++)

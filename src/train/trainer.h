@@ -11,7 +11,11 @@ struct ls_trainer {
     ls_group *group;                     /* NULL: one rank */
     int session_plan[LS_PROGRAMS];       /* number of each program in the session, -1 if it is not there */
     ls_tensor *units, *grads;            /* per unit: what this rank holds of its parameters and of their gradients */
+    int n_buffers;
+    ls_named_tensor *buffers;            /* state of the model that is not trained, whole: running statistics */
+    bool buffers_moved;                  /* rank 0's have changed since the others were given them; the same on all ranks */
     ls_tensor loss, images, labels, count, lr, step;
+    ls_tensor track;                     /* data NULL when the model has no such input */
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
     double *losses;                      /* of the step's M micro-batches */
@@ -25,6 +29,9 @@ struct ls_trainer {
 
 /* Creates the trainer around programs that were compiled before; takes them over. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
+
+/* Every rank gets rank 0's buffers, where those have changed. Collective; no more than a branch when nothing has. */
+ls_status ls_trainer_share_buffers(ls_trainer *t);
 
 /* The part of a parameter that lies in this rank's slice of its unit: `n` elements from number `first` of the parameter, at `at` of the slice. */
 typedef struct ls_held { int64_t first, n, at; } ls_held;
