@@ -1,6 +1,7 @@
 # What people type. The build itself is CMake's: see CMakeLists.txt and CMakePresets.json.
 #   make           build/lockstep          make demo     train, evaluate and look, in about a minute
-#   make deps      Debian packages         make test     everything that must hold
+#   make deps      Debian packages         make demo-resnet  the same with ResNet18 on two ranks
+#   make test      everything that must hold
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space
 PREFIX ?= /usr/local
@@ -22,6 +23,9 @@ deps:
 demo:
 	@tools/demo.sh
 
+demo-resnet:
+	@tools/demo.sh resnet
+
 # Release last: it runs everything, so its summary is the one to read.
 test:
 	@tools/test.sh
@@ -42,8 +46,8 @@ clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz
 
 help:
-	@sed -n '2,5s/^# *//p' Makefile
+	@sed -n '2,6s/^# *//p' Makefile
 
 FORCE:
 
-.PHONY: FORCE all deps demo test bench parity format install clean help
+.PHONY: FORCE all deps demo demo-resnet test bench parity format install clean help

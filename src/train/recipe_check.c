@@ -87,6 +87,9 @@ static ls_status check_train(const ls_recipe *r)
     long long batch = r->train.global_batch, micro = r->train.micro_batch;
     if (micro && batch % micro)
         return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", at_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
+    if (!r->train.drop_last && r->model.type >= LS_MODEL_RESNET18)
+        return ls_fail(LS_E_USAGE, "%s: false pads the last batch of an epoch, and batch norm would count the padding in its statistics; with model.type %s "
+                       "it is true", at_either(r, "train.drop_last", "model.type"), ls_model_choice_name(r->model.type));
     if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
         return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening", at(r, "optimizer.nesterov"));
     if (r->schedule.type == LS_SCHEDULE_COSINE || r->schedule.type == LS_SCHEDULE_LINEAR) {

@@ -6,6 +6,7 @@
 #define WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
 #define MAX_COUNT 1e15
 
+#define PICTURES "model.type vit mlp resnet18 resnet34 resnet50"
 #define FLOATS "f32 bf16 f16 f64"
 
 const ls_section LS_SECTIONS[] = {
@@ -43,11 +44,11 @@ const ls_key LS_KEYS[] = {
     { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
-    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "qwen2", "t5"), .now = "vit mlp",
-      .later = "this version has the models vit and mlp", .help = "the architecture" },
-    { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = "model.type vit mlp", .help = "height and width of an image" },
+    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "resnet34", "resnet50", "qwen2", "t5"),
+      .now = "vit mlp resnet18 resnet34 resnet50", .later = "this version has the models vit, mlp and resnet18, 34 and 50", .help = "the architecture" },
+    { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES, .help = "height and width of an image" },
     { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
-    { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = "model.type vit mlp", .help = "channels of an image" },
+    { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = PICTURES, .help = "channels of an image" },
     { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = "model.type vit", .help = "encoder blocks" },
     { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = "model.type vit", .help = "attention heads; divides `hidden_size`" },
     { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = "model.type vit", .help = "width of a token" },
@@ -82,7 +83,7 @@ const ls_key LS_KEYS[] = {
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
       .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, "
               "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same bits on 1, 2 and 4 ranks" },
-    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked" },
+    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9, .help = "largest global norm of the gradient; 0: no clipping" },

@@ -22,6 +22,12 @@ static void model(ls_setup *s, const ls_recipe *r)
                                          r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std };
         return;
     }
+    if (r->model.type != LS_MODEL_MLP) {
+        const int64_t depth = r->model.type == LS_MODEL_RESNET18 ? 18 : r->model.type == LS_MODEL_RESNET34 ? 34 : 50;
+        s->build = (ls_build_fn)(void (*)(void))ls_resnet_build;
+        s->config.resnet = (ls_resnet_config){ depth, r->model.image_size, r->model.in_channels, r->model.classes, r->data.mean, r->data.std };
+        return;
+    }
     s->build = (ls_build_fn)(void (*)(void))ls_mlp_build;
     s->config.mlp = (ls_mlp_config){ r->model.image_size, r->model.in_channels, r->model.classes, r->model.hidden.n, { 0 },
                                      (ls_mlp_activation)r->model.act, r->data.mean, r->data.std };
@@ -173,11 +179,12 @@ char *ls_setup_config_json(const ls_recipe *r)
 {
     static const char *const vit[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
     static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
+    static const char *const resnet[] = { "image_size", "in_channels", "classes", NULL };
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_object(&j, "model");
     add_key(&j, r, "model", "type");
-    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : mlp; *k; k++)
+    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet; *k; k++)
         add_key(&j, r, "model", *k);
     ls_json_close_object(&j);
     ls_json_object(&j, "data");

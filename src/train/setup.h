@@ -7,7 +7,7 @@
 
 typedef struct ls_setup {
     ls_build_fn build;
-    union { ls_vit_config vit; ls_mlp_config mlp; } config;
+    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; } config;
     char recompute[64];          /* block class, "" none */
     ls_trainer_opts trainer;
     ls_share share;              /* this rank's micro-batches of a step: for the loader */

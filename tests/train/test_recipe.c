@@ -271,6 +271,7 @@ static void impossible_combinations_are_refused(void **state)
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa", "device ref");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n", "here.yaml:4: kernels");
     SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size", "more than");
+    REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n", "here.yaml:3: train.drop_last", "batch norm", "model.type resnet34");
 }
 
 static void keys_of_another_type_are_refused(void **state)
@@ -278,6 +279,7 @@ static void keys_of_another_type_are_refused(void **state)
     (void)state;
     REFUSED("model: {type: mlp, heads: 2}\ndata: {type: mnist}\n", "here.yaml:1: model.heads", "model.type vit", "model.type mlp (here.yaml:1)");
     SET_REFUSED("model.hidden=[3]", "--set model.hidden", "model.type mlp", "says model.type vit");
+    REFUSED("model: {type: resnet50, patch_size: 7}\ndata: {type: mnist}\n", "here.yaml:1: model.patch_size", "model.type vit");
     SET_REFUSED("optimizer.momentum=0.9", "optimizer.type sgd", "adam (default)");
     SET_REFUSED("schedule.gamma=0.9", "schedule.type step");
     REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download", "fashion-mnist mnist");
@@ -287,7 +289,7 @@ static void what_comes_later_is_refused_but_harmless_values_are_not(void **state
 {
     (void)state;
     SET_REFUSED("device=cuda", "GPU module");
-    SET_REFUSED("model.type=resnet18", "vit and mlp");
+    SET_REFUSED("model.type=t5", "vit, mlp and resnet18");
     SET_REFUSED("checkpoint.async=true", "refused");
     SET_REFUSED("failure.max_failures=1", "refused");
     SET_REFUSED("log.tensorboard=true", "unknown key");
