@@ -105,6 +105,9 @@ static layout plan(const ls_picture *p) {
         l.columns = 1;
         while ((int64_t)l.columns * l.columns * l.cell_width * 2 < p->n * l.cell_height * 3 && l.columns < p->n)
             l.columns++;
+        for (int side = 2; (int64_t)side * side <= p->n; side++) /* a square number stands in a square */
+            if ((int64_t)side * side == p->n)
+                l.columns = side;
     }
     if (l.columns > p->n)
         l.columns = (int)p->n;

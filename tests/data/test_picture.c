@@ -89,6 +89,25 @@ static int occurrences(const char *text, const char *what) {
     return n;
 }
 
+/* Nine stand three by three. */
+static void test_square(void **state) {
+    (void)state;
+    char *dir = make_folder(), *chosen, *three;
+    uint8_t a[4] = { 0, 255, 100, 50 };
+    ls_picture_cell cells[9];
+    for (int i = 0; i < 9; i++)
+        cells[i] = (ls_picture_cell){ a, "7", "7", 0.5 };
+    ls_picture p = { .title = "nine", .note = "", .channels = 1, .height = 2, .width = 2, .columns = 0, .n = 9, .cells = cells };
+    assert_ok(ls_picture_write(in(dir, "chosen.svg"), &p));
+    assert_ok(ls_file_read(&chosen, NULL, in(dir, "chosen.svg")));
+    p.columns = 3;
+    assert_ok(ls_picture_write(in(dir, "three.svg"), &p));
+    assert_ok(ls_file_read(&three, NULL, in(dir, "three.svg")));
+    assert_string_equal(chosen, three);
+    free(chosen);
+    free(three);
+}
+
 static void test_svg(void **state) {
     (void)state;
     char *dir = make_folder(), *text;
@@ -190,7 +209,7 @@ static void test_font(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_png),      cmocka_unit_test(test_colour_and_large_images),
-        cmocka_unit_test(test_svg),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_square),   cmocka_unit_test(test_svg), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_terminal), cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
