@@ -9,10 +9,12 @@ _lockstep() {
         mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
         return
     fi
-    # The value of the option before: "a|b" are choices, FILE and PATH are files, anything else is the user's.
+    # The value of the option before: "a|b" are choices, of which one in capitals is a folder; FILE and PATH are files, anything else is the user's.
     choices=$(awk -F'\t' -v verb="$verb" -v name="$before" '$1 == "option" && $2 == verb && $3 == name {print $5}' <<< "$table")
     case $choices in
-        *\|*) mapfile -t COMPREPLY < <(compgen -W "${choices//|/ }" -- "$word"); return ;;
+        *\|*)
+            mapfile -t COMPREPLY < <(compgen -W "$(tr '|' '\n' <<< "$choices" | grep -v '[A-Z]')" -- "$word"; [[ $choices != *[A-Z]* ]] || compgen -d -- "$word")
+            return ;;
         FILE | PATH) compopt -o filenames 2> /dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
         "" | \[*) ;; # takes no value, or may go without one
         *) return ;;

@@ -124,11 +124,11 @@ static ls_status check_file(const char *dir, const char *manifest, json_t *entry
     char *path = ls_path_join(dir, name);
     ls_status s = LS_OK;
     if (!ls_file_exists(path)) {
-        s = ls_fail(LS_E_FORMAT, "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is incomplete, use another one", path);
+        s = ls_fail(LS_E_FORMAT, "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is incomplete: remove it and use another one", path);
         goto done;
     }
     if (ls_file_size(path) != size) {
-        s = ls_fail(LS_E_FORMAT, "%s: holds %" PRId64 " bytes, the manifest says %" PRId64 ": the checkpoint is damaged, use another one", path,
+        s = ls_fail(LS_E_FORMAT, "%s: holds %" PRId64 " bytes, the manifest says %" PRId64 ": the checkpoint is damaged: remove it and use another one", path,
                     ls_file_size(path), size);
         goto done;
     }
@@ -147,7 +147,8 @@ static ls_status check_file(const char *dir, const char *manifest, json_t *entry
         if (how == LS_VERIFY_FULL && t->piece++ % t->parts == t->part) {
             snprintf(actual, sizeof actual, "%016" PRIx64, ls_hash64(m.data + at, (size_t)length));
             if (strcmp(actual, sum) != 0)
-                s = ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged (xxh3 %s, the manifest says %.16s): use another checkpoint", path,
+                s = ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged (xxh3 %s, the manifest says %.16s): "
+                            "remove this checkpoint and use another one", path,
                             at, at + (uint64_t)length - 1, actual, sum);
         }
         at += (uint64_t)length;
@@ -166,7 +167,8 @@ static ls_status check_text(const char *text, size_t size, const char *path)
     uint64_t digest = size > DIGEST_BYTES ? ls_hash64(text, size - DIGEST_BYTES) : 0;
     snprintf(line, sizeof line, DIGEST_LINE, digest);
     if (size <= DIGEST_BYTES || memcmp(text + size - DIGEST_BYTES, line, DIGEST_BYTES) != 0)
-        return ls_fail(LS_E_FORMAT, "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged, use another checkpoint", path, size);
+        return ls_fail(LS_E_FORMAT, "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged: remove this checkpoint "
+                       "and use another one", path, size);
     return LS_OK;
 }
 
@@ -179,7 +181,7 @@ ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts,
     json_t *root = NULL;
     ls_status s;
     if (!ls_file_exists(path)) {
-        s = ls_fail(LS_E_IO, "%s: not there, so %s is not a (complete) checkpoint of ours", path, dir);
+        s = ls_fail(LS_E_IO, "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path, dir);
         goto done;
     }
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);

@@ -1,6 +1,5 @@
 /* verb_train.c - options of `train`. */
 #include <stdlib.h>
-#include <string.h>
 #include "cli.h"
 
 /* "11:20", "11" (that step alone) or nothing (the default range). */
@@ -24,17 +23,12 @@ static ls_status parse_profile(const char *text, ls_train_opts *o)
 
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
 {
-    const char *resume = ls_args_value(a, "--resume");
     ls_train_opts o = { .recipe = ls_args_recipe(a),
-                        .resume_never = resume && !strcmp(resume, "never"),
+                        .resume = ls_args_value(a, "--resume"),
+                        .allow_change = ls_args_has(a, "--allow-change"),
                         .dry_run = ls_args_has(a, "--dry-run"),
                         .profile = ls_args_has(a, "--profile"),
                         .argv = a->argv };
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
-    if (resume && strcmp(resume, "never") && strcmp(resume, "auto"))
-        return ls_fail(LS_E_USAGE, "--resume %s: continuing from a checkpoint needs its optimizer state, which this version does not write; to start from its "
-                                   "weights use --set model.init=%s", resume, resume);
-    if (ls_args_has(a, "--allow-change"))
-        return ls_fail(LS_E_USAGE, "--allow-change is for continuing a run, which this version cannot do: it saves weights, not optimizer state; set run.name");
     return ls_train_command(&o, ui);
 }

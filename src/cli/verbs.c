@@ -23,13 +23,15 @@ const ls_option LS_RECIPE_OPTIONS[] = {
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
       "Trains what RECIPE (a file or the name of a bundled recipe) describes and keeps everything in the run directory storage/name: metrics.jsonl with a\n"
-      "row for every step, result.json, checkpoints, report.html. Training a finished run again says so and does nothing.",
+      "row for every step, result.json, checkpoints, report.html. Started again, a run that was stopped or killed continues from its newest checkpoint, on any\n"
+      "number of workers; a finished one says so and does nothing, or continues when train.epochs or train.steps grew.",
       "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
+      "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from there, as another run\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
-      (const ls_option[]){ { "--resume", 0, "auto|never", "what to do when the run exists; never: that is an error (default auto)" },
-                           { "--allow-change", 0, NULL, "continue a run although its recipe changed (not in this version)" },
+      (const ls_option[]){ { "--resume", 0, "auto|never|CHECKPOINT", "where to continue; auto: newest checkpoint; never: an existing run is an error (default auto)" },
+                           { "--allow-change", 0, NULL, "continue although something changed that decides what is computed" },
                            { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
                            { "--profile", 0, "[FIRST:LAST]", "write a trace of these steps and print the costliest ops (default 11:20)" }, END },
       ls_verb_train },

@@ -28,7 +28,8 @@ typedef struct ls_recipe_arg { const char *name; int n_sets; const char *const *
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
-    bool resume_never;                    /* --resume never: an existing run is an error; a checkpoint to resume is refused by src/cli */
+    const char *resume;                   /* --resume: NULL or "auto": an existing run continues; "never": that is an error; else a checkpoint */
+    bool allow_change;                    /* a run may continue with another recipe */
     bool dry_run;
     bool profile;
     int64_t profile_first, profile_last;  /* steps, from 1, inclusive; both 0: steps 11 to 20, or all when fewer */

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "memory_page.h"
 
-typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum;
+typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum; /* start: on this clock, had one process run the whole epoch */
 
 static bool stop_asked(const ls_loop *l, double start)
 {
@@ -74,7 +74,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
     ls_step_result r;
-    if (l->step == 0 && l->started)
+    if (l->step == l->from.step && l->started)
         l->started(l);
     double start = ls_now();
     ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);
@@ -83,15 +83,15 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (s != LS_OK)
         return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
     double seconds = ls_now() - start;
-    if (l->step == 0)
+    if (l->step == l->from.step)
         l->first_step_seconds = seconds;
-    l->seconds[l->step++ % LS_LOOP_TIMES] = seconds;
+    l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
     sum->loss += r.loss * (double)b->samples;
     sum->samples += b->samples;
     ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
                         .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
-    if (l->step % l->recipe->log.every == 0 || l->step == 1)
+    if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
         ls_log_info("epoch %lld  step %lld/%lld  loss %.4f  lr %.3g  %.1f ms  %.0f images/s%s", (long long)b->epoch, (long long)l->step,
                     (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->samples / seconds, r.skipped ? "  (skipped: overflow)" : "");
     return LS_OK;
@@ -105,7 +105,19 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
     snprintf(what, sizeof what, "epoch %lld/%lld", (long long)b->epoch + 1, (long long)l->recipe->train.epochs);
     snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
     l->ui->progress(l->ui->context, &(ls_progress){ .what = what, .done = l->step, .total = l->total_steps, .unit = "steps",
-                                                    .rate = (double)l->step / (ls_now() - start), .note = note });
+                                                    .rate = (double)(l->step - l->from.step) / (ls_now() - start), .note = note });
+}
+
+/* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
+static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
+{
+    ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics };
+    if (at.epoch_step > 0) {
+        at.sums.loss = sum->loss;
+        at.sums.samples = sum->samples;
+        at.sums.seconds = ls_now() - sum->start;
+    }
+    return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
 }
 
 /* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
@@ -130,7 +142,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     }
     LS_TRY(ls_metrics_epoch(l->run, &row));
     if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
-        LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &(ls_snapshot_at){ l->step, epoch, l->step % l->steps_per_epoch, best }));
+        LS_TRY(snapshot(l, sum, epoch, best));
     return LS_OK;
 }
 
@@ -142,10 +154,11 @@ static int by_value(const void *a, const void *b)
 
 static void find_median(ls_loop *l)
 {
-    if (l->step < 1)
+    const int64_t done = l->step - l->from.step;
+    if (done < 1)
         return;
-    int64_t kept = l->step < LS_LOOP_TIMES ? l->step : LS_LOOP_TIMES;
-    int first = kept == l->step && kept > 1; /* the first step pays for page faults */
+    int64_t kept = done < LS_LOOP_TIMES ? done : LS_LOOP_TIMES;
+    int first = kept == done && kept > 1; /* the first step pays for page faults */
     double *rest = l->seconds + first;
     int64_t n = kept - first;
     qsort(rest, (size_t)n, sizeof *rest, by_value);
@@ -156,7 +169,7 @@ static void find_median(ls_loop *l)
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = ls_now();
-    epoch_sum sum = { .start = start };
+    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, start - l->from.sums.seconds };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps) {
         ls_loader_step b;
@@ -178,13 +191,12 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
             LS_TRY(end_epoch(l, b.epoch, &sum, last));
             sum = (epoch_sum){ .start = ls_now() };
         }
-        ls_snapshot_at here = { l->step, b.epoch, b.step + 1, false };
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
-            LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
+            LS_TRY(snapshot(l, &sum, b.epoch, false));
         if (!last && stop_agreed(l, start)) {
-            LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, r, l->run, &here));
-            return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld on request; the weights are in %s/latest", (long long)l->step,
-                           (long long)l->total_steps, l->snapshots.dir);
+            LS_TRY(snapshot(l, &sum, b.epoch, false));
+            return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld on request; everything is saved in %s/latest: start it again to continue",
+                           (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
         }
     }
     return LS_OK;
@@ -196,8 +208,10 @@ ls_status ls_loop_run(ls_loop *l)
     l->seconds = malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
+    l->step = l->from.step;
     ls_loader *loader;
-    LS_TRY(ls_loader_create(&loader, l->train, &order, .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = l->step / l->steps_per_epoch, .step = l->step % l->steps_per_epoch,
+                            .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */

@@ -18,15 +18,16 @@ typedef struct ls_loop {
     ls_snapshots snapshots;
     const ls_ui *ui;
     int64_t steps_per_epoch, total_steps;
+    ls_resume_point from;                 /* where the run stands when the loop begins; zeros: at its beginning */
     int64_t profile_first, profile_last;  /* steps from 1; both 0: none */
     ls_profile *profile;                  /* while one is being taken */
     const ls_calibration *calibration;    /* NULL: not measured here */
     double *seconds;                      /* of the last LS_LOOP_TIMES steps, for the median; owned */
-    int64_t step;                         /* finished */
+    int64_t step;                         /* finished, by earlier processes too */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l);   /* just before the first step: the start-up budget ends here */
     void *context;
 } ls_loop;
 
-/* LS_OK when all steps are done, LS_E_STOPPED after a stop request (the weights are saved), else the error. */
+/* LS_OK when all steps are done, LS_E_STOPPED after a stop request (everything is saved), else the error. */
 ls_status ls_loop_run(ls_loop *l);

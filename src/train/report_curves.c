@@ -17,9 +17,12 @@ static void *grown(void *array, int n, int *cap, size_t size)
     return array;
 }
 
+/* A run that was continued from a checkpoint repeats steps: what it does then counts, not what it did before. */
 static void add_point(ls_curve *c, double x, double y)
 {
     int cap = c->cap;
+    while (c->n > 0 && c->x[c->n - 1] >= x)
+        c->n--;
     c->x = grown(c->x, c->n, &cap, sizeof *c->x);
     c->y = grown(c->y, c->n, &c->cap, sizeof *c->y);
     c->x[c->n] = x;
@@ -34,6 +37,8 @@ static double number(const json_t *row, const char *key)
 
 static void add_epoch(ls_curves *c, const json_t *row)
 {
+    while (c->n_epochs > 0 && c->epochs[c->n_epochs - 1].epoch >= number(row, "epoch"))
+        c->n_epochs--;
     c->epochs = grown(c->epochs, c->n_epochs, &c->cap_epochs, sizeof *c->epochs);
     c->epochs[c->n_epochs++] = (ls_epoch_line){ number(row, "epoch"), number(row, "step"), number(row, "samples"), number(row, "loss"), number(row, "eval_loss"),
                                                 number(row, "eval_accuracy"), number(row, "seconds") };

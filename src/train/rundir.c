@@ -131,6 +131,7 @@ static ls_status open_files(ls_rundir *d)
     LS_TRY(open_append(d, "metrics.jsonl", &own->metrics));
     LS_TRY(end_last_line(d, own->metrics, "metrics.jsonl"));
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
+    LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
     if (!lseek(own->csv, 0, SEEK_END))
         LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", HEADER, sizeof HEADER - 1));
     return open_log(d);
@@ -178,15 +179,15 @@ done:
     return s;
 }
 
-/* The run is there: same recipe, or refuse. */
-static ls_status join(ls_rundir *d, const ls_recipe *r, const char *recipe_path)
+/* The run is there: same recipe, or refuse, unless changes are wanted. */
+static ls_status join(ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
 {
     ls_recipe *there;
     if (ls_recipe_load(&there, recipe_path, 0, NULL) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "run %s exists, but its recipe does not load", d->path);
     ls_status s = LS_OK;
     char *difference = ls_recipe_difference(r, there);
-    if (difference)
+    if (difference && !allow_change)
         s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);
     free(difference);
     ls_recipe_destroy(&there);
@@ -206,7 +207,7 @@ int64_t ls_rundir_micro_batch(const ls_recipe *r)
     return micro;
 }
 
-static ls_status open_at(ls_rundir *d, const ls_recipe *r, const char *recipe_path)
+static ls_status open_at(ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
 {
     LS_TRY(ls_make_dirs(d->path));
     bool exists = ls_file_exists(recipe_path);
@@ -214,7 +215,7 @@ static ls_status open_at(ls_rundir *d, const ls_recipe *r, const char *recipe_pa
         LS_TRY(refuse_foreign_folder(d->path));
     LS_TRY(lock(d));
     if (exists)
-        LS_TRY(join(d, r, recipe_path));
+        LS_TRY(join(d, r, recipe_path, allow_change));
     else
         LS_TRY(ls_rundir_save_recipe(d, r));
     LS_TRY(open_files(d));
@@ -255,11 +256,11 @@ static ls_rundir *create(const ls_recipe *r)
     return d;
 }
 
-ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
+static ls_status open_run(ls_rundir **out, const ls_recipe *r, bool allow_change)
 {
     ls_rundir *d = create(r);
     char *recipe_path = ls_path_join(d->path, "recipe.yaml");
-    ls_status s = open_at(d, r, recipe_path);
+    ls_status s = open_at(d, r, recipe_path, allow_change);
     free(recipe_path);
     if (s != LS_OK)
         destroy(&d);
@@ -267,13 +268,15 @@ ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
     return s;
 }
 
-ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g)
+ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r) { return open_run(out, r, false); }
+
+ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change)
 {
     *out = NULL;
     struct { ls_run_state before; int64_t attempt; ls_run_metrics metrics; } found = { 0 };
     int rank = g ? ls_group_rank(g) : 0;
     if (rank == 0) {
-        LS_TRY(ls_rundir_open(out, r)); /* a failure ends the others' wait */
+        LS_TRY(open_run(out, r, allow_change)); /* a failure ends the others' wait */
         found.before = (*out)->before;
         found.attempt = (*out)->attempt;
         found.metrics = (*out)->metrics;

@@ -45,8 +45,8 @@ typedef struct ls_rundir {
  * holds it (host and pid are named). recipe.yaml of an existing run changes only with ls_rundir_save_recipe. Local. */
 ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r);
 /* The same for the ranks of g: rank 0 opens the run, the others follow it: they know what it found, have log/rank-N.log, keep the same numbers, and write none of them.
- * Collective; NULL: no other ranks. */
-ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g);
+ * With `allow_change`, a run of another recipe is opened too. Collective; NULL: no other ranks. */
+ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change);
 /* The micro_batch that the first start of this run resolved, for a recipe that leaves it 0; 0: there is no such run. Local. */
 int64_t ls_rundir_micro_batch(const ls_recipe *r);
 /* Writes recipe.yaml anew (train.micro_batch was resolved, train.epochs grew). Local. */

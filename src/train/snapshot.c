@@ -1,23 +1,69 @@
 /* snapshot.c - checkpoints of a run in order, and which of them stay. */
 #include "snapshot.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/oserror.h"
 #include "ckpt/checkpoint.h"
 #include "setup.h"
 #include "state.h"
 #include "trainer.h"
 
-ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d)
+static void name_of(char name[32], int64_t step) { snprintf(name, 32, "step-%08lld", (long long)step); }
+
+static bool step_of(const char *name, int64_t *step)
 {
+    long long n;
+    int used = 0;
+    const bool is = sscanf(name, "step-%8lld%n", &n, &used) == 1 && !name[used];
+    *step = is ? n : -1;
+    return is;
+}
+
+static int is_checkpoint(const struct dirent *e)
+{
+    int64_t step;
+    return step_of(e->d_name, &step);
+}
+
+/* Names have leading zeros: their order is that of the steps. */
+static ls_status find_all(ls_snapshots *s)
+{
+    struct dirent **list = NULL;
+    const int n = scandir(s->dir, &list, is_checkpoint, alphasort);
+    if (n < 0)
+        return ls_fail_os(s->dir, "list", errno);
+    for (int i = 0; i < n; i++) {
+        if (s->n < (int)(sizeof s->steps / sizeof s->steps[0]) - 1) /* more than `keep` can ask for were put there by others */
+            step_of(list[i]->d_name, &s->steps[s->n++]);
+        free(list[i]);
+    }
+    free(list);
+    char *link = ls_path_join(s->dir, "best"), target[64] = "";
+    if (readlink(link, target, sizeof target - 1) > 0)
+        step_of(target, &s->best);
+    free(link);
+    return LS_OK;
+}
+
+ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
+{
+    char name[32];
     *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
-    return d->rank ? LS_OK : ls_make_dirs(s->dir);
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(ls_make_dirs(s->dir));
+    LS_TRY(find_all(s));
+    name_of(name, from);
+    return s->n > 0 && s->steps[s->n - 1] == from ? ls_checkpoint_point(s->dir, "latest", name) : LS_OK; /* the process may have died before it did so */
 }
 
 void ls_snapshots_release(ls_snapshots *s)
@@ -26,28 +72,9 @@ void ls_snapshots_release(ls_snapshots *s)
     *s = (ls_snapshots){ 0 };
 }
 
-static void name_of(char name[32], int64_t step) { snprintf(name, 32, "step-%08lld", (long long)step); }
-
-static char *trainer_json(const ls_recipe *r, const ls_snapshot_at *at, int64_t world)
+static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_resume_point *at, uint64_t *bytes)
 {
-    ls_json j = { 0 };
-    ls_json_object(&j, NULL);
-    ls_json_int(&j, "step", at->step);
-    ls_json_int(&j, "epoch", at->epoch);
-    ls_json_int(&j, "epoch_step", at->epoch_step);
-    ls_json_int(&j, "seed", r->run.seed);
-    ls_json_int(&j, "global_batch", r->train.global_batch);
-    ls_json_int(&j, "micro_batch", r->train.micro_batch);
-    ls_json_int(&j, "world", world);
-    ls_json_text(&j, "version", LS_VERSION);
-    ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    return j.out.data;
-}
-
-static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_snapshot_at *at, uint64_t *bytes)
-{
-    char *config = ls_setup_config_json(r), *trainer = trainer_json(r, at, ls_mesh_ranks(&t->compiled.parallel.mesh));
+    char *config = ls_setup_config_json(r), *trainer = ls_resume_text(at, r, t);
     ls_status s = ls_trainer_save_state(t, dir, config, trainer, (uint64_t)r->checkpoint.max_file, bytes);
     free(config);
     free(trainer);
@@ -78,14 +105,14 @@ static ls_status keep(ls_snapshots *s, int64_t count)
     return LS_OK;
 }
 
-ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_snapshot_at *at)
+ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_resume_point *at, int64_t epoch, bool best)
 {
     double start = ls_now();
     char name[32], relative[64];
     name_of(name, at->step);
     snprintf(relative, sizeof relative, "checkpoints/%s", name);
     if (at->step == s->latest) {
-        if (at->best && s->best != at->step) {
+        if (best && s->best != at->step) {
             s->best = at->step;
             if (d->rank)
                 return LS_OK;
@@ -100,16 +127,16 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     free(dir);
     LS_TRY(status);
     s->latest = at->step;
-    if (at->best)
+    if (best)
         s->best = at->step;
     if (d->rank) /* the folders are rank 0's */
         return LS_OK;
     s->steps[s->n++] = at->step;
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
-    if (at->best)
+    if (best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
     LS_TRY(keep(s, r->checkpoint.keep));
-    ls_rundir_add_checkpoint(d, relative, at->step, at->best);
+    ls_rundir_add_checkpoint(d, relative, at->step, best);
     ls_log_debug("saved %s (%llu bytes) in %.3f s", relative, (unsigned long long)bytes, ls_now() - start);
-    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ at->step, at->epoch, relative, (int64_t)bytes, ls_now() - start });
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ at->step, epoch, relative, (int64_t)bytes, ls_now() - start });
 }

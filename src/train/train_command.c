@@ -24,6 +24,8 @@ typedef struct training {
     ls_calibration calibration;
     const ls_calibration *known; /* NULL: not measured on this machine */
     char data_note[256];
+    bool begun;            /* the loop was reached: what happens now is the run's */
+    char checkpoint[4096]; /* that the run continues from; "": none */
     int threads; /* of every rank, so that none shares a core; 0: one rank, or not known yet */
 } training;
 
@@ -105,22 +107,44 @@ static void describe(const training *t)
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
-/* A run that exists: finished and nothing more to do, or something that this version cannot continue. *done says that all is well. */
-static ls_status existing_run(const training *t, bool *done)
+/* A run that exists: finished, with nothing more to do (*done), or to be continued. */
+static ls_status existing_run(training *t, bool *done)
 {
-    const ls_rundir *d = t->loop.run;
-    *done = false;
-    if (d->before == LS_RUN_NEW)
-        return LS_OK;
-    if (d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps) {
-        *done = true;
+    ls_rundir *d = t->loop.run;
+    const ls_resume_point *from = &t->loop.from;
+    *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
+    if (*done)
         ls_log_info("%s is finished: %lld steps, last loss %.4f, accuracy %.4f; nothing to do (another run.name trains again)", d->path,
                     (long long)d->metrics.step, d->metrics.loss, d->metrics.eval_accuracy);
+    if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
-    }
-    return ls_fail(LS_E_UNSUPPORTED, "%s exists (%s, %lld of %lld steps) and cannot be continued: this version saves weights, not optimizer state. "
-                   "Train under another name (--set run.name=...), starting from its weights if you like (--set model.init=%s/checkpoints/latest), "
-                   "or delete the folder", d->path, ls_run_state_name(d->before), (long long)d->metrics.step, (long long)t->loop.total_steps, d->path);
+    if (t->checkpoint[0])
+        ls_log_info("continues after step %lld of %lld (%s%s%s)", (long long)from->step, (long long)t->loop.total_steps, t->checkpoint,
+                    d->before == LS_RUN_NEW ? "" : "; the run was ", d->before == LS_RUN_NEW ? "" : ls_run_state_name(d->before));
+    else
+        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, ls_run_state_name(d->before));
+    d->metrics = from->metrics;
+    if (d->before == LS_RUN_NEW)
+        d->metrics.best_value = NAN; /* the best of another run is not here */
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(ls_rundir_save_recipe(d, t->loop.recipe)); /* what may change may have changed */
+    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}
+
+/* The state to begin with: a checkpoint's, else the initial one. Rank 0 looks for the checkpoint, the others take its word. */
+static ls_status first_state(training *t, const ls_train_opts *o)
+{
+    ls_loop *l = &t->loop;
+    ls_group *g = l->trainer->group;
+    ls_status s = g && ls_group_rank(g) ? LS_OK : ls_resume_find(t->checkpoint, l->recipe, o->resume);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    if (g)
+        LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
+    l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
+    if (!t->checkpoint[0])
+        return initial_weights(l->trainer, l->recipe);
+    return ls_resume_load(&l->from, t->checkpoint, l->trainer, l->recipe, o->allow_change);
 }
 
 /* ---- ranks */
@@ -237,15 +261,15 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     return LS_OK;
 }
 
-static ls_status prepare(training *t, const ls_ui *ui)
+static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     ls_compiled compiled = { 0 };
     ls_status s = compile(t, &compiled, ui);
     LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
-    LS_TRY(initial_weights(l->trainer, l->recipe));
-    mark(t, "initial weights");
+    LS_TRY(first_state(t, o));
+    mark(t, t->checkpoint[0] ? "checkpoint" : "initial weights");
     describe(t);
     return LS_OK;
 }
@@ -261,27 +285,29 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(take_place(t, o, ui, &over));
     if (over)
         return LS_OK;
-    LS_TRY(prepare(t, ui));
+    LS_TRY(prepare(t, o, ui));
     if (o->dry_run) {
         ls_log_info("dry run: everything up to the first step works; nothing was written");
         return LS_OK;
     }
-    LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group));
+    LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group, o->allow_change));
     if (ui->log_to)
         *ui->log_to = l->run;
     l->run->data_note = t->data_note;
     l->run->builtin_data = l->train->builtin;
     bool done;
-    if (o->resume_never && l->run->before != LS_RUN_NEW)
+    if (o->resume && !strcmp(o->resume, "never") && l->run->before != LS_RUN_NEW)
         return ls_fail(LS_E_USAGE, "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder", l->run->path,
                        ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));
     if (done)
         return LS_OK;
-    LS_TRY(ls_snapshots_open(&l->snapshots, l->run));
+    t->begun = true;
+    LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
     if (o->profile) {
-        l->profile_first = o->profile_first ? o->profile_first : l->total_steps > 20 ? 11 : 1;
-        l->profile_last = o->profile_first ? o->profile_last : l->total_steps > 20 ? 20 : l->total_steps;
+        const int64_t left = l->total_steps - l->from.step, skip = left > 20 ? 10 : 0;
+        l->profile_first = o->profile_first ? o->profile_first : l->from.step + skip + 1;
+        l->profile_last = o->profile_first ? o->profile_last : left > 20 ? l->profile_first + 9 : l->total_steps;
     }
     ls_status s = ls_loop_run(l);
     l->run->peak_rss = ls_anonymous_rss();
@@ -314,7 +340,7 @@ static ls_status say(const training *t, ls_status s, const char *message, const 
 static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
 {
     ls_rundir **d = &t->loop.run;
-    bool untouched = (*d)->before != LS_RUN_NEW, failed = s != LS_OK && s != LS_E_STOPPED; /* an existing run keeps the state it had */
+    bool untouched = (*d)->before != LS_RUN_NEW && !t->begun, failed = s != LS_OK && s != LS_E_STOPPED; /* an existing run keeps the state it had */
     if (failed)
         ls_rundir_log(*d, LS_ERROR, message);
     if (ui->log_to)

@@ -245,7 +245,7 @@ static ls_status opened_by_rank(ls_group *g, void *context)
     ls_rundir *d;
     int rank = ls_group_rank(g);
     bool best = false;
-    LS_TRY(ls_rundir_open_ranks(&d, r, g));
+    LS_TRY(ls_rundir_open_ranks(&d, r, g, false));
     RANK_CHECK(d->rank == rank && d->before == LS_RUN_FINISHED && d->attempt == 1 && d->metrics.step == 7);
     ls_rundir_log(d, LS_INFO, rank ? "from one" : "from zero");
     LS_TRY(ls_metrics_step(d, &(ls_step_row){ .step = 8, .loss = 1, .grad_norm = -1 }));

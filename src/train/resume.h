@@ -1,0 +1,24 @@
+/* resume.h - trainer.json of a checkpoint: where the run stood and which recipe it followed; written with each checkpoint, read to continue from it. */
+#pragma once
+#include "ckpt/checkpoint.h"
+#include "lockstep/recipe.h"
+#include "rundir.h"
+#include "trainer.h"
+
+typedef struct ls_resume_point {
+    int64_t step;                /* finished optimizer steps */
+    int64_t epoch, epoch_step;   /* of the next one */
+    struct { double loss, seconds; int64_t samples; } sums; /* over the running epoch */
+    ls_run_metrics metrics;
+} ls_resume_point;
+
+/* The text; malloc'ed. Numbers read back as the same. */
+char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
+
+/* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the run that `r` names; "never": none; else a
+ * checkpoint). LS_E_USAGE when that is no checkpoint, or when the run has newer ones: it would meet them again. Local. */
+ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);
+
+/* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and what depends on it, when the checkpoint
+ * belongs to another recipe, another ISA level, or rounds its sums over another number of ranks; `allow_change` makes that a warning. Collective. */
+ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change);

@@ -1,0 +1,128 @@
+#!/bin/bash
+# resume.sh COMMAND - a run that was stopped, killed or grown, on any number of ranks, ends with the files of one that nothing ever disturbed.
+set -u
+lockstep=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-resume-XXXXXX")
+cd "$work" || exit 1
+trap 'cd /; rm -rf "$work"' EXIT
+export LOCKSTEP_CACHE=$work/cache
+unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
+failures=0
+
+bad() { echo "resume.sh: $*"; failures=$((failures + 1)); }
+# try STATUS ARGS...: runs the command, keeps ./out and ./err
+try() {
+    want=$1; shift
+    "$lockstep" "$@" >out 2>err </dev/null
+    got=$?
+    what="lockstep $*"
+    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
+}
+has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
+newest() { ls "runs/$1/checkpoints" | sed -n 's/^step-0*//p' | tail -n 1; }
+last_step() { grep -o '"kind":"step","step":[0-9]*' "runs/$1/metrics.jsonl" 2>/dev/null | tail -n 1 | grep -o '[0-9]*$'; }
+# begin NAME WORKERS: without end, in the background; returns after a few steps
+begin() {
+    name=$1
+    local before; before=$(last_step "$name")
+    "$lockstep" train small.yaml --set run.name="$1" --workers "$2" --set train.steps=0 >out 2>err </dev/null &
+    parent=$!
+    what="$1 on $2"
+    for _ in $(seq 1000); do
+        [ "$(last_step "$name")" != "$before" ] && [ "$(($(last_step "$name") % 40))" -gt 5 ] && return
+        sleep 0.01
+    done
+    bad "$what: makes no steps"; cat err
+}
+end() { # end SIGNAL STATUS
+    kill "$1" $parent
+    wait $parent 2>/dev/null; got=$?
+    [ $got -eq "$2" ] || { bad "$what: exit status $got instead of $2"; cat err; }
+}
+
+# 960 images of noise: an epoch is 15 steps of 4 micro-batches. Clipping, weight decay, a schedule, evaluations and the best of them.
+{ printf '\0\0\010\003\0\0\003\300\0\0\0\010\0\0\0\010'; head -c 61440 /dev/urandom; } >images
+{ printf '\0\0\010\001\0\0\003\300'; head -c 100000 /dev/urandom | tr -cd '\000-\011' | head -c 960; } >labels
+cat >small.yaml <<END
+model: {type: mlp, image_size: 8, hidden: [48, 32]}
+data: {type: idx, train_images: images, train_labels: labels, eval_images: images, eval_labels: labels}
+train: {epochs: 1000000, global_batch: 64, micro_batch: 16, clip_norm: 1}
+optimizer: {type: adamw, lr: 2e-3, weight_decay: 1e-2}
+schedule: {type: cosine, warmup_steps: 20, total_steps: 20000}
+eval: {every_epochs: 20}
+checkpoint: {every_epochs: 0, every_steps: 40, keep: 2}
+threads: 1
+END
+
+# ---- stopped in the middle of an epoch, on 2 ranks and on 1; then the parent of 2 ranks is killed
+begin stopped 2; end -TERM 75
+has err "everything is saved"; has runs/stopped/result.json '"state":"stopped"'
+first=$(newest stopped)
+[ "$first" = "$(last_step stopped)" ] || bad "$what: stopped after step $(last_step stopped), saved step $first"
+begin stopped 1; end -INT 75
+has err "continues after step $first of "; has runs/stopped/metrics.jsonl '"attempt":1'
+rows=$(grep -c '"kind":"step"' runs/stopped/metrics.jsonl)
+[ "$rows" -eq "$(last_step stopped)" ] || bad "$what: $rows rows for $(last_step stopped) steps"
+begin killed 2
+for _ in $(seq 500); do [ -e runs/killed/checkpoints/latest ] && break; sleep 0.01; done
+end -KILL 137
+for _ in $(seq 500); do flock -n runs/killed/lock.txt true && break; sleep 0.01; done # until its ranks are gone too
+saved=$(newest killed)
+printf '{"kind":"st' >>runs/killed/metrics.jsonl                 # half a line stays a line of its own,
+mkdir runs/killed/checkpoints/.lockstep-unfinished-step-00000099 # half a checkpoint goes away,
+rm runs/killed/checkpoints/latest                                # and the newest counts, had the link not followed yet
+begin early 1; end -KILL 137
+rm -rf runs/early/checkpoints # killed before its first one
+
+# ---- all of them to the same end
+steps=$(printf '%s\n' "$(last_step stopped)" "$(last_step killed)" | sort -n | tail -n 1)
+steps="--set train.steps=$((steps + 50))"
+try 0 train small.yaml $steps --set run.name=whole
+# same NAME: its last checkpoint and its losses are those of the run `whole`; of a step or epoch that came twice, the last time counts.
+# (The run that is grown was evaluated where it had its end at first.)
+same() {
+    for file in model.safetensors optimizer.safetensors; do
+        cmp "runs/whole/checkpoints/latest/$file" "runs/$1/checkpoints/latest/$file" || bad "$what: another $file"
+    done
+    for run in whole "$1"; do
+        for kind in '"step","step":[0-9]*,"epoch":[0-9]*' '"epoch","epoch":[0-9]*,"step":[0-9]*,"samples":[0-9]*' '"eval","step":[0-9]*,"epoch":[0-9]*'; do
+            grep -o "\"kind\":$kind,\"loss\":[^,]*" "runs/$run/metrics.jsonl" | grep -v '"eval","step":37,' | tac | awk -F'[:,]' '!seen[$4]++' | tac
+        done >"$run.losses"
+    done
+    cmp whole.losses "$1.losses" || bad "$what: other losses"
+    has "runs/$1/result.json" '"state":"finished"'
+}
+try 0 train small.yaml $steps --set run.name=stopped --workers 4
+same stopped; has runs/stopped/result.json '"attempt":2'; has runs/stopped/report.html '>finished<'
+try 0 train small.yaml $steps --set run.name=stopped; has err "nothing to do"
+try 0 train small.yaml $steps --set run.name=killed
+has err "continues after step $saved of .*the run was died"
+same killed
+[ -z "$(ls -A runs/killed/checkpoints | grep unfinished)" ] || bad "$what: left-overs of a save are still there"
+try 0 train small.yaml $steps --set run.name=early; has err "begins again"
+same early
+try 0 train small.yaml --set run.name=grown --set train.steps=37
+try 0 train small.yaml $steps --set run.name=grown --workers 2; has err "continues after step 37 of "
+same grown
+
+# ---- as another run; refusals name what changed
+from=$(ls -d runs/killed/checkpoints/step-* | head -n 1)
+try 0 train small.yaml $steps --set run.name=fork --resume "$from"; has err "continues after"
+cmp runs/whole/checkpoints/latest/model.safetensors runs/fork/checkpoints/latest/model.safetensors || bad "$what: another model"
+more="--set train.steps=100000 --dry-run"
+try 2 train small.yaml $more --set run.name=killed --resume "$from"; has err "has a newer checkpoint"
+try 2 train small.yaml $more --set run.name=grown --set optimizer.lr=1e-3
+has err "optimizer.lr: 0.001 here, 0.002 there \(the update"; has err "--allow-change"
+try 0 train small.yaml $more --set run.name=grown --set optimizer.lr=1e-3 --allow-change; has err "changed since .*optimizer.lr"
+
+# ---- damage is named, and nothing else is taken in its place
+last=runs/early/checkpoints/$(readlink runs/early/checkpoints/latest)
+printf '\xff\xff' | dd of="$last/optimizer.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
+for workers in 1 2; do
+    try 1 train small.yaml $more --workers $workers --set run.name=early
+    has err "$last/optimizer.safetensors: bytes [0-9]* to [0-9]* are damaged"; has err "remove this checkpoint"
+done
+rm "$last/manifest.json"
+try 1 train small.yaml $more --set run.name=early; has err "manifest.json: not there"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
