@@ -11,6 +11,7 @@ void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint
 void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]);
 double ls_rng_uniform(ls_rng_key key, uint64_t index); /* [0, 1), 53 bits */
 double ls_rng_normal(ls_rng_key key, uint64_t index);  /* Box-Muller over one block; mean 0, deviation 1 */
+void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]); /* those of first .. first + 7, the same bits, several times as fast */
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n); /* uniform on [0, n), n > 0, unbiased */
 
 /* Position -> element of a pseudo-random permutation of [0, n), without storing it (cycle-walking Feistel network, 4+ rounds). */

@@ -49,12 +49,26 @@ static void fill_uniform(const job *j, int64_t begin, int64_t end)
     }
 }
 
+static void fill_normal(const job *j, int64_t begin, int64_t end)
+{
+    double x[8];
+    for (int64_t k = begin; k < end; k += 8) {
+        ls_rng_normals8(j->key, (uint64_t)(j->first + k), x);
+        for (int64_t i = 0; i < 8 && k + i < end; i++)
+            store(j, k + i, j->init.a + j->init.b * x[i]);
+    }
+}
+
 static void fill(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = context;
     if (j->init.kind == LS_INIT_UNIFORM) {
         fill_uniform(j, begin, end);
+        return;
+    }
+    if (j->init.kind == LS_INIT_NORMAL) {
+        fill_normal(j, begin, end);
         return;
     }
     for (int64_t k = begin; k < end; k++) {
@@ -64,9 +78,9 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
         case LS_INIT_ZERO: break;
         case LS_INIT_ONE: x = 1; break;
         case LS_INIT_CONST: x = j->init.a; break;
-        case LS_INIT_NORMAL: x = j->init.a + j->init.b * ls_rng_normal(j->key, i); break;
         case LS_INIT_TRUNC_NORMAL: x = truncated(j, i, j->init.a, j->init.b); break;
-        case LS_INIT_UNIFORM: break; /* above */
+        case LS_INIT_UNIFORM:
+        case LS_INIT_NORMAL: break; /* above */
         }
         store(j, k, x);
     }

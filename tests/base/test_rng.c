@@ -188,11 +188,24 @@ static void eight_blocks_are_eight_calls(void **state) {
     }
 }
 
+static void eight_normals_at_a_time(void **state) {
+    (void)state;
+    ls_rng_key key = ls_rng_key_of(11, 5);
+    for (uint64_t first = 0; first < 40000; first += first < 100 ? 1 : 997) {
+        double x[8];
+        ls_rng_normals8(key, first, x);
+        for (uint64_t i = 0; i < 8; i++) {
+            double one = ls_rng_normal(key, first + i);
+            assert_memory_equal(&x[i], &one, sizeof one);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_blocks_are_eight_calls),
         cmocka_unit_test(known_answers), cmocka_unit_test(keys_differ), cmocka_unit_test(uniform),     cmocka_unit_test(normal),
-        cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes),
+        cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes), cmocka_unit_test(eight_normals_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
