@@ -205,7 +205,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_blocks_are_eight_calls),
         cmocka_unit_test(known_answers), cmocka_unit_test(keys_differ), cmocka_unit_test(uniform),     cmocka_unit_test(normal),
-        cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes), cmocka_unit_test(eight_normals_at_a_time),
+        cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes),
+        cmocka_unit_test(eight_normals_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
