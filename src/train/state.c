@@ -200,6 +200,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
     if (s == LS_OK)
         s = ls_ranges_load(c->optimizer, &l.optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
     t->used = true;
+    t->buffers_moved = false;
     if (s == LS_OK)
         ls_session_leave(t->session);
     ls_state_lists_release(&l);

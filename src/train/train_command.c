@@ -110,6 +110,7 @@ static void describe(const training *t)
 /* A run that exists: finished, with nothing more to do (*done), or to be continued. */
 static ls_status existing_run(training *t, bool *done)
 {
+    static const char *const BEFORE[] = { "is new", "is running", "was finished", "failed", "was stopped", "died" }; /* by ls_run_state */
     ls_rundir *d = t->loop.run;
     const ls_resume_point *from = &t->loop.from;
     *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
@@ -119,10 +120,10 @@ static ls_status existing_run(training *t, bool *done)
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
-        ls_log_info("continues after step %lld of %lld (%s%s%s)", (long long)from->step, (long long)t->loop.total_steps, t->checkpoint,
-                    d->before == LS_RUN_NEW ? "" : "; the run was ", d->before == LS_RUN_NEW ? "" : ls_run_state_name(d->before));
+        ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step, (long long)t->loop.total_steps, t->checkpoint, d->path,
+                    BEFORE[d->before]);
     else
-        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, ls_run_state_name(d->before));
+        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, BEFORE[d->before]);
     d->metrics = from->metrics;
     if (d->before == LS_RUN_NEW)
         d->metrics.best_value = NAN; /* the best of another run is not here */

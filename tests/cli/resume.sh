@@ -96,8 +96,9 @@ try 0 train small.yaml $steps --set run.name=stopped --workers 4
 same stopped; has runs/stopped/result.json '"attempt":2'; has runs/stopped/report.html '>finished<'
 try 0 train small.yaml $steps --set run.name=stopped; has err "nothing to do"
 try 0 train small.yaml $steps --set run.name=killed
-has err "continues after step $saved of .*the run was died"
+has err "continues after step $saved of .*runs/killed died"
 same killed
+[ "$(grep -c '^{"kind":"st$' runs/killed/metrics.jsonl)" -eq 1 ] || bad "$what: the torn line was not ended"
 [ -z "$(ls -A runs/killed/checkpoints | grep unfinished)" ] || bad "$what: left-overs of a save are still there"
 try 0 train small.yaml $steps --set run.name=early; has err "begins again"
 same early
