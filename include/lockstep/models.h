@@ -1,7 +1,8 @@
 /* models.h - models as graph builders. They know shapes and names and nothing of parallelism, precision or devices.
  *
  * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and "count" f32 [] (valid targets of
- * the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of each sample) and "logits" [batch, classes]. */
+ * the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of each sample) and "logits" [batch, classes]. In training it may have the
+ * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. */
 #pragma once
 #include "graph.h"
 

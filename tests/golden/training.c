@@ -11,6 +11,7 @@ const ls_vit_config training_vit = { .image_size = 28, .patch_size = 7, .in_chan
                                      .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
 const ls_mlp_config training_mlp = { .image_size = 4, .in_channels = 1, .classes = 5, .n_hidden = 2, .hidden = { 12, 9 },
                                      .act = LS_MLP_ACT_GELU, .mean = 0.5, .std = 0.5 };
+const ls_resnet_config training_resnet = { .depth = 18, .image_size = 16, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5 };
 
 ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch)
 {
@@ -20,6 +21,11 @@ ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch)
 ls_status training_build_mlp(ls_graph *g, const void *config, int64_t batch)
 {
     return ls_mlp_build(g, config, batch);
+}
+
+ls_status training_build_resnet(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_resnet_build(g, config, batch);
 }
 
 training_data training_data_of(const ls_weights *golden)

@@ -7,8 +7,10 @@
 
 extern const ls_vit_config training_vit; /* the ViT of tutorial 1 */
 extern const ls_mlp_config training_mlp; /* the small MLP of mlp.safetensors */
+extern const ls_resnet_config training_resnet; /* of buffers.safetensors: resnet18 at 16x16 */
 ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch);
 ls_status training_build_mlp(ls_graph *g, const void *config, int64_t batch);
+ls_status training_build_resnet(ls_graph *g, const void *config, int64_t batch);
 
 typedef struct training_data {
     int64_t n;

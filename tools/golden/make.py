@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -349,9 +349,20 @@ def resnet():
     save("resnet", out)
 
 
+def buffers():
+    """ResNet18 at 16x16 over 5 steps of 8 pictures of noise in one process, and with DDP in two: losses, weights and running statistics."""
+    images, labels = (values("buffers.images", (40, 1, 16, 16), 128) + 128).to(torch.uint8), (values("buffers.labels", (40,), 4096) + 4096).long() % 10
+    out = {"images": images, "labels": labels.to(torch.int32)}
+    for count in (1, 2):
+        out[f"{count}.losses"], state = several.run(count, several.train_resnet, images, labels, 8, 5)
+        for name, tensor in state.items():
+            out[f"{count}.{name}"] = sample(tensor, 8)
+    save("buffers", out)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

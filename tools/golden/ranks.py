@@ -12,6 +12,7 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 from common import fill, normalize
+from resnet import ResNet
 from vit import VisionTransformer
 
 STRATEGIES = ("ddp", "fsdp", "fsdp_keep", "fsdp_bf16")
@@ -32,7 +33,8 @@ def wrap(model, strategy):
 
 def step(model, optimizer, x, labels):
     """Loss of this rank's samples: DDP and FSDP2 average the gradients over ranks."""
-    loss = F.cross_entropy(model(x).float(), labels)
+    logits = model(x)
+    loss = F.cross_entropy(logits.float() if logits.dtype == torch.bfloat16 else logits, labels)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -57,6 +59,21 @@ def train(strategy, images, labels, batch, steps):
         dist.all_reduce(loss)
         losses.append(loss / ranks)
     return torch.stack(losses), whole(model)
+
+
+def train_resnet(images, labels, batch, steps):
+    """ResNet18 in float64 on one rank, samples dealt as above, Adam 1e-5: losses (means over all ranks), and rank 0's state dict afterwards. DDP gives
+    every rank rank 0's running statistics before a forward pass, so those that are left are of rank 0's batches."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model = fill(ResNet(18).double())
+    wrapped = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-5), []
+    for k in range(steps):
+        mine = slice(k * batch + rank, (k + 1) * batch, ranks)
+        loss = step(wrapped, optimizer, normalize(images[mine], torch.float64), labels[mine])
+        dist.all_reduce(loss)
+        losses.append(loss / ranks)
+    return torch.stack(losses), model.state_dict()
 
 
 def join(rank, ranks, store):
