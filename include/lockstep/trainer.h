@@ -80,7 +80,8 @@ LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* 
 /* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them; with more, gathered into a copy of the trainer's that the next
  * call overwrites (out NULL: only counts, local). */
 LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
-/* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of each step left them. Views; returns how many there are, or -1. */
+/* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of each step left them. Views;
+ * returns how many there are, or -1. With more than one rank collective, unless out is NULL. */
 LS_API int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max);
 LS_API int64_t ls_trainer_classes(const ls_trainer *t);
 LS_API size_t ls_trainer_bytes(const ls_trainer *t);                         /* all memory of the session and the accumulation */

@@ -1,8 +1,9 @@
-/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A rank fills and keeps only its slices; what
- * others read is written between ls_session_enter and leave.
+/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A rank fills and keeps only its
+ * slices; what others read is written between ls_session_enter and leave.
  *
- * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between evaluations only rank 0's are right: it
- * computes micro-batch 0, from which they advance. So whoever saves takes rank 0's; whoever reads them elsewhere calls ls_trainer_share_buffers first. */
+ * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between evaluations only rank 0's are
+ * right: it computes micro-batch 0, from which they advance. So whoever saves takes rank 0's; whoever reads them elsewhere calls
+ * ls_trainer_share_buffers first. */
 #include <stdlib.h>
 #include <string.h>
 

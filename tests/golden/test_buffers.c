@@ -1,5 +1,5 @@
-/* test_buffers.c - ResNet18 over 5 steps against PyTorch in f64, in one process and with DDP in two (real processes, tools/golden/ranks.py): losses,
- * weights and running statistics within 1e-9. Here ranks are threads; they begin with a weight file and end with one. */
+/* test_buffers.c - ResNet18 over 5 steps against PyTorch in f64, in one process and with DDP in two (real processes, tools/golden/ranks.py):
+ * losses, weights and running statistics within 1e-9. Here ranks are threads; they begin with a weight file and end with one. */
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
@@ -38,7 +38,8 @@ static ls_status train(ls_group *g, ls_trainer *t, run *r)
 static ls_status rank(ls_group *g, void *context)
 {
     run *r = context;
-    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", r->ranks } } }, .data = LS_DATA_DDP, .rank = ls_group_rank(g) };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", r->ranks } } }, .data = LS_DATA_DDP,
+                            .rank = ls_group_rank(g) };
     ls_trainer *t;
     LS_TRY(ls_trainer_create(&t, training_build_resnet, &training_resnet, .device = "ref", .threads = 1, .param = LS_F64, .output = LS_F64,
                              .micro_batch = BATCH / r->ranks, .micro_batches = r->ranks, .parallel = p, .group = g));

@@ -1,5 +1,6 @@
 /* test_buffers.c - running statistics of batch norm: they advance once a step from micro-batch 0, are the same bits on any ranks, are what
- * evaluation uses, and are saved and loaded with the weights. The model is a small residual network; golden/test_buffers.c has ResNet18. Ranks are threads. */
+ * evaluation uses, and are saved and loaded with the weights. The model is a small residual network; golden/test_buffers.c has ResNet18.
+ * Ranks are threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
