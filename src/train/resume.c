@@ -124,7 +124,7 @@ static ls_status check_unchanged(const json_t *j, const char *path, const ls_tra
     ls_str changed = { 0 };
     ls_status s = compare(&changed, j, path, t, r);
     if (s == LS_OK && changed.len > 0 && !allow_change)
-        s = ls_fail(LS_E_USAGE, "%s is of another recipe: %s; set run.name for a new run, or continue with these changes: --allow-change", path, changed.data);
+        s = ls_fail(LS_E_USAGE, "%s was made with other settings: %s; set run.name for a new run, or continue with these changes: --allow-change", path, changed.data);
     else if (s == LS_OK && changed.len > 0)
         ls_log_warn("changed since %s: %s", path, changed.data);
     ls_str_release(&changed);
