@@ -282,13 +282,6 @@ static void three_ranks(void **state)
     print_message("losses of three ranks and of one: relative difference up to %.1e in 10 steps\n", worst);
 }
 
-static ls_status rank_f64(ls_group *g, void *context)
-{
-    job *j = context;
-    j->o.device = "ref";
-    return rank(g, j);
-}
-
 static void reference_device(void **state)
 {
     (void)state;
@@ -299,8 +292,8 @@ static void reference_device(void **state)
     four.o.param = four.o.output = LS_F64;
     four.o.device = "ref";
     four.o.parallel.units = UNITS[1];
-    ASSERT_OK(run_ranks(1, rank_f64, &one));
-    ASSERT_OK(run_ranks(4, rank_f64, &four));
+    ASSERT_OK(run_ranks(1, rank, &one));
+    ASSERT_OK(run_ranks(4, rank, &four));
     assert_true(one.out.losses[1] == four.out.losses[1]);
     assert_true(one.out.weights == four.out.weights);
 }
