@@ -1,4 +1,4 @@
-/* launch.c - start, watch, end. One attempt at a time: later ones would start from a checkpoint. */
+/* launch.c - start, watch, end: one attempt (controller.h makes the next). */
 #include "launch.h"
 
 #include <errno.h>
@@ -30,6 +30,7 @@ typedef struct launch {
     child *children;
     int started, alive;
     ls_cpu_set *cpus;      /* of each rank; NULL: not bound */
+    double began;          /* the command, or this restart */
     sigset_t mask_before;
     double failed_at;      /* 0: all is well */
     int failed_rank;
@@ -44,6 +45,12 @@ int ls_launch_rank(void)
     return rank ? atoi(rank) : -1;
 }
 
+int ls_launch_restart(void)
+{
+    const char *restart = getenv(LS_LAUNCH_RESTART);
+    return restart && ls_launch_rank() >= 0 ? atoi(restart) : 0;
+}
+
 double ls_launch_lead(void)
 {
     const char *started = getenv(LS_LAUNCH_STARTED);
@@ -53,11 +60,12 @@ double ls_launch_lead(void)
 
 /* ---- starting */
 
+static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=" };
+enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
+
 /* The environment of rank r: ours, with its place. */
 static char **environment(const launch *l, int r)
 {
-    static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=" };
-    enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
     int n = 0, kept = 0;
     while (environ[n])
         n++;
@@ -72,7 +80,7 @@ static char **environment(const launch *l, int r)
     }
     int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 || asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
                asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
-               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], ls_now() - ls_since_exec()) < 0;
+               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 || asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0;
     LS_CHECK(!made, "out of memory");
     all[kept + PLACES] = NULL;
     return all;
@@ -83,7 +91,7 @@ static void free_environment(char **all)
     int n = 0;
     while (all[n])
         n++;
-    for (int i = n - 4; i < n; i++)
+    for (int i = n - PLACES; i < n; i++)
         free(all[i]);
     free(all);
 }
@@ -255,7 +263,7 @@ static ls_status attempt(launch *l)
 
 ls_status ls_launch(const ls_launch_opts *o)
 {
-    launch l = { .o = o, .control = -1 };
+    launch l = { .o = o, .control = -1, .began = o->restart ? ls_now() : ls_now() - ls_since_exec() };
     LS_TRY(ls_shm_create(o->ranks, &l.control));
     ls_status s = ls_shm_watch_open(&l.watch, l.control);
     if (s == LS_OK) {

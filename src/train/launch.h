@@ -6,12 +6,14 @@
 
 /* What a rank finds in its environment, besides its place (LOCKSTEP_RANK, LOCKSTEP_RANKS, LOCKSTEP_CONTROL_FD). SIGINT is ignored, and SIGTERM, which asks it to stop,
  * blocked until it can take it. */
-#define LS_LAUNCH_STARTED "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command began */
+#define LS_LAUNCH_STARTED "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
+#define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
 
 typedef struct ls_launch_opts {
     int ranks;
     int threads;                         /* of a rank; 0: what its share of the cores gives */
     char *const *argv;                   /* of every rank, the program's name first */
+    int restart;                         /* 0: the first attempt; what ls_launch_restart says in its ranks */
     const volatile sig_atomic_t *stop;   /* nonzero: the ranks are to stop; may be NULL */
 } ls_launch_opts;
 
@@ -21,5 +23,7 @@ ls_status ls_launch(const ls_launch_opts *o);
 
 /* The rank that ls_launch made of this process; -1: none. */
 int ls_launch_rank(void);
-/* How long before this process the user's command began, in seconds; 0 when it is that command. */
+/* Which restart this rank belongs to; 0: the first attempt, or no rank of ls_launch. */
+int ls_launch_restart(void);
+/* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that command. */
 double ls_launch_lead(void);

@@ -2,6 +2,7 @@
 #include "metrics.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -142,4 +143,34 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     add_seconds(j, row->seconds);
     LS_TRY(end(d));
     return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+}
+
+ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
+{
+    ls_json *j = begin(d, "restart");
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "steps_lost", row->lost);
+    ls_json_text(j, "cause", row->cause);
+    ls_json_f64(j, "pause", row->pause);
+    LS_TRY(end(d));
+    if (!d->own->restarts)
+        d->own->restarts = json_array();
+    json_t *entry = json_pack("{sI sI sI ss}", "attempt", (json_int_t)d->attempt, "step", (json_int_t)row->step, "steps_lost", (json_int_t)row->lost,
+                              "cause", row->cause);
+    if (json_array_append_new(d->own->restarts, entry))
+        return ls_fail(LS_E_MEMORY, "the list of restarts takes no more: out of memory, or the cause is no UTF-8");
+    return ls_rundir_save_result(d, LS_RUN_RESTARTING, NULL);
+}
+
+int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from)
+{
+    static const char STEP[] = "{\"kind\":\"step\",\"step\":";
+    char tail[16384];
+    const int64_t most = (int64_t)sizeof tail - 1, size = lseek(d->own->metrics, 0, SEEK_END);
+    const ssize_t n = pread(d->own->metrics, tail, sizeof tail - 1, size - from > most ? size - most : from);
+    tail[n > 0 ? n : 0] = 0;
+    int64_t step = -1;
+    for (const char *p = tail; (p = strstr(p, STEP)); p += sizeof STEP - 1)
+        step = atoll(p + sizeof STEP - 1);
+    return step;
 }

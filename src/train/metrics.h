@@ -23,8 +23,14 @@ typedef struct ls_epoch_row {
 
 typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes; double seconds; } ls_checkpoint_row;
 
+typedef struct ls_restart_row { const char *cause; int64_t step, lost; double pause; } ls_restart_row; /* step: of the checkpoint; lost: steps after it */
+
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 /* Also keeps the best value; *is_best (may be NULL) says whether this one is. */
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
+/* Also goes to the list in result.json, which then says `restarting`. */
+ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
+/* Of the last step in metrics.jsonl, from byte `from` on; -1: there is none. Local. */
+int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);

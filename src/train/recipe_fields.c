@@ -154,8 +154,8 @@ const ls_key LS_KEYS[] = {
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, .help = "larger models are written as several files" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"), .may_change = true, .help = "what is checked when a checkpoint is opened" },
 
-    { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", 0, 1e6, .now = "0", .later = "this version restarts nothing by itself; started again, a run continues",
-      .may_change = true, .help = "restarts after a failure" },
+    { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,
+      .help = "killed, crashed or stalled ranks are started again from the last checkpoint so many times; -1: without end" },
     { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true, .may_change = true,
       .help = "waiting longer than this for data or for another rank is an error" },
 

@@ -48,6 +48,13 @@ static void write_checkpoints(ls_json *j, const ls_rundir *d)
     ls_json_text(j, "best_checkpoint", own->best_checkpoint);
 }
 
+static void write_restarts(ls_json *j, const ls_rundir *d)
+{
+    char *text = d->own->restarts ? json_dumps(d->own->restarts, JSON_COMPACT) : NULL;
+    ls_json_raw(j, "restarts", text ? text : "[]");
+    free(text);
+}
+
 static void write_metrics(ls_json *j, const ls_rundir *d)
 {
     const ls_run_metrics *m = &d->metrics;
@@ -122,6 +129,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_text(&j, "version", LS_VERSION);
     write_metrics(&j, d);
     write_checkpoints(&j, d);
+    write_restarts(&j, d);
     ls_json_text(&j, "error", error);
     ls_json_text(&j, "data", d->data_note);
     ls_json_bool(&j, "builtin_data", d->builtin_data);

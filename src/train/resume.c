@@ -156,25 +156,32 @@ static int64_t newest(const char *folder)
     return step;
 }
 
-static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)
+ls_status ls_resume_step(int64_t *step, const char *checkpoint)
 {
-    if (!ls_checkpoint_is(asked))
-        return ls_fail(LS_E_USAGE, "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ has those of a run", asked);
-    snprintf(path, 4096, "%s", asked);
-    char *text = NULL, *file = ls_path_join(asked, "trainer.json");
+    char *text = NULL, *file = ls_path_join(checkpoint, "trainer.json");
     size_t size = 0;
     json_t *j = NULL;
     ls_status s = ls_file_read(&text, &size, file);
     if (s == LS_OK)
         s = ls_json_parse(&j, text, size, file);
-    const int64_t step = json_integer_value(json_object_get(j, "step"));
-    if (s == LS_OK && last > step)
-        s = ls_fail(LS_E_USAGE, "--resume %s: the run has a newer checkpoint, %s/step-%08lld; remove it to go back to step %lld, or set run.name", asked, folder,
-                    (long long)last, (long long)step);
+    *step = json_integer_value(json_object_get(j, "step"));
     json_decref(j);
     free(text);
     free(file);
     return s;
+}
+
+static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)
+{
+    if (!ls_checkpoint_is(asked))
+        return ls_fail(LS_E_USAGE, "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ has those of a run", asked);
+    snprintf(path, 4096, "%s", asked);
+    int64_t step;
+    LS_TRY(ls_resume_step(&step, asked));
+    if (last > step)
+        return ls_fail(LS_E_USAGE, "--resume %s: the run has a newer checkpoint, %s/step-%08lld; remove it to go back to step %lld, or set run.name", asked, folder,
+                       (long long)last, (long long)step);
+    return LS_OK;
 }
 
 ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
@@ -191,6 +198,12 @@ ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
         snprintf(path, 4096, "%s/step-%08lld", folder, (long long)last);
     free(folder);
     return s;
+}
+
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked)
+{
+    LS_TRY(ls_resume_find(path, r, NULL));
+    return path[0] ? LS_OK : ls_resume_find(path, r, asked);
 }
 
 ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change)

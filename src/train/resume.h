@@ -19,6 +19,11 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
  * checkpoint). LS_E_USAGE when that is no checkpoint, or when the run has newer ones: it would meet them again. Local. */
 ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);
 
+/* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local. */
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked);
+/* Finished steps in a checkpoint. Local. */
+ls_status ls_resume_step(int64_t *step, const char *checkpoint);
+
 /* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and what depends on it, when the checkpoint
  * belongs to another recipe, another ISA level, or rounds its sums over another number of ranks; `allow_change` makes that a warning. Collective. */
 ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change);

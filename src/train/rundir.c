@@ -12,13 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "rundir_own.h"
 
 const char *ls_run_state_name(ls_run_state s)
 {
-    static const char *const NAMES[] = { "new", "running", "finished", "failed", "stopped", "died" };
+    static const char *const NAMES[] = { "new", "running", "finished", "failed", "stopped", "restarting", "died" };
     return NAMES[s];
 }
 
@@ -163,7 +164,8 @@ static ls_status read_before(ls_rundir *d)
     d->metrics = info.metrics;
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
-    d->attempt = json_integer_value(json_object_get(tree, "attempt")) + 1;
+    d->attempt = json_integer_value(json_object_get(tree, "attempt")) + (d->before != LS_RUN_RESTARTING); /* then it says the attempt to come */
+    d->own->restarts = json_incref(json_object_get(tree, "restarts"));
     size_t i;
     json_t *c, *list = json_object_get(tree, "checkpoints");
     const char *best = json_string_value(json_object_get(tree, "best_checkpoint"));
@@ -236,6 +238,7 @@ static void destroy(ls_rundir **d)
     free(own->checkpoints);
     free(own->best_checkpoint);
     free(own->best_metric);
+    json_decref(own->restarts);
     free(own->name);
     ls_str_release(&own->row.out);
     free(own);
@@ -269,6 +272,14 @@ static ls_status open_run(ls_rundir **out, const ls_recipe *r, bool allow_change
 }
 
 ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r) { return open_run(out, r, false); }
+
+ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
+{
+    LS_TRY(open_run(out, r, allow_change));
+    (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
+    (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING; /* nobody has written anything in the attempt that failed */
+    return LS_OK;
+}
 
 ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change)
 {

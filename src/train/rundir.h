@@ -10,7 +10,7 @@
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
 
-typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_DIED } ls_run_state;
+typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_RESTARTING, LS_RUN_DIED } ls_run_state;
 const char *ls_run_state_name(ls_run_state s); /* "new" "running" ... */
 
 /* What is known about the run's metrics; kept by the row writers of metrics.h, read by result.json, `runs` and the report. NAN: none yet. */
@@ -47,6 +47,9 @@ ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r);
 /* The same for the ranks of g: rank 0 opens the run, the others follow it: they know what it found, have log/rank-N.log, keep the same numbers, and write none of them.
  * With `allow_change`, a run of another recipe is opened too. Collective; NULL: no other ranks. */
 ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change);
+/* For the parent of the ranks, after an attempt that failed: opens what they left, or makes it when they did not come so far. `attempt` is that of the ranks
+ * to come. Local. */
+ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change);
 /* The micro_batch that the first start of this run resolved, for a recipe that leaves it 0; 0: there is no such run. Local. */
 int64_t ls_rundir_micro_batch(const ls_recipe *r);
 /* Writes recipe.yaml anew (train.micro_batch was resolved, train.epochs grew). Local. */
@@ -69,6 +72,7 @@ typedef struct ls_run_info {
     ls_run_metrics metrics;
     double seconds_ago;         /* since result.json was written */
     char error[256];
+    int restarts;               /* after failures */
     char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);

@@ -14,6 +14,7 @@ struct ls_rundir_private {
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
     char *best_checkpoint;
+    json_t *restarts;            /* of all attempts, as in result.json; NULL: none */
 };
 
 /* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. Ranks above 0 write nothing. */

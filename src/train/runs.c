@@ -37,6 +37,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .best_value = number(best, "value"), .best_step = integer(best, "step"), .best_epoch = integer(best, "epoch") };
     const char *error = json_string_value(json_object_get(tree, "error"));
     snprintf(out->error, sizeof out->error, "%s", error ? error : "");
+    out->restarts = (int)json_array_size(json_object_get(tree, "restarts"));
     const json_t *list = json_object_get(tree, "checkpoints");
     const char *last = json_string_value(json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
     snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
@@ -55,7 +56,7 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
     LS_TRY_TO(s, read_info(out, tree, path), done);
-    if (out->state == LS_RUN_RUNNING && !ls_run_is_held(run_dir))
+    if ((out->state == LS_RUN_RUNNING || out->state == LS_RUN_RESTARTING) && !ls_run_is_held(run_dir))
         out->state = LS_RUN_DIED;
 done:
     json_decref(tree);
@@ -74,14 +75,16 @@ static const char *cell(char buffer[32], const char *format, double x)
 
 static void print_row(FILE *out, const ls_run_info *i)
 {
-    char loss[32], eval[32], accuracy[32], duration[32], ago[40];
+    char loss[32], eval[32], accuracy[32], duration[32], ago[40], restarts[32] = "";
     if (i->seconds_ago < 1)
         snprintf(ago, sizeof ago, "just now");
     else
         snprintf(ago, sizeof ago, "%s ago", ls_format_duration(duration, i->seconds_ago));
-    fprintf(out, "%-28s %-9s %9lld %6lld %10s %10s %9s  %s%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
+    if (i->restarts)
+        snprintf(restarts, sizeof restarts, "  %d restart%s", i->restarts, i->restarts == 1 ? "" : "s");
+    fprintf(out, "%-28s %-10s %9lld %6lld %10s %10s %9s  %s%s%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
             (long long)i->metrics.epoch, cell(loss, "%.4f", i->metrics.loss), cell(eval, "%.4f", i->metrics.eval_loss),
-            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ago, *i->error ? "  " : "", i->error);
+            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ago, restarts, *i->error ? "  " : "", i->error);
 }
 
 static void json_row(ls_json *j, const ls_run_info *i)
@@ -92,6 +95,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_f32(j, "loss", (float)i->metrics.loss);
     ls_json_f64(j, "eval_loss", i->metrics.eval_loss);
     ls_json_f64(j, "eval_accuracy", i->metrics.eval_accuracy);
+    ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);
     ls_json_text(j, "error", *i->error ? i->error : NULL);
     ls_json_text(j, "checkpoint", *i->checkpoint ? i->checkpoint : NULL);
@@ -114,7 +118,7 @@ static void show(FILE *out, ls_json *j, const char *storage, const char *name, b
             ls_json_close_object(j);
         } else {
             if (!*shown)
-                fprintf(out, "%-28s %-9s %9s %6s %10s %10s %9s  %s\n", "run", "state", "step", "epoch", "loss", "eval loss", "accuracy", "updated");
+                fprintf(out, "%-28s %-10s %9s %6s %10s %10s %9s  %s\n", "run", "state", "step", "epoch", "loss", "eval loss", "accuracy", "updated");
             if (fine)
                 print_row(out, &info);
             else

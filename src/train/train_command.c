@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "comm/comm.h"
-#include "launch.h"
+#include "controller.h"
 #include "loop.h"
 #include "memory.h"
 #include "report_page.h"
@@ -110,7 +110,7 @@ static void describe(const training *t)
 /* A run that exists: finished, with nothing more to do (*done), or to be continued. */
 static ls_status existing_run(training *t, bool *done)
 {
-    static const char *const BEFORE[] = { "is new", "is running", "was finished", "failed", "was stopped", "died" }; /* by ls_run_state */
+    static const char *const BEFORE[] = { "is new", "is running", "was finished", "failed", "was stopped", "failed", "died" }; /* by ls_run_state */
     ls_rundir *d = t->loop.run;
     const ls_resume_point *from = &t->loop.from;
     *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
@@ -138,7 +138,9 @@ static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
     ls_group *g = l->trainer->group;
-    ls_status s = g && ls_group_rank(g) ? LS_OK : ls_resume_find(t->checkpoint, l->recipe, o->resume);
+    ls_status s = LS_OK;
+    if (!g || ls_group_rank(g) == 0)
+        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, l->recipe, o->resume) : ls_resume_find(t->checkpoint, l->recipe, o->resume);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
@@ -200,6 +202,10 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
 {
     ls_group *g = t->loop.group;
     LS_TRY(ls_ranks_agree(g, load_recipe(t, o)));
+    if (ls_launch_rank() < 0 && t->loop.recipe->failure.max_failures)
+        return ls_ranks_agree(g, ls_fail(LS_E_USAGE, "failure.max_failures: %lld, but these ranks belong to the launcher that started them, which alone "
+                                         "can start them again: set it to 0; the same command, started again, continues from the last checkpoint",
+                                         (long long)t->loop.recipe->failure.max_failures));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
     return keep_micro_batch(t->loop.recipe, g);
@@ -224,14 +230,15 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
     *silent = is_quiet();
     LS_TRY(ls_group_from_environment(g));
     *silent = ls_group_rank(*g) > 0;
-    if (ls_group_size(*g) > 1)
+    if (ls_group_size(*g) > 1 || ls_launch_rank() >= 0)
         return join_ranks(t, o);
     ls_group_destroy(g);
     LS_TRY(choose_workers(t, o, &workers));
-    *over = workers > 1;
+    *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
-    return ls_launch(&(ls_launch_opts){ .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop });
+    const ls_launch_opts ranks = { .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop };
+    return o->dry_run ? ls_launch(&ranks) : ls_control(&ranks, t->loop.recipe, o->resume, o->allow_change);
 }
 
 /* ---- to the first step */
@@ -297,7 +304,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->run->data_note = t->data_note;
     l->run->builtin_data = l->train->builtin;
     bool done;
-    if (o->resume && !strcmp(o->resume, "never") && l->run->before != LS_RUN_NEW)
+    if (o->resume && !strcmp(o->resume, "never") && l->run->before != LS_RUN_NEW && !ls_launch_restart())
         return ls_fail(LS_E_USAGE, "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder", l->run->path,
                        ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));

@@ -76,7 +76,7 @@ cmp -s before.json runs/tiny/result.json || { echo "training a finished run chan
 try 2 train tiny.yaml --resume never; has err "--resume never"
 try 2 train tiny.yaml --set train.global_batch=32; has err "train.global_batch: 32 here, 64 there"
 cmp -s before.json runs/tiny/result.json || { echo "refusing to continue changed result.json"; failures=$((failures + 1)); }
-try 0 runs; has out "tiny                         finished          3"
+try 0 runs; has out "tiny                         finished           3"
 
 # its weights for others
 model=runs/tiny/checkpoints/latest/model.safetensors

@@ -36,6 +36,10 @@ if LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" train small.yaml --set run.n
     fails "weights that are not there"
 fi
 grep -q "no/such.safetensors" err || fails "which weights"
+if "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=wrong --set failure.max_failures=1 > out 2> err; then
+    fails "restarts of another launcher's ranks"
+fi
+grep -q "failure.max_failures: 1, but these ranks belong to the launcher" err || fails "who restarts"
 [ ! -e runs/wrong ] || fails "a refused run left a folder"
 if LOCKSTEP_FAKE_NODES=2 LOCKSTEP_FAULT="kill@40:rank=3" "$mpirun" -n 4 "$lockstep" train "$work/small.yaml" --set run.name=killed > out 2> err; then
     fails "a rank was killed, and nobody noticed"

@@ -66,6 +66,17 @@ static int place(ls_group *g, int rank)
     return 0;
 }
 
+/* The second restart, made half a second after the command began. */
+static int again(ls_group *g)
+{
+    if (ls_launch_restart() != 2)
+        return tell(g, ls_fail(LS_E_INTERNAL, "restart %d", ls_launch_restart()));
+    double since_command = ls_now() - atof(getenv("TEST_BEGAN"));
+    if (since_command - ls_since_exec() - ls_launch_lead() < 0.4)
+        return tell(g, ls_fail(LS_E_INTERNAL, "%g s since the command began, and the restart claims %g of it", since_command, ls_launch_lead()));
+    return 0;
+}
+
 static int cores(ls_group *g, int rank, bool bound)
 {
     ls_cpu_set all[2], mine;
@@ -80,6 +91,8 @@ static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
 {
     if (!strcmp(mode, "place"))
         return place(g, rank);
+    if (!strcmp(mode, "again"))
+        return again(g);
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
@@ -139,6 +152,19 @@ static void ranks_find_their_place(void **state)
     ASSERT_OK(launch(1, "place"));
     ASSERT_OK(launch(3, "place"));
     no_child_is_left();
+}
+
+static void a_restart_knows_that_it_is_one(void **state)
+{
+    (void)state;
+    char *argv[] = { program, "again", NULL }, began[32];
+    assert_int_equal(ls_launch_restart(), 0);
+    snprintf(began, sizeof began, "%.6f", ls_now());
+    setenv("TEST_BEGAN", began, 1);
+    usleep(500000);
+    ASSERT_OK(ls_launch(&(ls_launch_opts){ .ranks = 2, .argv = argv, .restart = 2 }));
+    ASSERT_FAILS(ls_launch(&(ls_launch_opts){ .ranks = 2, .argv = argv }), LS_E_INTERNAL, "restart 0");
+    unsetenv("TEST_BEGAN");
 }
 
 static void a_failure_is_told_once_with_its_rank(void **state)
@@ -250,7 +276,8 @@ int main(int argc, char **argv)
     if (ls_launch_rank() >= 0)
         return rank_program(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_find_their_place), cmocka_unit_test(a_failure_is_told_once_with_its_rank),
+        cmocka_unit_test(ranks_find_their_place), cmocka_unit_test(a_restart_knows_that_it_is_one),
+        cmocka_unit_test(a_failure_is_told_once_with_its_rank),
         cmocka_unit_test(a_killed_rank_is_named_with_what_it_did), cmocka_unit_test(a_rank_that_ends_without_a_word_is_named),
         cmocka_unit_test(a_stopped_rank_is_named_and_ended), cmocka_unit_test(ranks_that_do_not_notice_are_killed),
         cmocka_unit_test(a_request_to_stop_reaches_the_ranks), cmocka_unit_test(cores_are_divided), cmocka_unit_test(ranks_end_with_their_parent),

@@ -76,7 +76,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
         { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
         { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" }, { "checkpoint.async", "false" },
-        { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "failure.max_failures", "0" }, { "schedule.min_lr", "1e-5" },
+        { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
         { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" } };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
@@ -291,9 +291,8 @@ static void what_comes_later_is_refused_but_harmless_values_are_not(void **state
     SET_REFUSED("device=cuda", "GPU module");
     SET_REFUSED("model.type=t5", "vit, mlp and resnet18");
     SET_REFUSED("checkpoint.async=true", "refused");
-    SET_REFUSED("failure.max_failures=1", "refused");
     SET_REFUSED("log.tensorboard=true", "unknown key");
-    static const char *const HARMLESS[] = { "failure.max_failures=0", "checkpoint.async=false" };
+    static const char *const HARMLESS[] = { "checkpoint.async=false" };
     for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++) {
         ls_recipe *r;
         ASSERT_OK(load_set(&r, MINIMAL, HARMLESS[i]));

@@ -321,6 +321,51 @@ static void start_and_die(const char *storage)
         _exit(2);
 }
 
+static void between_attempts_the_parent_keeps_the_run(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("between");
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    ls_run_info info;
+    char path[700];
+    snprintf(path, sizeof path, "%s/one", storage);
+    ASSERT_OK(ls_rundir_open_between(&d, r, false)); /* the first attempt failed before it had made the run */
+    assert_int_equal(d->attempt, 1);
+    assert_int_equal(ls_metrics_last_step(d, 0), -1);
+    ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 1: early", .pause = 0.5 }));
+    ASSERT_OK(ls_run_info_read(&info, path));
+    assert_int_equal(info.state, LS_RUN_RESTARTING);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
+    ASSERT_OK(ls_run_info_read(&info, path));
+    assert_int_equal(info.state, LS_RUN_DIED); /* as far as others can see, until the ranks hold it */
+    ASSERT_OK(ls_rundir_open_between(&d, r, false)); /* the next one left nothing either */
+    assert_int_equal(d->attempt, 2);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
+    ASSERT_OK(ls_rundir_open(&d, r)); /* attempt 2 */
+    assert_int_equal(d->attempt, 2);
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .loss = 1, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* killed */
+    ASSERT_OK(ls_rundir_open_between(&d, r, false));
+    assert_int_equal(d->attempt, 3);
+    assert_int_equal(ls_metrics_last_step(d, 0), 1);
+    assert_int_equal(ls_metrics_last_step(d, 1000), -1); /* not from there on */
+    ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 0: late", .step = 0, .lost = 1, .pause = 1 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ASSERT_OK(ls_run_info_read(&info, path));
+    assert_int_equal(info.state, LS_RUN_STOPPED);
+    assert_int_equal(info.restarts, 2);
+    json_t *first = row(storage, 0), *third = row(storage, 2);
+    assert_string_equal(text_of(first, "kind"), "restart");
+    assert_string_equal(text_of(first, "cause"), "rank 1: early");
+    assert_int_equal(json_integer_value(json_object_get(third, "steps_lost")), 1);
+    assert_int_equal(json_integer_value(json_object_get(third, "attempt")), 3);
+    json_decref(first);
+    json_decref(third);
+    ls_recipe_destroy(&r);
+}
+
 static void a_killed_run_is_seen_as_died(void **state)
 {
     (void)state;
@@ -433,6 +478,7 @@ int main(void)
         cmocka_unit_test(one_process_at_a_time),
         cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
+        cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
         cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(runs_lists_all_and_says_what_is_broken),
