@@ -264,7 +264,9 @@ static void evaluation_saves_and_loads(void **state)
     ls_weights *w;
     ASSERT_OK(ls_weights_open(&w, path));
     assert_int_equal(ls_weights_count(w), PARAMETERS + BUFFERS);
-    assert_true(*(const int64_t *)ls_weights_find(w, "layer1.downsample.1.num_batches_tracked")->data == STEPS);
+    int64_t tracked = 0;
+    ASSERT_OK(ls_weight_read(ls_weights_find(w, "layer1.downsample.1.num_batches_tracked"), LS_I64, &tracked));
+    assert_int_equal(tracked, STEPS);
     o.eval_only = true;
     ASSERT_OK(ls_trainer_create_with(&e, build, NULL, &o));
     ASSERT_OK(ls_trainer_load(e, w));
