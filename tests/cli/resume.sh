@@ -75,7 +75,7 @@ begin early 1; end -KILL 137
 rm -rf runs/early/checkpoints # killed before its first one
 
 # ---- all of them to the same end
-steps=$(printf '%s\n' "$(last_step stopped)" "$(last_step killed)" | sort -n | tail -n 1)
+steps=$(printf '%s\n' "$(last_step stopped)" "$(last_step killed)" "$(last_step early)" | sort -n | tail -n 1)
 steps="--set train.steps=$((steps + 50))"
 try 0 train small.yaml $steps --set run.name=whole
 # same NAME: its last checkpoint and its losses are those of the run `whole`; of a step or epoch that came twice, the last time counts.
