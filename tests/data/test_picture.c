@@ -106,6 +106,7 @@ static void test_square(void **state) {
     assert_string_equal(chosen, three);
     free(chosen);
     free(three);
+    remove_tree(dir);
 }
 
 static void test_svg(void **state) {
