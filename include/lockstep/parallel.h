@@ -21,7 +21,8 @@ typedef struct ls_parallel {
     int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
     ls_offload_choice offload;   /* cpu: slices, gradients and optimizer state rest in host memory */
     int64_t device_memory;       /* bytes that a program may use of the device's memory; 0: no cap */
-    ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid, once for ddp */
+    ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid, once for ddp;
+                                        * a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
     ls_dtype reduce;             /* type in which sums over ranks are rounded */
     int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 
 static const char *const PARTS[] = { [LS_PART_RUN] = "", [LS_PART_START] = " start", [LS_PART_WAIT] = " wait" };
@@ -61,6 +62,7 @@ ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
         same = same && all[2 * r] == all[0] && all[2 * r + 1] == all[1];
     if (s == LS_OK && !same) {
         char *first = calloc(1, (size_t)all[1] + 1);
+        LS_CHECK(first, "out of memory");
         if (rank == 0)
             memcpy(first, ls_str_text(&text), text.len);
         s = ls_group_broadcast(g, first, (size_t)all[1], 0);

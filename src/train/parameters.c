@@ -19,20 +19,20 @@ ls_held ls_slot_held(const ls_units *u, const ls_slot *s)
     return (ls_held){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
 }
 
-static void init_states(ls_trainer *t, const ls_graph *g)
+static ls_status init_states(ls_trainer *t, const ls_graph *g)
 {
     for (int i = 0; g && i < g->n_nodes; i++) {
         if (strcmp(g->nodes[i]->op->name, "state") && strcmp(g->nodes[i]->op->name, "buffer"))
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
         ls_tensor x;
-        if (ls_session_tensor(t->session, a->name, &x) != LS_OK)
-            continue;
+        LS_TRY(ls_session_tensor(t->session, a->name, &x));
         if (t->used) /* fresh memory is zero already, and untouched */
             memset(x.data, 0, ls_type_bytes(&x.type));
         if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
             ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type), (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0, a->name, 1);
     }
+    return LS_OK;
 }
 
 /* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
@@ -43,7 +43,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     const size_t size = ls_dtype_size(u->dtype);
     LS_TRY(ls_session_enter(t->session, "initial weights"));
     for (int p = 0; p < LS_PROGRAMS; p++)
-        init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
+        LS_TRY(init_states(t, c->plans[p] ? c->plans[p]->graph : NULL));
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
@@ -89,7 +89,10 @@ static ls_status collect(ls_trainer *t)
     const ls_parallel *p = &t->compiled.parallel;
     const int ranks = ls_group_size(t->group);
     LS_TRY(need_whole(t));
-    char *slices = malloc((size_t)u->elements * size * (size_t)ranks); /* more than enough: a unit's slices from every rank */
+    int64_t largest = 0;
+    for (int i = 0; i < u->n; i++)
+        largest = u->units[i].slice > largest ? u->units[i].slice : largest;
+    char *slices = malloc((size_t)largest * size * (size_t)ranks); /* one unit's, from every rank */
     int *members = malloc(sizeof(int) * (size_t)ranks);
     ls_status s = slices && members ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     int position;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "digest.h"
 
@@ -107,7 +106,8 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->grads = calloc(units, sizeof *t->grads);
     t->trees = calloc(units, sizeof *t->trees);
     t->losses = calloc((size_t)compiled->micro_batches, sizeof *t->losses);
-    if (!t->units || !t->grads || !t->trees || !t->losses)
+    t->exchange = calloc((size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))), sizeof *t->exchange);
+    if (!t->units || !t->grads || !t->trees || !t->losses || !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {
         t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
@@ -156,6 +156,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->grads);
     free(t->trees);
     free(t->losses);
+    free(t->exchange);
     free(t->buffers);
     free(t->whole);
     ls_session_destroy(&t->session);
@@ -199,10 +200,7 @@ static ls_status exchange(ls_trainer *t)
         return LS_OK;
     const int64_t count = c->share.count;
     const int ranks = ls_group_size(t->group);
-    double mine[1 + 64], all[(1 + 64) * 64]; /* the common case; more micro-batches or ranks take the heap */
-    const bool small = count <= 64 && ranks <= 64;
-    double *out = small ? mine : malloc(sizeof(double) * (size_t)(1 + count)), *in = small ? all : malloc(sizeof(double) * (size_t)((1 + count) * ranks));
-    LS_CHECK(out && in, "out of memory");
+    double *out = t->exchange, *in = out + 1 + count;
     out[0] = t->request;
     memcpy(out + 1, t->losses, sizeof(double) * (size_t)count);
     ls_status s = ls_group_all_gather(t->group, out, sizeof(double) * (size_t)(1 + count), in);
@@ -214,10 +212,6 @@ static ls_status exchange(ls_trainer *t)
         t->requested |= (uint32_t)in[(1 + count) * r];
         for (int64_t k = 0; k < count; k++)
             t->losses[share.first + k * share.stride] = in[(1 + count) * r + 1 + k];
-    }
-    if (!small) {
-        free(out);
-        free(in);
     }
     return s;
 }

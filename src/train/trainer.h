@@ -19,6 +19,7 @@ struct ls_trainer {
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
     double *losses;                      /* of the step's M micro-batches */
+    double *exchange;                    /* request and losses of this rank, then those of every rank */
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
     uint32_t request, requested;         /* bits that any rank may set before a step; after it, those that any had set (stop requests) */
     int64_t step_number;                 /* steps run by this trainer, for messages */
