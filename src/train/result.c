@@ -12,21 +12,54 @@
 #include "base/oserror.h"
 #include "rundir_own.h"
 
-void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)
+/* What is known when a checkpoint is made: what the program reported, or what the loop of a recipe measures. */
+static ls_metric_list current(const ls_rundir *d)
 {
-    struct ls_rundir_private *own = d->own;
+    const ls_run_metrics *m = &d->metrics;
+    const ls_metric all[] = { { "loss", m->loss }, { "eval_loss", m->eval_loss }, { "eval_accuracy", m->eval_accuracy } };
+    ls_metric known[3];
+    int n = 0;
+    if (d->own->reported.n > 0)
+        return ls_metric_list_copy(d->own->reported.n, d->own->reported.at);
+    for (int i = 0; i < 3; i++)
+        if (!isnan(all[i].value))
+            known[n++] = all[i];
+    return ls_metric_list_copy(n, known);
+}
+
+static ls_saved_checkpoint *place_for(struct ls_rundir_private *own, const char *path)
+{
+    for (int i = 0; i < own->n_checkpoints; i++)
+        if (!strcmp(own->checkpoints[i].path, path))
+            return &own->checkpoints[i];
     if (own->n_checkpoints == own->cap_checkpoints) {
         own->cap_checkpoints = own->cap_checkpoints ? 2 * own->cap_checkpoints : 8;
         own->checkpoints = realloc(own->checkpoints, sizeof *own->checkpoints * (size_t)own->cap_checkpoints);
         LS_CHECK(own->checkpoints, "out of memory");
     }
-    own->checkpoints[own->n_checkpoints++] = (ls_saved_checkpoint){ strdup(path), step };
-    LS_CHECK(own->checkpoints[own->n_checkpoints - 1].path, "out of memory");
+    ls_saved_checkpoint *c = &own->checkpoints[own->n_checkpoints++];
+    *c = (ls_saved_checkpoint){ .path = strdup(path) };
+    LS_CHECK(c->path, "out of memory");
+    return c;
+}
+
+void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best)
+{
+    ls_saved_checkpoint *c = place_for(d->own, path);
+    c->step = step;
+    c->epoch = epoch;
+    ls_metric_list_release(&c->metrics);
+    c->metrics = metrics;
     if (best) {
-        free(own->best_checkpoint);
-        own->best_checkpoint = strdup(path);
-        LS_CHECK(own->best_checkpoint, "out of memory");
+        free(d->own->best_checkpoint);
+        d->own->best_checkpoint = strdup(path);
+        LS_CHECK(d->own->best_checkpoint, "out of memory");
     }
+}
+
+void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)
+{
+    ls_rundir_list_checkpoint(d, path, step, d->metrics.epoch, current(d), best);
 }
 
 /* Checkpoints that were removed since (keep: N) are not listed. */
@@ -40,6 +73,10 @@ static void write_checkpoints(ls_json *j, const ls_rundir *d)
             ls_json_object(j, NULL);
             ls_json_text(j, "path", own->checkpoints[i].path);
             ls_json_int(j, "step", own->checkpoints[i].step);
+            ls_json_int(j, "epoch", own->checkpoints[i].epoch);
+            ls_json_object(j, "metrics");
+            ls_metric_list_write(j, &own->checkpoints[i].metrics);
+            ls_json_close_object(j);
             ls_json_close_object(j);
         }
         free(path);
@@ -62,6 +99,11 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
     ls_json_int(j, "epoch", m->epoch);
     ls_json_f32(j, "loss", (float)m->loss);
     ls_json_f64(j, "lr", m->lr);
+    if (d->own->reported.n > 0) {
+        ls_json_object(j, "metrics");
+        ls_metric_list_write(j, &d->own->reported);
+        ls_json_close_object(j);
+    }
     if (!isnan(m->eval_loss)) {
         ls_json_object(j, "eval");
         ls_json_int(j, "step", m->eval_step);

@@ -140,8 +140,7 @@ static char *folder_of(const ls_recipe *r)
     return folder;
 }
 
-/* The newest in a folder by its name: whatever has such a name was whole, also when the link `latest` had not followed yet. -1: none. */
-static int64_t newest(const char *folder)
+int64_t ls_resume_newest(const char *folder)
 {
     DIR *d = opendir(folder);
     int64_t step = -1;
@@ -190,7 +189,7 @@ ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
     if (asked && !strcmp(asked, "never"))
         return LS_OK;
     char *folder = folder_of(r);
-    const int64_t last = newest(folder);
+    const int64_t last = ls_resume_newest(folder);
     ls_status s = LS_OK;
     if (asked && strcmp(asked, "auto"))
         s = find_asked(path, folder, asked, last);

@@ -15,6 +15,10 @@ typedef struct ls_resume_point {
 /* The text; malloc'ed. Numbers read back as the same. */
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
 
+/* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also when the link `latest` had not followed
+ * yet. -1: none. Local. */
+int64_t ls_resume_newest(const char *folder);
+
 /* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the run that `r` names; "never": none; else a
  * checkpoint). LS_E_USAGE when that is no checkpoint, or when the run has newer ones: it would meet them again. Local. */
 ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);

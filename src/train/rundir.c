@@ -1,5 +1,5 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml is written first and whole: a folder with one
- * is a run, a folder with anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml (of a program of its own: config.txt) is written
+ * first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -71,14 +71,33 @@ bool ls_run_is_held(const char *run_dir)
 
 /* ---- making and opening ---------------------------------------------------------------------------------------------------- */
 
-/* What an interrupted start may have left before recipe.yaml was whole. */
-static bool is_left_over(const char *name)
+/* What makes a run: a recipe, or the texts of a program of its own. */
+typedef struct identity {
+    const char *storage, *name, *best_metric, *file; /* recipe.yaml, config.txt */
+    const ls_recipe *recipe;                         /* NULL: none */
+    const char *config;                              /* what stands in config.txt then */
+    bool allow_change;
+} identity;
+
+static identity of_recipe(const ls_recipe *r, bool allow_change)
 {
-    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") || !strncmp(name, "recipe.yaml.", 12);
+    return (identity){ r->run.storage, r->run.name, r->checkpoint.best.metric, LS_RUN_RECIPE, r, NULL, allow_change };
 }
 
-static ls_status refuse_foreign_folder(const char *path)
+static identity of_program(const ls_own_run *r) { return (identity){ r->storage, r->name, r->best_metric, LS_RUN_CONFIG, NULL, r->config, false }; }
+
+/* What an interrupted start may have left before that file was whole. */
+static bool is_left_over(const char *name)
 {
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") || !strncmp(name, LS_RUN_RECIPE ".", 12) ||
+           !strncmp(name, LS_RUN_CONFIG ".", 11);
+}
+
+static ls_status refuse_foreign_folder(const char *path, const char *file)
+{
+    if (ls_run_is(path))
+        return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
+                       strcmp(file, LS_RUN_RECIPE) ? "a recipe (recipe.yaml), not of this program" : "a program of its own (config.txt), not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);
@@ -87,7 +106,7 @@ static ls_status refuse_foreign_folder(const char *path)
         foreign = !is_left_over(e->d_name);
     closedir(dir);
     if (foreign)
-        return ls_fail(LS_E_USAGE, "%s exists and is no run directory (it has files but no recipe.yaml); set run.name or run.storage", path);
+        return ls_fail(LS_E_USAGE, "%s exists and is no run directory (it has files but no %s); choose another name or storage", path, file);
     return LS_OK;
 }
 
@@ -125,7 +144,7 @@ static ls_status open_log(ls_rundir *d)
     return s;
 }
 
-static ls_status open_files(ls_rundir *d)
+static ls_status open_files(ls_rundir *d, const identity *i)
 {
     static const char HEADER[] = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n";
     struct ls_rundir_private *own = d->own;
@@ -133,14 +152,14 @@ static ls_status open_files(ls_rundir *d)
     LS_TRY(end_last_line(d, own->metrics, "metrics.jsonl"));
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
-    if (!lseek(own->csv, 0, SEEK_END))
+    if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a program's own columns are those that it reports */
         LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", HEADER, sizeof HEADER - 1));
     return open_log(d);
 }
 
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r)
 {
-    char *path = ls_path_join(d->path, "recipe.yaml"), *yaml = ls_recipe_yaml(r, false);
+    char *path = ls_path_join(d->path, LS_RUN_RECIPE), *yaml = ls_recipe_yaml(r, false);
     ls_status s = ls_file_write(path, yaml, strlen(yaml));
     free(path);
     free(yaml);
@@ -172,7 +191,8 @@ static ls_status read_before(ls_rundir *d)
     json_array_foreach(list, i, c) {
         const char *where = json_string_value(json_object_get(c, "path"));
         if (where)
-            ls_rundir_add_checkpoint(d, where, json_integer_value(json_object_get(c, "step")), best && !strcmp(best, where));
+            ls_rundir_list_checkpoint(d, where, json_integer_value(json_object_get(c, "step")), json_integer_value(json_object_get(c, "epoch")),
+                                      ls_metric_list_read(json_object_get(c, "metrics")), best && !strcmp(best, where));
     }
 done:
     json_decref(tree);
@@ -181,8 +201,8 @@ done:
     return s;
 }
 
-/* The run is there: same recipe, or refuse, unless changes are wanted. */
-static ls_status join(ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
+/* A run of a recipe is there: the same one, or refuse, unless changes are wanted. */
+static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
 {
     ls_recipe *there;
     if (ls_recipe_load(&there, recipe_path, 0, NULL) != LS_OK)
@@ -193,12 +213,24 @@ static ls_status join(ls_rundir *d, const ls_recipe *r, const char *recipe_path,
         s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);
     free(difference);
     ls_recipe_destroy(&there);
-    return s == LS_OK ? read_before(d) : s;
+    return s;
+}
+
+/* What a program's own configuration means is that program's business: the newest is kept. */
+static ls_status save_config(const char *path, const char *config)
+{
+    char *before = NULL;
+    size_t size = 0;
+    if (ls_file_exists(path))
+        LS_TRY(ls_file_read(&before, &size, path));
+    bool same = before && size == strlen(config) && !memcmp(before, config, size);
+    free(before);
+    return same ? LS_OK : ls_file_write(path, config, strlen(config));
 }
 
 int64_t ls_rundir_micro_batch(const ls_recipe *r)
 {
-    char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, "recipe.yaml");
+    char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, LS_RUN_RECIPE);
     ls_recipe *there = NULL;
     int64_t micro = 0;
     if (ls_file_exists(path) && ls_recipe_load(&there, path, 0, NULL) == LS_OK && r->train.global_batch == there->train.global_batch)
@@ -209,18 +241,22 @@ int64_t ls_rundir_micro_batch(const ls_recipe *r)
     return micro;
 }
 
-static ls_status open_at(ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
+static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
 {
     LS_TRY(ls_make_dirs(d->path));
-    bool exists = ls_file_exists(recipe_path);
+    bool exists = ls_file_exists(path);
     if (!exists)
-        LS_TRY(refuse_foreign_folder(d->path));
+        LS_TRY(refuse_foreign_folder(d->path, i->file));
     LS_TRY(lock(d));
+    if (exists && i->recipe)
+        LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));
     if (exists)
-        LS_TRY(join(d, r, recipe_path, allow_change));
-    else
-        LS_TRY(ls_rundir_save_recipe(d, r));
-    LS_TRY(open_files(d));
+        LS_TRY(read_before(d));
+    if (!i->recipe)
+        LS_TRY(save_config(path, i->config));
+    else if (!exists)
+        LS_TRY(ls_rundir_save_recipe(d, i->recipe));
+    LS_TRY(open_files(d, i));
     return exists ? LS_OK : ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
 }
 
@@ -233,8 +269,11 @@ static void destroy(ls_rundir **d)
             close(files[i]); /* the last one gives up the lock */
     if (own->log)
         fclose(own->log);
-    for (int i = 0; i < own->n_checkpoints; i++)
+    for (int i = 0; i < own->n_checkpoints; i++) {
         free(own->checkpoints[i].path);
+        ls_metric_list_release(&own->checkpoints[i].metrics);
+    }
+    ls_metric_list_release(&own->reported);
     free(own->checkpoints);
     free(own->best_checkpoint);
     free(own->best_metric);
@@ -247,47 +286,37 @@ static void destroy(ls_rundir **d)
     *d = NULL;
 }
 
-static ls_rundir *create(const ls_recipe *r)
+static ls_rundir *create(const identity *i)
 {
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .name = copy_text(r->run.name), .best_metric = copy_text(r->checkpoint.best.metric) };
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .name = copy_text(i->name), .best_metric = copy_text(i->best_metric) };
     d->own = own;
-    d->path = ls_path_join(r->run.storage, r->run.name);
+    d->path = ls_path_join(i->storage, i->name);
     d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
     return d;
 }
 
-static ls_status open_run(ls_rundir **out, const ls_recipe *r, bool allow_change)
+static ls_status open_run(ls_rundir **out, const identity *i)
 {
-    ls_rundir *d = create(r);
-    char *recipe_path = ls_path_join(d->path, "recipe.yaml");
-    ls_status s = open_at(d, r, recipe_path, allow_change);
-    free(recipe_path);
+    ls_rundir *d = create(i);
+    char *path = ls_path_join(d->path, i->file);
+    ls_status s = open_at(d, i, path);
+    free(path);
     if (s != LS_OK)
         destroy(&d);
     *out = d;
     return s;
 }
 
-ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r) { return open_run(out, r, false); }
-
-ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
-{
-    LS_TRY(open_run(out, r, allow_change));
-    (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
-    (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING; /* nobody has written anything in the attempt that failed */
-    return LS_OK;
-}
-
-ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change)
+static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
 {
     *out = NULL;
     struct { ls_run_state before; int64_t attempt; ls_run_metrics metrics; } found = { 0 };
     int rank = g ? ls_group_rank(g) : 0;
     if (rank == 0) {
-        LS_TRY(open_run(out, r, allow_change)); /* a failure ends the others' wait */
+        LS_TRY(open_run(out, i)); /* a failure ends the others' wait */
         found.before = (*out)->before;
         found.attempt = (*out)->attempt;
         found.metrics = (*out)->metrics;
@@ -296,12 +325,39 @@ ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g,
         LS_TRY(ls_group_broadcast(g, &found, sizeof found, 0));
     if (rank == 0)
         return LS_OK;
-    ls_rundir *d = *out = create(r);
+    ls_rundir *d = *out = create(i);
     d->rank = rank;
     d->before = found.before;
     d->attempt = found.attempt;
     d->metrics = found.metrics;
     return open_log(d);
+}
+
+ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
+{
+    const identity i = of_recipe(r, false);
+    return open_run(out, &i);
+}
+
+ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
+{
+    const identity i = of_recipe(r, allow_change);
+    LS_TRY(open_run(out, &i));
+    (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
+    (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING; /* nobody has written anything in the attempt that failed */
+    return LS_OK;
+}
+
+ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change)
+{
+    const identity i = of_recipe(r, allow_change);
+    return open_ranks(out, &i, g);
+}
+
+ls_status ls_rundir_open_own(ls_rundir **out, const ls_own_run *r, ls_group *g)
+{
+    const identity i = of_program(r);
+    return open_ranks(out, &i, g);
 }
 
 ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error)

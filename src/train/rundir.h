@@ -10,6 +10,10 @@
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
 
+#define LS_RUN_RECIPE "recipe.yaml"
+#define LS_RUN_CONFIG "config.txt"
+bool ls_run_is(const char *dir); /* has one of them: it is a run directory */
+
 typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_RESTARTING, LS_RUN_DIED } ls_run_state;
 const char *ls_run_state_name(ls_run_state s); /* "new" "running" ... */
 
@@ -50,6 +54,12 @@ ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g,
 /* For the parent of the ranks, after an attempt that failed: opens what they left, or makes it when they did not come so far. `attempt` is that of the ranks
  * to come. Local. */
 ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change);
+/* The same for a program of its own, which has no recipe: config.txt stands in its place, and the program may change it. Collective. */
+typedef struct ls_own_run {
+    const char *storage, *name, *config; /* config: the whole text of config.txt */
+    const char *best_metric;             /* NULL: none */
+} ls_own_run;
+ls_status ls_rundir_open_own(ls_rundir **out, const ls_own_run *r, ls_group *g);
 /* The micro_batch that the first start of this run resolved, for a recipe that leaves it 0; 0: there is no such run. Local. */
 int64_t ls_rundir_micro_batch(const ls_recipe *r);
 /* Writes recipe.yaml anew (train.micro_batch was resolved, train.epochs grew). Local. */
@@ -76,5 +86,5 @@ typedef struct ls_run_info {
     char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
-/* The table of `lockstep runs`: every folder of `storage` with a recipe.yaml, by name. */
+/* The table of `lockstep runs`: every run directory in `storage`, by name. */
 ls_status ls_runs_print(FILE *out, const char *storage, bool json);

@@ -1,9 +1,10 @@
 /* rundir_own.h - what rundir.c, metrics.c and runs.c share behind rundir.h. */
 #pragma once
 #include "base/json.h"
+#include "metric_list.h"
 #include "rundir.h"
 
-typedef struct ls_saved_checkpoint { char *path; int64_t step; } ls_saved_checkpoint;
+typedef struct ls_saved_checkpoint { char *path; int64_t step, epoch; ls_metric_list metrics; } ls_saved_checkpoint;
 
 struct ls_rundir_private {
     int lock, metrics, csv;      /* descriptors, -1: not open */
@@ -14,9 +15,12 @@ struct ls_rundir_private {
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
     char *best_checkpoint;
+    ls_metric_list reported;     /* the last report of a program of its own; empty: none, or a run of a recipe */
     json_t *restarts;            /* of all attempts, as in result.json; NULL: none */
 };
 
 /* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. Ranks above 0 write nothing. */
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
+/* As ls_rundir_add_checkpoint, with metrics (taken over) that are not those of this moment. */
+void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best);
 bool ls_run_is_held(const char *run_dir); /* some process holds its lock */

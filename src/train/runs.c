@@ -9,6 +9,15 @@
 #include "base/oserror.h"
 #include "rundir_own.h"
 
+bool ls_run_is(const char *dir)
+{
+    char *recipe = ls_path_join(dir, LS_RUN_RECIPE), *config = ls_path_join(dir, LS_RUN_CONFIG);
+    bool is = ls_file_exists(recipe) || ls_file_exists(config);
+    free(recipe);
+    free(config);
+    return is;
+}
+
 static double number(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
@@ -105,8 +114,8 @@ static void json_row(ls_json *j, const ls_run_info *i)
 static void show(FILE *out, ls_json *j, const char *storage, const char *name, bool json, int *shown)
 {
     ls_run_info info;
-    char *dir = ls_path_join(storage, name), *recipe = ls_path_join(dir, "recipe.yaml");
-    if (ls_file_exists(recipe)) {
+    char *dir = ls_path_join(storage, name);
+    if (ls_run_is(dir)) {
         bool fine = ls_run_info_read(&info, dir) == LS_OK;
         if (json) {
             ls_json_object(j, NULL);
@@ -127,7 +136,6 @@ static void show(FILE *out, ls_json *j, const char *storage, const char *name, b
         ++*shown;
     }
     free(dir);
-    free(recipe);
 }
 
 ls_status ls_runs_print(FILE *out, const char *storage, bool json)

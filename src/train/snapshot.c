@@ -105,38 +105,56 @@ static ls_status keep(ls_snapshots *s, int64_t count)
     return LS_OK;
 }
 
+char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
+{
+    char name[32];
+    name_of(name, step);
+    return ls_path_join(s->dir, name);
+}
+
+ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    char name[32], relative[64];
+    name_of(name, c->step);
+    snprintf(relative, sizeof relative, "checkpoints/%s", name);
+    s->latest = c->step;
+    if (c->best)
+        s->best = c->step;
+    if (d->rank) /* the folders are rank 0's */
+        return LS_OK;
+    s->steps[s->n++] = c->step;
+    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
+    if (c->best)
+        LS_TRY(ls_checkpoint_point(s->dir, "best", name));
+    LS_TRY(keep(s, c->keep));
+    ls_rundir_add_checkpoint(d, relative, c->step, c->best);
+    ls_log_debug("saved %s (%llu bytes) in %.3f s", relative, (unsigned long long)c->bytes, c->seconds);
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, relative, (int64_t)c->bytes, c->seconds });
+}
+
+/* The newest one is the best after all. */
+static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
+{
+    char name[32], relative[64];
+    name_of(name, s->latest);
+    snprintf(relative, sizeof relative, "checkpoints/%s", name);
+    s->best = s->latest;
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(ls_checkpoint_point(s->dir, "best", name));
+    ls_rundir_add_checkpoint(d, relative, s->best, true);
+    return LS_OK;
+}
+
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_resume_point *at, int64_t epoch, bool best)
 {
+    if (at->step == s->latest)
+        return best && s->best != at->step ? mark_best(s, d) : LS_OK;
     double start = ls_now();
-    char name[32], relative[64];
-    name_of(name, at->step);
-    snprintf(relative, sizeof relative, "checkpoints/%s", name);
-    if (at->step == s->latest) {
-        if (best && s->best != at->step) {
-            s->best = at->step;
-            if (d->rank)
-                return LS_OK;
-            LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-            ls_rundir_add_checkpoint(d, relative, at->step, true);
-        }
-        return LS_OK;
-    }
-    char *dir = ls_path_join(s->dir, name);
     uint64_t bytes = 0;
+    char *dir = ls_snapshots_path(s, at->step);
     ls_status status = save(dir, t, r, at, &bytes);
     free(dir);
     LS_TRY(status);
-    s->latest = at->step;
-    if (best)
-        s->best = at->step;
-    if (d->rank) /* the folders are rank 0's */
-        return LS_OK;
-    s->steps[s->n++] = at->step;
-    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
-    if (best)
-        LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    LS_TRY(keep(s, r->checkpoint.keep));
-    ls_rundir_add_checkpoint(d, relative, at->step, best);
-    ls_log_debug("saved %s (%llu bytes) in %.3f s", relative, (unsigned long long)bytes, ls_now() - start);
-    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ at->step, epoch, relative, (int64_t)bytes, ls_now() - start });
+    return ls_snapshots_commit(s, d, &(ls_committed){ at->step, epoch, bytes, ls_now() - start, r->checkpoint.keep, best });
 }

@@ -19,3 +19,14 @@ void ls_snapshots_release(ls_snapshots *s);
 /* Saves step-NNNNNNNN, then moves `latest` (and `best`), then removes what need not be kept: never the newest, nor the best. Does nothing if this
  * step has been saved. Writes the metrics row. `epoch`: of the last step. Collective. */
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_resume_point *at, int64_t epoch, bool best);
+
+/* The same in two, for whoever saves other things: where the checkpoint of a step goes (malloc'ed), and what is done when it is there. Local. */
+typedef struct ls_committed {
+    int64_t step, epoch;
+    uint64_t bytes;
+    double seconds; /* that saving took */
+    int64_t keep;   /* so many of the newest stay, and the best */
+    bool best;
+} ls_committed;
+char *ls_snapshots_path(const ls_snapshots *s, int64_t step);
+ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c);

@@ -154,7 +154,8 @@ static void evaluations_find_the_best(void **state)
         ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4, .step = 40, .samples = 100, .loss = 0.25, .eval_loss = NAN, .eval_accuracy = NAN, .lr = 0.5, .seconds = 2 }));
         ASSERT_OK(ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
         ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
-        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, true);
+        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, false);
+        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, true); /* the best after all: listed once */
         ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
         ASSERT_OK(ls_run_info_read(&info, d->path));
         assert_string_equal(info.checkpoint, "checkpoints/step-1");
@@ -174,6 +175,7 @@ static void evaluations_find_the_best(void **state)
         assert_true(d->metrics.best_value == (which ? 0.9 : 0.4));
         ASSERT_OK(ls_rundir_save_result(d, LS_RUN_FINISHED, NULL));
         result = contents(storage, "result.json");
+        ASSERT_CONTAINS(result, "\"checkpoints\":[{\"path\":\"checkpoints/step-1\",\"step\":1,\"epoch\":0,\"metrics\":{\"eval_loss\":0.4,\"eval_accuracy\":0.9}}]");
         ASSERT_CONTAINS(result, "\"best_checkpoint\":\"checkpoints/step-1\"");
         free(result);
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
