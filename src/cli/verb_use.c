@@ -4,7 +4,7 @@
 
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
 {
-    const ls_eval_opts o = { .target = ls_args_recipe(a), .json = ls_args_has(a, "--json") };
+    const ls_eval_opts o = { .target = ls_args_recipe(a), .json = ls_args_has(a, "--json"), .argv = a->argv };
     return ls_eval_command(&o, ui);
 }
 

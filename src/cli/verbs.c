@@ -36,7 +36,8 @@ const ls_verb LS_VERBS[] = {
                            { "--profile", 0, "[FIRST:LAST]", "write a trace of these steps and print the costliest ops (default 11:20)" }, END },
       ls_verb_train },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
-      "Every sample is counted exactly once. A recipe evaluates its initial weights, or those of its run if there is one.",
+      "Every sample is counted exactly once, whatever the ranks. A recipe means the run that it makes. One process evaluates with all its threads; --workers N, or\n"
+      "mpirun, shards the weights over ranks, for a model that one cannot hold.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
       (const ls_option[]){ JSON, END }, ls_verb_eval },

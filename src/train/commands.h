@@ -39,6 +39,7 @@ typedef struct ls_train_opts {
 typedef struct ls_eval_opts {
     ls_recipe_arg target;                 /* a run, a checkpoint or a recipe */
     bool json;
+    char *const *argv;                    /* of this process: ranks are started with the same words */
 } ls_eval_opts;
 
 typedef struct ls_predict_opts {

@@ -1,7 +1,11 @@
 /* eval_command.c - `lockstep eval`: loss and accuracy of a run's weights on the evaluation split. */
+#include <stdio.h>
+
+#include "agree.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "evaluate.h"
+#include "launch.h"
+#include "place.h"
 #include "target.h"
 
 static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, bool json)
@@ -27,23 +31,54 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     ls_str_release(&j.out);
 }
 
-ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui)
+static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_ui *ui)
 {
-    ls_target t;
     ls_setup setup;
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
     int64_t step = 0;
-    ls_status s;
-    LS_TRY(ls_target_open(&t, &o->target));
-    LS_TRY_TO(s, ls_target_trainer(&t, &setup, &trainer, &step), end);
-    LS_TRY_TO(s, ls_setup_data(&set, t.recipe, &setup, LS_SPLIT_EVAL, ui), end);
+    LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
+    ls_status s = ls_setup_data(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
+    if (g)
+        s = ls_ranks_agree(g, s);
+    LS_TRY_TO(s, s, end);
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
-    print(ui, &t, set, &e, step, o->json);
+    if (!g || ls_group_rank(g) == 0)
+        print(ui, t, set, &e, step, json);
 end:
     ls_trainer_destroy(&trainer);
     ls_dataset_close(&set);
+    return s;
+}
+
+/* One rank of those that there are; or the parent of those that were asked for; or alone. */
+static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
+{
+    ls_target t;
+    ls_status s = ls_target_open(&t, &o->target);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    const int workers = ls_target_workers(&t);
+    if (!g && workers > 1)
+        s = ls_launch(&(ls_launch_opts){ .ranks = workers, .threads = (int)t.recipe->threads, .argv = o->argv, .stop = ui->stop });
+    else
+        s = evaluate(&t, g, o->json, ui);
     ls_target_release(&t);
+    return s;
+}
+
+ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui)
+{
+    ls_group *g = NULL;
+    char message[4096] = "";
+    ls_status s = ls_place_find(&g, ui);
+    if (s == LS_OK)
+        s = run(g, o, ui);
+    if (s != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    if (g && s != LS_OK && s != LS_E_PEER)
+        ls_group_fail(g, s, message);
+    s = s == LS_OK ? s : ls_place_say(g, s, message, ui);
+    ls_group_destroy(&g);
     return s;
 }

@@ -155,7 +155,7 @@ static ls_status draw(const job *j)
 
 static ls_status run(job *j)
 {
-    LS_TRY(ls_target_trainer(&j->target, &j->setup, &j->trainer, &j->step));
+    LS_TRY(ls_target_trainer(&j->target, NULL, &j->setup, &j->trainer, &j->step));
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
     ls_status s = ls_setup_data(&j->set, j->target.recipe, &j->setup, j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui);
     j->n = j->o->n_inputs;
@@ -185,7 +185,7 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui };
     LS_TRY(ls_target_open(&j.target, &o->target));
-    ls_status s = run(&j);
+    ls_status s = ls_target_workers(&j.target) > 1 ? ls_fail(LS_E_USAGE, "lockstep predict runs in one process, with all its threads: leave workers out") : run(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_target_release(&j.target);

@@ -118,10 +118,17 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
     return status == LS_OK ? status : ls_recipe_blame(r, status);
 }
 
-ls_status ls_setup_alone(ls_setup *s, ls_recipe *r)
+ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
-    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp}", "one rank"));
-    return ls_setup_make(s, r, 1, 0, 0);
+    char batch[32];
+    const int64_t each = r->train.micro_batch ? r->train.micro_batch : (r->train.global_batch + ranks - 1) / ranks;
+    snprintf(batch, sizeof batch, "%lld", (long long)each * ranks);
+    LS_TRY(ls_recipe_set(r, "train.global_batch", batch, "evaluation"));
+    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp, reshard_after_forward: true}", "evaluation"));
+    LS_TRY(ls_setup_make(s, r, ranks, rank, ranks_per_host));
+    s->trainer.eval_only = true;
+    s->trainer.recompute = NULL;
+    return LS_OK;
 }
 
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)

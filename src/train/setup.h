@@ -21,8 +21,8 @@ typedef struct ls_setup {
  * cores among the ranks of a host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file and line of
  * the key. The pointers in s->trainer live as long as the recipe and *s. Local. */
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
-/* For one rank that evaluates or shows the model, whatever `r` says of ranks. */
-ls_status ls_setup_alone(ls_setup *s, ls_recipe *r);
+/* For ranks that evaluate or show the model, whatever `r` says of workers, layout and global batch: the parameters are sharded over them all. Else as above. */
+ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
 /* total optimizer steps of the run, for schedules that need it and for progress. */
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
 

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "ckpt/checkpoint.h"
 #include "trainer.h"
 
@@ -92,13 +94,33 @@ static int64_t step_of(const char *trainer_json, const char *where)
     return step;
 }
 
-ls_status ls_target_trainer(const ls_target *t, ls_setup *s, ls_trainer **out, int64_t *step)
+int ls_target_workers(const ls_target *t)
 {
-    LS_TRY(ls_setup_alone(s, t->recipe));
-    s->trainer.eval_only = true;
-    s->trainer.recompute = NULL;
+    const int64_t cores = ls_cpu_count(), least = t->recipe->workers.min, most = t->recipe->workers.max;
+    if (strcmp(ls_recipe_origin(t->recipe, "workers"), "--set"))
+        return 1;
+    return (int)(most <= cores || most == least ? most : least > cores ? least : cores);
+}
+
+static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
+{
+    if (!g)
+        return ls_setup_use(s, t->recipe, 1, 0, 0);
+    const int ranks = ls_group_size(g), hosts = ls_group_hosts(g);
+    int threads;
+    LS_TRY(ls_ranks_meet(&threads, g, t->recipe));
+    LS_TRY(ls_ranks_agree(g, ls_setup_use(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
+    s->trainer.group = g;
+    if (!t->recipe->threads)
+        s->trainer.threads = threads;
+    return LS_OK;
+}
+
+ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step)
+{
     ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
+    LS_TRY(set_up(s, t, g));
+    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
     *step = step_of(c.trainer, t->checkpoint);
     ls_status status = ls_trainer_create_with(out, s->build, &s->config, &s->trainer);
     if (status == LS_OK) {

@@ -12,5 +12,9 @@ typedef struct ls_target {
 ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg);
 void ls_target_release(ls_target *t);
 
-/* A trainer for evaluation with the target's weights (verified as the recipe says). *step: optimizer steps behind them. */
-ls_status ls_target_trainer(const ls_target *t, ls_setup *s, ls_trainer **out, int64_t *step);
+/* How many ranks this command was asked for; 1 when it was not asked: what the run was trained with says nothing about its use. Local. */
+int ls_target_workers(const ls_target *t);
+
+/* A trainer for evaluation with the target's weights (verified as the recipe says), sharded over the ranks of g. *step: optimizer steps behind them. Collective;
+ * g NULL: one rank. */
+ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step);

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "comm/comm.h"
 #include "controller.h"
 #include "loop.h"
 #include "memory.h"
+#include "place.h"
 #include "report_page.h"
 
 typedef struct training {
@@ -211,28 +211,14 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
     return keep_micro_batch(t->loop.recipe, g);
 }
 
-/* Until there is a group, one rank of each host tells what is wrong. */
-static bool is_quiet(void)
-{
-    static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK" };
-    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
-        if (getenv(LOCAL[i]))
-            return atoi(getenv(LOCAL[i])) > 0;
-    return ls_launch_rank() > 0;
-}
-
 /* Which rank this process is. *over: it was the parent of the ranks, and they have ended. */
 static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
 {
     ls_group **g = &t->loop.group;
     int workers = 1;
-    bool ignored, *silent = ui->silent ? ui->silent : &ignored;
-    *silent = is_quiet();
-    LS_TRY(ls_group_from_environment(g));
-    *silent = ls_group_rank(*g) > 0;
-    if (ls_group_size(*g) > 1 || ls_launch_rank() >= 0)
+    LS_TRY(ls_place_find(g, ui));
+    if (*g)
         return join_ranks(t, o);
-    ls_group_destroy(g);
     LS_TRY(choose_workers(t, o, &workers));
     *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
@@ -329,22 +315,6 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
-/* The message with which the command ends. One rank's failure is told once: by the parent, who reads it in the control block, or, where there is none, by the rank that
- * failed; of one that is missing the lowest other rank tells. */
-static ls_status say(const training *t, ls_status s, const char *message, const ls_ui *ui)
-{
-    const ls_group *g = t->loop.group;
-    if (!g || s == LS_OK || s == LS_E_STOPPED)
-        return ls_fail(s, "%s", message);
-    bool said;
-    int me = ls_group_rank(g), first = ls_group_failed(g, &said), speaker = said ? first : first == 0;
-    if (ls_launch_rank() >= 0 || me != speaker)
-        return ls_fail(s, "%s", "");
-    if (ui->silent)
-        *ui->silent = false;
-    return said ? ls_fail(s, "rank %d: %s", me, message) : ls_fail(s, "%s", message);
-}
-
 static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
 {
     ls_rundir **d = &t->loop.run;
@@ -385,7 +355,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
         s = closed;
         snprintf(message, sizeof message, "%s", ls_error_message());
     }
-    s = say(&t, s, message, ui); /* the first error is the one to report */
+    s = ls_place_say(t.loop.group, s, message, ui); /* the first error is the one to report */
     release(&t);
     return s;
 }

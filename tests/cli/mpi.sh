@@ -31,6 +31,10 @@ train one-rank-a-host 4 --set parallel.reshard_after_forward=2
 train ddp 2 --set parallel.data=ddp
 train hybrid 2 --set parallel.data=hybrid --set "parallel.mesh={dp: 2, shard: 2}" --set parallel.gather=copy
 
+LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" eval runs/one > out 2> err || fails "4 ranks on 2 hosts do not evaluate"
+"$lockstep" eval runs/one > alone 2> err || fails "one process does not evaluate"
+[ "$(grep -c '^loss' out)" = 1 ] && [ "$(sed 's/).*//' out)" = "$(sed 's/).*//' alone)" ] || fails "4 ranks on 2 hosts evaluate otherwise than one process"
+
 # several say what is wrong at once, or mpirun ends them first: it is said, and all end
 if LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" train small.yaml --set run.name=wrong --set model.init=no/such.safetensors > out 2> err; then
     fails "weights that are not there"

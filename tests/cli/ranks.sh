@@ -48,6 +48,17 @@ try 0 train small.yaml --workers 2 --dry-run --set run.name=dry; once err "dry r
 try 0 train small.yaml --workers 2 --profile 2:3 --set run.name=profile; once out "^ *op |op .*time|share"
 [ -s runs/profile/log/rank-0.trace.json ] && [ -s runs/profile/log/rank-1.trace.json ] || bad "not a trace of each rank"
 
+# ---- evaluated by any number of ranks: the same sums
+try 0 eval runs/one --json; sed 's/,"seconds.*//' out >alone
+for n in 2 3; do
+    try 0 eval runs/one --workers $n --json; sed 's/,"seconds.*//' out >together
+    cmp alone together || bad "$what: another result than one rank's"
+done
+try 0 eval runs/ranks4; once out "^loss " # by one process: nothing asks for more
+try 2 eval runs/one --workers 0; once err "error:"
+try 1 eval runs/one --workers 2 --set model.hidden=[16]; once err "error: rank [01]: .*hidden|error: rank [01]: .*shape"
+try 2 predict runs/one --workers 2; once err "one process"
+
 # ---- refused before or by all ranks, in one message
 try 2 train small.yaml --workers 2 --set parallel.mesh="{dp: 3}" --set run.name=wrong; has err "3"; once err "error:"
 try 2 train small.yaml --workers 3 --set run.name=wrong; once err "error:"; has err "global_batch|micro"

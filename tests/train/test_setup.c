@@ -112,16 +112,19 @@ static void refusals_name_the_place_and_what_would_do(void **state)
 }
 
 /* A run of four ranks is evaluated, shown and exported by one. */
-static void alone_forgets_the_ranks(void **state)
+static void use_forgets_the_ranks(void **state)
 {
     (void)state;
     ls_recipe *r = recipe("train: {global_batch: 64, micro_batch: 16}\n"
                           "parallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
     ls_setup s;
     ASSERT_FAILS(ls_setup_make(&s, r, 1, 0, 0), LS_E_USAGE, "but there is 1 rank");
-    ASSERT_OK(ls_setup_alone(&s, r));
+    ASSERT_OK(ls_setup_use(&s, r, 1, 0, 0));
     assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 1);
     assert_int_equal(s.trainer.parallel.offload, LS_OFFLOAD_CPU); /* what fits the device when training fits it here */
+    assert_int_equal(s.trainer.micro_batch, 16);
+    ASSERT_OK(ls_setup_use(&s, r, 3, 1, 0)); /* three ranks would not divide the four micro-batches of a step */
+    assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 3);
     assert_int_equal(s.trainer.micro_batch, 16);
     ls_recipe_destroy(&r);
 }
@@ -131,7 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_recipe_serves_any_number_of_workers), cmocka_unit_test(everything_that_the_recipe_says_arrives),
         cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host), cmocka_unit_test(refusals_name_the_place_and_what_would_do),
-        cmocka_unit_test(alone_forgets_the_ranks),
+        cmocka_unit_test(use_forgets_the_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
