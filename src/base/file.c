@@ -2,6 +2,7 @@
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
+#include "sys.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 /* Opens a regular file and tells its size; anything else (a folder, a pipe) is refused with its name. */
 static ls_status open_regular(int *fd, size_t *size, const char *path) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = ls_sys_open(path, O_RDONLY);
     if (*fd < 0)
         return ls_fail_os(path, "open", errno);
     struct stat st;
@@ -36,7 +37,7 @@ ls_status ls_file_map(ls_mapping *out, const char *path) {
     LS_TRY(open_regular(&fd, &size, path));
     ls_mapping m = { .size = size };
     if (size > 0) {
-        m.base = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        m.base = ls_sys_mmap(size, PROT_READ, MAP_SHARED, fd, 0);
         if (m.base == MAP_FAILED) {
             int error = errno;
             close(fd);
@@ -61,7 +62,7 @@ ls_status ls_file_read(char **out, size_t *size, const char *path) {
     LS_TRY(open_regular(&fd, &expect, path));
     /* Files of /proc say 0 and hold more, others may grow: read until the end, not until the size. */
     size_t cap = expect + 1, used = 0;
-    char *text = malloc(cap);
+    char *text = ls_sys_malloc(cap);
     for (;;) {
         if (!text) {
             close(fd);
@@ -118,7 +119,7 @@ ls_status ls_make_dirs(const char *path) {
         if (c != '/' && c)
             continue;
         *p = 0;
-        int made = mkdir(part, 0777) == 0 ? 0 : errno;
+        int made = ls_sys_mkdir(part) == 0 ? 0 : errno;
         if (made != 0 && !ls_dir_exists(part)) /* a parent may exist and be read-only: only what is missing matters */
             error = made == EEXIST ? ENOTDIR : made;
         *p = c;

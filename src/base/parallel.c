@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "check.h"
+#include "sys.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -99,7 +100,7 @@ static void add_workers(int threads)
         LS_CHECK(start != NULL, "out of memory");
         *start = (struct start){ ++pool.workers, atomic_load(&pool.round) };
         pthread_t thread;
-        LS_CHECK(pthread_create(&thread, NULL, work, start) == 0, "cannot start thread %d", pool.workers);
+        LS_CHECK(ls_sys_thread(&thread, work, start) == 0, "cannot start thread %d", pool.workers);
         pthread_detach(thread);
     }
 }

@@ -6,6 +6,7 @@
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
+#include "sys.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -20,7 +21,7 @@ enum { BUFFER_SIZE = 1 << 18 };
 /* Writes all of it, however the kernel cuts it. Returns 0 or an errno; *written counts what went out in either case. */
 static int write_all(int fd, const uint8_t *p, size_t n, size_t *written) {
     for (*written = 0; *written < n;) {
-        ssize_t done = write(fd, p + *written, n - *written);
+        ssize_t done = ls_sys_write(fd, p + *written, n - *written);
         if (done > 0)
             *written += (size_t)done;
         else if (done == 0)
@@ -47,10 +48,10 @@ ls_status ls_writer_open(ls_writer *w, const char *path) {
     bool there = stat(path, &st) == 0;
     int error = there && S_ISDIR(st.st_mode) ? EISDIR : 0;
     if (!error && there && !S_ISREG(st.st_mode))
-        w->fd = open(path, O_WRONLY | O_CLOEXEC);
+        w->fd = ls_sys_open(path, O_WRONLY);
     else if (!error) {
         LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld", path, (long)getpid()) >= 0, "out of memory");
-        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+        w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
         if (w->fd >= 0 && there)
             (void)!fchmod(w->fd, st.st_mode & 07777); /* keeps the old file's permissions where the file system lets us */
     }
@@ -91,11 +92,11 @@ ls_status ls_writer_put(ls_writer *w, const void *data, size_t n) {
 static int sync_folder(const char *path) {
     char *copy = strdup(path);
     LS_CHECK(copy != NULL);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = ls_sys_open(dirname(copy), O_RDONLY | O_DIRECTORY);
     free(copy);
     if (fd < 0)
         return errno == EACCES ? 0 : errno; /* a folder may be writable and not readable */
-    int error = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
+    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     close(fd);
     return error;
 }
@@ -104,14 +105,14 @@ ls_status ls_writer_commit(ls_writer *w) {
     LS_CHECK(w->fd >= 0, "the writer is not open");
     ls_status s = put_out(w, w->buffer, w->used);
     int error = 0;
-    if (s == LS_OK && fsync(w->fd) != 0 && (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
+    if (s == LS_OK && ls_sys_fsync(w->fd) != 0 && (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
         error = errno;
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) != 0 && !error && errno != EINTR) /* NFS reports a full disk here */
         error = errno;
     if (s == LS_OK && !error && w->tmp) {
-        if (rename(w->tmp, w->path) == 0) {
+        if (ls_sys_rename(w->tmp, w->path) == 0) {
             free(w->tmp);
             w->tmp = NULL;
             error = sync_folder(w->path);
@@ -121,14 +122,14 @@ ls_status ls_writer_commit(ls_writer *w) {
     if (s == LS_OK && error)
         s = ls_fail_os(w->path, "write", error);
     if (w->tmp)
-        unlink(w->tmp);
+        ls_sys_remove(w->tmp);
     release(w);
     return s;
 }
 
 void ls_writer_abort(ls_writer *w) {
     if (w->fd >= 0 && w->tmp)
-        unlink(w->tmp);
+        ls_sys_remove(w->tmp);
     if (w->fd >= 0)
         release(w);
 }
@@ -147,7 +148,7 @@ ls_status ls_file_write(const char *path, const void *data, size_t n) {
 /* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends in half a line (if
  * nobody else appended meanwhile). */
 ls_status ls_file_append(const char *path, const void *data, size_t n) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0)
         return ls_fail_os(path, "append to", errno);
     struct stat before, after;
@@ -155,7 +156,7 @@ ls_status ls_file_append(const char *path, const void *data, size_t n) {
     size_t written;
     int error = write_all(fd, data, n, &written);
     if (error && written && known && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 && after.st_size == before.st_size + (off_t)written)
-        (void)!ftruncate(fd, before.st_size);
+        (void)!ls_sys_ftruncate(fd, before.st_size);
     if (close(fd) != 0 && !error && errno != EINTR)
         error = errno;
     return error ? ls_fail_os(path, "append to", error) : LS_OK;

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "ckpt/manifest.h"
 #include "ckpt/ranges.h"
 
@@ -53,7 +54,7 @@ static void place_release(place *p)
 static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
     (void)st, (void)kind, (void)where;
-    return remove(path);
+    return ls_sys_remove(path);
 }
 
 /* Says nothing: what cannot be deleted is met again, with a message, when its name is needed. */
@@ -78,17 +79,17 @@ static void remove_unfinished(const char *parent)
 
 static ls_status sync_folder(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = ls_sys_open(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return ls_fail_os(path, "open", errno);
-    int error = fsync(fd) != 0 && errno != EINVAL ? errno : 0; /* some file systems cannot sync a folder, and need not */
+    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0; /* some file systems cannot sync a folder, and need not */
     close(fd);
     return error ? ls_fail_os(path, "sync", error) : LS_OK;
 }
 
 static ls_status rename_to(const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? LS_OK : ls_fail_os(to, "create", errno);
+    return ls_sys_rename(from, to) == 0 ? LS_OK : ls_fail_os(to, "create", errno);
 }
 
 /* Room for a new checkpoint, under its temporary name. */
@@ -99,7 +100,7 @@ static ls_status begin(const place *p)
         return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", p->dir);
     LS_TRY(ls_make_dirs(p->parent));
     remove_unfinished(p->parent);
-    return mkdir(p->unfinished, 0777) == 0 ? LS_OK : ls_fail_os(p->unfinished, "create folder", errno);
+    return ls_sys_mkdir(p->unfinished) == 0 ? LS_OK : ls_fail_os(p->unfinished, "create folder", errno);
 }
 
 static ls_status commit(const place *p)
@@ -214,8 +215,8 @@ ls_status ls_checkpoint_point(const char *parent, const char *link, const char *
         s = ls_fail(LS_E_IO, "%s: is there and not a symbolic link: move it away", path);
         goto done;
     }
-    unlink(temporary);
-    if (symlink(name, temporary) != 0) {
+    ls_sys_remove(temporary);
+    if (ls_sys_symlink(name, temporary) != 0) {
         s = ls_fail_os(path, "link", errno);
         goto done;
     }
@@ -223,7 +224,7 @@ ls_status ls_checkpoint_point(const char *parent, const char *link, const char *
     if (s == LS_OK)
         s = sync_folder(parent);
     else
-        unlink(temporary);
+        ls_sys_remove(temporary);
 done:
     free(temporary);
     free(path);
@@ -242,7 +243,7 @@ ls_status ls_checkpoint_remove(const char *dir)
         s = ls_fail(LS_E_ARG, "%s: not a checkpoint (no " LS_MANIFEST "); not removed", p.dir);
     else {
         remove_tree(p.unfinished);
-        s = rename(p.dir, p.unfinished) == 0 ? sync_folder(p.parent) : ls_fail_os(p.dir, "remove", errno);
+        s = ls_sys_rename(p.dir, p.unfinished) == 0 ? sync_folder(p.parent) : ls_fail_os(p.dir, "remove", errno);
         if (s == LS_OK)
             remove_tree(p.unfinished);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ckpt/pt.h"
+#include "base/sys.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 
@@ -39,7 +40,7 @@ static ls_status prepare(export *e)
         if ((t->strides || type.dtype != t->type.dtype) && ls_type_bytes(&type) > largest)
             largest = ls_type_bytes(&type);
     }
-    e->buffer = malloc(largest);
+    e->buffer = ls_sys_malloc(largest);
     return e->buffer ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", e->path, largest);
 }
 
@@ -147,7 +148,7 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
     if (o->floats && !ls_dtype_is_float(*o->floats))
         return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", path, ls_dtype_name(*o->floats));
     export e = { .from = w, .o = o, .path = path, .pt = pt, .n = ls_weights_count(w) };
-    e.tensors = calloc((size_t)e.n + 1, sizeof *e.tensors);
+    e.tensors = ls_sys_calloc((size_t)e.n + 1, sizeof *e.tensors);
     if (!e.tensors)
         return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", path, e.n);
     ls_status s = prepare(&e);

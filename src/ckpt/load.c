@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/safetensors.h"
 
@@ -171,7 +172,7 @@ static int compare_wanted(const void *a, const void *b)
 /* A sorted view of `want`: the "unexpected" half of the comparison looks names up in it. */
 static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
 {
-    const ls_named_tensor **list = malloc(sizeof *list * (size_t)(n + 1));
+    const ls_named_tensor **list = ls_sys_malloc(sizeof *list * (size_t)(n + 1));
     for (int64_t i = 0; list && i < n; i++)
         list[i] = &want[i];
     if (list && n > 1)

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
 
@@ -25,7 +26,7 @@ typedef struct writing {
 static ls_status put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
 {
     for (uint64_t at = 0; at < n;) {
-        ssize_t k = pwrite(fd, (const char *)data + at, n - at, (off_t)(offset + at));
+        ssize_t k = ls_sys_pwrite(fd, (const char *)data + at, n - at, (off_t)(offset + at));
         if (k < 0 && errno != EINTR)
             return ls_fail_os(path, "write", errno);
         at += k > 0 ? (uint64_t)k : 0;
@@ -33,7 +34,7 @@ static ls_status put(int fd, const char *path, const void *data, uint64_t n, uin
     return LS_OK;
 }
 
-static ls_status sync_file(int fd, const char *path) { return fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno); }
+static ls_status sync_file(int fd, const char *path) { return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno); }
 
 /* The same, remembered. */
 static ls_status put_pieces(writing *w, int fd, const char *path, int file, const void *data, uint64_t n, uint64_t offset)
@@ -51,11 +52,11 @@ static ls_status put_pieces(writing *w, int fd, const char *path, int file, cons
 static ls_status create(writing *w, int file, const void *data, uint64_t n, uint64_t size)
 {
     char *path = ls_path_join(w->dir, w->manifest.files[file].name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_EXCL);
     ls_status s = fd < 0 ? ls_fail_os(path, "create", errno) : LS_OK;
     if (s == LS_OK)
         s = put_pieces(w, fd, path, file, data, n, 0);
-    if (s == LS_OK && size > n && ftruncate(fd, (off_t)size) != 0)
+    if (s == LS_OK && size > n && ls_sys_ftruncate(fd, (off_t)size) != 0)
         s = ls_fail_os(path, "enlarge", errno);
     if (s == LS_OK && size == n)
         s = sync_file(fd, path);
@@ -102,7 +103,7 @@ static ls_status fill(writing *w, int file, const ls_layout_file *f, const ls_te
     if (!has_any(f, list) && !w->first)
         return LS_OK;
     char *path = ls_path_join(w->dir, f->name);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int fd = ls_sys_open(path, O_WRONLY);
     ls_status s = LS_OK;
     if (fd < 0)
         s = errno == ENOENT ? ls_fail(LS_E_IO, "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the same on all hosts", path,
@@ -134,7 +135,7 @@ static ls_status collect(writing *w)
     for (int r = 0; r < ranks; r++)
         most = counts[r] > most ? counts[r] : most;
     const size_t each = (size_t)most;
-    ls_piece *mine = calloc(each, sizeof *mine), *all = calloc(each * (size_t)ranks, sizeof *all);
+    ls_piece *mine = ls_sys_calloc(each, sizeof *mine), *all = ls_sys_calloc(each * (size_t)ranks, sizeof *all);
     if (each > 0 && (!mine || !all)) {
         free(mine);
         free(all);

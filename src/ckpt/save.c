@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "ckpt/layout.h"
 #include "ckpt/safetensors.h"
 
@@ -18,7 +19,7 @@ static int compare_names(const void *a, const void *b)
 /* What a reader would refuse must not be written. */
 static ls_status check_names(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
-    const ls_named_tensor **list = malloc(sizeof *list * (size_t)(n + 1));
+    const ls_named_tensor **list = ls_sys_malloc(sizeof *list * (size_t)(n + 1));
     if (!list)
         return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
     ls_status s = LS_OK;
@@ -152,7 +153,7 @@ ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, in
     int files = 0;
     for (int64_t first = 0; first < n || files == 0; first = shard_end(first, max_file, n, tensors))
         files++;
-    out->files = calloc((size_t)files, sizeof *out->files);
+    out->files = ls_sys_calloc((size_t)files, sizeof *out->files);
     if (!out->files)
         return ls_fail(LS_E_MEMORY, "out of memory for a list of %d files", files);
     out->n = files;

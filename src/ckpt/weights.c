@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
@@ -204,7 +205,7 @@ static ls_status open_directory(ls_weights *w, const char *dir)
 ls_status ls_weights_open(ls_weights **out, const char *path)
 {
     *out = NULL;
-    ls_weights *w = calloc(1, sizeof *w);
+    ls_weights *w = ls_sys_calloc(1, sizeof *w);
     if (!w)
         return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
     ls_arena_init(&w->arena);
@@ -228,7 +229,7 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
 ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what)
 {
     *out = NULL;
-    ls_weights *w = calloc(1, sizeof *w);
+    ls_weights *w = ls_sys_calloc(1, sizeof *w);
     if (!w)
         return ls_fail(LS_E_MEMORY, "%s: out of memory", what);
     ls_arena_init(&w->arena);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include "base/fault.h"
 #include "cli.h"
 #include "train/launch.h"
 
@@ -57,6 +58,8 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     if (s == LS_OK)
         s = terminal_options(&a, &options);
     ls_terminal_open(&ui, &options);
+    if (s == LS_OK)
+        s = ls_fault_from_environment(ls_launch_rank());
     if (s == LS_OK)
         s = verb->run(&a, &ui);
     if (s == LS_OK)

@@ -7,14 +7,15 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/sys.h"
 
 static ls_axis *make(ls_group *g, const char *name, int slot, int n, const int *members)
 {
-    ls_axis *a = calloc(1, sizeof *a);
+    ls_axis *a = ls_sys_calloc(1, sizeof *a);
     if (!a)
         return NULL;
-    *a = (ls_axis){ .group = g, .slot = slot, .n = n, .one_host = true, .members = calloc((size_t)n, sizeof *a->members),
-                    .lines = calloc((size_t)n, sizeof(ls_line *)) };
+    *a = (ls_axis){ .group = g, .slot = slot, .n = n, .one_host = true, .members = ls_sys_calloc((size_t)n, sizeof *a->members),
+                    .lines = ls_sys_calloc((size_t)n, sizeof(ls_line *)) };
     if (!a->members || !a->lines) {
         ls_axis_destroy(&a);
         return NULL;
@@ -50,7 +51,7 @@ void ls_axis_destroy(ls_axis **a)
 
 ls_status ls_axis_create_world(ls_group *g)
 {
-    int *all = calloc((size_t)g->size, sizeof *all);
+    int *all = ls_sys_calloc((size_t)g->size, sizeof *all);
     for (int i = 0; all && i < g->size; i++)
         all[i] = i;
     g->world = all ? make(g, "world", 0, g->size, all) : NULL;
@@ -67,7 +68,7 @@ struct proposal {
 static ls_status agree(ls_group *g, const ls_axis *a)
 {
     struct proposal mine = { a->slot, ls_hash64(a->members, sizeof *a->members * (size_t)a->n) };
-    struct proposal *all = calloc((size_t)g->size, sizeof *all);
+    struct proposal *all = ls_sys_calloc((size_t)g->size, sizeof *all);
     if (!all)
         return ls_fail(LS_E_MEMORY, "axis \"%s\": no memory for %d ranks", a->name, g->size);
     ls_status s = ls_group_all_gather(g, &mine, sizeof mine, all);
@@ -131,6 +132,7 @@ void ls_axis_arrive(ls_axis *a)
 ls_status ls_axis_fence(ls_axis *a, const char *what)
 {
     LS_TRY(ls_fault_point(a->group));
+    LS_TRY(ls_call_point(a->group));
     if (a->route)
         return ls_remote_fence(a);
     return ls_axis_await_all(a, LS_ARRIVALS, atomic_load(&a->lines[a->position]->count[LS_ARRIVALS]), what);
@@ -140,6 +142,7 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
 {
     ls_group *g = a->group;
     LS_CHECK(bytes <= LS_STAGE_BYTES, "an exchange of %zu bytes", bytes);
+    LS_TRY(ls_call_point(g));
     if (a->route)
         return ls_remote_exchange(a, mine, bytes, all, what);
     if (bytes)

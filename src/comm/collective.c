@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
+
 enum { STREAM_BYTES = 8 << 20 }; /* results from here on leave no room for anything else in a cache */
 
 static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather", [LS_REDUCE_SCATTER] = "reduce_scatter", [LS_ALL_REDUCE] = "all_reduce",
@@ -74,10 +76,11 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
 {
     int n = d->axis->n;
     *out = NULL;
-    ls_collective *c = calloc(1, sizeof *c);
+    ls_collective *c = ls_sys_calloc(1, sizeof *c);
     if (!c)
         return ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
-    *c = (ls_collective){ .d = *d, .axis = d->axis, .operand = calloc((size_t)n, sizeof *c->operand), .pieces = calloc((size_t)n, sizeof *c->pieces) };
+    *c = (ls_collective){ .d = *d, .axis = d->axis, .operand = ls_sys_calloc((size_t)n, sizeof *c->operand),
+                          .pieces = ls_sys_calloc((size_t)n, sizeof *c->pieces) };
     c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, ls_collective_travels(d));
     ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     if (s == LS_OK)
@@ -118,6 +121,7 @@ ls_status ls_collective_start(ls_collective *c)
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
     LS_TRY(ls_fault_point(a->group));
+    LS_TRY(ls_call_point(a->group));
     if (a->route) {
         ls_remote_start(c);
         return LS_OK;
@@ -189,6 +193,7 @@ ls_status ls_collective_wait(ls_collective *c)
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
     LS_TRY(ls_fault_point(a->group));
+    LS_TRY(ls_call_point(a->group));
     a->ledger.calls++;
     a->ledger.bytes += c->bytes;
     if (a->route)

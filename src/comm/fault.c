@@ -1,5 +1,5 @@
 /* fault.c - a rank that is slow, lost or dead, on purpose: for tests of what the others then say, and of the rule about operands. Counted are
- * the starts and waits of collectives and the halves of fences (ls_axis_arrive, ls_axis_fence).
+ * the starts and waits of collectives and the halves of fences (ls_axis_arrive, ls_axis_fence). (base/fault.h: the system that says no.)
  *
  *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
  *
@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "base/rng.h"
 
 struct ls_fault_plan {
@@ -68,6 +69,11 @@ ls_status ls_fault_point(ls_group *g)
     case LS_FAULT_STOP: raise(SIGSTOP); break;
     }
     return LS_OK;
+}
+
+ls_status ls_call_point(const ls_group *g)
+{
+    return LS_FAULT(LS_POINT_CALL) ? ls_fail(LS_E_IO, "a collective of rank %d was made to fail", g->rank) : LS_OK;
 }
 
 /* ---- LOCKSTEP_FAULT */

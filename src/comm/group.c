@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 static const double DEADLINE = 300;
 
@@ -14,7 +15,7 @@ static const double DEADLINE = 300;
 ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first, int size)
 {
     *out = NULL;
-    ls_group *g = calloc(1, sizeof *g);
+    ls_group *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "no memory for a process group");
     *g = (ls_group){ .rank = first + seat, .size = size, .hosts = 1, .first = first, .here = b->ranks, .block = b, .sharing = sharing, .fd = fd,
@@ -83,7 +84,7 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
 {
     if (bytes <= LS_STAGE_BYTES)
         return ls_axis_exchange(g->world, mine, bytes, all, "an all_gather");
-    char *pieces = malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
+    char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
     if (!pieces)
         return ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size);
     ls_status s = LS_OK;
@@ -102,7 +103,7 @@ typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, cons
 
 static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context, const char *what)
 {
-    char *pieces = malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
+    char *pieces = ls_sys_malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
     if (!pieces)
         return ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size);
     ls_status s = LS_OK;

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 #include "remote.h"
 #include "rendezvous.h"
 
@@ -68,8 +69,8 @@ static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
 
 static ls_status find_layout(layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
-    int *host_of = calloc((size_t)t->size, sizeof *host_of);
-    y->place = calloc((size_t)t->size, sizeof *y->place);
+    int *host_of = ls_sys_calloc((size_t)t->size, sizeof *host_of);
+    y->place = ls_sys_calloc((size_t)t->size, sizeof *y->place);
     ls_status s = host_of && y->place ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
     if (s == LS_OK && !ops->all_gather(t, &t->host, sizeof t->host, host_of))
         s = broken(t);
@@ -86,7 +87,7 @@ typedef struct word { char text[240]; } word;
 /* Everybody's word; the caller frees. */
 static ls_status hear_all(word **all, const word *mine, const ls_transport_ops *ops, ls_transport *t)
 {
-    *all = calloc((size_t)t->size, sizeof **all);
+    *all = ls_sys_calloc((size_t)t->size, sizeof **all);
     if (!*all)
         return ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
     return ops->all_gather(t, mine, sizeof *mine, *all) ? LS_OK : broken(t);

@@ -181,4 +181,5 @@ ls_dtype ls_collective_travels(const ls_collective_desc *d); /* what a slice is 
 
 /* Every start and wait passes here. */
 ls_status ls_fault_point(ls_group *g);
+ls_status ls_call_point(const ls_group *g); /* the same for base/fault.h; exchanges too */
 void ls_fault_release(ls_group *g);

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/sys.h"
 
 static const long LOOK_NANOSECONDS = 20000000; /* how often an idle thread looks for bad news */
 
@@ -129,7 +130,7 @@ ls_status ls_remote_exchange(ls_axis *a, const void *mine, size_t bytes, void *a
 
 ls_status ls_remote_create(ls_collective *c)
 {
-    ls_job *j = calloc(1, sizeof *j);
+    ls_job *j = ls_sys_calloc(1, sizeof *j);
     if (!j)
         return ls_fail(LS_E_MEMORY, "no memory for %s", c->d.label);
     *j = (ls_job){ .kind = LS_JOB_COLLECTIVE, .route = c->axis->route, .collective = c, .what = c->d.label };
@@ -175,12 +176,12 @@ static void find_levels(ls_route *t, const ls_axis *a)
 
 ls_route *ls_route_create(const ls_axis *a)
 {
-    ls_route *t = calloc(1, sizeof *t);
+    ls_route *t = ls_sys_calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->axis = *a;
     find_levels(t, a);
-    t->peer = calloc((size_t)t->hosts, sizeof *t->peer);
+    t->peer = ls_sys_calloc((size_t)t->hosts, sizeof *t->peer);
     if (!t->peer) {
         free(t);
         return NULL;
@@ -212,9 +213,9 @@ void ls_route_destroy(ls_route **t)
 static ls_status make_buffers(ls_remote *r)
 {
     size_t messages = 2 * (size_t)r->group->size;
-    bool there = (r->sent = malloc(LS_REMOTE_REGION)) && (r->received = malloc(LS_REMOTE_REGION));
+    bool there = (r->sent = ls_sys_malloc(LS_REMOTE_REGION)) && (r->received = ls_sys_malloc(LS_REMOTE_REGION));
     for (int i = 0; i < 2; i++)
-        there = there && (r->flight[i].message = calloc(messages, sizeof(ls_message))) && (r->flight[i].with = calloc(messages, sizeof(int)));
+        there = there && (r->flight[i].message = ls_sys_calloc(messages, sizeof(ls_message))) && (r->flight[i].with = ls_sys_calloc(messages, sizeof(int)));
     return there ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for messages to other hosts");
 }
 
@@ -222,7 +223,7 @@ static ls_status make_buffers(ls_remote *r)
 static ls_status make_stage(ls_remote *r)
 {
     ls_group *g = r->group;
-    int *members = calloc((size_t)g->here, sizeof *members);
+    int *members = ls_sys_calloc((size_t)g->here, sizeof *members);
     for (int i = 0; members && i < g->here; i++)
         members[i] = i;
     ls_status s = members ? ls_axis_create(&r->here, g, "host", g->here, members) : ls_fail(LS_E_MEMORY, "no memory for %d ranks", g->here);
@@ -240,7 +241,7 @@ static ls_status start_thread(ls_remote *r)
     pthread_cond_init(&r->work, &monotonic);
     pthread_cond_init(&r->done, NULL);
     pthread_condattr_destroy(&monotonic);
-    int error = pthread_create(&r->thread, NULL, communicate, r);
+    int error = ls_sys_thread(&r->thread, communicate, r);
     r->running = !error;
     return error ? ls_fail(LS_E_MEMORY, "cannot start the communication thread: %s", strerror(error)) : LS_OK;
 }
@@ -260,7 +261,7 @@ static ls_status move_group(ls_group *g, int host, int hosts)
 
 ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_transport *t, int host, int *place)
 {
-    ls_remote *r = calloc(1, sizeof *r);
+    ls_remote *r = ls_sys_calloc(1, sizeof *r);
     if (!r) {
         free(place);
         return ls_fail(LS_E_MEMORY, "no memory for a group on several hosts");

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/oserror.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "comm.h"
 
 static socklen_t address_of(struct sockaddr_un *a, const char *name)
@@ -101,7 +102,7 @@ static ls_status missing(const bool *came, int others, double seconds)
 static ls_status serve(int listener, int fd, int others, double seconds)
 {
     double until = ls_now() + seconds;
-    bool *came = calloc((size_t)others + 1, sizeof *came);
+    bool *came = ls_sys_calloc((size_t)others + 1, sizeof *came);
     ls_status s = came ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %d ranks", others + 1);
     for (int left = others; s == LS_OK && left;) {
         if (!ready(listener, until)) {

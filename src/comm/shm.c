@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20 };
 
@@ -25,7 +26,7 @@ static ls_status reserve(ls_group *g, size_t bytes, uint64_t *handle)
     while (!atomic_compare_exchange_weak(&g->block->end, &end, at + bytes));
     char text[32];
     /* The last page makes the file long enough, and never shorter; the others come when they are touched (ls_window_create). */
-    if (fallocate(g->fd, 0, (off_t)(at + bytes - PAGE), PAGE) != 0)
+    if (ls_sys_fallocate(g->fd, 0, (off_t)(at + bytes - PAGE), PAGE) != 0)
         return ls_fail(LS_E_MEMORY, "cannot have %s of shared memory: %s", ls_format_bytes(text, bytes), strerror(errno));
     *handle = at;
     return LS_OK;
@@ -34,7 +35,7 @@ static ls_status reserve(ls_group *g, size_t bytes, uint64_t *handle)
 static ls_status map(ls_group *g, uint64_t handle, size_t bytes, char **base)
 {
     char text[32];
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, (off_t)handle);
+    void *p = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, (off_t)handle);
     if (p == MAP_FAILED)
         return ls_fail(LS_E_MEMORY, "cannot map %s of shared memory: %s", ls_format_bytes(text, bytes), strerror(errno));
     *base = p;
@@ -45,7 +46,7 @@ static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool l
 {
     munmap(base, bytes);
     if (last) /* the pages go back; where this fails, they go with the file */
-        (void)fallocate(g->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle, (off_t)bytes);
+        (void)ls_sys_fallocate(g->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle, (off_t)bytes);
 }
 
 static void leave(ls_group *g)
@@ -62,14 +63,14 @@ static ls_status map_block(ls_block **out, int fd)
 {
     struct stat st;
     size_t bytes = fstat(fd, &st) == 0 ? (size_t)st.st_size : 0, have = 0;
-    ls_block *b = bytes >= sizeof *b ? mmap(NULL, sizeof *b, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    ls_block *b = bytes >= sizeof *b ? ls_sys_mmap(sizeof *b, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (b != MAP_FAILED) {
         have = ls_block_valid(b, bytes) ? ls_block_bytes(b->ranks) : 0;
         munmap(b, sizeof *b);
     }
     if (!have)
         return ls_fail(LS_E_FORMAT, "descriptor %d is not the shared memory of a process group of this version", fd);
-    *out = mmap(NULL, have, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    *out = ls_sys_mmap(have, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return *out == MAP_FAILED ? ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", have, strerror(errno)) : LS_OK;
 }
 
@@ -79,8 +80,8 @@ ls_status ls_shm_create(int ranks, int *fd)
     if (ranks < 1 || ranks > LS_BLOCK_RANKS)
         return ls_fail(LS_E_ARG, "a group of %d processes: 1 to %d are possible on a host", ranks, LS_BLOCK_RANKS);
     size_t bytes = ls_block_bytes(ranks);
-    int f = memfd_create("lockstep", MFD_CLOEXEC);
-    ls_block *b = f >= 0 && ftruncate(f, (off_t)bytes) == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0) : MAP_FAILED;
+    int f = ls_sys_memory_file("lockstep");
+    ls_block *b = f >= 0 && ls_sys_ftruncate(f, (off_t)bytes) == 0 ? ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0) : MAP_FAILED;
     if (b == MAP_FAILED) {
         ls_status s = ls_fail(LS_E_MEMORY, "cannot make shared memory for %d ranks, %zu bytes: %s", ranks, bytes, strerror(errno));
         if (f >= 0)
@@ -130,7 +131,7 @@ struct ls_shm_watch {
 
 ls_status ls_shm_watch_open(ls_shm_watch **out, int fd)
 {
-    *out = calloc(1, sizeof **out);
+    *out = ls_sys_calloc(1, sizeof **out);
     if (!*out)
         return ls_fail(LS_E_MEMORY, "no memory to watch a process group");
     ls_status s = map_block(&(*out)->block, fd);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 
 enum { PAGE = 4096 };
 #ifndef MADV_POPULATE_WRITE
@@ -102,10 +103,10 @@ ls_status ls_window_create(ls_window **out, ls_axis *a, size_t bytes, size_t sha
 {
     int leader = 0, n = local_members(a, &leader);
     *out = NULL;
-    ls_window *w = calloc(1, sizeof *w);
-    struct own *o = calloc(1, sizeof *o);
-    char **peer = calloc((size_t)a->n, sizeof *peer);
-    struct word *all = calloc((size_t)a->n, sizeof *all);
+    ls_window *w = ls_sys_calloc(1, sizeof *w);
+    struct own *o = ls_sys_calloc(1, sizeof *o);
+    char **peer = ls_sys_calloc((size_t)a->n, sizeof *peer);
+    struct word *all = ls_sys_calloc((size_t)a->n, sizeof *all);
     ls_status s;
     if (!w || !o || !peer || !all) {
         free(w), free(o), free(peer), free(all);

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "data/idx.h"
 #include "data/known.h"
 
@@ -64,7 +65,7 @@ static ls_status check_labels(idx_set *d, int *classes, const char *images, cons
 }
 
 static ls_status name_classes(idx_set *d, int classes) {
-    d->names = calloc((size_t)classes, sizeof *d->names);
+    d->names = ls_sys_calloc((size_t)classes, sizeof *d->names);
     for (int i = 0; d->names && i < classes; i++)
         if (asprintf(&d->names[i], "%d", i) < 0)
             return ls_fail(LS_E_MEMORY, "no memory for class names");
@@ -73,7 +74,7 @@ static ls_status name_classes(idx_set *d, int classes) {
 
 static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images,
                            const char *labels, int classes) {
-    idx_set *d = calloc(1, sizeof *d);
+    idx_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d || asprintf(&d->source, "%s", images) < 0) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for data set %s", name);

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "data/known.h"
 
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
@@ -47,7 +48,7 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *context) {
     if (t->at + (int64_t)n > t->file->bytes) /* not our file: an error page, a portal; the checksum would say so later */
         return 0;
     for (size_t done = 0; done < n;) {
-        ssize_t w = pwrite(t->fd, data + done, n - done, (off_t)t->at);
+        ssize_t w = ls_sys_pwrite(t->fd, data + done, n - done, (off_t)t->at);
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0) {
@@ -145,7 +146,7 @@ static ls_status fetch_from(transfer *t, const char *mirror) {
             t->error) /* what a broken connection left is kept for the next mirror, or the next start */
             break;
         t->at = 0;
-        if (ftruncate(t->fd, 0) != 0)
+        if (ls_sys_ftruncate(t->fd, 0) != 0)
             t->error = errno;
         if (!resuming)
             break;
@@ -157,7 +158,7 @@ static ls_status fetch_from(transfer *t, const char *mirror) {
 /* Opens and locks PATH.part; *done if another process finished the file meanwhile. */
 static ls_status lock_part(int *fd, bool *done, const char *path, const char *part) {
     for (;;) {
-        *fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        *fd = ls_sys_open(part, O_RDWR | O_CREAT);
         if (*fd < 0)
             return ls_fail(LS_E_IO, "%s: cannot create: %s", part, strerror(errno));
         while (flock(*fd, LOCK_EX) != 0)
@@ -172,7 +173,7 @@ static ls_status lock_part(int *fd, bool *done, const char *path, const char *pa
         *done = ls_file_exists(path);
         if (current || *done) {
             if (*done && current)
-                unlink(part);
+                ls_sys_remove(part);
             return LS_OK;
         }
         close(*fd); /* renamed or removed while we waited */
@@ -198,7 +199,7 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
     t.at = lseek(t.fd, 0, SEEK_END);
     if (t.at > file->bytes) {
         t.at = 0;
-        if (ftruncate(t.fd, 0) != 0)
+        if (ls_sys_ftruncate(t.fd, 0) != 0)
             t.error = errno;
     }
     const char *own[] = { o->mirror, NULL }, *const *mirrors = *o->mirror ? own : k->mirrors;
@@ -212,8 +213,8 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
     if (!done) {
         s = ls_fail(s == LS_OK ? LS_E_IO : s, "%s", *ls_str_text(&tried) ? ls_str_text(&tried) : strerror(t.error));
         if (t.at == 0)
-            unlink(part);
-    } else if (fsync(t.fd) != 0 || rename(part, path) != 0) {
+            ls_sys_remove(part);
+    } else if (ls_sys_fsync(t.fd) != 0 || ls_sys_rename(part, path) != 0) {
         s = ls_fail(LS_E_IO, "%s: cannot finish: %s", path, strerror(errno));
     } else {
         report(&t, true);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/sys.h"
 #include "lockstep/data.h"
 
 typedef struct slot {
@@ -112,10 +113,10 @@ static ls_status check_share(const ls_share *s, int64_t micro_batches) {
 }
 
 static ls_status allocate(ls_loader *l) {
-    l->slots = calloc((size_t)l->ring + 1, sizeof *l->slots);
+    l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
-        l->slots[i].images = aligned_alloc(64, (l->slot_images + 63) / 64 * 64);
-        l->slots[i].labels = aligned_alloc(64, (l->slot_labels + 63) / 64 * 64);
+        l->slots[i].images = ls_sys_aligned_alloc(64, (l->slot_images + 63) / 64 * 64);
+        l->slots[i].labels = ls_sys_aligned_alloc(64, (l->slot_labels + 63) / 64 * 64);
         if (!l->slots[i].images || !l->slots[i].labels)
             return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1,
                            l->slot_images + l->slot_labels);
@@ -133,7 +134,7 @@ static ls_status start(ls_loader *l) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
-    int r = pthread_create(&l->thread, NULL, run, l);
+    int r = ls_sys_thread(&l->thread, run, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r)
         return ls_fail(LS_E_IO, "cannot start the loader thread: %s", strerror(r));
@@ -151,7 +152,7 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     int64_t micro_batches = order->global_batch / order->micro_batch;
     ls_share share = o->share.count == -1 ? (ls_share){ 0, 1, micro_batches } : o->share;
     LS_TRY(check_share(&share, micro_batches));
-    ls_loader *l = calloc(1, sizeof *l);
+    ls_loader *l = ls_sys_calloc(1, sizeof *l);
     if (!l)
         return ls_fail(LS_E_MEMORY, "no memory for a loader");
     *l = (ls_loader){ .set = set,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/sys.h"
 #include "internal.h"
 
 static int find_name(const ls_session *s, const char *name)
@@ -215,7 +216,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     s->bytes = total;
     if (!total)
         return LS_OK;
-    s->memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    s->memory = ls_sys_mmap(total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->memory == MAP_FAILED) {
         char bytes[32];
         s->memory = NULL;
@@ -229,7 +230,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     }
     if (guard)
         mprotect(s->memory + total - guard, guard, PROT_NONE);
-    s->touching = pthread_create(&s->toucher, NULL, touch_memory, s) == 0;
+    s->touching = ls_sys_thread(&s->toucher, touch_memory, s) == 0;
     return LS_OK;
 }
 
@@ -344,7 +345,7 @@ ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans
 ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
 {
     *out = NULL;
-    ls_session *s = calloc(1, sizeof *s);
+    ls_session *s = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "session: out of memory");
     ls_arena_init(&s->arena);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/sys.h"
+
 
 ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int levels, bool running)
 {
@@ -18,7 +20,7 @@ ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int level
         return ls_fail(LS_E_UNSUPPORTED, "adding gradients of micro-batches: %s", why);
     t->stride = (ls_type_bytes(&type) + 63) / 64 * 64;
     t->bytes = t->stride * (size_t)levels;
-    t->memory = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    t->memory = ls_sys_mmap(t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (t->memory == MAP_FAILED) {
         t->memory = NULL;
         return ls_fail(LS_E_MEMORY, "no memory for %d gradient buffers of %zu bytes; use a larger micro_batch or train.accumulate: running",

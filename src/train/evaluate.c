@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "trainer.h"
 
 typedef struct sums {
@@ -36,7 +37,7 @@ static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, c
 static ls_status combine(sums *s, ls_group *group)
 {
     int ranks = ls_group_size(group);
-    sums *all = malloc(sizeof *all * (size_t)ranks), total = { .wild = INT64_MAX };
+    sums *all = ls_sys_malloc(sizeof *all * (size_t)ranks), total = { .wild = INT64_MAX };
     if (!all)
         return ls_fail(LS_E_MEMORY, "out of memory for the sums of %d ranks", ranks);
     ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
@@ -79,8 +80,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
     LS_TRY(ls_order_check(&order));
     int64_t steps = ls_order_steps(&order);
-    float *loss = malloc(sizeof *loss * (size_t)batch);
-    int32_t *predicted = malloc(sizeof *predicted * (size_t)batch);
+    float *loss = ls_sys_malloc(sizeof *loss * (size_t)batch);
+    int32_t *predicted = ls_sys_malloc(sizeof *predicted * (size_t)batch);
     ls_loader *loader = NULL;
     sums s = { .wild = INT64_MAX };
     bool done = false;

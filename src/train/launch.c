@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 
 #define GRACE 1.0 /* seconds for the others to end by themselves after a failure */
@@ -115,7 +116,7 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
 static ls_status start_rank(launch *l, int r)
 {
     char **all = environment(l, r);
-    pid_t parent = getpid(), pid = fork();
+    pid_t parent = getpid(), pid = ls_sys_fork();
     if (pid == 0)
         become_rank(l, r, parent, all);
     int error = errno;

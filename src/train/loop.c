@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "memory_page.h"
 
 typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum; /* start: on this clock, had one process run the whole epoch */
@@ -205,7 +206,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
 ls_status ls_loop_run(ls_loop *l)
 {
     ls_order order = ls_setup_order(l->recipe, l->train);
-    l->seconds = malloc(sizeof(double) * LS_LOOP_TIMES);
+    l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     l->step = l->from.step;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "rundir_own.h"
 
 #define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
@@ -18,12 +19,12 @@ ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const c
     off_t before = lseek(fd, 0, SEEK_END);
     ssize_t written;
     do
-        written = write(fd, text, n);
+        written = ls_sys_write(fd, text, n);
     while (written < 0 && errno == EINTR);
     if (written == (ssize_t)n)
         return LS_OK;
     int error = written < 0 ? errno : ENOSPC;
-    if (written > 0 && before >= 0 && ftruncate(fd, before))
+    if (written > 0 && before >= 0 && ls_sys_ftruncate(fd, before))
         error = errno;
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", d->path, name);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "nn/init.h"
 #include "state.h"
 #include "trainer.h"
@@ -77,7 +78,7 @@ static ls_status need_whole(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
     if (!t->whole)
-        t->whole = calloc((size_t)u->elements, ls_dtype_size(u->dtype));
+        t->whole = ls_sys_calloc((size_t)u->elements, ls_dtype_size(u->dtype));
     return t->whole ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
 }
 
@@ -92,8 +93,8 @@ static ls_status collect(ls_trainer *t)
     int64_t largest = 0;
     for (int i = 0; i < u->n; i++)
         largest = u->units[i].slice > largest ? u->units[i].slice : largest;
-    char *slices = malloc((size_t)largest * size * (size_t)ranks); /* one unit's, from every rank */
-    int *members = malloc(sizeof(int) * (size_t)ranks);
+    char *slices = ls_sys_malloc((size_t)largest * size * (size_t)ranks); /* one unit's, from every rank */
+    int *members = ls_sys_malloc(sizeof(int) * (size_t)ranks);
     ls_status s = slices && members ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     int position;
     const int n = s == LS_OK ? ls_mesh_group(&p->mesh, p->rank, u->sharding.shard, members, &position) : 0;
@@ -145,7 +146,7 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
 {
     const int parameters = t->compiled.units.n_slots;
     *n = parameters + t->n_buffers;
-    *out = calloc((size_t)*n, sizeof **out);
+    *out = ls_sys_calloc((size_t)*n, sizeof **out);
     if (!*out)
         return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", *n);
     for (int i = 0; i < parameters; i++)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "rundir_own.h"
 
 /* What is known when a checkpoint is made: what the program reported, or what the loop of a recipe measures. */
@@ -143,12 +144,12 @@ static ls_status replace_soon(const char *path, const char *text, size_t n)
     char *tmp = malloc(strlen(path) + 5);
     LS_CHECK(tmp, "out of memory");
     stpcpy(stpcpy(tmp, path), ".new");
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = ls_sys_open(tmp, O_WRONLY | O_CREAT | O_TRUNC);
     ls_status s = LS_OK;
-    ssize_t written = fd < 0 ? -1 : write(fd, text, n);
-    if (written != (ssize_t)n || rename(tmp, path)) {
+    ssize_t written = fd < 0 ? -1 : ls_sys_write(fd, text, n);
+    if (written != (ssize_t)n || ls_sys_rename(tmp, path)) {
         s = ls_fail_os(path, "write", fd >= 0 && written >= 0 && written != (ssize_t)n ? ENOSPC : errno);
-        unlink(tmp);
+        ls_sys_remove(tmp);
     }
     if (fd >= 0)
         close(fd);

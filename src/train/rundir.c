@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "rundir_own.h"
 
 const char *ls_run_state_name(ls_run_state s)
@@ -36,7 +37,7 @@ static ls_status lock(ls_rundir *d)
 {
     char *path = ls_path_join(d->path, "lock.txt"), text[256] = "", host[128] = "?";
     ls_status s = LS_OK;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = ls_sys_open(path, O_RDWR | O_CREAT);
     if (fd < 0) {
         s = ls_fail_os(path, "open", errno);
     } else if (flock(fd, LOCK_EX | LOCK_NB)) {
@@ -49,7 +50,8 @@ static ls_status lock(ls_rundir *d)
     } else {
         gethostname(host, sizeof host - 1);
         int n = snprintf(text, sizeof text, "host %s, process %ld\n", host, (long)getpid());
-        if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n)
+        errno = ENOSPC; /* that of a short write */
+        if (ls_sys_ftruncate(fd, 0) || ls_sys_pwrite(fd, text, (size_t)n, 0) != n)
             s = ls_fail_os(path, "write", errno);
         d->own->lock = fd;
     }
@@ -114,7 +116,7 @@ static ls_status open_append(const ls_rundir *d, const char *name, int *out)
 {
     char *path = ls_path_join(d->path, name);
     ls_status s = LS_OK;
-    *out = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    *out = ls_sys_open(path, O_RDWR | O_CREAT | O_APPEND);
     if (*out < 0)
         s = ls_fail_os(path, "open", errno);
     free(path);
@@ -137,7 +139,7 @@ static ls_status open_log(ls_rundir *d)
     snprintf(name, sizeof name, "rank-%d.log", d->rank);
     char *folder = ls_path_join(d->path, "log"), *path = ls_path_join(folder, name);
     ls_status s = ls_make_dirs(folder);
-    if (s == LS_OK && !(d->own->log = fopen(path, "ae")))
+    if (s == LS_OK && (d->own->log = ls_sys_open(path, O_WRONLY | O_CREAT | O_APPEND)) < 0)
         s = ls_fail_os(path, "open", errno);
     free(folder);
     free(path);
@@ -263,12 +265,10 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
 static void destroy(ls_rundir **d)
 {
     struct ls_rundir_private *own = (*d)->own;
-    const int files[] = { own->metrics, own->csv, own->lock };
-    for (int i = 0; i < 3; i++)
+    const int files[] = { own->log, own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 4; i++)
         if (files[i] >= 0)
             close(files[i]); /* the last one gives up the lock */
-    if (own->log)
-        fclose(own->log);
     for (int i = 0; i < own->n_checkpoints; i++) {
         free(own->checkpoints[i].path);
         ls_metric_list_release(&own->checkpoints[i].metrics);
@@ -291,7 +291,8 @@ static ls_rundir *create(const identity *i)
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .name = copy_text(i->name), .best_metric = copy_text(i->best_metric) };
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .name = copy_text(i->name),
+                                       .best_metric = copy_text(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);
     d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
@@ -375,10 +376,10 @@ void ls_rundir_log(ls_rundir *d, ls_level level, const char *message)
     static const char *const NAMES[] = { "error", "warning", "info", "debug", "trace" };
     struct timespec now;
     struct tm parts;
-    char text[32];
+    char when[32], line[4500];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    fprintf(d->own->log, "%s.%03ldZ %-7s %s\n", text, now.tv_nsec / 1000000, NAMES[level], message);
-    fflush(d->own->log); /* so that it is there when the process is killed */
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
+    int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level], message);
+    (void)!ls_sys_write(d->own->log, line, (size_t)n); /* one write, there also when the process is killed next; what it says was printed too */
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "digest.h"
 
 static void put_scalar(const ls_tensor *t, double x)
@@ -52,7 +53,7 @@ static int count_buffers(const ls_graph *g)
 static ls_status bind_buffers(ls_trainer *t)
 {
     const ls_graph *g = t->compiled.plans[LS_EVAL]->graph, *micro = t->compiled.plans[LS_MICRO] ? t->compiled.plans[LS_MICRO]->graph : NULL;
-    t->buffers = calloc((size_t)count_buffers(g) + 1, sizeof *t->buffers);
+    t->buffers = ls_sys_calloc((size_t)count_buffers(g) + 1, sizeof *t->buffers);
     if (!t->buffers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < g->n_nodes; i++) {
@@ -94,7 +95,7 @@ static ls_status bind(ls_trainer *t)
 /* Takes over the plans and makes room for the records. */
 static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group, ls_plan **plans, int *n)
 {
-    ls_trainer *t = *out = calloc(1, sizeof *t);
+    ls_trainer *t = *out = ls_sys_calloc(1, sizeof *t);
     if (!t) {
         ls_compiled_release(compiled);
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
@@ -102,11 +103,11 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->compiled = *compiled;
     t->group = group && ls_group_size(group) > 1 ? group : NULL;
     size_t units = (size_t)compiled->units.n;
-    t->units = calloc(units, sizeof *t->units);
-    t->grads = calloc(units, sizeof *t->grads);
-    t->trees = calloc(units, sizeof *t->trees);
-    t->losses = calloc((size_t)compiled->micro_batches, sizeof *t->losses);
-    t->exchange = calloc((size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))), sizeof *t->exchange);
+    t->units = ls_sys_calloc(units, sizeof *t->units);
+    t->grads = ls_sys_calloc(units, sizeof *t->grads);
+    t->trees = ls_sys_calloc(units, sizeof *t->trees);
+    t->losses = ls_sys_calloc((size_t)compiled->micro_batches, sizeof *t->losses);
+    t->exchange = ls_sys_calloc((size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))), sizeof *t->exchange);
     if (!t->units || !t->grads || !t->trees || !t->losses || !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {

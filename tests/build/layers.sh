@@ -15,7 +15,7 @@ cat > "$root/src/data/good.c" << 'END'
 /* printf("in a comment") and
  * exit(1) in a longer one */
 static const char *text = "printf(1)"; // exit(1)
-snprintf(a, 1, "x"); my_exit(1);
+snprintf(a, 1, "x"); my_exit(1); ls_sys_rename(a, b); w->write(a); fd = open(path, O_RDONLY);
 END
 echo '#include "ops/op.h"' > "$root/src/graph/good.c"
 echo '#include "graph/graph.h"' > "$root/src/ops/good.c"
@@ -46,5 +46,7 @@ refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
 refused data/bad.c 'fprintf(stderr, "x");' 'prints or exits'
 refused data/bad.c '    exit(1);' 'prints or exits'
+refused cli/bad.c 'if (rename(a, b)) return;' 'no fault point'
+refused data/bad.c 'fd = open(path, O_RDONLY | O_CREAT, 0666);' 'no fault point'
 mkdir "$root/src/new"
 refused new/bad.c 'int x;' 'has no level'

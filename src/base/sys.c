@@ -1,0 +1,68 @@
+/* sys.c - each call with its fault point, and the errno that it is most likely to fail with. */
+#include "sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+static bool refused(ls_point p, int error)
+{
+    if (!LS_FAULT(p))
+        return false;
+    errno = error;
+    return true;
+}
+
+int ls_sys_open(const char *path, int flags) { return refused(LS_POINT_OPEN, EMFILE) ? -1 : open(path, flags | O_CLOEXEC, 0666); }
+int ls_sys_memory_file(const char *name) { return refused(LS_POINT_OPEN, EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC); }
+
+/* How many of n bytes to write; 0: none, that is an error. */
+static size_t allowed(size_t n)
+{
+    const int fault = LS_FAULT(LS_POINT_WRITE);
+    if (fault)
+        errno = ENOSPC;
+    return fault == 0 ? n : fault == 1 ? 0 : n / 2;
+}
+
+ssize_t ls_sys_write(int fd, const void *data, size_t n)
+{
+    const size_t some = n ? allowed(n) : 0;
+    return n && !some ? -1 : write(fd, data, some);
+}
+
+ssize_t ls_sys_pwrite(int fd, const void *data, size_t n, off_t at)
+{
+    const size_t some = n ? allowed(n) : 0;
+    return n && !some ? -1 : pwrite(fd, data, some, at);
+}
+
+int ls_sys_fsync(int fd) { return refused(LS_POINT_SYNC, EIO) ? -1 : fsync(fd); }
+int ls_sys_ftruncate(int fd, off_t size) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : ftruncate(fd, size); }
+int ls_sys_fallocate(int fd, int mode, off_t at, off_t n) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : fallocate(fd, mode, at, n); }
+int ls_sys_rename(const char *from, const char *to) { return refused(LS_POINT_NAME, EIO) ? -1 : rename(from, to); }
+int ls_sys_symlink(const char *target, const char *path) { return refused(LS_POINT_NAME, ENOSPC) ? -1 : symlink(target, path); }
+int ls_sys_mkdir(const char *path) { return refused(LS_POINT_FOLDER, ENOSPC) ? -1 : mkdir(path, 0777); }
+int ls_sys_remove(const char *path) { return refused(LS_POINT_REMOVE, EIO) ? -1 : remove(path); }
+
+void *ls_sys_mmap(size_t n, int protection, int flags, int fd, off_t at)
+{
+    return refused(LS_POINT_MAP, ENOMEM) ? MAP_FAILED : mmap(NULL, n, protection, flags, fd, at);
+}
+
+pid_t ls_sys_fork(void) { return refused(LS_POINT_SPAWN, EAGAIN) ? -1 : fork(); }
+
+int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    return refused(LS_POINT_SPAWN, EAGAIN) ? EAGAIN : pthread_create(thread, NULL, run, context);
+}
+
+void *ls_sys_malloc(size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : malloc(n); }
+void *ls_sys_calloc(size_t count, size_t size) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : calloc(count, size); }
+void *ls_sys_aligned_alloc(size_t align, size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : aligned_alloc(align, n); }
