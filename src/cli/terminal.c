@@ -82,10 +82,10 @@ static void sink(void *context, ls_level level, const char *message)
         ls_rundir_log(T.log_to, level, message);
 }
 
-static int terminal_width(void)
+int ls_terminal_width(int fd)
 {
     struct winsize w;
-    return !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col : 80;
+    return !isatty(fd) ? 0 : !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col : 80;
 }
 
 static void amount(char buffer[32], const ls_progress *p, double n)
@@ -124,7 +124,7 @@ static void draw(const ls_progress *p)
     if (p->note)
         ADD("  %s", p->note);
 #undef ADD
-    fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, text);
+    fprintf(stderr, "\r\033[K%.*s", ls_terminal_width(STDERR_FILENO) - 1, text);
     fflush(stderr);
     T.drawn = true;
 }

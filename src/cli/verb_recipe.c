@@ -42,8 +42,3 @@ ls_status ls_verb_recipe(const ls_args *a, const ls_ui *ui)
     ls_recipe_destroy(&r);
     return print_owned(ui->out, yaml);
 }
-
-ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
-{
-    return ls_runs_print(ui->out, a->n_words ? a->words[0] : "runs", ls_args_has(a, "--json"));
-}

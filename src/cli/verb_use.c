@@ -1,6 +1,36 @@
-/* verb_use.c - options of the verbs that use a trained model: eval, predict, inspect, export. */
+/* verb_use.c - options of the verbs that look at runs and use trained models: runs, eval, predict, inspect, export. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "base/file.h"
 #include "cli.h"
+#include "train/metrics_table.h"
+#include "train/rundir.h"
+
+/* RUN is a folder, or the name of a run in STORAGE, as `lockstep runs` shows it. */
+static ls_status show_metrics(const ls_args *a, const char *storage, const ls_ui *ui)
+{
+    const char *run = ls_args_value(a, "--metrics");
+    const ls_metrics_format format = ls_args_has(a, "--csv") ? LS_METRICS_CSV : ls_args_has(a, "--json") ? LS_METRICS_JSON : LS_METRICS_TEXT;
+    char *named = ls_path_join(storage, run);
+    ls_status s = ls_metrics_print(ui->out, !ls_dir_exists(run) && ls_dir_exists(named) ? named : run, ls_args_has(a, "--steps"), format,
+                                   ls_terminal_width(STDOUT_FILENO));
+    free(named);
+    return s;
+}
+
+ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
+{
+    const char *storage = a->n_words ? a->words[0] : "runs";
+    const bool csv = ls_args_has(a, "--csv"), json = ls_args_has(a, "--json");
+    if (csv && json)
+        return ls_fail(LS_E_USAGE, "--csv and --json: one of them is needed");
+    if (ls_args_has(a, "--metrics"))
+        return show_metrics(a, storage, ui);
+    if (csv || ls_args_has(a, "--steps"))
+        return ls_fail(LS_E_USAGE, "%s goes with --metrics RUN", csv ? "--csv" : "--steps");
+    return ls_runs_print(ui->out, storage, json, ls_terminal_width(STDOUT_FILENO));
+}
 
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
 {

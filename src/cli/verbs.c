@@ -94,10 +94,16 @@ const ls_verb LS_VERBS[] = {
       (const ls_option[]){ { "--reference", 0, NULL, "every key with type, default and meaning, as Markdown" },
                            { "--source", 0, NULL, "the text of a bundled recipe as it was written" }, END },
       ls_verb_recipe },
-    { "runs", "[STORAGE]", 0, 1, false, "runs, their state, last step and loss", "Reads the result.json of every run in STORAGE (default: runs).",
+    { "runs", "[STORAGE]", 0, 1, false, "runs and how they stand, or the metrics of one",
+      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts, newest checkpoint. With --metrics the epochs or the steps\n"
+      "of one run, also while it is running. Steps that were done again after a restart appear once: those of the later attempt.",
       "lockstep runs\n"
-      "lockstep runs results --json",
-      (const ls_option[]){ JSON, END }, ls_verb_runs },
+      "lockstep runs results --json\n"
+      "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
+      "lockstep runs --metrics vit-fashion-mnist --steps --csv > steps.csv",
+      (const ls_option[]){ { "--metrics", 0, "RUN", "the epochs of this run: its folder, or its name in STORAGE" }, { "--steps", 0, NULL, "with --metrics: the steps instead" },
+                           { "--csv", 0, NULL, "with --metrics: comma-separated values" }, JSON, END },
+      ls_verb_runs },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
       "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment and keeps that for `plan`.",
       "lockstep doctor",

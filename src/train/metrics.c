@@ -31,47 +31,62 @@ ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const c
     return ls_fail_os(path, "append to", error);
 }
 
-static ls_json *begin(ls_rundir *d, const char *kind)
+static ls_json *cleared(ls_rundir *d)
 {
     ls_json *j = &d->own->row;
     ls_str_clear(&j->out);
     j->depth = 0;
+    return j;
+}
+
+static ls_json *begin(ls_rundir *d, const char *kind)
+{
+    ls_json *j = cleared(d);
     ls_json_object(j, NULL);
     ls_json_text(j, "kind", kind);
     return j;
 }
 
-static ls_status end(ls_rundir *d)
+/* Ends a row that is whole but for this. */
+static void close_row(ls_json *j, int64_t attempt)
+{
+    ls_json_int(j, "attempt", attempt);
+    ls_json_close_object(j);
+}
+
+static ls_status append(ls_rundir *d)
 {
     ls_json *j = &d->own->row;
-    ls_json_int(j, "attempt", d->attempt);
-    ls_json_close_object(j);
     ls_str_add(&j->out, "\n");
     return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
 }
 
 /* A clock does not know more than nanoseconds; without this a row carries twenty digits of nothing. */
-static void add_seconds(ls_json *j, double seconds)
-{
-    ls_json_f64(j, "seconds", round(seconds * 1e9) / 1e9);
-}
+static double clocked(double seconds) { return round(seconds * 1e9) / 1e9; }
 
-ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
+void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
 {
-    ls_json *j = begin(d, "step");
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", "step");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_json_f32(j, "loss", row->loss);
     ls_json_f64(j, "lr", row->lr);
     ls_json_int(j, "samples", row->samples);
-    add_seconds(j, row->seconds);
+    ls_json_f64(j, "seconds", clocked(row->seconds));
     if (row->grad_norm >= 0)
         ls_json_f64(j, "grad_norm", row->grad_norm);
     if (row->loss_scale > 0) {
         ls_json_f64(j, "loss_scale", row->loss_scale);
         ls_json_bool(j, "skipped", row->skipped);
     }
-    LS_TRY(end(d));
+    close_row(j, attempt);
+}
+
+ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
+{
+    ls_step_row_write(cleared(d), row, d->attempt);
+    LS_TRY(append(d));
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
     d->metrics.loss = (double)row->loss;
@@ -89,8 +104,9 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     ls_json_f64(j, "loss", row->loss);
     ls_json_f64(j, "accuracy", row->accuracy);
     ls_json_int(j, "samples", row->samples);
-    add_seconds(j, row->seconds);
-    LS_TRY(end(d));
+    ls_json_f64(j, "seconds", clocked(row->seconds));
+    close_row(j, d->attempt);
+    LS_TRY(append(d));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;
@@ -107,31 +123,54 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
 }
 
+void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
+{
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", "epoch");
+    ls_json_int(j, "epoch", row->epoch);
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "samples", row->samples);
+    ls_json_f64(j, "loss", row->loss);
+    if (!isnan(row->eval_loss) || !isnan(row->eval_accuracy)) {
+        ls_json_f64(j, "eval_loss", row->eval_loss);
+        ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
+    }
+    ls_json_f64(j, "lr", row->lr);
+    ls_json_f64(j, "seconds", clocked(row->seconds));
+    close_row(j, attempt);
+}
+
 static const char *csv_number(char buffer[32], double x)
 {
     return isnan(x) ? "" : ls_format_f64(buffer, x);
 }
 
+const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt)
+{
+    char b[5][32];
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch, (long long)row->step, (long long)row->samples,
+             csv_number(b[0], row->loss), csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy), csv_number(b[3], row->lr),
+             csv_number(b[4], clocked(row->seconds)), (long long)attempt);
+    return text;
+}
+
+const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt)
+{
+    char loss[32], b[4][32];
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%lld\n", (long long)row->step, (long long)row->epoch, (long long)row->samples,
+             isnan(row->loss) ? "" : ls_format_f32(loss, row->loss), csv_number(b[0], row->lr), csv_number(b[1], clocked(row->seconds)),
+             row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm), row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
+             row->loss_scale > 0 ? row->skipped ? "1" : "0" : "", (long long)attempt);
+    return text;
+}
+
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
 {
-    bool evaluated = !isnan(row->eval_loss);
-    ls_json *j = begin(d, "epoch");
-    ls_json_int(j, "epoch", row->epoch);
-    ls_json_int(j, "step", row->step);
-    ls_json_int(j, "samples", row->samples);
-    ls_json_f64(j, "loss", row->loss);
-    if (evaluated) {
-        ls_json_f64(j, "eval_loss", row->eval_loss);
-        ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
-    }
-    ls_json_f64(j, "lr", row->lr);
-    add_seconds(j, row->seconds);
-    LS_TRY(end(d));
-    char text[512], b[5][32];
-    int n = snprintf(text, sizeof text, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch, (long long)row->step, (long long)row->samples,
-                     csv_number(b[0], row->loss), csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy), csv_number(b[3], row->lr),
-                     csv_number(b[4], row->seconds), (long long)d->attempt);
-    return ls_rundir_append(d, d->own->csv, "metrics.csv", text, (size_t)n);
+    char text[LS_CSV_ROW];
+    ls_epoch_row_write(cleared(d), row, d->attempt);
+    LS_TRY(append(d));
+    ls_epoch_row_csv(text, row, d->attempt);
+    return ls_rundir_append(d, d->own->csv, "metrics.csv", text, strlen(text));
 }
 
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
@@ -141,8 +180,9 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     ls_json_int(j, "epoch", row->epoch);
     ls_json_text(j, "path", row->path);
     ls_json_int(j, "bytes", row->bytes);
-    add_seconds(j, row->seconds);
-    LS_TRY(end(d));
+    ls_json_f64(j, "seconds", clocked(row->seconds));
+    close_row(j, d->attempt);
+    LS_TRY(append(d));
     return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
 }
 
@@ -153,7 +193,8 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
     ls_json_int(j, "steps_lost", row->lost);
     ls_json_text(j, "cause", row->cause);
     ls_json_f64(j, "pause", row->pause);
-    LS_TRY(end(d));
+    close_row(j, d->attempt);
+    LS_TRY(append(d));
     if (!d->own->restarts)
         d->own->restarts = json_array();
     json_t *entry = json_pack("{sI sI sI ss}", "attempt", (json_int_t)d->attempt, "step", (json_int_t)row->step, "steps_lost", (json_int_t)row->lost,

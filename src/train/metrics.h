@@ -1,6 +1,7 @@
 /* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A row is one write, so a reader or a
  * crash never sees half of one; losses are printed so that reading them back gives the same float. Allocates nothing. */
 #pragma once
+#include "base/json.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
@@ -34,3 +35,12 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
 /* Of the last step in metrics.jsonl, from byte `from` on; -1: there is none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
+
+/* A row as it stands in metrics.jsonl, without the end of the line; and as a line of CSV. */
+#define LS_CSV_ROW 512
+#define LS_EPOCH_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n"
+#define LS_STEP_CSV "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n"
+void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt);
+void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt);
+const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt);
+const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt);

@@ -11,6 +11,7 @@ typedef struct page {
     ls_str out;
     const ls_rundir *run;
     const ls_report *r;
+    ls_history history;
     ls_curves curves;
     ls_run_info info; /* state and times, as result.json says */
 } page;
@@ -94,8 +95,8 @@ static void head(page *p)
         ls_html_add(out, p->info.error);
         ls_str_add(out, "</p>\n");
     }
-    if (p->curves.bad_lines)
-        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", p->curves.bad_lines, p->curves.bad_lines == 1 ? "" : "s");
+    if (p->history.bad_lines)
+        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", p->history.bad_lines, p->history.bad_lines == 1 ? "" : "s");
 }
 
 static void summary(page *p)
@@ -149,17 +150,18 @@ static void curves(page *p)
 static void epochs(page *p)
 {
     ls_str *out = &p->out;
-    if (!p->curves.n_epochs)
+    if (!p->history.n_epochs)
         return;
     ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th><th>training loss</th><th>evaluation loss</th><th>accuracy</th>"
                     "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
-    for (int i = 0; i < p->curves.n_epochs; i++) {
-        const ls_epoch_line *e = &p->curves.epochs[i];
-        char b[6][32];
-        cells(out, 7, (const char *const[]){ number_text(b[0], "%.0f", e->epoch), number_text(b[1], "%.0f", e->step), number_text(b[2], "%.4f", e->loss),
-                                             number_text(b[3], "%.4f", e->eval_loss), number_text(b[4], "%.2f %%", 100 * e->eval_accuracy),
-                                             ls_format_duration(b[5], isnan(e->seconds) ? 0 : e->seconds),
-                                             number_text((char[32]){ 0 }, "%.0f", e->seconds > 0 ? e->samples / e->seconds : NAN) });
+    for (int i = 0; i < p->history.n_epochs; i++) {
+        const ls_epoch_row *e = &p->history.epochs[i].row;
+        char b[5][32], epoch[32], step[32];
+        snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
+        count_text(step, e->step);
+        cells(out, 7, (const char *const[]){ epoch, step, number_text(b[0], "%.4f", e->loss), number_text(b[1], "%.4f", e->eval_loss),
+                                             number_text(b[2], "%.2f%%", 100 * e->eval_accuracy), ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
+                                             number_text(b[4], "%.0f", e->seconds > 0 ? (double)e->samples / e->seconds : NAN) });
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
@@ -258,18 +260,19 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
 {
     static void (*const SECTIONS[])(page *) = { head, summary, curves, epochs, memory, plan, startup, recipe };
     page p = { .run = d, .r = r };
-    char *metrics = ls_path_join(d->path, "metrics.jsonl"), *path = ls_path_join(d->path, "report.html");
+    char *path = ls_path_join(d->path, "report.html");
     ls_status s;
     LS_TRY_TO(s, ls_run_info_read(&p.info, d->path), done);
-    LS_TRY_TO(s, ls_curves_read(&p.curves, metrics), done);
+    LS_TRY_TO(s, ls_history_read(&p.history, d->path), done);
+    ls_curves_make(&p.curves, &p.history);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
     ls_str_printf(&p.out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
     LS_TRY_TO(s, ls_file_write(path, p.out.data, p.out.len), done);
 done:
     ls_curves_release(&p.curves);
+    ls_history_release(&p.history);
     ls_str_release(&p.out);
-    free(metrics);
     free(path);
     return s;
 }

@@ -1,22 +1,20 @@
-/* report_own.h - pieces of the pages that lockstep writes: curves read from metrics.jsonl, charts drawn as SVG text. Private to report*.c and
+/* report_own.h - pieces of the pages that lockstep writes: curves of its history, charts drawn as SVG text. Private to report*.c and
  * memory_page.c. */
 #pragma once
 #include "base/json.h"
 #include "base/str.h"
+#include "history.h"
 #include "report.h"
 
-/* Rows of metrics.jsonl by kind, in the order of the file. Numbers that a row lacks are NAN. */
-typedef struct ls_curve { int n, cap; double *x, *y; } ls_curve;
-typedef struct ls_epoch_line { double epoch, step, samples, loss, eval_loss, eval_accuracy, seconds; } ls_epoch_line;
+/* Numbers that a row lacks are NAN. */
+typedef struct ls_curve { int n; double *x, *y; } ls_curve;
 typedef struct ls_curves {
     ls_curve loss, smooth, lr, seconds; /* over steps */
     ls_curve eval_loss, eval_accuracy;  /* over steps */
-    ls_epoch_line *epochs; int n_epochs, cap_epochs;
     int64_t samples;                    /* of all steps */
     double step_seconds;                /* sum over steps */
-    int bad_lines;                      /* lines that are no JSON (a crash of the machine cut one) */
 } ls_curves;
-ls_status ls_curves_read(ls_curves *out, const char *path);
+void ls_curves_make(ls_curves *out, const ls_history *h);
 void ls_curves_release(ls_curves *c);
 
 typedef struct ls_chart_series { const ls_curve *curve; const char *name, *color; bool dots, faint; } ls_chart_series;

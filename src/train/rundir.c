@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "metrics.h"
 #include "rundir_own.h"
 
 const char *ls_run_state_name(ls_run_state s)
@@ -148,14 +149,13 @@ static ls_status open_log(ls_rundir *d)
 
 static ls_status open_files(ls_rundir *d, const identity *i)
 {
-    static const char HEADER[] = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n";
     struct ls_rundir_private *own = d->own;
     LS_TRY(open_append(d, "metrics.jsonl", &own->metrics));
     LS_TRY(end_last_line(d, own->metrics, "metrics.jsonl"));
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
     if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a program's own columns are those that it reports */
-        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", HEADER, sizeof HEADER - 1));
+        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", LS_EPOCH_CSV, sizeof LS_EPOCH_CSV - 1));
     return open_log(d);
 }
 

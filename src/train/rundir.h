@@ -86,5 +86,5 @@ typedef struct ls_run_info {
     char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
-/* The table of `lockstep runs`: every run directory in `storage`, by name. */
-ls_status ls_runs_print(FILE *out, const char *storage, bool json);
+/* The table of `lockstep runs`: every run directory in `storage`, by name. width: columns of the terminal; 0: as wide as it is. */
+ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/oserror.h"
 #include "rundir_own.h"
+#include "table.h"
 
 bool ls_run_is(const char *dir)
 {
@@ -76,24 +77,31 @@ done:
 
 static const char *cell(char buffer[32], const char *format, double x)
 {
-    if (isnan(x))
-        return "-";
-    snprintf(buffer, 32, format, x);
+    *buffer = 0;
+    if (!isnan(x))
+        snprintf(buffer, 32, format, x); /* formats are the callers' literals */
     return buffer;
 }
 
-static void print_row(FILE *out, const ls_run_info *i)
+static const ls_column COLUMNS[] = { { "run", true, 0 }, { "state", true, 0 }, { "step", false, 0 }, { "epoch", false, 3 }, { "loss", false, 1 },
+                                     { "eval loss", false, 4 }, { "accuracy", false, 0 }, { "restarts", false, 5 }, { "checkpoint", true, 6 }, { "updated", false, 2 } };
+
+static void add_row(ls_table *t, const ls_run_info *i)
 {
-    char loss[32], eval[32], accuracy[32], duration[32], ago[40], restarts[32] = "";
-    if (i->seconds_ago < 1)
-        snprintf(ago, sizeof ago, "just now");
-    else
-        snprintf(ago, sizeof ago, "%s ago", ls_format_duration(duration, i->seconds_ago));
-    if (i->restarts)
-        snprintf(restarts, sizeof restarts, "  %d restart%s", i->restarts, i->restarts == 1 ? "" : "s");
-    fprintf(out, "%-28s %-10s %9lld %6lld %10s %10s %9s  %s%s%s%s\n", i->name, ls_run_state_name(i->state), (long long)i->metrics.step,
-            (long long)i->metrics.epoch, cell(loss, "%.4f", i->metrics.loss), cell(eval, "%.4f", i->metrics.eval_loss),
-            cell(accuracy, "%.4f", i->metrics.eval_accuracy), ago, restarts, *i->error ? "  " : "", i->error);
+    char step[32], epoch[32], loss[32], eval[32], accuracy[32], duration[32], ago[40], restarts[32];
+    const char *slash = strrchr(i->checkpoint, '/');
+    snprintf(ago, sizeof ago, i->seconds_ago < 1 ? "just now" : "%s ago", ls_format_duration(duration, i->seconds_ago));
+    snprintf(step, sizeof step, "%lld", (long long)i->metrics.step);
+    snprintf(epoch, sizeof epoch, "%lld", (long long)i->metrics.epoch);
+    snprintf(restarts, sizeof restarts, i->restarts ? "%d" : "", i->restarts);
+    ls_table_row(t, (const char *const[]){ i->name, ls_run_state_name(i->state), step, epoch, cell(loss, "%.4f", i->metrics.loss),
+                                           cell(eval, "%.4f", i->metrics.eval_loss), cell(accuracy, "%.2f%%", 100 * i->metrics.eval_accuracy), restarts,
+                                           slash ? slash + 1 : i->checkpoint, ago }, i->error);
+}
+
+static void add_broken(ls_table *t, const char *name, const char *why)
+{
+    ls_table_row(t, (const char *const[]){ name, "broken", "", "", "", "", "", "", "", "" }, why);
 }
 
 static void json_row(ls_json *j, const ls_run_info *i)
@@ -111,46 +119,42 @@ static void json_row(ls_json *j, const ls_run_info *i)
 }
 
 /* One run; a broken one is listed with what is wrong with it. */
-static void show(FILE *out, ls_json *j, const char *storage, const char *name, bool json, int *shown)
+static void show(ls_table *t, ls_json *j, const char *storage, const char *name)
 {
     ls_run_info info;
     char *dir = ls_path_join(storage, name);
     if (ls_run_is(dir)) {
-        bool fine = ls_run_info_read(&info, dir) == LS_OK;
-        if (json) {
-            ls_json_object(j, NULL);
-            ls_json_text(j, "name", name);
-            if (fine)
-                json_row(j, &info);
-            else
-                ls_json_text(j, "broken", ls_error_message());
-            ls_json_close_object(j);
-        } else {
-            if (!*shown)
-                fprintf(out, "%-28s %-10s %9s %6s %10s %10s %9s  %s\n", "run", "state", "step", "epoch", "loss", "eval loss", "accuracy", "updated");
-            if (fine)
-                print_row(out, &info);
-            else
-                fprintf(out, "%-28s broken: %s\n", name, ls_error_message());
-        }
-        ++*shown;
+        const bool fine = ls_run_info_read(&info, dir) == LS_OK;
+        const char *why = fine ? NULL : ls_error_message();
+        ls_json_object(j, NULL);
+        ls_json_text(j, "name", name);
+        if (fine)
+            json_row(j, &info);
+        else
+            ls_json_text(j, "broken", why);
+        ls_json_close_object(j);
+        if (fine)
+            add_row(t, &info);
+        else
+            add_broken(t, name, why);
     }
     free(dir);
 }
 
-ls_status ls_runs_print(FILE *out, const char *storage, bool json)
+ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width)
 {
     struct dirent **entries;
-    int shown = 0, n = scandir(storage, &entries, NULL, alphasort);
+    int n = scandir(storage, &entries, NULL, alphasort);
     if (n < 0 && errno != ENOENT)
         return ls_fail_os(storage, "read", errno);
     if (n < 0 && strcmp(storage, "runs"))
         return ls_fail(LS_E_USAGE, "%s: no such folder of runs", storage);
+    ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
     for (int i = 0; i < n; i++) {
         if (entries[i]->d_name[0] != '.')
-            show(out, &j, storage, entries[i]->d_name, json, &shown);
+            show(&t, &j, storage, entries[i]->d_name);
         free(entries[i]);
     }
     if (n >= 0)
@@ -158,8 +162,11 @@ ls_status ls_runs_print(FILE *out, const char *storage, bool json)
     ls_json_close_array(&j);
     if (json)
         fprintf(out, "%s\n", ls_str_text(&j.out));
-    else if (!shown)
+    else if (t.n_rows)
+        ls_table_print(out, &t, width);
+    else
         fprintf(out, "no runs in %s\n", storage);
     ls_str_release(&j.out);
+    ls_table_release(&t);
     return LS_OK;
 }

@@ -76,7 +76,12 @@ cmp -s before.json runs/tiny/result.json || { echo "training a finished run chan
 try 2 train tiny.yaml --resume never; has err "--resume never"
 try 2 train tiny.yaml --set train.global_batch=32; has err "train.global_batch: 32 here, 64 there"
 cmp -s before.json runs/tiny/result.json || { echo "refusing to continue changed result.json"; failures=$((failures + 1)); }
-try 0 runs; has out "tiny                         finished           3"
+try 0 runs; has out "tiny  finished     3"
+try 0 runs --metrics tiny; has out "epoch  step  train loss"; has out "    0     3  "; has out "best"; is_empty err
+try 0 runs --metrics runs/tiny --csv; cmp -s out runs/tiny/metrics.csv || { echo "the epochs as CSV are not metrics.csv"; failures=$((failures + 1)); }
+try 0 runs --metrics tiny --steps --json; [ "$(grep -o '"kind":"step"' out | wc -l)" -eq 3 ] || { echo "not 3 steps:"; cat out; failures=$((failures + 1)); }
+try 2 runs --metrics nothing; has err "nothing: no such run"
+try 2 runs --steps; has err "--steps goes with --metrics RUN"
 
 # its weights for others
 model=runs/tiny/checkpoints/latest/model.safetensors
@@ -104,7 +109,7 @@ try 0 runs; has out "no runs in runs"
 try 0 runs --json; has out "[]"
 try 2 runs nowhere; has err "nowhere: no such folder"
 mkdir -p runs/a; : >runs/a/recipe.yaml
-try 0 runs; has out "a                            broken: "
+try 0 runs; has out "a    broken"
 try 2 recipe nothing.yaml --log json; has err '"level":"error"'
 try 2 recipe wrong.yaml -v; has err "passed on by"
 

@@ -8,7 +8,6 @@
 #include "support/support.h"
 #include "train/metrics.h"
 #include "train/report.h"
-#include "train/report_own.h"
 
 static char *write_report(const char *storage, int steps, bool builtin)
 {
@@ -87,33 +86,12 @@ static void a_run_without_steps_has_a_page(void **state)
     free(page);
 }
 
-/* A run that was killed and continued does steps again: the curves have the last of each. */
-static void repeated_steps_count_once(void **state)
-{
-    (void)state;
-    static const char ROWS[] = "{\"kind\":\"step\",\"step\":1,\"loss\":4}\n{\"kind\":\"step\",\"step\":2,\"loss\":3}\n{\"kind\":\"step\",\"step\":3,\"loss\":2}\n"
-                               "{\"kind\":\"epoch\",\"epoch\":0,\"step\":3,\"loss\":3}\n{\"kind\":\"st\n"
-                               "{\"kind\":\"step\",\"step\":2,\"loss\":3.5}\n{\"kind\":\"step\",\"step\":3,\"loss\":2.5}\n{\"kind\":\"step\",\"step\":4,\"loss\":2.25}\n"
-                               "{\"kind\":\"epoch\",\"epoch\":0,\"step\":3,\"loss\":3.25}\n";
-    ls_curves c;
-    ASSERT_OK(ls_file_write(ls_test_path("repeated.jsonl"), ROWS, sizeof ROWS - 1));
-    ASSERT_OK(ls_curves_read(&c, ls_test_path("repeated.jsonl")));
-    const double want[] = { 4, 3.5, 2.5, 2.25 };
-    assert_int_equal(c.loss.n, 4);
-    for (int i = 0; i < 4; i++)
-        assert_true(c.loss.x[i] == i + 1 && c.loss.y[i] == want[i]);
-    assert_int_equal(c.n_epochs, 1);
-    assert_true(c.epochs[0].loss == 3.25);
-    assert_int_equal(c.bad_lines, 1);
-    ls_curves_release(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_is_whole_and_alone),
         cmocka_unit_test(the_built_in_set_is_said),
-        cmocka_unit_test(a_run_without_steps_has_a_page), cmocka_unit_test(repeated_steps_count_once),
+        cmocka_unit_test(a_run_without_steps_has_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

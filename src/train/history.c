@@ -1,0 +1,128 @@
+/* history.c - rows of metrics.jsonl into arrays, with those taken back that were done again. */
+#include "history.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/json.h"
+
+static void *grown(void *array, int n, int *cap, size_t size)
+{
+    if (n < *cap)
+        return array;
+    *cap = *cap ? 2 * *cap : 64;
+    array = realloc(array, size * (size_t)*cap);
+    LS_CHECK(array, "out of memory");
+    return array;
+}
+#define APPEND(h, what, ...) ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what), (h)->what[(h)->n_##what++] = __VA_ARGS__)
+
+static double real(const json_t *row, const char *key, double otherwise)
+{
+    const json_t *v = json_object_get(row, key);
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+static int64_t whole(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
+
+/* Step `step` begins anew: it and what came after it is done again. */
+static void take_back(ls_history *h, int64_t step)
+{
+    while (h->n_steps && h->steps[h->n_steps - 1].row.step >= step)
+        h->n_steps--;
+    while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
+        h->n_evals--;
+    while (h->n_epochs && h->epochs[h->n_epochs - 1].row.step >= step)
+        h->n_epochs--;
+    while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= step)
+        h->n_checkpoints--;
+}
+
+/* An attempt begins: after a failure, as a row of its own says, or because somebody started the run again, which its first step shows. */
+static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
+{
+    char *copy = cause ? strdup(cause) : NULL;
+    LS_CHECK(!cause || copy, "out of memory");
+    APPEND(h, starts, (ls_past_start){ attempt, step, lost, copy });
+    h->attempt = attempt;
+}
+
+static void add_step(ls_history *h, const json_t *row, int64_t attempt)
+{
+    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    if (attempt > h->attempt && h->n_steps)
+        start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
+    take_back(h, step);
+    APPEND(h, steps, (ls_past_step){ { .step = step, .epoch = whole(row, "epoch"), .samples = whole(row, "samples"), .loss = (float)real(row, "loss", NAN),
+                                       .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .grad_norm = real(row, "grad_norm", -1),
+                                       .loss_scale = real(row, "loss_scale", 0), .skipped = json_is_true(json_object_get(row, "skipped")) }, attempt });
+}
+
+/* A run that was lengthened ends its last epoch once more, later. */
+static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
+{
+    const int64_t epoch = whole(row, "epoch");
+    while (h->n_epochs && h->epochs[h->n_epochs - 1].row.epoch >= epoch)
+        h->n_epochs--;
+    APPEND(h, epochs, (ls_past_epoch){ { .epoch = epoch, .step = whole(row, "step"), .samples = whole(row, "samples"), .loss = real(row, "loss", NAN),
+                                         .eval_loss = real(row, "eval_loss", NAN), .eval_accuracy = real(row, "eval_accuracy", NAN),
+                                         .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN) }, attempt });
+}
+
+static void add_row(ls_history *h, const json_t *row)
+{
+    const char *kind = json_string_value(json_object_get(row, "kind"));
+    const int64_t attempt = whole(row, "attempt"), step = whole(row, "step"), epoch = whole(row, "epoch");
+    if (!kind)
+        return;
+    if (!strcmp(kind, "step"))
+        add_step(h, row, attempt);
+    else if (!strcmp(kind, "eval"))
+        APPEND(h, evals, (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN), real(row, "accuracy", NAN), real(row, "seconds", NAN) }, attempt });
+    else if (!strcmp(kind, "epoch"))
+        add_epoch(h, row, attempt);
+    else if (!strcmp(kind, "checkpoint"))
+        APPEND(h, checkpoints, (ls_past_checkpoint){ step, epoch, whole(row, "bytes"), attempt });
+    else if (!strcmp(kind, "restart"))
+        start(h, attempt, step, whole(row, "steps_lost"), json_string_value(json_object_get(row, "cause")));
+    if (attempt > h->attempt)
+        h->attempt = attempt;
+}
+
+ls_status ls_history_read(ls_history *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "metrics.jsonl"), *text = NULL;
+    size_t size = 0;
+    *out = (ls_history){ 0 };
+    ls_status s = ls_file_read(&text, &size, path); /* not mapped: a row that did not fit on the disk is cut off again */
+    free(path);
+    LS_TRY(s);
+    for (const char *p = text, *end = text + size; p < end;) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        const size_t n = (size_t)((newline ? newline : end) - p);
+        json_t *row = json_loadb(p, n, 0, NULL);
+        if (row)
+            add_row(out, row);
+        else
+            out->bad_lines += n > 0 && newline; /* the last one may be being written */
+        json_decref(row);
+        p += n + 1;
+    }
+    free(text);
+    return LS_OK;
+}
+
+void ls_history_release(ls_history *h)
+{
+    for (int i = 0; i < h->n_starts; i++)
+        free(h->starts[i].cause);
+    free(h->steps);
+    free(h->evals);
+    free(h->epochs);
+    free(h->checkpoints);
+    free(h->starts);
+    *h = (ls_history){ 0 };
+}

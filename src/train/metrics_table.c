@@ -1,0 +1,125 @@
+/* metrics_table.c - `lockstep runs --metrics`, and the table at the end of `lockstep train`. */
+#include "metrics_table.h"
+
+#include <math.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "table.h"
+
+typedef char cell[32];
+
+static const char *whole(cell out, int64_t n)
+{
+    snprintf(out, sizeof(cell), "%lld", (long long)n);
+    return out;
+}
+
+static const char *number(cell out, const char *format, double x)
+{
+    *out = 0;
+    if (!isnan(x))
+        snprintf(out, sizeof(cell), format, x); /* formats are the callers' literals */
+    return out;
+}
+
+static const char *duration(cell out, double seconds) { return isnan(seconds) ? "" : ls_format_duration(out, seconds); }
+
+static void say_starts(FILE *out, const ls_history *h)
+{
+    for (int i = 0; i < h->n_starts; i++) {
+        const ls_past_start *s = &h->starts[i];
+        fprintf(out, "attempt %lld went on after step %lld, ", (long long)s->attempt, (long long)s->step);
+        if (s->lost)
+            fprintf(out, "%lld step%s done again: ", (long long)s->lost, s->lost == 1 ? " was" : "s were");
+        fprintf(out, "%s\n", s->cause ? s->cause : "the run was started again");
+    }
+}
+
+void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
+{
+    static const ls_column COLUMNS[] = { { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 }, { "accuracy", false, 0 },
+                                         { "lr", false, 5 }, { "time", false, 3 }, { "attempt", false, 2 }, { "", true, 0 } };
+    ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
+    for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
+        const ls_epoch_row *r = &h->epochs[i].row;
+        cell c[8];
+        ls_table_row(&t, (const char *const[]){ whole(c[0], r->epoch), whole(c[1], r->step), number(c[2], "%.4f", r->loss), number(c[3], "%.4f", r->eval_loss),
+                                                number(c[4], "%.2f%%", 100 * r->eval_accuracy), number(c[5], "%.3g", r->lr), duration(c[6], r->seconds),
+                                                whole(c[7], h->epochs[i].attempt), r->step == best_step ? "best" : "" }, NULL);
+    }
+    ls_table_print(out, &t, width);
+    ls_table_release(&t);
+    say_starts(out, h);
+}
+
+static void steps_print(FILE *out, const ls_history *h, int width)
+{
+    static const ls_column COLUMNS[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 },
+                                         { "loss scale", false, 5 }, { "time", false, 1 }, { "images/s", false, 6 }, { "attempt", false, 7 }, { "", true, 0 } };
+    ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
+    for (int i = 0; i < h->n_steps; i++) {
+        const ls_step_row *r = &h->steps[i].row;
+        cell c[9];
+        ls_table_row(&t, (const char *const[]){ whole(c[0], r->step), whole(c[1], r->epoch), isnan(r->loss) ? "none" : number(c[2], "%.4f", (double)r->loss),
+                                                number(c[3], "%.3g", r->lr), number(c[4], "%.4g", r->grad_norm < 0 ? NAN : r->grad_norm),
+                                                number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
+                                                number(c[7], "%.0f", r->seconds > 0 ? (double)r->samples / r->seconds : NAN), whole(c[8], h->steps[i].attempt),
+                                                r->skipped ? "skipped: overflow" : "" }, NULL);
+    }
+    ls_table_print(out, &t, width);
+    ls_table_release(&t);
+}
+
+static void csv(FILE *out, const ls_history *h, bool steps)
+{
+    char line[LS_CSV_ROW];
+    fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
+    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
+        fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt) : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt), out);
+}
+
+static void json(FILE *out, const ls_history *h, bool steps)
+{
+    ls_json j = { 0 };
+    ls_json_array(&j, NULL);
+    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
+        if (steps)
+            ls_step_row_write(&j, &h->steps[i].row, h->steps[i].attempt);
+        else
+            ls_epoch_row_write(&j, &h->epochs[i].row, h->epochs[i].attempt);
+    ls_json_close_array(&j);
+    fprintf(out, "%s\n", ls_str_text(&j.out));
+    ls_str_release(&j.out);
+}
+
+static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
+{
+    ls_run_info info;
+    const bool known = ls_run_info_read(&info, run_dir) == LS_OK && !isnan(info.metrics.best_value); /* else nothing is marked as the best */
+    if (steps)
+        steps_print(out, h, width);
+    else if (h->n_epochs)
+        ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width);
+    else
+        fprintf(out, "%s: no epoch is finished; --steps shows its %d steps\n", run_dir, h->n_steps);
+}
+
+ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metrics_format format, int width)
+{
+    ls_history h;
+    if (!ls_dir_exists(run_dir))
+        return ls_fail(LS_E_USAGE, "%s: no such run (`lockstep runs` lists them)", run_dir);
+    LS_TRY(ls_history_read(&h, run_dir));
+    if (h.bad_lines)
+        ls_log_warn("%s/metrics.jsonl: %d line%s left out that %s no row: the machine stopped while it was written", run_dir, h.bad_lines,
+                    h.bad_lines == 1 ? "" : "s", h.bad_lines == 1 ? "is" : "are");
+    if (format == LS_METRICS_CSV)
+        csv(out, &h, steps);
+    else if (format == LS_METRICS_JSON)
+        json(out, &h, steps);
+    else
+        text(out, &h, run_dir, steps, width);
+    ls_history_release(&h);
+    return LS_OK;
+}

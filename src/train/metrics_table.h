@@ -1,0 +1,12 @@
+/* metrics_table.h - the series of a run as a table, for people (aligned) and programs (CSV, JSON). */
+#pragma once
+#include <stdio.h>
+
+#include "history.h"
+
+/* The epochs, the best marked; with `most` > 0 only so many of the last. Then one line for each attempt after the first. */
+void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step /* -1: none */, int most, int width);
+
+typedef enum ls_metrics_format { LS_METRICS_TEXT, LS_METRICS_CSV, LS_METRICS_JSON } ls_metrics_format;
+/* `lockstep runs --metrics`: the epochs, or the steps, of a run that may be running. */
+ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metrics_format format, int width);

@@ -1,0 +1,107 @@
+/* table.c - columns of text, aligned. */
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+enum { GAP = 2, COLUMNS_MOST = 32 };
+
+static char *copied(const char *text)
+{
+    char *copy = strdup(text);
+    LS_CHECK(copy, "out of memory");
+    return copy;
+}
+
+void ls_table_row(ls_table *t, const char *const *cells, const char *note)
+{
+    LS_CHECK(t->n_columns <= COLUMNS_MOST);
+    if (t->n_rows == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 16;
+        t->cells = realloc(t->cells, sizeof *t->cells * (size_t)(t->cap * t->n_columns));
+        t->notes = realloc(t->notes, sizeof *t->notes * (size_t)t->cap);
+        LS_CHECK(t->cells && t->notes, "out of memory");
+    }
+    for (int c = 0; c < t->n_columns; c++)
+        t->cells[t->n_rows * t->n_columns + c] = copied(cells[c]);
+    t->notes[t->n_rows++] = note && *note ? copied(note) : NULL;
+}
+
+/* Letters, not bytes: what follows the first byte of one in UTF-8 takes no place. */
+static int width_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_line(FILE *out, const ls_table *t, const int *widths, const char *const *cells)
+{
+    int owed = 0; /* spaces before the next text: a line ends in none */
+    for (int c = 0; c < t->n_columns; c++) {
+        if (!widths[c])
+            continue;
+        const char *text = cells ? cells[c] : t->columns[c].title;
+        const int space = widths[c] - width_of(text), before = t->columns[c].left ? 0 : space;
+        owed += before;
+        if (*text) {
+            fprintf(out, "%*s%s", owed, "", text);
+            owed = 0;
+        }
+        owed += space - before + GAP;
+    }
+    fputc('\n', out);
+}
+
+/* Widths of the columns that are shown; 0 for the others: those that are empty in every row, and what is too much. */
+static void choose(int *widths, const ls_table *t, int most)
+{
+    int total = -GAP;
+    for (int c = 0; c < t->n_columns; c++) {
+        int title = width_of(t->columns[c].title), most_in_rows = 0;
+        for (int r = 0; r < t->n_rows; r++) {
+            const int w = width_of(t->cells[r * t->n_columns + c]);
+            most_in_rows = w > most_in_rows ? w : most_in_rows;
+        }
+        if (most_in_rows || !t->n_rows) {
+            widths[c] = title > most_in_rows ? title : most_in_rows;
+            total += widths[c] + GAP;
+        }
+    }
+    while (most && total > most) {
+        int out = -1;
+        for (int c = 0; c < t->n_columns; c++)
+            if (widths[c] && t->columns[c].leave && (out < 0 || t->columns[c].leave > t->columns[out].leave))
+                out = c;
+        if (out < 0)
+            return;
+        total -= widths[out] + GAP;
+        widths[out] = 0;
+    }
+}
+
+void ls_table_print(FILE *out, const ls_table *t, int width)
+{
+    int widths[COLUMNS_MOST] = { 0 };
+    choose(widths, t, width);
+    print_line(out, t, widths, NULL);
+    for (int r = 0; r < t->n_rows; r++) {
+        print_line(out, t, widths, (const char *const *)t->cells + r * t->n_columns);
+        if (t->notes[r])
+            fprintf(out, "    %s\n", t->notes[r]);
+    }
+}
+
+void ls_table_release(ls_table *t)
+{
+    for (int i = 0; i < t->n_rows * t->n_columns; i++)
+        free(t->cells[i]);
+    for (int r = 0; r < t->n_rows; r++)
+        free(t->notes[r]);
+    free(t->cells);
+    free(t->notes);
+    *t = (ls_table){ 0 };
+}
