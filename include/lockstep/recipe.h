@@ -52,6 +52,7 @@ typedef struct ls_recipe {
         int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
         bool drop_last;
         ls_accumulate accumulate;
+        const char *freeze;               /* names, separated by spaces; "" none */
         double clip_norm;                 /* 0: none */
     } train;
     struct { ls_optimizer_choice type; double lr, betas[2], eps, weight_decay, momentum, dampening; bool nesterov; } optimizer;

@@ -35,6 +35,8 @@ typedef struct ls_trainer_opts {
     ls_accumulation accumulation;
     ls_optimizer optimizer;
     double clip_norm;         /* 0: none */
+    const char *freeze;       /* parameters that keep their values: names of parameters or of modules around them, separated by spaces; `*`, `?` and [...] match inside
+                               * one part of a name. NULL: none */
     ls_dtype param, output;   /* compute type of parameters and activations; type of the logits in the loss. Masters are f32 (f64: all of it) */
     const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
     bool eval_only;           /* only the evaluation program */
@@ -43,8 +45,8 @@ typedef struct ls_trainer_opts {
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                                                          \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
-    .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .param = LS_F32, .output = LS_F32,         \
-    .recompute = NULL, .eval_only = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+    .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,            \
+    .output = LS_F32, .recompute = NULL, .eval_only = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 
 typedef struct ls_trainer ls_trainer;
 LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);

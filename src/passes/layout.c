@@ -14,6 +14,14 @@ void ls_units_release(ls_units *u)
     *u = (ls_units){ 0 };
 }
 
+int64_t ls_units_frozen(const ls_units *u)
+{
+    int64_t n = 0;
+    for (int i = u->trained; i < u->n; i++)
+        n += u->units[i].parameters;
+    return n;
+}
+
 ls_sharding ls_sharding_of(const ls_parallel *p)
 {
     ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
@@ -114,6 +122,36 @@ static void choose(policy *p, const char *units, ls_arena *arena)
     }
 }
 
+/* ---- what is frozen */
+
+/* A word matches a parameter by its name or by that of a module around it. */
+static bool word_matches(const char *word, const char *name)
+{
+    char path[512];
+    for (const char *end = name; end; end = strchr(end + 1, '.'))
+        if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path && path_matches(word, path))
+            return true;
+    return path_matches(word, name);
+}
+
+static ls_status freeze_slots(ls_units *u, const char *freeze)
+{
+    int left = u->n_slots;
+    char word[256];
+    for (int used; freeze && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used) {
+        bool found = false;
+        for (int i = 0; i < u->n_slots; i++) {
+            if (!word_matches(word, u->slots[i].name))
+                continue;
+            left -= !u->slots[i].frozen;
+            found = u->slots[i].frozen = true;
+        }
+        if (!found)
+            return ls_fail(LS_E_USAGE, "train.freeze: %s: the model has no parameter or module of that name (lockstep inspect RECIPE lists them)", word);
+    }
+    return left ? LS_OK : ls_fail(LS_E_USAGE, "train.freeze: every parameter is frozen, so there is nothing to train");
+}
+
 /* ---- layout */
 
 typedef struct layout {
@@ -122,13 +160,13 @@ typedef struct layout {
     const ls_scope **scope;     /* per unit; NULL for the root and buckets */
 } layout;
 
-static int unit_named(layout *l, const char *name, const ls_scope *scope)
+static int unit_named(layout *l, const char *name, const ls_scope *scope, bool frozen)
 {
     ls_units *u = l->u;
     for (int i = 0; i < u->n; i++)
-        if (l->scope[i] == scope && !strcmp(u->units[i].state, name))
+        if (l->scope[i] == scope && u->units[i].frozen == frozen && !strcmp(u->units[i].state, name))
             return i;
-    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, name) };
+    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, name), .frozen = frozen };
     l->scope[u->n] = scope;
     return u->n++;
 }
@@ -151,14 +189,19 @@ static void fill_buckets(layout *l, int64_t bytes)
     int bucket = -1;
     char name[32];
     for (int i = l->u->n_slots - 1; i >= 0; i--) {
+        if (l->u->slots[i].frozen)
+            continue;
         if (bucket < 0 || used >= limit) {
             limit = bucket < 0 ? limit : bytes;
             used = 0;
             snprintf(name, sizeof name, "unit bucket %d", ++bucket);
         }
-        put(l, &l->u->slots[i], unit_named(l, name, NULL));
+        put(l, &l->u->slots[i], unit_named(l, name, NULL, false));
         used += ls_type_count(&l->u->slots[i].type) * size;
     }
+    for (int i = 0; i < l->u->n_slots; i++)
+        if (l->u->slots[i].frozen)
+            put(l, &l->u->slots[i], unit_named(l, "unit frozen", NULL, true));
 }
 
 static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, const ls_node **params)
@@ -167,11 +210,15 @@ static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, 
     if (p && l->u->sharding.shards > 1)
         choose(&by, p->units, &l->u->arena);
     bool found = false;
-    for (int i = 0; i < l->u->n_slots; i++) {
+    for (int k = 0; k < 2 * l->u->n_slots; k++) { /* twice: what is trained, what is frozen */
+        const int i = k % l->u->n_slots;
+        const bool frozen = k >= l->u->n_slots;
+        if (l->u->slots[i].frozen != frozen)
+            continue;
         const ls_scope *scope = scope_of_unit(&by, params[i]);
         char name[600];
-        snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
-        put(l, &l->u->slots[i], unit_named(l, name, scope));
+        snprintf(name, sizeof name, "unit %s%s", scope ? scope->path : "root", frozen ? " frozen" : "");
+        put(l, &l->u->slots[i], unit_named(l, name, scope, frozen));
         found |= scope != NULL;
     }
     if ((by.block || by.glob || by.unit) && !found)
@@ -180,7 +227,7 @@ static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, 
     return LS_OK;
 }
 
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, ls_dtype param)
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze, ls_dtype param)
 {
     *u = (ls_units){ .sharding = ls_sharding_of(p) };
     ls_arena_init(&u->arena);
@@ -202,6 +249,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         params[k++] = g->nodes[i];
     }
+    LS_TRY(freeze_slots(u, freeze));
     const ls_sharding *s = &u->sharding;
     layout l = { .u = u, .align = 64 / (int64_t)ls_dtype_size(u->dtype), .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
     if (s->replicas > 1 && s->shards == 1)
@@ -217,6 +265,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->elements += x->elements;
         u->slice += x->slice;
         u->parameters += x->parameters;
+        u->trained += !x->frozen;
     }
     return LS_OK;
 }

@@ -33,14 +33,16 @@ typedef struct ls_slot {
     const char *name; /* FQN */
     ls_type type;     /* as the model declared it */
     ls_init init;
+    bool frozen;      /* trained no further */
     int unit;
     int64_t offset;   /* elements from the start of the unit's buffer; tensors begin at multiples of 64 bytes */
 } ls_slot;
 
 /* Parameters that are gathered, and whose gradients are reduced, together: one flat state named "unit NAME", of which a rank holds slice
- * `position` of `shards` equal ones that begin at multiples of 64 bytes. */
+ * `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen parameters lie in units of their own, which have no gradient and no moments. */
 typedef struct ls_unit {
-    const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0" */
+    const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
+    bool frozen;
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
@@ -52,20 +54,22 @@ typedef struct ls_units {
     ls_sharding sharding;
     ls_dtype dtype;     /* of the master weights */
     int64_t elements, slice, parameters; /* sums over the units */
-    int n;
-    ls_unit *units;     /* in order of first use */
+    int n, trained;
+    ls_unit *units;     /* the trained ones, then the frozen ones; each in order of first use */
     int n_slots;
     ls_slot *slots;     /* in order of declaration */
 } ls_units;
 void ls_units_release(ls_units *u);
+int64_t ls_units_frozen(const ls_units *u); /* elements of the parameters that are */
 
-/* Decides which unit each parameter lies in, and where (layout.c). LS_E_USAGE when the policy finds nothing in this model. */
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, ls_dtype param);
+/* Decides which unit each parameter lies in, and where (layout.c). `freeze`: ls_trainer_opts. LS_E_USAGE when the policy, or a word of `freeze`, finds nothing in this
+ * model. */
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze, ls_dtype param);
 
 /* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks for: state -> (to_device) ->
  * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
  * of a loss are cast to `output` (FSDP's MixedPrecisionPolicy). */
-ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, ls_units *units);
+ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *units);
 
 /* reshard_after_forward: what the backward pass reads of a gathered unit is gathered again in front of its first reader there, so that the
  * first copy dies in the forward pass; with a number N, from a 1/N slice that is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and

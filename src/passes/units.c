@@ -51,10 +51,10 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
     return v;
 }
 
-ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p, ls_units *u)
+ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *u)
 {
     const ls_graph *g = *gp;
-    ls_status s = ls_units_lay_out(u, g, p, param);
+    ls_status s = ls_units_lay_out(u, g, p, freeze, param);
     ls_rewrite r;
     if (s == LS_OK)
         s = ls_rewrite_begin(&r, g);

@@ -47,7 +47,7 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
-    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, units), fail);
+    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, units), fail);
     if (!training) { /* only now is the type of the logits known */
         logits = output_named(g, "logits");
         g->n_outputs--;
@@ -77,14 +77,14 @@ static ls_status finish(ls_graph **g)
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
 {
     ls_value loss = output_named(*g, "loss");
-    ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, 2 * u->n), *grad = use + u->n;
-    for (int i = 0; i < u->n; i++)
+    ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, 2 * u->trained), *grad = use + u->trained;
+    for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
     ls_value seed = o->param == LS_F16 ? ls_state(*g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
                                        : ls_fill(*g, ls_value_type(*g, loss), 1.0);
-    LS_TRY(ls_backward(*g, loss, seed, u->n, use, grad));
-    for (int i = 0; i < u->n; i++)
+    LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
+    for (int i = 0; i < u->trained; i++)
         (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->units[i].state), ls_cast(*g, grad[i], u->dtype));
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
@@ -126,10 +126,10 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
                               .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas, .reduce = !s->each,
                               .offload = s->offload, .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
     LS_TRY(ls_graph_create(g, "update"));
-    ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->n);
-    for (int i = 0; i < u->n; i++)
+    ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
+    for (int i = 0; i < u->trained; i++)
         units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice) };
-    ls_status status = ls_update_build(*g, u->n, units, &update);
+    ls_status status = ls_update_build(*g, u->trained, units, &update);
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
@@ -206,7 +206,13 @@ void ls_compiled_release(ls_compiled *c)
 }
 
 /* Elements of the gradients that `micro` leaves: slices, or whole buffers where they are reduced later. */
-static int64_t gradient_elements(const ls_units *u) { return u->sharding.each ? u->slice : u->elements; }
+static int64_t gradient_elements(const ls_units *u)
+{
+    int64_t n = 0;
+    for (int i = 0; i < u->trained; i++)
+        n += u->sharding.each ? u->units[i].slice : u->units[i].elements;
+    return n;
+}
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c)
 {

@@ -21,7 +21,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
     ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
     LS_TRY(m->setup.build(m->graph, &m->setup.config, 1));
-    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.param);
+    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze, m->setup.trainer.param);
 }
 
 /* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */

@@ -86,6 +86,8 @@ const ls_key LS_KEYS[] = {
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
+    { "train.freeze", LS_KEY_TEXT, AT(train.freeze), "",
+      .help = "parameters or modules that keep their values, by name, separated by spaces; `*` matches inside one part of a name. They have no gradient and no optimizer state" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9, .help = "largest global norm of the gradient; 0: no clipping" },
 
     { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", WORDS("adam", "adamw", "sgd"), .help = "as PyTorch defines them" },

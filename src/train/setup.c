@@ -105,6 +105,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->optimizer = (ls_optimizer){ kinds[r->optimizer.type], r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
                                    r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
     t->clip_norm = r->train.clip_norm;
+    t->freeze = r->train.freeze;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
     s->schedule = (ls_schedule){ (ls_schedule_kind)r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,

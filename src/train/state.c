@@ -81,11 +81,13 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
     ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
     for (int i = 0; i < u->n; i++) {
         flat[i] = l->t->units[i];
-        if (moment)
+        if (moment && !u->units[i].frozen)
             LS_TRY(ls_session_tensor(l->t->session, ls_arena_printf(l->arena, "%s.%s", moment, u->units[i].state), &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
+        if (moment && s->frozen)
+            continue;
         const ls_held h = ls_slot_held(u, s);
         ls_type type = s->type;
         type.dtype = u->dtype; /* of the masters */
@@ -124,11 +126,11 @@ static ls_status make_lists(ls_state_lists *out, ls_trainer *t)
     LS_TRY(append_others(&model, &l, true));
     for (int i = 0; i < l.n_moments; i++)
         LS_TRY(append_slots(&optimizer, &l, l.moments[i]));
+    out->sliced_optimizer = optimizer.n;
     LS_TRY(append_others(&optimizer, &l, false));
     out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
     out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
     out->sliced_model = t->compiled.units.n_slots;
-    out->sliced_optimizer = (int64_t)l.n_moments * t->compiled.units.n_slots;
     return LS_OK;
 }
 

@@ -89,11 +89,14 @@ static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
     ls_group *g = t->loop.group;
-    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "";
+    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "";
+    const long long frozen = (long long)ls_units_frozen(&c->units);
+    if (frozen)
+        snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model %s  %lld parameters in %d tensors  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
-                (long long)c->units.parameters, c->units.n_slots, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
+    ls_log_info("model %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
+                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");

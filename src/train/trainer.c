@@ -33,10 +33,11 @@ static ls_status bind_units(ls_trainer *t, bool training)
         char grad[700];
         snprintf(grad, sizeof grad, "grad.%s", u->units[i].state);
         LS_TRY(ls_session_tensor(t->session, u->units[i].state, &t->units[i]));
-        LS_TRY(optional(t->session, grad, training, &t->grads[i]));
-        if (training)
-            LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
-                                  t->compiled.accumulation == LS_SUM_RUNNING));
+        if (!training || u->units[i].frozen)
+            continue;
+        LS_TRY(ls_session_tensor(t->session, grad, &t->grads[i]));
+        LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
+                              t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
 }
@@ -230,7 +231,7 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
     char label[48];
     snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
     ls_session_label(t->session, label);
-    for (int i = 0; i < c->units.n; i++)
+    for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
         feed(t, images + (size_t)k * image_bytes, labels + k * rows, targets);
@@ -240,7 +241,7 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
         t->losses[k] = scalar(&t->loss);
         if (!isfinite(t->losses[k]) && !c->loss_scaling)
             return blame(t, c->share.first + k * c->share.stride);
-        for (int i = 0; i < c->units.n; i++)
+        for (int i = 0; i < c->units.trained; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;

@@ -41,7 +41,7 @@ static ls_graph *step(const ls_parallel *p, ls_dtype param, ls_units *u)
 {
     ls_graph *g = model();
     ls_value grads[64], use[64], loss = LS_NONE;
-    ASSERT_OK(ls_pass_units(&g, param, LS_F32, p, u));
+    ASSERT_OK(ls_pass_units(&g, param, LS_F32, p, NULL, u));
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i].name, "loss"))
             loss = g->outputs[i].value;
@@ -74,7 +74,7 @@ static void units_of_a_class(void **state)
         const ls_parallel p = over(3, LS_DATA_FSDP, policies[k]);
         ls_units u;
         ls_graph *g = model();
-        ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_BF16));
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_BF16));
         assert_int_equal(u.n, 4);
         assert_string_equal(u.units[0].state, "unit root"); /* the patch projection comes first */
         assert_string_equal(u.units[3].state, "unit encoder.layers.encoder_layer_2");
@@ -105,7 +105,7 @@ static void units_by_size(void **state)
     ls_units u;
     ls_parallel p = over(2, LS_DATA_FSDP, "size:1000");
     ls_graph *g = model();
-    ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_F32));
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
     assert_true(u.n > 4); /* attention and MLP are modules of their own */
     for (int i = 0; i < u.n; i++)
         if (strcmp(u.units[i].state, "unit root"))
@@ -121,7 +121,7 @@ static void buckets(void **state)
     ls_parallel p = over(2, LS_DATA_DDP, "none");
     p.bucket_bytes = 4000;
     ls_graph *g = model();
-    ASSERT_OK(ls_units_lay_out(&u, g, &p, LS_F32));
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
     assert_true(u.n > 5);
     assert_int_equal(u.slots[u.n_slots - 1].unit, 0);
     assert_int_equal(u.slots[0].unit, u.n - 1);
@@ -132,6 +132,41 @@ static void buckets(void **state)
     done(g, &u);
 }
 
+/* What is frozen lies apart, in units of the same modules, behind those that are trained. */
+static void frozen_units(void **state)
+{
+    (void)state;
+    static const char FREEZE[] = "conv_proj  encoder.layers.encoder_layer_[01] encoder.layers.encoder_layer_2.mlp.*.bias";
+    for (int ddp = 0; ddp < 2; ddp++) {
+        ls_units u;
+        ls_parallel p = over(2, ddp ? LS_DATA_DDP : LS_DATA_FSDP, "class:EncoderBlock");
+        ls_graph *g = model();
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, FREEZE, LS_F32));
+        assert_int_equal(u.n, ddp ? 2 : 6);
+        assert_int_equal(u.trained, ddp ? 1 : 2);
+        assert_string_equal(u.units[u.trained].state, ddp ? "unit frozen" : "unit root frozen");
+        int biases = 0;
+        for (int i = 0; i < u.n_slots; i++) {
+            const ls_slot *s = &u.slots[i];
+            const bool block = !strncmp(s->name, "encoder.layers.encoder_layer_", 29), last = block && s->name[29] == '2';
+            const bool bias = last && strstr(s->name, ".mlp.") && strstr(s->name, ".bias");
+            biases += bias;
+            assert_int_equal(s->frozen, !strncmp(s->name, "conv_proj.", 10) || (block && !last) || bias);
+            assert_int_equal(u.units[s->unit].frozen, s->frozen);
+            assert_int_equal(s->unit >= u.trained, s->frozen);
+        }
+        assert_int_equal(biases, 2);
+        done(g, &u);
+    }
+    static const char *const WRONG[][2] = { { "conv_proj encoder.layer", "encoder.layer: the model has no" }, { "encoder.*.bias.x", "no parameter" }, { "*", "nothing to train" } };
+    for (int k = 0; k < 3; k++) {
+        ls_units u;
+        ls_graph *g = model();
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "train.freeze", WRONG[k][1]);
+        done(g, &u);
+    }
+}
+
 static void nothing_matches(void **state)
 {
     (void)state;
@@ -140,7 +175,7 @@ static void nothing_matches(void **state)
         ls_units u;
         ls_graph *g = model();
         const ls_parallel p = over(2, LS_DATA_FSDP, policies[k]);
-        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, LS_F32), LS_E_USAGE, policies[k], "no block");
+        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, LS_F32), LS_E_USAGE, policies[k], "no block");
         done(g, &u);
     }
 }
@@ -244,7 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_of_a_class), cmocka_unit_test(units_by_size),   cmocka_unit_test(buckets),         cmocka_unit_test(nothing_matches),
-        cmocka_unit_test(one_collective_a_unit), cmocka_unit_test(resharded_reads), cmocka_unit_test(other_strategies),
+        cmocka_unit_test(one_collective_a_unit), cmocka_unit_test(resharded_reads), cmocka_unit_test(other_strategies), cmocka_unit_test(frozen_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,7 +268,7 @@ static ls_graph *training(ls_graph *g, ls_dtype param, ls_dtype output, ls_units
     ASSERT_OK(ls_pass_slices_up(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_pass_narrow(&g));
-    ASSERT_OK(ls_pass_units(&g, param, output, NULL, u));
+    ASSERT_OK(ls_pass_units(&g, param, output, NULL, NULL, u));
     ls_output(g, "grad", grad_of_unit(g, u));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_graph_verify(g));
@@ -306,7 +306,7 @@ static void units_give_the_same_gradients(void **state)
         only_loss(plain);
         only_loss(g);
         ls_units u;
-        ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u));
+        ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u));
         add_gradients(plain);
         ls_output(g, "grad", grad_of_unit(g, &u));
         const char *device;
@@ -393,10 +393,10 @@ static void units_refuse(void **state)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "empty"));
     ls_output(g, "y", ls_input(g, "x", LS_SCALAR(LS_F32)));
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u), LS_E_ARG, "empty", "no parameters");
+    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_ARG, "empty", "no parameters");
     ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
     ls_param(g, "odd", LS_TYPE(LS_F64, 4), (ls_init){ 0 });
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, &u), LS_E_UNSUPPORTED, "odd is f64", "f32");
+    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_UNSUPPORTED, "odd is f64", "f32");
     ls_graph_destroy(&g);
 }
 

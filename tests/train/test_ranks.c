@@ -298,6 +298,24 @@ static void reference_device(void **state)
     assert_true(one.out.weights == four.out.weights);
 }
 
+/* Some parameters stay as they are: units without gradients, gathered like the others. */
+static void frozen_parameters(void **state)
+{
+    (void)state;
+    static const char FREEZE[] = "conv_proj encoder.layers.encoder_layer_1 encoder.layers.encoder_layer_2.ln_1";
+    ls_trainer_opts o = options(1, 0);
+    o.clip_norm = 0.5;
+    o.freeze = FREEZE;
+    const outcome one = run(&o, 3, NULL);
+    o.freeze = NULL;
+    assert_true(run(&o, 3, NULL).weights != one.weights);
+    for (int i = 0; i < COMBINATIONS; i += 5 * stride())
+        if (combination(i, &o)) {
+            o.freeze = FREEZE;
+            expect_same(&o, &one, 3, NULL);
+        }
+}
+
 static ls_status device_bytes(ls_trainer_opts o, size_t *bytes)
 {
     ls_compiled c;
@@ -354,7 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout), cmocka_unit_test(thirty_steps), cmocka_unit_test(delays), cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(three_ranks), cmocka_unit_test(reference_device), cmocka_unit_test(offload_fits), cmocka_unit_test(different_programs),
+        cmocka_unit_test(three_ranks), cmocka_unit_test(reference_device), cmocka_unit_test(frozen_parameters), cmocka_unit_test(offload_fits), cmocka_unit_test(different_programs),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }

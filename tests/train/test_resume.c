@@ -102,6 +102,7 @@ static ls_trainer_opts options(int kind, const layout *w)
     if (kind == 1) {
         o.optimizer = (ls_optimizer){ .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3 };
         o.clip_norm = 0.5;
+        o.freeze = "conv_proj encoder.layers.encoder_layer_1.mlp";
     } else if (kind == 2) {
         o.param = LS_F16;
         o.optimizer.kind = LS_ADAMW;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "golden/training.h"
 #include "train/evaluate.h"
+#include "train/state.h"
 
 enum { SAMPLES = 70, PIXELS = 64 };
 static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
@@ -356,10 +357,52 @@ static void nodes_keep_the_models_line(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* Frozen parameters keep their values and have no moments; what is trained goes the same way as when all are. */
+static void frozen_parameters_stay(void **state)
+{
+    (void)state;
+    ls_trainer *all, *some;
+    ls_named_tensor a[64], b[64];
+    float *before[64];
+    ls_step_result r;
+    const ls_optimizer plain = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9 };
+    START(all, .micro_batch = 8, .micro_batches = 2, .optimizer = plain);
+    START(some, .micro_batch = 8, .micro_batches = 2, .optimizer = plain, .freeze = "encoder.layers.encoder_layer_0 heads.head.bias");
+    const int n = ls_trainer_parameters(some, b, 64);
+    for (int i = 0; i < n; i++) {
+        const size_t bytes = ls_type_bytes(&b[i].tensor.type);
+        before[i] = malloc(bytes);
+        memcpy(before[i], b[i].tensor.data, bytes);
+    }
+    ASSERT_OK(ls_trainer_step(all, images, labels, 16, 1e-2, &r));
+    ASSERT_OK(ls_trainer_step(some, images, labels, 16, 1e-2, &r));
+    assert_int_equal(ls_trainer_parameters(all, a, 64), n);
+    int frozen = 0;
+    for (int i = 0; i < n; i++) {
+        const bool stays = !strncmp(b[i].name, "encoder.layers.encoder_layer_0.", 31) || !strcmp(b[i].name, "heads.head.bias");
+        const size_t bytes = ls_type_bytes(&b[i].tensor.type);
+        frozen += stays;
+        if (memcmp(b[i].tensor.data, stays ? (const void *)before[i] : a[i].tensor.data, bytes) != 0)
+            fail_msg("%s %s", b[i].name, stays ? "is frozen, and moved" : "moved otherwise than with nothing frozen");
+        if (!stays && memcmp(b[i].tensor.data, before[i], bytes) == 0)
+            fail_msg("%s did not move", b[i].name);
+        free(before[i]);
+    }
+    assert_int_equal(frozen, 13);
+    ls_state_lists l;
+    ASSERT_OK(ls_trainer_lists(&l, some));
+    assert_int_equal(l.model.n, n);
+    assert_int_equal(l.sliced_optimizer, n - frozen);
+    ls_state_lists_release(&l);
+    assert_true(ls_trainer_bytes(some) < ls_trainer_bytes(all));
+    ls_trainer_destroy(&all);
+    ls_trainer_destroy(&some);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_keep_the_models_line),
+        cmocka_unit_test(nodes_keep_the_models_line), cmocka_unit_test(frozen_parameters_stay),
         cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
         cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
         cmocka_unit_test(a_bad_weight_is_named), cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
