@@ -250,6 +250,7 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     if (!exists)
         LS_TRY(refuse_foreign_folder(d->path, i->file));
     LS_TRY(lock(d));
+    ls_remove_temporaries(d->path);
     if (exists && i->recipe)
         LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));
     if (exists)
