@@ -9,6 +9,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "rundir_own.h"
+#include "tensorboard.h"
 
 #define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
 
@@ -83,10 +84,22 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
     close_row(j, attempt);
 }
 
+static ls_status show_step(ls_rundir *d, const ls_step_row *row)
+{
+    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, { "train/images_per_second", (double)row->samples / row->seconds } };
+    int n = 3;
+    if (row->grad_norm >= 0)
+        scalars[n++] = (ls_scalar){ "train/grad_norm", row->grad_norm };
+    if (row->loss_scale > 0)
+        scalars[n++] = (ls_scalar){ "train/loss_scale", row->loss_scale };
+    return ls_tensorboard_add(d, row->step, n, scalars);
+}
+
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
 {
     ls_step_row_write(cleared(d), row, d->attempt);
     LS_TRY(append(d));
+    LS_TRY(show_step(d, row));
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
     d->metrics.loss = (double)row->loss;
@@ -107,6 +120,7 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     ls_json_f64(j, "seconds", clocked(row->seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
+    LS_TRY(ls_tensorboard_add(d, row->step, 2, (const ls_scalar[]){ { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } }));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;

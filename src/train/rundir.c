@@ -266,8 +266,8 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
 static void destroy(ls_rundir **d)
 {
     struct ls_rundir_private *own = (*d)->own;
-    const int files[] = { own->log, own->metrics, own->csv, own->lock };
-    for (int i = 0; i < 4; i++)
+    const int files[] = { own->log, own->events, own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 5; i++)
         if (files[i] >= 0)
             close(files[i]); /* the last one gives up the lock */
     for (int i = 0; i < own->n_checkpoints; i++) {
@@ -292,7 +292,7 @@ static ls_rundir *create(const identity *i)
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .name = copy_text(i->name),
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .events = -1, .wants_events = i->recipe && i->recipe->log.tensorboard, .name = copy_text(i->name),
                                        .best_metric = copy_text(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);

@@ -7,7 +7,8 @@
 typedef struct ls_saved_checkpoint { char *path; int64_t step, epoch; ls_metric_list metrics; } ls_saved_checkpoint;
 
 struct ls_rundir_private {
-    int lock, metrics, csv, log; /* descriptors, -1: not open */
+    int lock, metrics, csv, log, events; /* descriptors, -1: not open */
+    bool wants_events;           /* for TensorBoard */
     char *name, *best_metric;
     ls_json row;                 /* reused, so that a row allocates nothing once the text has grown */
     double last_saved;           /* ls_now() of the last result.json */
