@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "metrics_csv.h"
 #include "rundir_own.h"
 #include "tensorboard.h"
 
@@ -185,6 +186,21 @@ ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
     LS_TRY(append(d));
     ls_epoch_row_csv(text, row, d->attempt);
     return ls_rundir_append(d, d->own->csv, "metrics.csv", text, strlen(text));
+}
+
+ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
+{
+    ls_json *j = begin(d, "report");
+    ls_json_int(j, "report", row->report);
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "epoch", row->epoch);
+    ls_metric_list_write(j, row->metrics);
+    ls_json_f64(j, "seconds", clocked(row->seconds));
+    close_row(j, d->attempt);
+    LS_TRY(append(d));
+    LS_TRY(ls_csv_report(d, row));
+    ls_rundir_set_reported(d, row->step, row->epoch, row->metrics);
+    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
 }
 
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)

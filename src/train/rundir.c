@@ -1,5 +1,5 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml (of a program of its own: config.txt) is written
- * first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or config.txt of a program of its own, is
+ * written first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +100,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
 {
     if (ls_run_is(path))
         return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
-                       strcmp(file, LS_RUN_RECIPE) ? "a recipe (recipe.yaml), not of this program" : "a program of its own (config.txt), not of a recipe");
+                       strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program" : "a program of its own, not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);
@@ -281,6 +281,7 @@ static void destroy(ls_rundir **d)
     json_decref(own->restarts);
     free(own->name);
     ls_str_release(&own->row.out);
+    ls_str_release(&own->header);
     free(own);
     free((*d)->path);
     free(*d);
