@@ -1,4 +1,4 @@
-/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, recipes, runs. */
+/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, recipes. */
 #pragma once
 #include "data.h"
 #include "graph.h"
@@ -9,7 +9,6 @@
 #include "optim.h"
 #include "parallel.h"
 #include "recipe.h"
-#include "run.h"
 #include "status.h"
 #include "trainer.h"
 #include "types.h"

@@ -1,5 +1,5 @@
 /* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress line when stderr is a terminal, and a
- * flag that SIGINT and SIGTERM set. Of several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
+ * flag that SIGINT and SIGTERM set, a number that SIGUSR1 raises. Of several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
  * thread: ls_log already lets in one at a time; the progress line takes the same care with a lock of its own. */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,13 +23,23 @@ static struct {
     ls_rundir *log_to;       /* an open run: its log file gets the messages too */
 } T = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static volatile sig_atomic_t stop_wanted;
+static volatile sig_atomic_t stop_wanted, saves_wanted;
+static bool is_rank; /* of a parent, which asks it to stop, perhaps after somebody who signals all processes of a job */
 
-/* The first signal asks; a second one, for which the default action is back, ends the process. */
-static void on_signal(int number)
+/* The first request to stop is a wish; a second one ends the process, with the signal's default action, and its ranks with it. */
+static void on_stop(int number)
+{
+    if (stop_wanted && !is_rank) {
+        signal(number, SIG_DFL);
+        raise(number); /* taken when this returns */
+    }
+    stop_wanted = 1;
+}
+
+static void on_save(int number)
 {
     (void)number;
-    stop_wanted = 1;
+    saves_wanted++;
 }
 
 /* Also what a rank has drawn that was killed since. */
@@ -146,18 +156,19 @@ static void progress(void *context, const ls_progress *p)
     pthread_mutex_unlock(&T.lock);
 }
 
-/* A rank's parent asks it to stop, perhaps after somebody who signals all processes of a job; the second signal that the parent gets ends them all. */
-static void take_signals(bool rank)
+static void take_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = rank ? 0 : (int)SA_RESETHAND };
+    const struct sigaction stop = { .sa_handler = on_stop }, save = { .sa_handler = on_save, .sa_flags = SA_RESTART };
     sigset_t requests;
     sigemptyset(&requests);
     sigaddset(&requests, SIGTERM);
-    sigaction(SIGTERM, &action, NULL);
-    if (rank)
+    sigaddset(&requests, SIGUSR1);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGUSR1, &save, NULL);
+    if (is_rank)
         sigprocmask(SIG_UNBLOCK, &requests, NULL);
     else
-        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGINT, &stop, NULL);
 }
 
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
@@ -169,8 +180,9 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
     ls_log_set(sink, NULL, o->level);
     T.silent = ls_launch_rank() > 0;
-    take_signals(ls_launch_rank() >= 0);
-    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .log_to = &T.log_to, .silent = &T.silent };
+    is_rank = ls_launch_rank() >= 0;
+    take_signals();
+    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
 }
 
 void ls_terminal_close(void)

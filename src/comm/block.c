@@ -67,3 +67,5 @@ void ls_group_doing(ls_group *g, const char *what)
     for (int i = 0; i < LS_DOING_WORDS; i++)
         atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
 }
+
+void ls_group_planned(ls_group *g, uint64_t bytes) { atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->planned, bytes); }

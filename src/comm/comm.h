@@ -89,13 +89,12 @@ double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype 
 typedef struct ls_ledger { int64_t calls, bytes; double waited; /* seconds in waits */ } ls_ledger;
 const ls_ledger *ls_axis_ledger(const ls_axis *a);
 
-/* What a rank of a group on several hosts keeps for messages to the others, in bytes. */
-size_t ls_message_bytes(int ranks);
-
 /* ---- blame */
 
 /* What this rank is doing now, for messages of others ("step 12, micro, linear_dw of encoder.layers.encoder_layer_3.mlp.0"). Cheap: copies at most 120 bytes. */
 void ls_group_doing(ls_group *g, const char *what);
+/* The memory that this rank's plans want, for whoever explains its end. */
+void ls_group_planned(ls_group *g, uint64_t bytes);
 /* The rank that failed first, -1: none. *said: it told why itself (ls_group_fail); else others missed it. Local. */
 int ls_group_failed(const ls_group *g, bool *said);
 
@@ -111,6 +110,10 @@ ls_status ls_shm_watch_open(ls_shm_watch **out, int fd);
 void ls_shm_watch_close(ls_shm_watch **w);
 void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message);
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]);
+/* Of a process that was to become `rank` and could not execute the program: errno, 0: it could. The first is safe between fork and exec. */
+void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error);
+int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank);
+uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank); /* bytes (ls_group_planned); 0: it has not said so yet */
 int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096]);
 
 /* ---- fault: wraps a group for tests */

@@ -26,6 +26,8 @@ typedef struct ls_seat { /* written by its rank */
     _Atomic uint64_t born;        /* its start time as the kernel tells it: a pid can be given again */
     _Atomic int awaits;           /* 1 + seat that it sleeps for; 0: none */
     _Atomic int abroad;           /* it waits for another host, and will say so itself when nobody comes */
+    _Atomic int exec_error;       /* of the process that was to take it */
+    _Atomic uint64_t planned;     /* bytes of its plans */
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[16];    /* cores that it may use */
 } ls_seat;

@@ -161,6 +161,10 @@ void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
 
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]) { ls_block_doing(w->block, rank, text); }
 
+void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error) { atomic_store(&ls_block_seat(w->block, rank)->exec_error, error); }
+int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->exec_error); }
+uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->planned); }
+
 int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096])
 {
     if (!ls_block_failed(w->block))

@@ -5,12 +5,13 @@
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "commands.h"
-#include "rundir.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
 static ls_status find_weights(char **out, const char *name)
 {
-    bool run = ls_run_is(name);
+    *out = ls_path_join(name, "recipe.yaml");
+    bool run = ls_file_exists(*out);
+    free(*out);
     *out = run ? ls_path_join(name, "checkpoints/latest") : ls_path_join(name, "");
     if (!ls_dir_exists(name)) {
         free(*out);

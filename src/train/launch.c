@@ -14,8 +14,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "oom.h"
 
 #define GRACE 1.0 /* seconds for the others to end by themselves after a failure */
 #define TICK 0.1  /* seconds between looks when nothing happens */
@@ -28,6 +30,7 @@ typedef struct launch {
     const ls_launch_opts *o;
     int control;
     ls_shm_watch *watch;
+    ls_oom oom;
     child *children;
     int started, alive;
     ls_cpu_set *cpus;      /* of each rank; NULL: not bound */
@@ -36,6 +39,7 @@ typedef struct launch {
     double failed_at;      /* 0: all is well */
     int failed_rank;
     bool stop_passed_on, killed;
+    sig_atomic_t saves_passed_on;
     ls_status code;        /* of the failure, with its message: */
     char text[4400];
 } launch;
@@ -59,9 +63,16 @@ double ls_launch_lead(void)
     return lead > 0 ? lead : 0;
 }
 
+double ls_launch_age(void)
+{
+    const char *began = getenv(LS_LAUNCH_COMMAND);
+    return began && ls_launch_rank() >= 0 ? ls_now() - atof(began) : ls_since_exec();
+}
+
 /* ---- starting */
 
-static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=" };
+static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=",
+                                     LS_LAUNCH_COMMAND "=" };
 enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
 
 /* The environment of rank r: ours, with its place. */
@@ -81,7 +92,8 @@ static char **environment(const launch *l, int r)
     }
     int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 || asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
                asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
-               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 || asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0;
+               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 || asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0 ||
+               asprintf(&all[kept + 5], "%s%.6f", NAMES[5], ls_now() - ls_since_exec()) < 0;
     LS_CHECK(!made, "out of memory");
     all[kept + PLACES] = NULL;
     return all;
@@ -103,13 +115,15 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) /* the parent may have died before that */
         _exit(CANNOT_EXEC);
     sigset_t mask = l->mask_before;
-    sigaddset(&mask, SIGTERM); /* a request waits until the rank can take it (src/cli/terminal.c) */
+    sigaddset(&mask, SIGTERM); /* requests wait until the rank can take them (src/cli/terminal.c) */
+    sigaddset(&mask, SIGUSR1);
     signal(SIGINT, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (l->cpus)
         ls_cpu_set_apply(&l->cpus[r]);
     fcntl(l->control, F_SETFD, 0);
     execve("/proc/self/exe", l->o->argv, environment_of_rank);
+    ls_shm_watch_not_executed(l->watch, r, errno);
     _exit(CANNOT_EXEC);
 }
 
@@ -168,15 +182,44 @@ static bool hear_failure(launch *l)
     return true;
 }
 
+/* The program itself is missing or broken: the next attempt would fare no better. */
+static bool status_of_exec(launch *l, int r, int status)
+{
+    const int error = ls_shm_watch_exec_error(l->watch, r);
+    if (!WIFEXITED(status) || !error)
+        return false;
+    snprintf(l->text, sizeof l->text, "rank %d could not be started: %s cannot be executed: %s; was it removed or replaced while it ran?", r, l->o->argv[0],
+             strerror(error));
+    note_failure(l, r, LS_E_IO);
+    ls_shm_watch_gone(l->watch, r, l->text);
+    return true;
+}
+
+static bool out_of_memory(const launch *l, int r, char *text, size_t size)
+{
+    char limit[32], planned[32];
+    uint64_t bytes, plan = ls_shm_watch_planned(l->watch, r);
+    if (!ls_oom_killed(&l->oom, l->children[r].pid, &bytes))
+        return false;
+    if (l->o->out_of_memory)
+        *l->o->out_of_memory = true;
+    snprintf(text, size, "out of memory: the kernel killed it (limit: %s; planned: %s for each of %d rank%s); use fewer workers, a smaller train.micro_batch or "
+             "parallel.recompute, or give it more", bytes ? ls_format_bytes(limit, bytes) : "all of this machine's memory",
+             plan ? ls_format_bytes(planned, plan) : "not yet known", l->o->ranks, l->o->ranks == 1 ? "" : "s");
+    return true;
+}
+
 /* Rank r ended with this status, which is no good one. The ranks that wait for it end with the same message. */
 static void explain_end(launch *l, int r, int status)
 {
-    char doing[128], text[256];
+    char doing[128], text[512];
     ls_shm_watch_doing(l->watch, r, doing);
-    if (WIFSIGNALED(status))
+    if (status_of_exec(l, r, status))
+        return;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && out_of_memory(l, r, text, sizeof text))
+        ;
+    else if (WIFSIGNALED(status))
         snprintf(text, sizeof text, "killed by signal %d (SIG%s)", WTERMSIG(status), sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
-    else if (WEXITSTATUS(status) == CANNOT_EXEC && !*doing)
-        snprintf(text, sizeof text, "could not be started: %s cannot be executed", l->o->argv[0]);
     else
         snprintf(text, sizeof text, "ended with status %d and no message", WEXITSTATUS(status));
     snprintf(l->text, sizeof l->text, "rank %d: %s; %s%s; the other ranks were stopped", r, text, *doing ? "it last did: " : "it had not begun to work", doing);
@@ -211,6 +254,17 @@ static void signal_all(const launch *l, int number)
             kill(l->children[r].pid, number);
 }
 
+/* One rank is enough: it tells the others with the next step. */
+static void pass_save_on(launch *l)
+{
+    const sig_atomic_t now = l->o->save ? *l->o->save : 0;
+    if (now == l->saves_passed_on)
+        return;
+    l->saves_passed_on = now;
+    if (!l->children[0].ended)
+        kill(l->children[0].pid, SIGUSR1);
+}
+
 /* A rank that others gave up waiting for will not end by itself. */
 static bool only_failed_is_left(const launch *l) { return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended; }
 
@@ -228,6 +282,7 @@ static void watch(launch *l)
             signal_all(l, SIGTERM);
             l->stop_passed_on = true;
         }
+        pass_save_on(l);
         if (l->failed_at > 0 && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
             signal_all(l, SIGKILL);
             l->killed = true;
@@ -264,10 +319,12 @@ static ls_status attempt(launch *l)
 
 ls_status ls_launch(const ls_launch_opts *o)
 {
-    launch l = { .o = o, .control = -1, .began = o->restart ? ls_now() : ls_now() - ls_since_exec() };
+    launch l = { .o = o, .control = -1, .began = o->restart ? ls_now() : ls_now() - ls_since_exec(),
+                 .saves_passed_on = o->save ? *o->save : 0 };
     LS_TRY(ls_shm_create(o->ranks, &l.control));
     ls_status s = ls_shm_watch_open(&l.watch, l.control);
     if (s == LS_OK) {
+        ls_oom_begin(&l.oom);
         l.children = calloc((size_t)o->ranks, sizeof *l.children);
         LS_CHECK(l.children, "out of memory");
         divide_cores(&l);
@@ -280,6 +337,7 @@ ls_status ls_launch(const ls_launch_opts *o)
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);
         free(l.children);
         free(l.cpus);
+        ls_oom_end(&l.oom);
     }
     ls_shm_watch_close(&l.watch);
     close(l.control);

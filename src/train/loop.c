@@ -12,16 +12,17 @@
 #include "base/sys.h"
 #include "memory_page.h"
 
+static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
+
 typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum; /* start: on this clock, had one process run the whole epoch */
 
-static bool stop_asked(const ls_loop *l, double start)
+/* What was asked of this rank, at step `b`. */
+static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 {
-    double limit = l->recipe->run.time_limit;
-    return (l->ui && l->ui->stop && *l->ui->stop) || (limit > 0 && ls_now() - start > limit);
+    if (l->eval && l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
+        l->requests.evaluation = l->requests.step * (double)l->eval->n / (double)l->recipe->train.global_batch;
+    return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
 }
-
-/* All ranks stop after the same step: a request travels with the next step's losses. Alone there is nobody to wait for. */
-static bool stop_agreed(const ls_loop *l, double start) { return l->group ? l->trainer->requested != 0 : stop_asked(l, start); }
 
 /* ---- profile: the programs of steps profile_first .. profile_last */
 
@@ -75,8 +76,11 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
     ls_step_result r;
-    if (l->step == l->from.step && l->started)
-        l->started(l);
+    if (l->step == l->from.step) {
+        if (l->started)
+            l->started(l);
+        LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
+    }
     double start = ls_now();
     ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);
     if (s == LS_E_PEER)
@@ -87,6 +91,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (l->step == l->from.step)
         l->first_step_seconds = seconds;
     l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
+    l->requests.step = fmax(l->requests.step, seconds);
     sum->loss += r.loss * (double)b->samples;
     sum->samples += b->samples;
     ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
@@ -112,13 +117,37 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
 {
+    const int64_t before = l->snapshots.latest;
     ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics };
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
         at.sums.seconds = ls_now() - sum->start;
     }
-    return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
+    const double start = ls_now();
+    LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best));
+    if (l->snapshots.latest != before)
+        ls_requests_saved(&l->requests, ls_now() - start);
+    return LS_OK;
+}
+
+/* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
+static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_t asked)
+{
+    char reason[128];
+    const bool stop = asked & (LS_REQUEST_STOP | LS_REQUEST_TIME);
+    if (!stop && !(asked & LS_REQUEST_SAVE))
+        return LS_OK;
+    if (stop)
+        LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
+    LS_TRY(snapshot(l, sum, epoch, false));
+    if (!stop) {
+        ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
+        return LS_OK;
+    }
+    ls_requests_reason(reason, &l->requests, asked);
+    return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld %s; everything is saved in %s/latest: start it again to continue", (long long)l->step,
+                   (long long)l->total_steps, reason, l->snapshots.dir);
 }
 
 /* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
@@ -133,6 +162,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         ls_eval_result e;
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
         l->run->eval_seconds += e.seconds;
+        l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
         LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
@@ -179,7 +209,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (done)
             break;
         LS_TRY(profile_before(l));
-        l->trainer->request = stop_asked(l, start);
+        l->trainer->request = l->group ? take_requests(l, &b) : 0;
         LS_TRY(one_step(l, &b, &sum));
         if (l->step == l->profile_last)
             LS_TRY(profile_end(l));
@@ -194,11 +224,8 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         }
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
             LS_TRY(snapshot(l, &sum, b.epoch, false));
-        if (!last && stop_agreed(l, start)) {
-            LS_TRY(snapshot(l, &sum, b.epoch, false));
-            return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld on request; everything is saved in %s/latest: start it again to continue",
-                           (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
-        }
+        if (!last)
+            LS_TRY(answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b))); /* alone there is nobody to tell first */
     }
     return LS_OK;
 }
@@ -210,6 +237,7 @@ ls_status ls_loop_run(ls_loop *l)
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     l->step = l->from.step;
+    LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank, (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
     ls_loader *loader;
     LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = l->step / l->steps_per_epoch, .step = l->step % l->steps_per_epoch,
                             .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));

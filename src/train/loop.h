@@ -2,6 +2,7 @@
 #pragma once
 #include "evaluate.h"
 #include "run/trace.h"
+#include "request.h"
 #include "setup.h"
 #include "snapshot.h"
 #include "trainer.h"
@@ -17,6 +18,7 @@ typedef struct ls_loop {
     ls_rundir *run;
     ls_snapshots snapshots;
     const ls_ui *ui;
+    ls_requests requests;
     int64_t steps_per_epoch, total_steps;
     ls_resume_point from;                 /* where the run stands when the loop begins; zeros: at its beginning */
     int64_t profile_first, profile_last;  /* steps from 1; both 0: none */

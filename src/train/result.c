@@ -63,19 +63,6 @@ void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool
     ls_rundir_list_checkpoint(d, path, step, d->metrics.epoch, current(d), best);
 }
 
-void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics)
-{
-    ls_metric_list_release(&d->own->reported);
-    d->own->reported = ls_metric_list_copy(metrics->n, metrics->at);
-    ls_run_metrics *m = &d->metrics;
-    m->step = m->eval_step = step;
-    m->epoch = epoch;
-    m->loss = ls_metric_list_find(metrics, "loss");
-    m->lr = ls_metric_list_find(metrics, "lr");
-    m->eval_loss = ls_metric_list_find(metrics, "eval_loss");
-    m->eval_accuracy = ls_metric_list_find(metrics, "eval_accuracy");
-}
-
 /* Checkpoints that were removed since (keep: N) are not listed. */
 static void write_checkpoints(ls_json *j, const ls_rundir *d)
 {
@@ -174,6 +161,8 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
 {
     if (d->rank)
         return LS_OK;
+    LS_CHECK(ls_run_state_may(d->state, state), "a run cannot go from %s to %s", ls_run_state_name(d->state), ls_run_state_name(state));
+    d->state = state;
     ls_json j = { 0 };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -193,7 +182,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     char *path = ls_path_join(d->path, "result.json");
-    ls_status s = state == LS_RUN_RUNNING ? replace_soon(path, j.out.data, j.out.len) : ls_file_write(path, j.out.data, j.out.len);
+    ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING ? replace_soon(path, j.out.data, j.out.len) : ls_file_write(path, j.out.data, j.out.len);
     d->own->last_saved = ls_now();
     free(path);
     ls_str_release(&j.out);

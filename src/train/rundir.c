@@ -1,5 +1,5 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or config.txt of a program of its own, is
- * written first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml (of a program of its own: config.txt) is written
+ * first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -18,12 +18,6 @@
 #include "base/sys.h"
 #include "metrics.h"
 #include "rundir_own.h"
-
-const char *ls_run_state_name(ls_run_state s)
-{
-    static const char *const NAMES[] = { "new", "running", "finished", "failed", "stopped", "restarting", "died" };
-    return NAMES[s];
-}
 
 static char *copy_text(const char *s)
 {
@@ -100,7 +94,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
 {
     if (ls_run_is(path))
         return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
-                       strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program" : "a program of its own, not of a recipe");
+                       strcmp(file, LS_RUN_RECIPE) ? "a recipe (recipe.yaml), not of this program" : "a program of its own (config.txt), not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);
@@ -181,7 +175,7 @@ static ls_status read_before(ls_rundir *d)
     if (!ls_file_exists(path))
         goto done;
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
-    d->before = info.state == LS_RUN_RUNNING ? LS_RUN_DIED : info.state;
+    d->before = ls_run_state_lives(info.state) && info.state != LS_RUN_RESTARTING ? LS_RUN_DIED : info.state;
     d->metrics = info.metrics;
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
@@ -197,6 +191,7 @@ static ls_status read_before(ls_rundir *d)
                                       ls_metric_list_read(json_object_get(c, "metrics")), best && !strcmp(best, where));
     }
 done:
+    d->state = d->before;
     json_decref(tree);
     free(text);
     free(path);
@@ -250,7 +245,6 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     if (!exists)
         LS_TRY(refuse_foreign_folder(d->path, i->file));
     LS_TRY(lock(d));
-    ls_remove_temporaries(d->path);
     if (exists && i->recipe)
         LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));
     if (exists)
@@ -260,14 +254,14 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     else if (!exists)
         LS_TRY(ls_rundir_save_recipe(d, i->recipe));
     LS_TRY(open_files(d, i));
-    return exists ? LS_OK : ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    return exists ? LS_OK : ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
 }
 
 static void destroy(ls_rundir **d)
 {
     struct ls_rundir_private *own = (*d)->own;
-    const int files[] = { own->log, own->events, own->metrics, own->csv, own->lock };
-    for (int i = 0; i < 5; i++)
+    const int files[] = { own->log, own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 4; i++)
         if (files[i] >= 0)
             close(files[i]); /* the last one gives up the lock */
     for (int i = 0; i < own->n_checkpoints; i++) {
@@ -279,9 +273,9 @@ static void destroy(ls_rundir **d)
     free(own->best_checkpoint);
     free(own->best_metric);
     json_decref(own->restarts);
+    json_decref(own->recalled);
     free(own->name);
     ls_str_release(&own->row.out);
-    ls_str_release(&own->header);
     free(own);
     free((*d)->path);
     free(*d);
@@ -293,7 +287,7 @@ static ls_rundir *create(const identity *i)
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .events = -1, .wants_events = i->recipe && i->recipe->log.tensorboard, .name = copy_text(i->name),
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .name = copy_text(i->name),
                                        .best_metric = copy_text(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);
@@ -310,6 +304,41 @@ static ls_status open_run(ls_rundir **out, const identity *i)
     if (s != LS_OK)
         destroy(&d);
     *out = d;
+    return s;
+}
+
+static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+
+/* What only the ranks could measure stays in result.json when their parent writes it. */
+static ls_status recall(ls_rundir *d)
+{
+    char *path = ls_path_join(d->path, "result.json"), *text = NULL;
+    size_t size;
+    json_t *part;
+    const char *name;
+    ls_status s = LS_OK;
+    if (!ls_file_exists(path))
+        goto done;
+    LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
+    LS_TRY_TO(s, ls_json_parse(&d->own->recalled, text, size, path), done);
+    const json_t *result = d->own->recalled, *timings = json_object_get(result, "timings");
+    json_object_foreach(json_object_get(timings, "startup"), name, part) {
+        if (!strcmp(name, "total"))
+            d->startup.total = json_number_value(part);
+        else if (d->startup.n < LS_STARTUP_PARTS) {
+            d->startup.parts[d->startup.n].name = name;
+            d->startup.parts[d->startup.n++].seconds = json_number_value(part);
+        }
+    }
+    d->step_median = number(timings, "step_median");
+    d->train_seconds = number(timings, "train");
+    d->eval_seconds = number(timings, "eval");
+    d->peak_rss = json_integer_value(json_object_get(result, "peak_rss"));
+    d->data_note = json_string_value(json_object_get(result, "data"));
+    d->builtin_data = json_is_true(json_object_get(result, "builtin_data"));
+done:
+    free(text);
+    free(path);
     return s;
 }
 
@@ -346,6 +375,11 @@ ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow
 {
     const identity i = of_recipe(r, allow_change);
     LS_TRY(open_run(out, &i));
+    ls_status s = recall(*out);
+    if (s != LS_OK) {
+        destroy(out);
+        return s;
+    }
     (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
     (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING; /* nobody has written anything in the attempt that failed */
     return LS_OK;

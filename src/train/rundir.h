@@ -3,19 +3,18 @@
  *
  * One process owns a run directory at a time: lock.txt in it is flock'ed for the life of the run and says host and process id. result.json is
  * replaced whole: at the start, at evaluations, checkpoints and the end, and every ten seconds of steps in between. A run whose result.json
- * says running while nobody holds the lock has died; `lockstep runs` says so. */
+ * names a state of a living run while nobody holds the lock has died; `lockstep runs` says so. */
 #pragma once
 #include <stdio.h>
 #include "base/log.h"
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
+#include "run_state.h"
 
 #define LS_RUN_RECIPE "recipe.yaml"
 #define LS_RUN_CONFIG "config.txt"
 bool ls_run_is(const char *dir); /* has one of them: it is a run directory */
 
-typedef enum ls_run_state { LS_RUN_NEW, LS_RUN_RUNNING, LS_RUN_FINISHED, LS_RUN_FAILED, LS_RUN_STOPPED, LS_RUN_RESTARTING, LS_RUN_DIED } ls_run_state;
-const char *ls_run_state_name(ls_run_state s); /* "new" "running" ... */
 
 /* What is known about the run's metrics; kept by the row writers of metrics.h, read by result.json, `runs` and the report. NAN: none yet. */
 typedef struct ls_run_metrics {
@@ -34,6 +33,7 @@ typedef struct ls_rundir {
     char *path;                 /* storage/name */
     int rank;                   /* of several: only rank 0 writes anything but its log */
     ls_run_state before;        /* what was there when it was opened; LS_RUN_NEW: nothing */
+    ls_run_state state;         /* what result.json says; only ls_rundir_save_result changes it */
     int64_t attempt;            /* 0, one more for each later process */
     ls_run_metrics metrics;     /* at first those of result.json when the run existed */
     ls_startup startup;         /* set by the train loop; goes to result.json */
@@ -44,7 +44,7 @@ typedef struct ls_rundir {
     struct ls_rundir_private *own;
 } ls_rundir;
 
-/* Makes storage/name with recipe.yaml, metrics.jsonl, metrics.csv, result.json (running), log/rank-0.log; or opens the one that is there:
+/* Makes storage/name with recipe.yaml, metrics.jsonl, metrics.csv, result.json (starting), log/rank-0.log; or opens the one that is there:
  * refuses with LS_E_USAGE when it belongs to another recipe (the differing keys are named) or is not a run directory, and when another process
  * holds it (host and pid are named). recipe.yaml of an existing run changes only with ls_rundir_save_recipe. Local. */
 ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r);
@@ -66,7 +66,8 @@ int64_t ls_rundir_micro_batch(const ls_recipe *r);
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 /* Remembers a checkpoint for result.json's list. `best` marks it as the best so far. */
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
-/* Replaces result.json now; it is on the disk for sure when this returns, unless the state is running. */
+/* The run moves on to `state` (run_state.h says from where that is allowed), and result.json is replaced now; it is on the disk for sure when this returns,
+ * unless the state is one of those that a run passes through: starting, running, saving. */
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);
 /* result.json with the final state (error NULL unless failed), then unlocks and frees; nulls *d. LS_RUN_NEW leaves result.json as it is,
  * and so does a run that existed and in which nothing was done. */

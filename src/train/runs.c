@@ -34,7 +34,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
 {
     const char *state = json_string_value(json_object_get(tree, "state"));
     int known = -1;
-    for (int i = LS_RUN_RUNNING; i < LS_RUN_DIED; i++)
+    for (int i = LS_RUN_STARTING; i < LS_RUN_DIED; i++)
         if (state && !strcmp(state, ls_run_state_name((ls_run_state)i)))
             known = i;
     if (known < 0 || !json_is_integer(json_object_get(tree, "time")))
@@ -66,7 +66,7 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
     LS_TRY_TO(s, read_info(out, tree, path), done);
-    if ((out->state == LS_RUN_RUNNING || out->state == LS_RUN_RESTARTING) && !ls_run_is_held(run_dir))
+    if (ls_run_state_lives(out->state) && !ls_run_is_held(run_dir))
         out->state = LS_RUN_DIED;
 done:
     json_decref(tree);

@@ -152,6 +152,7 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         return best && s->best != at->step ? mark_best(s, d) : LS_OK;
     double start = ls_now();
     uint64_t bytes = 0;
+    LS_TRY(ls_metrics_saving(d));
     char *dir = ls_snapshots_path(s, at->step);
     ls_status status = save(dir, t, r, at, &bytes);
     free(dir);

@@ -113,7 +113,6 @@ static void describe(const training *t)
 /* A run that exists: finished, with nothing more to do (*done), or to be continued. */
 static ls_status existing_run(training *t, bool *done)
 {
-    static const char *const BEFORE[] = { "is new", "is running", "was finished", "failed", "was stopped", "failed", "died" }; /* by ls_run_state */
     ls_rundir *d = t->loop.run;
     const ls_resume_point *from = &t->loop.from;
     *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
@@ -124,16 +123,16 @@ static ls_status existing_run(training *t, bool *done)
         return LS_OK;
     if (t->checkpoint[0])
         ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step, (long long)t->loop.total_steps, t->checkpoint, d->path,
-                    BEFORE[d->before]);
+                    ls_run_state_past(d->before));
     else
-        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, BEFORE[d->before]);
+        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, ls_run_state_past(d->before));
     d->metrics = from->metrics;
     if (d->before == LS_RUN_NEW)
         d->metrics.best_value = NAN; /* the best of another run is not here */
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_rundir_save_recipe(d, t->loop.recipe)); /* what may change may have changed */
-    return ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    return ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
 }
 
 /* The state to begin with: a checkpoint's, else the initial one. Rank 0 looks for the checkpoint, the others take its word. */
@@ -172,12 +171,14 @@ static ls_status load_recipe(training *t, const ls_train_opts *o)
     return ls_recipe_load(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
 }
 
-/* As many workers as there are cores, within the recipe's range; fewer where mesh and batch do not admit that many. */
-static ls_status choose_workers(training *t, const ls_train_opts *o, int *workers)
+/* As many workers as there are cores, within the recipe's range, and not more than `most` (0: no limit); fewer where mesh and batch do not admit that many. */
+static ls_status choose_workers(training *t, const ls_train_opts *o, int most, int *workers)
 {
     LS_TRY(load_recipe(t, o));
-    int64_t least = t->loop.recipe->workers.min, most = t->loop.recipe->workers.max, cores = ls_cpu_count(), n = most < cores ? most : cores;
+    int64_t least = t->loop.recipe->workers.min, n = t->loop.recipe->workers.max, cores = ls_cpu_count();
     ls_status s;
+    n = n < cores ? n : cores;
+    n = most && n > most ? most : n;
     for (n = n > least ? n : least;; n--) {
         LS_TRY(keep_micro_batch(t->loop.recipe, NULL));
         s = ls_setup_make(&t->setup, t->loop.recipe, (int)n, 0, 0);
@@ -187,6 +188,14 @@ static ls_status choose_workers(training *t, const ls_train_opts *o, int *worker
     }
     *workers = (int)n;
     return s;
+}
+
+typedef struct choice { training *t; const ls_train_opts *o; } choice;
+
+static ls_status choose_again(void *context, int most, int *workers)
+{
+    const choice *c = context;
+    return choose_workers(c->t, c->o, most, workers);
 }
 
 /* Others may have started another number than the recipe wants. */
@@ -222,12 +231,15 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
     LS_TRY(ls_place_find(g, ui));
     if (*g)
         return join_ranks(t, o);
-    LS_TRY(choose_workers(t, o, &workers));
+    LS_TRY(choose_workers(t, o, 0, &workers));
     *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
-    const ls_launch_opts ranks = { .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop };
-    return o->dry_run ? ls_launch(&ranks) : ls_control(&ranks, t->loop.recipe, o->resume, o->allow_change);
+    const ls_launch_opts ranks = { .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop, .save = ui->save };
+    choice c = { t, o };
+    const ls_control_opts control = { .ranks = ranks, .recipe = (const ls_recipe *const *)&t->loop.recipe, .resume = o->resume, .allow_change = o->allow_change,
+                                      .choose = choose_again, .context = &c };
+    return o->dry_run ? ls_launch(&ranks) : ls_control(&control);
 }
 
 /* ---- to the first step */
@@ -265,6 +277,8 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     ls_status s = compile(t, &compiled, ui);
     LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
+    if (l->group)
+        ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));
     LS_TRY(first_state(t, o));
     mark(t, t->checkpoint[0] ? "checkpoint" : "initial weights");
     describe(t);
@@ -312,8 +326,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL)); /* with the times that the page shows; finished it is when the page is there */
-    LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+    LS_TRY(ls_rundir_save_result(l->run, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED, NULL)); /* the page shows the state */
+    LS_TRY(ls_report_page(l, t->known));
     ls_log_info("report %s/report.html", l->run->path);
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }

@@ -4,6 +4,10 @@
 #include "compile.h"
 #include "run/session.h"
 
+enum { LS_REQUEST_STOP = 1, /* end after this step */
+       LS_REQUEST_TIME = 4, /* the same: the time is nearly up */
+       LS_REQUEST_SAVE = 8  /* save after this step, and go on */ };
+
 struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
@@ -21,7 +25,7 @@ struct ls_trainer {
     double *losses;                      /* of the step's M micro-batches */
     double *exchange;                    /* request and losses of this rank, then those of every rank */
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
-    uint32_t request, requested;         /* bits that any rank may set before a step; after it, those that any had set (stop requests) */
+    uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
     int64_t step_number;                 /* steps run by this trainer, for messages */
     bool used;                           /* state may differ from the zeros of fresh memory */
     void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */

@@ -47,14 +47,14 @@ for rank in 0 1; do
     times 1 err "warning: "; times 0 err "error:"
     has err "rank $rank: killed by signal 9 \(SIGKILL\); it last did: step 1.*; restart 1 of 1 in 0.5 s from step 150"
     has err "continues after step 150 of 200"
-    has runs/killed$rank/metrics.jsonl '"kind":"restart","step":150,"steps_lost":[0-9]*,"cause":"rank '$rank': killed by signal 9 .*"pause":0.5,"attempt":1'
-    has runs/killed$rank/result.json '"restarts":\[\{"attempt":1,"step":150,"steps_lost":[0-9]*,"cause":"rank '$rank': killed'
+    has runs/killed$rank/metrics.jsonl '"kind":"restart","step":150,"steps_lost":[0-9]*,"workers":2,"cause":"rank '$rank': killed by signal 9 .*"pause":0.5,"attempt":1'
+    has runs/killed$rank/result.json '"restarts":\[\{"attempt":1,"step":150,"steps_lost":[0-9]*,"workers":2,"cause":"rank '$rank': killed'
     has runs/killed$rank/log/rank-0.log "restart 1 of 1"
     lost=$(sed -n 's/.*"steps_lost":\([0-9]*\).*/\1/p' runs/killed$rank/metrics.jsonl)
     rows=$(grep -c '"kind":"step"' runs/killed$rank/metrics.jsonl)
     [ $rows -eq $((200 + lost)) ] || bad "$what: $rows rows of steps, but $lost were lost"
 done
-try 0 none runs; times 2 out "  1 restart$"
+try 0 none runs; times 2 out "%  *1  step-00000200"
 try 0 none $two --set run.name=killed0; has err "nothing to do"; has runs/killed0/result.json '"attempt":1,.*"restarts":\[\{' # nothing was forgotten
 
 # ---- before the first checkpoint, and before there was a run

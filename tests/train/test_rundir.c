@@ -71,7 +71,7 @@ static void a_new_run_has_its_files(void **state)
     assert_int_equal(d->before, LS_RUN_NEW);
     assert_int_equal(d->attempt, 0);
     ASSERT_OK(ls_run_info_read(&info, d->path));
-    assert_int_equal(info.state, LS_RUN_RUNNING);
+    assert_int_equal(info.state, LS_RUN_STARTING);
     ls_rundir_log(d, LS_WARN, "hello");
     d->data_note = "a set";
     d->startup = (ls_startup){ 1, { { "load", 0.25 } }, 0.5 };
@@ -161,7 +161,7 @@ static void evaluations_find_the_best(void **state)
         assert_string_equal(info.checkpoint, "checkpoints/step-1");
         assert_true(info.metrics.best_value == (which ? 0.9 : 0.4));
         assert_int_equal(info.metrics.best_step, which ? 10 : 20);
-        assert_int_equal(info.state, LS_RUN_RUNNING);
+        assert_int_equal(info.state, LS_RUN_STARTING);
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
         char *csv = contents(storage, "metrics.csv"), *result = contents(storage, "result.json");
         ASSERT_CONTAINS(csv, "\n4,40,100,0.25,,,0.5,2,0\n");
@@ -198,6 +198,50 @@ static void one_process_at_a_time(void **state)
     assert_int_equal(d->before, LS_RUN_STOPPED);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
     ls_recipe_destroy(&r);
+}
+
+static ls_run_state shown(const ls_rundir *d)
+{
+    ls_run_info info;
+    ASSERT_OK(ls_run_info_read(&info, d->path));
+    return info.state;
+}
+
+static void states_are_shown_as_they_come(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe(ls_test_path("states"), NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    assert_int_equal(shown(d), LS_RUN_STARTING);
+    ASSERT_OK(ls_metrics_saving(d)); /* nothing runs yet */
+    assert_int_equal(shown(d), LS_RUN_STARTING);
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
+    ASSERT_OK(ls_metrics_saving(d));
+    assert_int_equal(shown(d), LS_RUN_SAVING);
+    ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1" }));
+    assert_int_equal(shown(d), LS_RUN_RUNNING);
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STOPPING, NULL));
+    ASSERT_OK(ls_metrics_saving(d));
+    ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 2, .path = "checkpoints/step-2" }));
+    assert_int_equal(shown(d), LS_RUN_STOPPING); /* until the end */
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ls_recipe_destroy(&r);
+}
+
+static void states_go_their_ways_only(void **state)
+{
+    (void)state;
+    for (ls_run_state s = LS_RUN_NEW; s <= LS_RUN_DIED; s++) {
+        assert_true(ls_run_state_may(s, s));
+        assert_false(s != LS_RUN_NEW && ls_run_state_may(s, LS_RUN_NEW));
+        assert_false(s != LS_RUN_DIED && ls_run_state_may(s, LS_RUN_DIED)); /* nobody writes that */
+        assert_true(s == LS_RUN_NEW || s == LS_RUN_FAILED || ls_run_state_may(s, LS_RUN_FAILED));
+        assert_int_equal(ls_run_state_may(s, LS_RUN_STARTING), s == LS_RUN_STARTING || s == LS_RUN_RESTARTING || !ls_run_state_lives(s));
+    }
+    assert_false(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_STOPPED)); /* not without saying that it stops */
+    assert_false(ls_run_state_may(LS_RUN_STOPPING, LS_RUN_RUNNING));
+    assert_false(ls_run_state_may(LS_RUN_FINISHED, LS_RUN_RUNNING));
 }
 
 static void another_recipe_is_refused(void **state)
@@ -347,12 +391,18 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     ASSERT_OK(ls_rundir_open(&d, r)); /* attempt 2 */
     assert_int_equal(d->attempt, 2);
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .loss = 1, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
+    d->data_note = "a set";
+    d->startup = (ls_startup){ 1, { { "load", 0.25 } }, 0.5 };
+    d->train_seconds = 3;
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* killed */
     ASSERT_OK(ls_rundir_open_between(&d, r, false));
     assert_int_equal(d->attempt, 3);
     assert_int_equal(ls_metrics_last_step(d, 0), 1);
     assert_int_equal(ls_metrics_last_step(d, 1000), -1); /* not from there on */
+    assert_string_equal(d->data_note, "a set"); /* what only the ranks knew */
+    assert_true(d->startup.n == 1 && d->startup.parts[0].seconds == 0.25 && d->startup.total == 0.5 && d->train_seconds == 3);
     ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 0: late", .step = 0, .lost = 1, .pause = 1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
@@ -383,6 +433,7 @@ static void a_killed_run_is_seen_as_died(void **state)
     ls_rundir *d;
     ASSERT_OK(ls_rundir_open(&d, r));
     assert_int_equal(d->before, LS_RUN_DIED);
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 2, .loss = 1, .grad_norm = -1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     json_t *third = row(storage, 2);
@@ -481,6 +532,8 @@ int main(void)
         cmocka_unit_test(losses_read_back_as_the_same_float),
         cmocka_unit_test(evaluations_find_the_best),
         cmocka_unit_test(one_process_at_a_time),
+        cmocka_unit_test(states_are_shown_as_they_come),
+        cmocka_unit_test(states_go_their_ways_only),
         cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
         cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
