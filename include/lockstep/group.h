@@ -33,6 +33,8 @@ LS_API void ls_group_destroy(ls_group **g); /* nulls *g; null is fine. Local. */
 LS_API int ls_group_rank(const ls_group *g);
 LS_API int ls_group_size(const ls_group *g);
 LS_API int ls_group_hosts(const ls_group *g);
+LS_API int ls_group_local_rank(const ls_group *g);               /* among the ranks on this host */
+LS_API int ls_group_local_size(const ls_group *g);
 LS_API const char *ls_group_kind(const ls_group *g);             /* "self", "thread", "shm", "mpi" */
 LS_API void ls_group_set_deadline(ls_group *g, double seconds);  /* of every wait; default 300 */
 

@@ -1,4 +1,4 @@
-/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, recipes. */
+/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, recipes, runs. */
 #pragma once
 #include "data.h"
 #include "graph.h"
@@ -9,6 +9,7 @@
 #include "optim.h"
 #include "parallel.h"
 #include "recipe.h"
+#include "run.h"
 #include "status.h"
 #include "trainer.h"
 #include "types.h"

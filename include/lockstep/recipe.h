@@ -86,7 +86,7 @@ typedef struct ls_recipe {
         ls_verify_choice verify;
     } checkpoint;
     struct { int64_t max_failures; double stall_seconds; } failure;
-    struct { int64_t every; } log;
+    struct { int64_t every; bool tensorboard; } log;
     struct ls_recipe_state *state;        /* private: arena, origins */
 } ls_recipe;
 

@@ -2,9 +2,9 @@
  *
  *   LOCKSTEP_FAIL = POINT@NUMBER[:HOW][:rank=R]
  *
- * POINT is one of NAMES below, `file` (all of file systems) or `any`; NUMBER counts from 0 in every process; HOW is fail (the default), on (that one and all
- * after it), short or kill. With rank= only that rank has it; -1 is a process that was not started as one: the parent of the ranks, or the only one.
- * "write@7", "file@30:on", "any@112:kill:rank=1". */
+ * POINT is one of NAMES below, `file` (all of file systems) or `any`; NUMBER counts from 0 in every process; HOW is fail (the default), on (that
+ * one and all after it), short or kill. With rank= only that rank has it; -1 is a process that was not started as one: the parent of the ranks, or
+ * the only one. "write@7", "file@30:on", "any@112:kill:rank=1". */
 #include "fault.h"
 
 #include <signal.h>
@@ -61,7 +61,8 @@ static bool same(const char *text, size_t n, const char *name) { return strlen(n
 
 static unsigned parse_point(const char *text, size_t n)
 {
-    static const char *const NAMES[LS_POINTS] = { "open", "write", "sync", "size", "name", "folder", "remove", "map", "memory", "spawn", "call" };
+    static const char *const NAMES[LS_POINTS] = { "open", "write", "sync", "size", "name", "folder",
+                                                  "remove", "map", "memory", "spawn", "call" };
     for (int p = 0; p < LS_POINTS; p++)
         if (same(text, n, NAMES[p]))
             return 1u << p;
@@ -103,8 +104,8 @@ ls_status ls_fault_from_environment(int rank)
     ls_failing how = LS_FAIL_ONCE;
     long only = rank;
     if (!kinds || n < 0 || rest == at + 1 || !parse_rest(rest, &how, &only))
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAIL=%s: expected POINT@NUMBER[:HOW][:rank=R], POINT being open, write, sync, size, name, folder, remove, map, memory, "
-                                   "spawn, call, file or any, HOW fail, on, short or kill (it is for tests; unset it)", text);
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAIL=%s: expected POINT@NUMBER[:HOW][:rank=R], POINT being open, write, sync, size, name, folder, remove, "
+                                   "map, memory, spawn, call, file or any, HOW fail, on, short or kill (it is for tests: unset it)", text);
     if (only == rank)
         ls_fault_arm(kinds, n, how);
     return LS_OK;

@@ -1,5 +1,5 @@
-/* fault.h - numbered points where the system may say no, so that a test can make it say so at each of them in turn. Every call of sys.h and every start
- * and wait of a collective passes one. Off, a point is a load and a branch that is never taken; nothing but a test or LOCKSTEP_FAIL switches it on. */
+/* fault.h - numbered points where the system may say no, so that a test can make it say so at each of them in turn. Every call of sys.h and every
+ * start and wait of a collective passes one. Off, a point is a load and a branch that is never taken; only a test or LOCKSTEP_FAIL switches it on. */
 #pragma once
 #include <stdatomic.h>
 #include "lockstep/status.h"
@@ -39,6 +39,6 @@ int ls_fault_pass(ls_point p);
 void ls_fault_arm(unsigned kinds, int64_t n, ls_failing how);
 int64_t ls_fault_disarm(void); /* how many there were */
 
-/* From LOCKSTEP_FAIL, in tests of the command (fault.c has the syntax); `rank` is this process's, -1 of one that is not started as a rank. Does nothing
- * when it is not set; LS_E_USAGE when it is malformed. */
+/* From LOCKSTEP_FAIL, in tests of the command (fault.c has the syntax); `rank` is this process's, -1 of one that is not started as a rank. Does
+ * nothing when it is not set; LS_E_USAGE when it is malformed. */
 ls_status ls_fault_from_environment(int rank);

@@ -29,6 +29,8 @@ ls_status ls_writer_commit(ls_writer *w); /* releases w also when it fails */
 void ls_writer_abort(ls_writer *w);       /* harmless after commit */
 ls_status ls_file_write(const char *path, const void *data, size_t n); /* the four above in one */
 
+void ls_remove_temporaries(const char *dir); /* those in it whose process died before it could rename them; says nothing */
+
 ls_status ls_file_append(const char *path, const void *data, size_t n); /* O_APPEND, one write */
 ls_status ls_make_dirs(const char *path); /* mkdir -p */
 bool ls_file_exists(const char *path);

@@ -1,4 +1,4 @@
-/* hash.c - xxh3 through libxxhash's header, SHA-256 by FIPS 180-4. */
+/* hash.c - xxh3 through libxxhash's header, SHA-256 by FIPS 180-4, CRC-32C by halves of a byte (its texts are short). */
 #include "hash.h"
 #define XXH_INLINE_ALL
 #include <string.h>
@@ -9,6 +9,19 @@ uint64_t ls_hash64(const void *data, size_t n) { return XXH3_64bits(data, n); }
 uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n) { return XXH3_64bits_withSeed(data, n, h); }
 
 uint64_t ls_hash_text(const char *s) { return XXH3_64bits(s, strlen(s)); }
+
+uint32_t ls_crc32c(const void *data, size_t n)
+{
+    static const uint32_t HALF[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+                                       0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75 };
+    uint32_t crc = ~0u;
+    for (const uint8_t *p = data, *end = p + n; p < end; p++) {
+        crc ^= *p;
+        crc = crc >> 4 ^ HALF[crc & 15];
+        crc = crc >> 4 ^ HALF[crc & 15];
+    }
+    return ~crc;
+}
 
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,

@@ -1,4 +1,4 @@
-/* hash.h - xxh3 for identity and checksums, SHA-256 for files that come from the network. */
+/* hash.h - xxh3 for identity and checksums, SHA-256 for files that come from the network, CRC-32C where a format wants it. */
 #pragma once
 #include <stddef.h>
 #include "lockstep/status.h"
@@ -6,6 +6,7 @@
 uint64_t ls_hash64(const void *data, size_t n);              /* xxh3, seed 0 */
 uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n); /* xxh3 seeded with h: for digests of records */
 uint64_t ls_hash_text(const char *s);
+uint32_t ls_crc32c(const void *data, size_t n);              /* Castagnoli's polynomial, as in iSCSI and ext4 */
 typedef struct ls_sha256 { uint32_t h[8]; uint64_t bytes; uint8_t block[64]; } ls_sha256;
 void ls_sha256_init(ls_sha256 *s);
 void ls_sha256_add(ls_sha256 *s, const void *data, size_t n);

@@ -1,5 +1,5 @@
-/* sys.h - system calls that can fail because the machine has no more of something, or a device is broken. Each passes a fault point (fault.h) and is else the
- * call of that name; tools/check_layers wants no other way to them. Errors are in errno. */
+/* sys.h - system calls that can fail because the machine has no more of something, or a device is broken. Each passes a fault point (fault.h) and is
+ * else the call of that name; tools/check_layers wants no other way to them. Errors are in errno. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>

@@ -7,9 +7,11 @@
 #include "check.h"
 #include "oserror.h"
 #include "sys.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +145,21 @@ ls_status ls_file_write(const char *path, const void *data, size_t n) {
         return s;
     }
     return ls_writer_commit(&w);
+}
+
+void ls_remove_temporaries(const char *dir) {
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        const char *mark = strstr(e->d_name, ".tmp-");
+        int pid, used = 0;
+        if (!mark || sscanf(mark, ".tmp-%d%n", &pid, &used) != 1 || mark[used] || pid < 1 || kill(pid, 0) == 0 || errno != ESRCH)
+            continue;
+        char *path = ls_path_join(dir, e->d_name);
+        ls_sys_remove(path);
+        free(path);
+    }
+    if (d)
+        closedir(d);
 }
 
 /* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends in half a line (if

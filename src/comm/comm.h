@@ -89,6 +89,9 @@ double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype 
 typedef struct ls_ledger { int64_t calls, bytes; double waited; /* seconds in waits */ } ls_ledger;
 const ls_ledger *ls_axis_ledger(const ls_axis *a);
 
+/* What a rank of a group on several hosts keeps for messages to the others, in bytes. */
+size_t ls_message_bytes(int ranks);
+
 /* ---- blame */
 
 /* What this rank is doing now, for messages of others ("step 12, micro, linear_dw of encoder.layers.encoder_layer_3.mlp.0"). Cheap: copies at most 120 bytes. */

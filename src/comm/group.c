@@ -48,6 +48,8 @@ void ls_group_destroy(ls_group **out)
 int ls_group_rank(const ls_group *g) { return g->rank; }
 int ls_group_size(const ls_group *g) { return g->size; }
 int ls_group_hosts(const ls_group *g) { return g->hosts; }
+int ls_group_local_rank(const ls_group *g) { return ls_group_seat(g); }
+int ls_group_local_size(const ls_group *g) { return g->here; }
 const char *ls_group_kind(const ls_group *g) { return g->remote ? "mpi" : g->sharing->kind; }
 void ls_group_set_deadline(ls_group *g, double seconds) { g->deadline = seconds; }
 int ls_group_seat(const ls_group *g) { return g->rank - g->first; }

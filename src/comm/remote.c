@@ -210,6 +210,8 @@ void ls_route_destroy(ls_route **t)
 
 /* ---- life */
 
+size_t ls_message_bytes(int ranks) { return 3 * (size_t)LS_REMOTE_REGION + 4 * (size_t)ranks * (sizeof(ls_message) + sizeof(int)); }
+
 static ls_status make_buffers(ls_remote *r)
 {
     size_t messages = 2 * (size_t)r->group->size;

@@ -69,43 +69,49 @@ static uint64_t program(void)
     return h;
 }
 
-/* The first line of `mine` that is another in `theirs` (same keys, same order). */
-static ls_status difference(const char *mine, const char *theirs, int rank)
+/* The first line of `mine` that is another in `theirs`. */
+static ls_status difference(const char *mine, const char *theirs, int rank, const char *what)
 {
-    while (*mine && *theirs) {
+    while (*mine || *theirs) {
         int n = (int)strcspn(mine, "\n"), m = (int)strcspn(theirs, "\n");
         if (n != m || memcmp(mine, theirs, (size_t)n))
-            return ls_fail(LS_E_USAGE, "the ranks were given different recipes: rank %d has %.*s, rank 0 has %.*s", rank, n, mine, m, theirs);
-        mine += n + 1;
-        theirs += m + 1;
+            return ls_fail(LS_E_USAGE, "%s: rank %d has %.*s, rank 0 has %.*s", what, rank, n ? n : 7, n ? mine : "nothing", m ? m : 7,
+                           m ? theirs : "nothing");
+        mine += n + (mine[n] == '\n');
+        theirs += m + (theirs[m] == '\n');
     }
-    return ls_fail(LS_E_USAGE, "the ranks were given different recipes: rank %d and rank 0 have different keys", rank);
+    return LS_OK;
 }
 
-/* Collective: when any rank differs, rank 0's identity goes round. */
-static ls_status compare_recipes(ls_group *g, const char *mine, const uint64_t *digests)
+static ls_status compare(ls_group *g, const char *mine, const char *what)
 {
-    int n = ls_group_size(g), rank = ls_group_rank(g);
-    bool any = false;
-    for (int r = 1; r < n; r++)
-        any = any || digests[r] != digests[0];
-    if (!any)
-        return LS_OK;
     uint64_t bytes = strlen(mine) + 1;
     LS_TRY(ls_group_broadcast(g, &bytes, sizeof bytes, 0));
     char *theirs = malloc(bytes);
     LS_CHECK(theirs, "out of memory");
-    memcpy(theirs, mine, rank == 0 ? bytes : 0);
+    memcpy(theirs, mine, ls_group_rank(g) == 0 ? bytes : 0);
     ls_status s = ls_group_broadcast(g, theirs, bytes, 0);
     if (s == LS_OK)
-        s = ls_ranks_agree(g, digests[rank] != digests[0] ? difference(mine, theirs, rank) : LS_OK);
+        s = ls_ranks_agree(g, difference(mine, theirs, ls_group_rank(g), what));
     free(theirs);
     return s;
 }
 
+/* Only when any rank differs, rank 0's lines go round. */
+ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
+{
+    const int n = ls_group_size(g);
+    uint64_t mine = ls_hash_text(lines), all[n];
+    bool any = false;
+    LS_TRY(ls_group_all_gather(g, &mine, sizeof mine, all));
+    for (int r = 1; r < n; r++)
+        any = any || all[r] != all[0];
+    return any ? compare(g, lines, what) : LS_OK;
+}
+
 /* ---- threads */
 
-typedef struct hello { uint64_t program, recipe, host; ls_cpu_set cpus; } hello;
+typedef struct hello { uint64_t program, host; ls_cpu_set cpus; } hello;
 
 static uint64_t this_host(void)
 {
@@ -136,7 +142,7 @@ static int threads_of_all(const hello *all, int n)
 static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
 {
     int n = ls_group_size(g), rank = ls_group_rank(g);
-    hello me = { program(), ls_hash_text(mine), this_host(), { { 0 } } };
+    hello me = { program(), this_host(), { { 0 } } };
     ls_cpu_set_read(&me.cpus);
     LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
     ls_status s = LS_OK;
@@ -144,11 +150,8 @@ static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
         s = ls_fail(LS_E_USAGE, "rank %d runs another build of lockstep than rank 0 (%016llx and %016llx): the same program must be installed on all hosts",
                     rank, (unsigned long long)all[rank].program, (unsigned long long)all[0].program);
     LS_TRY(ls_ranks_agree(g, s));
-    uint64_t digests[n];
-    for (int r = 0; r < n; r++)
-        digests[r] = all[r].recipe;
     *threads = threads_of_all(all, n);
-    return compare_recipes(g, mine, digests);
+    return ls_ranks_same(g, mine, "the ranks were given different recipes");
 }
 
 ls_status ls_ranks_meet(int *threads, ls_group *g, const ls_recipe *r)

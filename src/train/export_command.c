@@ -5,13 +5,12 @@
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "commands.h"
+#include "rundir.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
 static ls_status find_weights(char **out, const char *name)
 {
-    *out = ls_path_join(name, "recipe.yaml");
-    bool run = ls_file_exists(*out);
-    free(*out);
+    bool run = ls_run_is(name);
     *out = run ? ls_path_join(name, "checkpoints/latest") : ls_path_join(name, "");
     if (!ls_dir_exists(name)) {
         free(*out);

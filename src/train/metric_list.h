@@ -1,8 +1,7 @@
 /* metric_list.h - metrics by name: a list of its own, to and from JSON. */
 #pragma once
 #include "base/json.h"
-
-typedef struct ls_metric { const char *name; double value; } ls_metric;
+#include "lockstep/run.h"
 
 typedef struct ls_metric_list { int n; ls_metric *at; } ls_metric_list; /* owns array and names */
 

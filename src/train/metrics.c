@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "metrics_csv.h"
 #include "rundir_own.h"
+#include "tensorboard.h"
 
 #define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
 
@@ -83,10 +85,22 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
     close_row(j, attempt);
 }
 
+static ls_status show_step(ls_rundir *d, const ls_step_row *row)
+{
+    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, { "train/images_per_second", (double)row->samples / row->seconds } };
+    int n = 3;
+    if (row->grad_norm >= 0)
+        scalars[n++] = (ls_scalar){ "train/grad_norm", row->grad_norm };
+    if (row->loss_scale > 0)
+        scalars[n++] = (ls_scalar){ "train/loss_scale", row->loss_scale };
+    return ls_tensorboard_add(d, row->step, n, scalars);
+}
+
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
 {
     ls_step_row_write(cleared(d), row, d->attempt);
     LS_TRY(append(d));
+    LS_TRY(show_step(d, row));
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
     d->metrics.loss = (double)row->loss;
@@ -107,6 +121,7 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     ls_json_f64(j, "seconds", clocked(row->seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
+    LS_TRY(ls_tensorboard_add(d, row->step, 2, (const ls_scalar[]){ { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } }));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;
@@ -171,6 +186,21 @@ ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
     LS_TRY(append(d));
     ls_epoch_row_csv(text, row, d->attempt);
     return ls_rundir_append(d, d->own->csv, "metrics.csv", text, strlen(text));
+}
+
+ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
+{
+    ls_json *j = begin(d, "report");
+    ls_json_int(j, "report", row->report);
+    ls_json_int(j, "step", row->step);
+    ls_json_int(j, "epoch", row->epoch);
+    ls_metric_list_write(j, row->metrics);
+    ls_json_f64(j, "seconds", clocked(row->seconds));
+    close_row(j, d->attempt);
+    LS_TRY(append(d));
+    LS_TRY(ls_csv_report(d, row));
+    ls_rundir_set_reported(d, row->step, row->epoch, row->metrics);
+    return ls_rundir_save_result(d, d->state, NULL);
 }
 
 ls_status ls_metrics_saving(ls_rundir *d) { return d->state == LS_RUN_RUNNING ? ls_rundir_save_result(d, LS_RUN_SAVING, NULL) : LS_OK; }

@@ -1,7 +1,7 @@
 /* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A row is one write, so a reader or a
  * crash never sees half of one; losses are printed so that reading them back gives the same float. Allocates nothing. */
 #pragma once
-#include "base/json.h"
+#include "metric_list.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
@@ -26,6 +26,8 @@ typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* rel
 
 typedef struct ls_restart_row { const char *cause; int64_t step, lost; double pause; int workers; } ls_restart_row; /* step: of the checkpoint; lost: steps after it; workers: from then on */
 
+typedef struct ls_report_row { int64_t report, step, epoch; double seconds; const ls_metric_list *metrics; } ls_report_row; /* of a program of its own */
+
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 /* Also keeps the best value; *is_best (may be NULL) says whether this one is. */
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best);
@@ -35,6 +37,8 @@ ls_status ls_metrics_saving(ls_rundir *d);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
 /* Also goes to the list in result.json, which then says `restarting`. */
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
+/* In metrics.csv too, which gets a column for every metric that it has not had. */
+ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
 /* Of the last step in metrics.jsonl, from byte `from` on; -1: there is none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
 

@@ -29,10 +29,10 @@ static void say_starts(FILE *out, const ls_history *h)
 {
     for (int i = 0; i < h->n_starts; i++) {
         const ls_past_start *s = &h->starts[i];
-        fprintf(out, "attempt %lld went on after step %lld, ", (long long)s->attempt, (long long)s->step);
+        fprintf(out, "attempt %lld began after step %lld", (long long)s->attempt, (long long)s->step);
         if (s->lost)
-            fprintf(out, "%lld step%s done again: ", (long long)s->lost, s->lost == 1 ? " was" : "s were");
-        fprintf(out, "%s\n", s->cause ? s->cause : "the run was started again");
+            fprintf(out, " (%lld step%s done again)", (long long)s->lost, s->lost == 1 ? "" : "s");
+        fprintf(out, ": %s\n", s->cause ? s->cause : "the run was started again");
     }
 }
 

@@ -55,6 +55,8 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
         ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s", ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
     if (f->node)
         ls_str_printf(out, "\n        beside it, once for all ranks of a host: %s of gathered units that each rank maps", ls_format_bytes(a, f->node));
+    if (cost->messages)
+        ls_str_printf(out, "\n        beside it, %s that messages to other hosts pass through", ls_format_bytes(a, cost->messages));
     ls_str_add(out, "\n");
 }
 

@@ -162,4 +162,6 @@ const ls_key LS_KEYS[] = {
       .help = "waiting longer than this for data or for another rank is an error" },
 
     { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true, .help = "steps between printed lines; metrics.jsonl always has every step" },
+    { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
+      .help = "also writes the metrics as event files for TensorBoard, in the run's folder `tensorboard`" },
 };

@@ -263,6 +263,7 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     char *path = ls_path_join(d->path, "report.html");
     ls_status s;
     LS_TRY_TO(s, ls_run_info_read(&p.info, d->path), done);
+    p.info.state = r->state;
     LS_TRY_TO(s, ls_history_read(&p.history, d->path), done);
     ls_curves_make(&p.curves, &p.history);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)

@@ -16,6 +16,7 @@ typedef struct ls_report_program { /* one compiled program of the step: micro, u
 
 typedef struct ls_report {
     const ls_recipe *recipe;
+    ls_run_state state;               /* what the page says; the run directory says "finished" when the page is there */
     const char *data_note;            /* "fashion-mnist: 60,000 + 10,000 images, from ..." */
     bool builtin_data;                /* the procedural set stood in: said in the page's head */
     const char *cpu, *isa;            /* "AMD EPYC ...", "avx2" */

@@ -27,12 +27,12 @@ static const char **labels(const ls_plan *p, ls_arena *a)
     return text;
 }
 
-ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration)
+ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls_run_state state)
 {
     const ls_compiled *c = &l->trainer->compiled;
     ls_arena a;
     ls_arena_init(&a);
-    ls_report r = { .recipe = l->recipe, .data_note = l->run->data_note, .builtin_data = l->run->builtin_data,
+    ls_report r = { .recipe = l->recipe, .state = state, .data_note = l->run->data_note, .builtin_data = l->run->builtin_data,
                     .cpu = calibration ? calibration->cpu : "", .isa = ls_isa_name(c->device.isa), .threads = c->device.threads,
                     .plan_step_seconds = ls_compiled_seconds(c), .plan_step_flops = ls_compiled_flops(c),
                     .measured_step_seconds = l->step_median, .first_step_seconds = l->first_step_seconds,

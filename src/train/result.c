@@ -63,6 +63,19 @@ void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool
     ls_rundir_list_checkpoint(d, path, step, d->metrics.epoch, current(d), best);
 }
 
+void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics)
+{
+    ls_metric_list_release(&d->own->reported);
+    d->own->reported = ls_metric_list_copy(metrics->n, metrics->at);
+    ls_run_metrics *m = &d->metrics;
+    m->step = m->eval_step = step;
+    m->epoch = epoch;
+    m->loss = ls_metric_list_find(metrics, "loss");
+    m->lr = ls_metric_list_find(metrics, "lr");
+    m->eval_loss = ls_metric_list_find(metrics, "eval_loss");
+    m->eval_accuracy = ls_metric_list_find(metrics, "eval_accuracy");
+}
+
 /* Checkpoints that were removed since (keep: N) are not listed. */
 static void write_checkpoints(ls_json *j, const ls_rundir *d)
 {

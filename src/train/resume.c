@@ -101,7 +101,7 @@ static ls_status compare(ls_str *out, const json_t *j, const char *path, const l
     const int64_t world = json_integer_value(json_object_get(j, "world")), ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
     ls_recipe *there;
     if (!yaml || !isa)
-        return ls_fail(LS_E_FORMAT, "%s/trainer.json tells no recipe: an older version wrote it; begin with its weights: --set model.init=%s and another run.name",
+        return ls_fail(LS_E_FORMAT, "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; begin with its weights: --set model.init=%s and another run.name",
                        path, path);
     LS_TRY(ls_recipe_load_text(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
     ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */

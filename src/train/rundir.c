@@ -1,5 +1,5 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml (of a program of its own: config.txt) is written
- * first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or config.txt of a program of its own, is
+ * written first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -94,7 +94,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
 {
     if (ls_run_is(path))
         return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
-                       strcmp(file, LS_RUN_RECIPE) ? "a recipe (recipe.yaml), not of this program" : "a program of its own (config.txt), not of a recipe");
+                       strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program" : "a program of its own, not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);
@@ -245,6 +245,7 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     if (!exists)
         LS_TRY(refuse_foreign_folder(d->path, i->file));
     LS_TRY(lock(d));
+    ls_remove_temporaries(d->path);
     if (exists && i->recipe)
         LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));
     if (exists)
@@ -260,8 +261,8 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
 static void destroy(ls_rundir **d)
 {
     struct ls_rundir_private *own = (*d)->own;
-    const int files[] = { own->log, own->metrics, own->csv, own->lock };
-    for (int i = 0; i < 4; i++)
+    const int files[] = { own->log, own->events, own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 5; i++)
         if (files[i] >= 0)
             close(files[i]); /* the last one gives up the lock */
     for (int i = 0; i < own->n_checkpoints; i++) {
@@ -276,6 +277,7 @@ static void destroy(ls_rundir **d)
     json_decref(own->recalled);
     free(own->name);
     ls_str_release(&own->row.out);
+    ls_str_release(&own->header);
     free(own);
     free((*d)->path);
     free(*d);
@@ -287,7 +289,7 @@ static ls_rundir *create(const identity *i)
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .name = copy_text(i->name),
+    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .events = -1, .wants_events = i->recipe && i->recipe->log.tensorboard, .name = copy_text(i->name),
                                        .best_metric = copy_text(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);

@@ -7,8 +7,10 @@
 typedef struct ls_saved_checkpoint { char *path; int64_t step, epoch; ls_metric_list metrics; } ls_saved_checkpoint;
 
 struct ls_rundir_private {
-    int lock, metrics, csv, log; /* descriptors, -1: not open */
+    int lock, metrics, csv, log, events; /* descriptors, -1: not open */
+    bool wants_events;           /* for TensorBoard */
     char *name, *best_metric;
+    ls_str header;               /* of metrics.csv where its columns are a program's; empty: not looked at yet */
     ls_json row;                 /* reused, so that a row allocates nothing once the text has grown */
     double last_saved;           /* ls_now() of the last result.json */
     ls_saved_checkpoint *checkpoints;
@@ -23,4 +25,6 @@ struct ls_rundir_private {
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
 /* As ls_rundir_add_checkpoint, with metrics (taken over) that are not those of this moment. */
 void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best);
+/* How a program's run stands, by what it reported: as ls_run_metrics where they know the name. */
+void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics);
 bool ls_run_is_held(const char *run_dir); /* some process holds its lock */

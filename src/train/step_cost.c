@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/comm.h"
+
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
 /* docs/ranks.md, "The same bits". NULL: nothing stands against it. */
@@ -41,6 +43,9 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
         out->bytes += out->traffic[i].bytes;
         out->communication += out->traffic[i].seconds;
     }
+    const ls_parallel *p = &s->parallel;
+    if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
+        out->messages = ls_message_bytes(c->ranks);
     const char *why = against_same_bits(c);
     out->same_bits = !why;
     snprintf(out->why, sizeof out->why, "%s", why ? why : "");
@@ -58,6 +63,7 @@ static void memory_json(ls_json *j, const ls_step_cost *s)
     ls_json_int(j, "of_it_window", (int64_t)s->memory.window);
     ls_json_int(j, "of_it_host", (int64_t)s->memory.host);
     ls_json_int(j, "node", (int64_t)s->memory.node);
+    ls_json_int(j, "messages", (int64_t)s->messages);
     ls_json_object(j, "peak");
     for (int i = 0; i < LS_CAT_COUNT; i++)
         ls_json_int(j, ls_category_name((ls_category)i), (int64_t)s->by_category[i]);

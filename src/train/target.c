@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "ckpt/checkpoint.h"
+#include "rundir.h"
 #include "trainer.h"
 
 static bool has(const char *dir, const char *name)
@@ -69,6 +70,9 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
         s = from_run(t, arg->name, arg);
     else if (ls_checkpoint_is(arg->name))
         s = from_checkpoint(t, arg->name, arg);
+    else if (ls_run_is(arg->name))
+        s = ls_fail(LS_E_USAGE, "%s: the run of a program of its own (config.txt, no recipe.yaml), which alone knows its model; runs, inspect and export "
+                    "take it", arg->name);
     else
         s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)", arg->name);
     if (s != LS_OK)

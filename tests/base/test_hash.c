@@ -41,6 +41,8 @@ static void xxh3_known_answers(void **state) {
     assert_true(ls_hash64("", 0) == 0x2d06800538d394c2u);
     assert_true(ls_hash_text("") == ls_hash64("", 0));
     assert_true(ls_hash_text("abc") == 0x78af5f94892f3950u);
+    assert_true(ls_crc32c("", 0) == 0);
+    assert_true(ls_crc32c("123456789", 9) == 0xe3069283u);
     assert_true(ls_hash64_more(0, "abc", 3) == ls_hash64("abc", 3));
     assert_true(ls_hash64_more(1, "abc", 3) != ls_hash64("abc", 3));
     static char big[4096];

@@ -105,8 +105,8 @@ static void tables_show_the_series_that_counts(void **state)
         { true, LS_METRICS_CSV, "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n1,0,8,4,0.1,0.5,,,,0\n2,0,8,3.5,0.1,0.5,,,,1\n"
                                 "3,0,8,2.5,0.1,0.5,,,,1\n4,0,8,2.25,0.1,0.5,,,,2\n" },
         { false, LS_METRICS_TEXT, "epoch  step  train loss   lr   time  attempt\n    0     3      3.2500  0.1  2.0 s        1\n    1     4      2.0000  0.1  2.0 s        2\n"
-                                  "attempt 1 went on after step 1, 2 steps were done again: rank 1: killed\n"
-                                  "attempt 2 went on after step 3, 1 step was done again: the run was started again\n" },
+                                  "attempt 1 began after step 1 (2 steps done again): rank 1: killed\n"
+                                  "attempt 2 began after step 3 (1 step done again): the run was started again\n" },
     };
     for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++) {
         char *text = printed(RESTARTED, ALL[i].steps, ALL[i].format);

@@ -85,6 +85,18 @@ static void shards_take_their_part(void **state)
     json_decref(one);
 }
 
+/* What messages to other hosts need is no part of a step's memory, but of the process's. */
+static void messages_are_counted(void **state)
+{
+    (void)state;
+    json_t *one = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true }));
+    json_t *two = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true, .ranks_per_host = 2 }));
+    assert_int_equal(number(one, "rank.memory.messages"), 0);
+    assert_true(number(two, "rank.memory.messages") >= 6 << 20);
+    json_decref(one);
+    json_decref(two);
+}
+
 /* Bytes of a step are the same in `plan` and, collective by collective, in `explain`. */
 static void plan_and_explain_agree(void **state)
 {
@@ -287,7 +299,7 @@ static void inspect_says_who_holds_what(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_take_their_part),  cmocka_unit_test(plan_and_explain_agree), cmocka_unit_test(alike_blocks_are_folded),
+        cmocka_unit_test(shards_take_their_part),  cmocka_unit_test(messages_are_counted), cmocka_unit_test(plan_and_explain_agree), cmocka_unit_test(alike_blocks_are_folded),
         cmocka_unit_test(parts_cover_the_tensor),  cmocka_unit_test(settings_side_by_side),  cmocka_unit_test(the_promise_is_said),
         cmocka_unit_test(memory_strategies),
         cmocka_unit_test(inspect_says_who_holds_what),

@@ -291,8 +291,7 @@ static void what_comes_later_is_refused_but_harmless_values_are_not(void **state
     SET_REFUSED("device=cuda", "GPU module");
     SET_REFUSED("model.type=t5", "vit, mlp and resnet18");
     SET_REFUSED("checkpoint.async=true", "refused");
-    SET_REFUSED("log.tensorboard=true", "unknown key");
-    static const char *const HARMLESS[] = { "checkpoint.async=false" };
+    static const char *const HARMLESS[] = { "checkpoint.async=false", "log.tensorboard=true" };
     for (size_t i = 0; i < sizeof HARMLESS / sizeof HARMLESS[0]; i++) {
         ls_recipe *r;
         ASSERT_OK(load_set(&r, MINIMAL, HARMLESS[i]));

@@ -8,6 +8,18 @@ static int64_t row_of(int64_t channels) {
     return n % 256 ? n : n + GEMM_PAD;
 }
 
+/* Images at a time, whose copies have `each` elements. */
+static int64_t images_of(const conv *c, int64_t each) {
+    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, stepped = c->source_step * c->target_step;
+    const int64_t least = c->kind == LS_CONV_DW   ? CONV_FEW_IMAGES
+                          : stepped == 1          ? CONV_ROWS / width + 1
+                          : width / c->target_step >= CONV_STEPPED ? 1 : CONV_FEW_IMAGES;
+    int64_t n = CONV_IMAGES;
+    while (n / 2 >= least && n * each > (c->kind == LS_CONV_DW ? CONV_STAGED : CONV_CACHED))
+        n /= 2;
+    return n;
+}
+
 conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
     conv c = { .a = a, .s = ls_conv_of(a, kind), .kind = kind };
     const ls_conv *s = &c.s;
@@ -18,21 +30,20 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
     c.taps = s->kh * s->kw;
     const double products = (double)s->n * (double)(s->o * out * cg * c.taps);
     c.threads = a->threads < 1 || products < 1 << 20 ? 1 : a->threads;
-    c.patches = kind != LS_CONV_DX && cg < CONV_FEW_CHANNELS && c.taps > 1 && cg * c.taps <= CONV_PATCH;
-    c.source = kind == LS_CONV_DX || c.patches ? out : in;
-    c.source_channels = kind == LS_CONV_DX ? og : c.patches ? cg * c.taps : cg;
+    c.source = kind == LS_CONV_DX ? out : in;
+    c.source_channels = kind == LS_CONV_DX ? og : cg;
     c.target = kind == LS_CONV_DX ? in : out;
     c.target_channels = kind == LS_CONV_DX ? cg : og;
-    c.taps = c.patches ? 1 : c.taps;
-    c.ld = c.patches ? round_up(c.source_channels, 16) + 16 : row_of(c.source_channels); /* patches are written a vector at a time */
+    c.source_step = kind == LS_CONV_Y ? s->at.stride_w : 1;
+    c.target_step = kind == LS_CONV_DX ? s->at.stride_w : 1;
+    c.ld = row_of(c.source_channels);
     c.panels = ((kind == LS_CONV_DW ? c.source_channels : c.target_channels) + c.nr - 1) / c.nr;
     c.tiles = (og + c.mr - 1) / c.mr;
     /* elements of an image in the two copies, and of the kernel */
     const int64_t source = kind == LS_CONV_DW ? c.source * c.panels * c.nr : c.source * c.ld;
     const int64_t target = kind == LS_CONV_DW ? c.target * c.tiles * c.lanes : c.target * c.panels * c.nr;
     const int64_t kernel = c.taps * c.panels * c.nr * (kind == LS_CONV_DW ? og : c.source_channels);
-    for (c.images = CONV_IMAGES; c.images > CONV_FEW_IMAGES && c.images * (source + target) > CONV_STAGED; c.images /= 2)
-        ;
+    c.images = images_of(&c, source + target);
     const int64_t most = min_i64(c.images, s->n);
     c.seen_bytes = (size_t)round_up(c.taps * (4 * c.target + 1), 64);
     c.b_bytes = (size_t)round_up(4 * kernel, 64);
@@ -55,56 +66,101 @@ void LS_NAME(ls_conv_place)(conv *c) {
     for (int64_t t = 0; t < c->taps; t++) {
         c->used[t] = false;
         for (int64_t p = 0; p < c->target; p++) {
-            const int64_t from = c->patches ? p : c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
+            const int64_t from = c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
             c->seen[t * c->target + p] = (int32_t)from;
             c->used[t] |= from >= 0;
         }
     }
 }
 
-/* All images of target positions [begin, end), one panel of their channels. */
-static void product(const conv *c, int64_t panel, int64_t begin, int64_t end) {
-    const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[0][c->target_channels - panel * c->nr > VF_LANES];
-    const int64_t ldc = c->panels * c->nr;
-    float *to = c->result + panel * c->nr;
-    for (int64_t row = begin * c->now; row < end * c->now; row++)
-        for (int j = 0; j < c->nr; j += VF_LANES)
-            vf_store(to + row * ldc + j, vf_zero());
-    for (int64_t tap = 0; tap < c->taps; tap++)
-        for (int64_t p = begin, from, n; p < end; p += n ? n : 1) {
-            n = conv_run(c, tap, p, end - p, &from);
-            if (!n)
-                continue;
-            const int64_t rows = n * c->now, tiles = (rows + c->mr - 1) / c->mr;
-            const float *a = c->staged + from * c->now * c->ld, *b = c->b + (tap * c->panels + panel) * c->source_channels * c->nr;
-            for (int64_t k = 0; k < c->source_channels; k += GEMM_KC)
-                for (int64_t t = 0; t < tiles; t++) {
-                    const int64_t row = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - row;
-                    tile[height - 1](min_i64(GEMM_KC, c->source_channels - k), a + row * c->ld + k, c->ld * 4, b + k * c->nr,
-                                     to + (p * c->now + row) * ldc, ldc, true, NULL);
-                }
-        }
+/* Positions from p on, `target_step` apart and before `end`, that see through the same taps as p, each `source_step` further. */
+static int64_t alike(const conv *c, int64_t p, int64_t end) {
+    int64_t n = (end - p + c->target_step - 1) / c->target_step;
+    if (c->now > 1 && c->target_step * c->source_step > 1)
+        return 1; /* rows of a tile are at one distance */
+    for (int64_t tap = 0; tap < c->taps; tap++) {
+        const int32_t *seen = c->seen + tap * c->target + p;
+        int64_t k = 1;
+        while (k < n && (seen[0] < 0 ? seen[k * c->target_step] < 0 : seen[k * c->target_step] == seen[0] + k * c->source_step))
+            k++;
+        n = k;
+    }
+    return n;
 }
+
+/* One chain for n positions from p on, all images, one panel. */
+static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, int64_t p, int64_t n, bool add) {
+    const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
+    const int64_t rows = n * c->now, tiles = (rows + c->mr - 1) / c->mr;
+    const int64_t ldc = c->panels * c->nr * (c->now == 1 ? c->target_step : 1);
+    float *to = c->result + p * c->now * c->panels * c->nr + panel * c->nr;
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t row = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - row;
+        tile[height - 1](chain, c->staged + row * chain->row, c->b, to + row * ldc, ldc, add);
+    }
+}
+
+/* n positions alike from p on: their taps, as many to a chain as it may have. */
+static void positions(const conv *c, int64_t panel, int64_t p, int64_t n) {
+    conv_segment segments[CONV_CHAIN];
+    conv_chain chain = { .segment = segments, .row = c->ld * (c->now == 1 ? c->source_step : 1), .step = 1 };
+    const int64_t depth = c->source_channels, most = depth < CONV_CHAIN ? CONV_CHAIN / depth : 1;
+    bool add = false;
+    for (int64_t tap = 0; tap < c->taps; tap++) {
+        const int64_t from = c->seen[tap * c->target + p];
+        if (from >= 0)
+            segments[chain.segments++] = (conv_segment){ from * c->now * c->ld, (tap * c->panels + panel) * depth * c->nr };
+        if (!chain.segments || (chain.segments < most && tap + 1 < c->taps))
+            continue;
+        for (int64_t k = 0, steps = depth <= CONV_CHAIN ? depth : GEMM_KC; k < depth; k += steps) {
+            chain.steps = min_i64(steps, depth - k);
+            chain_rows(c, &chain, panel, p, n, add);
+            segments[0].a += steps;
+            segments[0].b += steps * c->nr;
+            add = true;
+        }
+        chain.segments = 0;
+    }
+    for (int64_t row = 0; !add && row < n * c->now; row++) /* nothing is seen */
+        memset(c->result + (p * c->now + row * (c->now == 1 ? c->target_step : 1)) * c->panels * c->nr + panel * c->nr, 0, sizeof(float) * (size_t)c->nr);
+}
+
+/* Rows of the target that a task does. */
+SIMD_FN int64_t rows_at_once(const conv *c, int64_t width) { return 1 + (CONV_IMAGES - 1) / (c->now * width); }
 
 static void products(void *context, int64_t begin, int64_t end, int worker) {
     const conv *c = context;
-    const int64_t span = conv_span(c), spans = (c->target + span - 1) / span;
+    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, height = c->target / width, block = rows_at_once(c, width);
+    const int64_t blocks = (height + block - 1) / block;
     (void)worker;
-    for (int64_t task = begin; task < end; task++)
-        product(c, task / spans, task % spans * span, min_i64(c->target, (task % spans + 1) * span));
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t first = task % blocks * block, last = min_i64(height, first + block);
+        for (int64_t row = first; row < last; row++)
+            for (int64_t phase = 0; phase < min_i64(c->target_step, width); phase++)
+                for (int64_t p = row * width + phase, n; p < (row + 1) * width; p += n * c->target_step) {
+                    n = alike(c, p, (row + 1) * width);
+                    positions(c, task / blocks, p, n);
+                }
+    }
 }
 
 static void run(const ls_kernel_args *a, ls_conv_kind kind) {
     conv c = LS_NAME(ls_conv_plan)(a, kind);
+    if (LS_NAME(ls_conv_is_thin)(&c)) {
+        LS_NAME(ls_conv_thin)(&c);
+        return;
+    }
     LS_NAME(ls_conv_place)(&c);
-    const int64_t og = c.s.o / c.s.at.groups;
+    const int64_t og = c.s.o / c.s.at.groups, width = kind == LS_CONV_DX ? c.s.w : c.s.ow, height = c.target / width;
+    const int64_t from = (c.source_channels + c.lanes - 1) / c.lanes, to = (c.target_channels + c.lanes - 1) / c.lanes;
     for (c.group = 0; c.group < c.s.at.groups; c.group++) {
         ls_parallel_for(c.threads, kind == LS_CONV_Y ? (og + c.lanes - 1) / c.lanes : og, LS_NAME(ls_conv_pack_w), &c);
         for (c.first_image = 0; c.first_image < c.s.n; c.first_image += c.now) {
             c.now = min_i64(c.images, c.s.n - c.first_image);
-            ls_parallel_for(c.threads, c.now, LS_NAME(ls_conv_stage_source), &c);
-            ls_parallel_for(c.threads, c.panels * ((c.target + conv_span(&c) - 1) / conv_span(&c)), products, &c);
-            ls_parallel_for(c.threads, c.now, LS_NAME(ls_conv_unstage), &c);
+            ls_parallel_for(c.threads, c.now * from, LS_NAME(ls_conv_stage_source), &c);
+            const int64_t block = rows_at_once(&c, width);
+            ls_parallel_for(c.threads, c.panels * ((height + block - 1) / block), products, &c);
+            ls_parallel_for(c.threads, c.now * to, LS_NAME(ls_conv_unstage), &c);
         }
     }
 }
@@ -114,7 +170,7 @@ KERNEL(conv2d_dx) { run(a, LS_CONV_DX); }
 
 KERNEL_WORKSPACE(conv2d) {
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_Y);
-    return LS_NAME(ls_conv_workspace)(&c);
+    return LS_NAME(ls_conv_is_thin)(&c) ? LS_NAME(ls_conv_thin_workspace)(&c) : LS_NAME(ls_conv_workspace)(&c);
 }
 KERNEL_WORKSPACE(conv2d_dx) {
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_DX);

@@ -1,0 +1,143 @@
+/* run.h - a run of a program of one's own: a named folder with its metrics and checkpoints, from which the program continues when it is started
+ * again.
+ *
+ *     ls_run *run;
+ *     LS_TRY(ls_run_open(&run, "runs", "mine", group, .best = "eval_loss"));
+ *     const ls_run_contents all = { .trainer = trainer };
+ *     const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+ *     if (last)
+ *         LS_TRY(ls_run_load(run, last->path, &all));
+ *     for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < 5; epoch++) {
+ *         ...
+ *         const ls_metric metrics[] = { { "loss", loss }, { "eval_loss", eval_loss } };
+ *         LS_TRY(ls_report(run, metrics, 2, &all, .epoch = epoch));
+ *     }
+ *     LS_TRY(ls_run_finish(&run, LS_OK, NULL));
+ *
+ * The folder is STORAGE/NAME, laid out as that of `lockstep train` (docs/run_directory.md), so `lockstep runs`, `inspect` and `export` know it.
+ * Every rank makes the same calls in the same order. A rank that makes another one, or makes it with other names, is named in the error that all
+ * ranks get; one that does not come ends the wait with the group's deadline. Arrays have a count; strings end with NUL and are the caller's
+ * unless said otherwise. */
+#pragma once
+#include "group.h"
+#include "trainer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_run ls_run;
+
+typedef struct ls_run_opts {
+    const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
+    int64_t keep;       /* so many of the newest checkpoints stay (1 to 60), and the best */
+    const char *best;   /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never the best */
+    bool best_is_max;   /* false: the lowest value is the best */
+    bool verify;        /* loading compares every byte with its checksum; false: only the files' sizes */
+    uint64_t max_file;  /* bytes; more tensors are written as several files. 0: no limit */
+} ls_run_opts;
+#define LS_RUN_DEFAULTS .config = "", .keep = 2, .best = NULL, .best_is_max = false, .verify = true, .max_file = (uint64_t)5 << 30
+
+/* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is open. `group` must outlive it; NULL:
+ * one rank. LS_E_USAGE when the folder is something else, or another process has it. Of several hosts all must see the same storage. Collective. */
+LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o);
+#define ls_run_open(out, storage, name, group, ...) \
+    ls_run_open_with((out), (storage), (name), (group), &(ls_run_opts){ LS_RUN_DEFAULTS, ##__VA_ARGS__ })
+
+/* Where this rank stands. Lives as long as the run. Local. */
+typedef struct ls_run_place {
+    int rank, ranks, local_rank, local_ranks, hosts; /* local: on this host */
+    const char *name, *storage, *path;               /* path: STORAGE/NAME */
+    int64_t attempt;                                 /* 0, one more at each later start */
+} ls_run_place;
+LS_API const ls_run_place *ls_run_where(const ls_run *r);
+LS_API void ls_run_log(ls_run *r, const char *message); /* a line in log/rank-N.log. Local */
+
+/* ---- checkpoints */
+
+/* What this rank has of a tensor, or wants: `count` elements from number `first` of it, row-major. */
+typedef struct ls_shard {
+    const char *name;
+    ls_type type;         /* of the whole tensor */
+    int64_t first, count; /* count 0: nothing */
+    void *data;           /* `count` elements; only read when saving */
+} ls_shard;
+
+/* What a checkpoint holds: all that a trainer keeps, or tensors. */
+typedef struct ls_run_contents {
+    ls_trainer *trainer;    /* NULL: none, then `shards` */
+    const ls_shard *shards; /* [n]: the same names and types in the same order on every rank */
+    int64_t n;
+    const char *text;       /* where the loop stands, in the program's own words (JSON or not, UTF-8, up to 1 MiB); rank 0's is kept. NULL: none */
+    const char *config;     /* what the model is: an object of JSON, kept as config.json; rank 0's. NULL: {} */
+} ls_run_contents;
+
+typedef struct ls_metric {
+    const char *name; /* letters, digits and _-./@%: */
+    double value;
+} ls_metric;
+
+typedef struct ls_run_checkpoint {
+    const char *path;   /* a folder: docs/checkpoint.md */
+    int64_t step, epoch;
+    int64_t n_metrics;  /* reported with it */
+    const ls_metric *metrics;
+    const char *text;   /* as saved, "" if there was none. NULL in ls_result */
+} ls_run_checkpoint;
+
+/* The newest checkpoint: of an earlier start, or the last one of ls_report. NULL: none. Valid until the next ls_report. Local. */
+LS_API const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r);
+
+/* Reads a checkpoint, of this run or another, whatever number of ranks wrote it: everything into the trainer, or each rank its own ranges (which
+ * may overlap) of tensors, whose names must be all of the checkpoint's (LS_E_SHAPE tells what does not fit). `text` and `config` are not looked
+ * at; NULL: this rank reads nothing. Collective. */
+LS_API ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c);
+
+/* ---- reports */
+
+typedef struct ls_report_opts {
+    int64_t step;  /* finished steps, up to 99,999,999 and more than at the last report; -1: one more than then */
+    int64_t epoch; /* that this report is about, from 0; -1: the number of this report */
+} ls_report_opts;
+#define LS_REPORT_DEFAULTS .step = -1, .epoch = -1
+
+/* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the same names. With `c` also a
+ * checkpoint, complete on disk when this returns: given by rank 0 alone (whole tensors, or a trainer of no group), or by all ranks (together
+ * every element once, or a trainer of the run's group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that `lockstep
+ * runs` shows. When one rank fails, all do. Collective, and a barrier. */
+LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o);
+#define ls_report(run, metrics, n, contents, ...) \
+    ls_report_with((run), (metrics), (n), (contents), &(ls_report_opts){ LS_REPORT_DEFAULTS, ##__VA_ARGS__ })
+
+/* *any: whether any rank was asked to stop; `asked` is this rank's own answer, from a signal handler of the program's, a time limit, a file. The
+ * loop that stops reports a checkpoint and finishes with LS_E_STOPPED. Collective. */
+LS_API ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any);
+
+/* ---- the end */
+
+typedef struct ls_result {
+    const char *path, *name;
+    const char *state;  /* "running" "finished" "failed" "stopped" "restarting" "died" (it says running, and no process has it) */
+    const char *error;  /* of a failed run; NULL: none */
+    int64_t attempt, step, epoch;
+    int64_t n_metrics;
+    const ls_metric *metrics;             /* of the last report; of `lockstep train` the last loss, lr, eval_loss, eval_accuracy */
+    int64_t n_checkpoints;
+    const ls_run_checkpoint *checkpoints; /* those that are there, oldest first */
+    const ls_run_checkpoint *latest, *best; /* NULL: none */
+} ls_result;
+
+/* What a run directory says of its run: while it runs, too, and from any process. Local. */
+LS_API ls_status ls_result_read(ls_result **out, const char *run_directory);
+/* The checkpoint that is there with the highest or lowest value of a metric; NULL: none has it. Local. */
+LS_API const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, bool highest);
+LS_API void ls_result_free(ls_result **r); /* nulls *r; null is fine */
+
+/* Ends the run and frees it; nulls *r, also when it fails; null is fine. `how`: LS_OK finished and LS_E_STOPPED stopped, then this is
+ * collective; any other failed, with this thread's message, which the other ranks' calls then end with, and this call returns the same. *result
+ * (may be NULL) as of ls_result_read, NULL when failing to. */
+LS_API ls_status ls_run_finish(ls_run **r, ls_status how, ls_result **result);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,57 @@
+/* conv_move.h - from NCHW to vectors of channels and back: blocks of VF_LANES x VF_LANES, transposed in registers. Types other than f32 are
+ * converted on the way. */
+#pragma once
+#include "conv.h"
+
+SIMD_FN int lanes_left(int64_t n) { return (int)min_i64(n, VF_LANES); }
+
+/* Rows `row` elements apart, n of them with m elements each: r[i] is element i of every row. */
+SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t row, int n, int m) {
+    if (n == VF_LANES && m == VF_LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < VF_LANES; i++)
+            r[i] = vf_get(from, T, at + i * row);
+    } else {
+        for (int i = 0; i < VF_LANES; i++)
+            r[i] = i < n ? vf_get_n(from, T, at + i * row, m) : vf_zero();
+    }
+    transpose(r);
+}
+
+/* `count` positions of n channels, of which the first begins at `at` and the next `plane` elements on: whole vectors of channels (zeros
+ * where there are no more), `step` apart. */
+SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, int64_t at, int64_t plane, int n, int64_t count) {
+    if (plane == 1) {
+        vf_store(to, vf_get_n(from, T, at, n));
+        return;
+    }
+    for (int64_t p = 0; p < count; p += VF_LANES) {
+        const int m = lanes_left(count - p);
+        vf r[VF_LANES];
+        get_block(T, r, from, at + p, plane, n, m);
+        for (int i = 0; i < m; i++)
+            vf_store(to + (p + i) * step, r[i]);
+    }
+}
+
+/* The way back; `add` is the channels' bias, if any. */
+SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const float *from, int64_t step, int n, int64_t count, const vf *add) {
+    if (plane == 1) {
+        vf_put_n(to, T, at, add ? vf_load(from) + *add : vf_load(from), n);
+        return;
+    }
+    for (int64_t p = 0; p < count; p += VF_LANES) {
+        const int m = lanes_left(count - p);
+        vf r[VF_LANES];
+        for (int i = 0; i < VF_LANES; i++) {
+            r[i] = i < m ? vf_load(from + (p + i) * step) : vf_zero();
+            r[i] = add ? r[i] + *add : r[i];
+        }
+        transpose(r);
+        for (int i = 0; i < n; i++)
+            if (m == VF_LANES)
+                vf_put(to, T, at + i * plane + p, r[i]);
+            else
+                vf_put_n(to, T, at + i * plane + p, r[i], m);
+    }
+}

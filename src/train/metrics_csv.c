@@ -1,0 +1,123 @@
+/* metrics_csv.c - metrics.csv where the columns are not known beforehand. It repeats what metrics.jsonl says, so it may be written anew: with a
+ * column more, empty in the rows that are there. */
+#include "metrics_csv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/oserror.h"
+#include "base/sys.h"
+#include "rundir_own.h"
+
+static const char FIRST[] = "report,step,epoch,seconds,attempt";
+
+/* Length of the column name at `p`. */
+static size_t width(const char *p) { return strcspn(p, ",\n"); }
+
+static bool has_column(const char *header, const char *name)
+{
+    for (const char *p = header;; p += width(p) + 1) {
+        if (width(p) == strlen(name) && !strncmp(p, name, width(p)))
+            return true;
+        if (p[width(p)] != ',')
+            return false;
+    }
+}
+
+/* Each line of `before` with its part of `more`: the header with the names, rows with as many commas. */
+static void widen(ls_str *out, const char *before, const char *names, int columns)
+{
+    for (const char *p = before, *end; *p; p = *end ? end + 1 : end) {
+        end = strchr(p, '\n');
+        end = end ? end : p + strlen(p);
+        ls_str_add_n(out, p, (size_t)(end - p));
+        if (p == before)
+            ls_str_add(out, names);
+        else
+            for (int i = 0; i < columns; i++)
+                ls_str_add(out, ",");
+        ls_str_add(out, "\n");
+    }
+}
+
+static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
+{
+    LS_TRY(ls_file_write(path, text->data, text->len));
+    close(d->own->csv);
+    d->own->csv = ls_sys_open(path, O_RDWR | O_APPEND);
+    return d->own->csv < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
+}
+
+/* The file gets these columns, and with them a header if it had none. */
+static ls_status write_anew(ls_rundir *d, const char *path, const char *names, int columns)
+{
+    char *before = NULL;
+    size_t size = 0;
+    ls_str wide = { 0 };
+    LS_TRY(ls_file_read(&before, &size, path));
+    if (size && strncmp(before, FIRST, sizeof FIRST - 1)) {
+        free(before);
+        return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away", path, FIRST);
+    }
+    widen(&wide, size ? before : FIRST, names, columns);
+    ls_status s = replace(d, path, &wide);
+    ls_str_clear(&d->own->header);
+    ls_str_add_n(&d->own->header, wide.data, strcspn(wide.data, "\n"));
+    ls_str_release(&wide);
+    free(before);
+    return s;
+}
+
+static ls_status add_columns(ls_rundir *d, const char *path, const ls_metric_list *metrics)
+{
+    ls_str names = { 0 };
+    int columns = 0;
+    ls_status s = d->own->header.len ? LS_OK : write_anew(d, path, "", 0); /* reads it */
+    for (int i = 0; i < metrics->n && s == LS_OK; i++)
+        if (!has_column(d->own->header.data, metrics->at[i].name)) {
+            ls_str_printf(&names, ",%s", metrics->at[i].name);
+            columns++;
+        }
+    if (s == LS_OK && columns)
+        s = write_anew(d, path, names.data, columns);
+    ls_str_release(&names);
+    return s;
+}
+
+/* The row's cells in the order of the header. */
+static void add_cells(ls_str *out, const char *header, const ls_report_row *row, int64_t attempt)
+{
+    char number[32];
+    ls_str_printf(out, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step, (long long)row->epoch,
+                  ls_format_f64(number, row->seconds), (long long)attempt);
+    for (const char *p = header + sizeof FIRST - 1; *p == ',';) {
+        char name[128];
+        p++;
+        snprintf(name, sizeof name, "%.*s", (int)width(p), p);
+        double value = ls_metric_list_find(row->metrics, name);
+        ls_str_printf(out, ",%s", isnan(value) ? "" : ls_format_f64(number, value));
+        p += width(p);
+    }
+    ls_str_add(out, "\n");
+}
+
+ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
+{
+    if (d->rank)
+        return LS_OK;
+    char *path = ls_path_join(d->path, "metrics.csv");
+    ls_str line = { 0 };
+    ls_status s = add_columns(d, path, row->metrics);
+    if (s == LS_OK) {
+        add_cells(&line, d->own->header.data, row, d->attempt);
+        s = ls_rundir_append(d, d->own->csv, "metrics.csv", line.data, line.len);
+    }
+    ls_str_release(&line);
+    free(path);
+    return s;
+}
