@@ -40,13 +40,14 @@ typedef struct ls_trainer_opts {
     ls_dtype param, output;   /* compute type of parameters and activations; type of the logits in the loss. Masters are f32 (f64: all of it) */
     const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
     bool eval_only;           /* only the evaluation program */
+    bool stage_saves;         /* memory for a copy of what this rank saves, so that it can be written while training goes on */
     ls_parallel parallel;     /* how the step is laid over ranks */
     ls_group *group;          /* the ranks; NULL: one. Must outlive the trainer. With more than one, create, init, load, save, step, eval and parameters are collective */
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                                                          \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
     .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,            \
-    .output = LS_F32, .recompute = NULL, .eval_only = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+    .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 
 typedef struct ls_trainer ls_trainer;
 LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);

@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
-#include "ckpt/manifest.h"
 #include "ckpt/ranges.h"
 
 #define UNFINISHED ".lockstep-unfinished-" /* a name that begins so is nobody's checkpoint */
@@ -63,7 +62,7 @@ static void remove_tree(const char *path)
     nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void remove_unfinished(const char *parent)
+void ls_checkpoint_clean(const char *parent)
 {
     DIR *d = opendir(parent);
     if (!d)
@@ -99,7 +98,7 @@ static ls_status begin(const place *p)
     if (lstat(p->dir, &st) == 0)
         return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", p->dir);
     LS_TRY(ls_make_dirs(p->parent));
-    remove_unfinished(p->parent);
+    ls_checkpoint_clean(p->parent);
     return ls_sys_mkdir(p->unfinished) == 0 ? LS_OK : ls_fail_os(p->unfinished, "create folder", errno);
 }
 
@@ -118,23 +117,82 @@ static ls_status together(ls_group *g, ls_status s)
     return g && s == LS_OK ? ls_group_barrier(g) : s;
 }
 
+struct ls_saving {
+    place p;
+    ls_group *group;
+    ls_ranges ranges;
+    bool begun; /* rank 0: the folder under its temporary name is there */
+};
+
+/* What a part of a save says when it fails. */
+static ls_status of_saving(const ls_saving *v, ls_status s)
+{
+    return s == LS_OK || s == LS_E_PEER ? s : ls_fail_in(s, "saving checkpoint %s", v->p.dir);
+}
+
+static ls_status make_files(ls_saving *v)
+{
+    LS_TRY(begin(&v->p));
+    v->begun = true;
+    return ls_ranges_create(&v->ranges);
+}
+
+ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_contents *c, ls_group *g)
+{
+    ls_saving *v = *out = calloc(1, sizeof *v);
+    LS_CHECK(v != NULL, "out of memory");
+    place_init(&v->p, dir);
+    v->group = g;
+    ls_status s = ls_ranges_init(&v->ranges, v->p.unfinished, c, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
+    if (s == LS_OK && v->ranges.rank == 0)
+        s = make_files(v);
+    s = together(g, of_saving(v, s));
+    if (s != LS_OK)
+        ls_saving_end(out);
+    return s;
+}
+
+ls_status ls_saving_write(ls_saving *v) { return of_saving(v, ls_ranges_write(&v->ranges)); }
+
+ls_status ls_saving_collect(ls_saving *v) { return of_saving(v, ls_ranges_collect(&v->ranges, v->group)); }
+
+ls_status ls_saving_commit(ls_saving *v)
+{
+    ls_status s = v->ranges.rank == 0 ? ls_ranges_write_manifest(&v->ranges) : LS_OK;
+    if (s == LS_OK && v->begun)
+        s = commit(&v->p);
+    v->begun = v->begun && s != LS_OK;
+    return of_saving(v, s);
+}
+
+uint64_t ls_saving_bytes(const ls_saving *v) { return ls_ranges_bytes(&v->ranges); }
+
+void ls_saving_end(ls_saving **out)
+{
+    ls_saving *v = *out;
+    if (!v)
+        return;
+    if (v->begun)
+        remove_tree(v->p.unfinished);
+    ls_ranges_release(&v->ranges);
+    place_release(&v->p);
+    free(v);
+    *out = NULL;
+}
+
 ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes)
 {
-    place p;
-    place_init(&p, dir);
-    const bool first = !g || ls_group_rank(g) == 0;
-    ls_status s = first ? begin(&p) : LS_OK;
-    const bool begun = first && s == LS_OK;
+    ls_saving *v;
+    LS_TRY(ls_saving_begin(&v, dir, c, g));
+    ls_status s = ls_saving_write(v);
     if (s == LS_OK)
-        s = ls_ranges_write(p.unfinished, c, g, bytes);
-    if (s == LS_OK && first)
-        s = commit(&p);
-    if (s != LS_OK && s != LS_E_PEER)
-        ls_fail_in(s, "saving checkpoint %s", p.dir);
+        s = ls_saving_collect(v);
+    if (s == LS_OK)
+        s = ls_saving_commit(v);
     s = together(g, s);
-    if (s != LS_OK && begun)
-        remove_tree(p.unfinished); /* not there any more when it was another rank that failed after the renaming */
-    place_release(&p);
+    if (bytes)
+        *bytes = ls_saving_bytes(v);
+    ls_saving_end(&v);
     return s;
 }
 

@@ -29,6 +29,17 @@ typedef struct ls_checkpoint_contents {
  * group has failed. *bytes (may be NULL): of all tensors' files. Collective; g NULL: one rank. */
 ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes);
 
+/* The same in parts, so that writing can go on beside other work. The lists of `c`, and the values, must stay as they are until the save has ended; the texts
+ * need not. A part that fails on a rank has not failed on the others: tell the group, and end the save everywhere. */
+typedef struct ls_saving ls_saving;
+ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_contents *c, ls_group *g); /* makes the files. Collective */
+ls_status ls_saving_write(ls_saving *v);   /* this rank's part, onto the disk. Local, in any thread */
+ls_status ls_saving_collect(ls_saving *v); /* every rank has written. Collective */
+ls_status ls_saving_commit(ls_saving *v);  /* the checkpoint gets its name; nothing to do above rank 0. Local, in any thread */
+void ls_saving_end(ls_saving **v);         /* nulls *v; what was not committed is removed. Local */
+uint64_t ls_saving_bytes(const ls_saving *v);
+void ls_checkpoint_clean(const char *parent); /* removes what interrupted saves and removals have left in a folder of checkpoints. Local */
+
 typedef enum ls_verify { LS_VERIFY_SIZES, LS_VERIFY_FULL } ls_verify;
 
 /* Checks the manifest's own digest and every listed file: its size and, with FULL, every byte. A damaged byte is LS_E_FORMAT with the

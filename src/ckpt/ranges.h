@@ -1,6 +1,25 @@
 /* ranges.h - the files of a checkpoint, written by all ranks at once. Private to src/ckpt. */
 #pragma once
 #include "ckpt/checkpoint.h"
+#include "ckpt/layout.h"
+#include "ckpt/manifest.h"
 
-/* Writes everything, manifest.json last, into `dir`, which rank 0 has made; on rank 0 all of it is on disk when this returns. Collective. */
-ls_status ls_ranges_write(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes);
+typedef struct ls_ranges {
+    char *dir;
+    int rank, ranks;
+    char *config, *trainer;
+    ls_tensor_list lists[2]; /* model, optimizer */
+    ls_layout layouts[2];
+    int n_lists;
+    ls_manifest manifest;    /* of what this rank has written; on rank 0, after ls_ranges_collect, of everything */
+} ls_ranges;
+
+/* What goes where, in folder `dir`. The lists of `c` are not copied. Release it also after a failure. Local. */
+ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_contents *c, int rank, int ranks);
+void ls_ranges_release(ls_ranges *w);
+uint64_t ls_ranges_bytes(const ls_ranges *w); /* of the tensors' files */
+
+ls_status ls_ranges_create(ls_ranges *w);                 /* rank 0, before any writes: the tensors' files, with their headers and sizes. Local */
+ls_status ls_ranges_write(ls_ranges *w);                  /* this rank's part, onto the disk. Local */
+ls_status ls_ranges_collect(ls_ranges *w, ls_group *g);   /* the checksums to rank 0. Collective */
+ls_status ls_ranges_write_manifest(ls_ranges *w);         /* rank 0. Local */

@@ -5,7 +5,8 @@
 
 const char *ls_category_name(ls_category c)
 {
-    static const char *const NAMES[LS_CAT_COUNT] = { "parameters", "gradients", "optimizer", "gathered", "activations", "workspace", "data" };
+    static const char *const NAMES[LS_CAT_COUNT] = { "parameters", "gradients", "optimizer", "gathered", "activations", "workspace", "data",
+                                                      "staging" };
     return c >= 0 && c < LS_CAT_COUNT ? NAMES[c] : "?";
 }
 

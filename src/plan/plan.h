@@ -15,9 +15,10 @@
 #include "ops/op.h"
 
 typedef enum ls_memory { LS_MEM_ARENA, LS_MEM_STATE, LS_MEM_IO, LS_MEM_SYMMETRIC, LS_MEM_NODE, LS_MEM_COUNT } ls_memory;
-/* PARAMETERS: what a rank stores of them, and copies of it in another type. GATHERED: what came out of all_gather, and what is kept of that. */
+/* PARAMETERS: what a rank stores of them, and copies of it in another type. GATHERED: what came out of all_gather, and what is kept of that.
+ * STAGING: what a checkpoint is written from while training goes on; no allocation of a plan's. */
 typedef enum ls_category {
-    LS_CAT_PARAMETERS, LS_CAT_GRADIENTS, LS_CAT_OPTIMIZER, LS_CAT_GATHERED, LS_CAT_ACTIVATIONS, LS_CAT_WORKSPACE, LS_CAT_DATA, LS_CAT_COUNT
+    LS_CAT_PARAMETERS, LS_CAT_GRADIENTS, LS_CAT_OPTIMIZER, LS_CAT_GATHERED, LS_CAT_ACTIVATIONS, LS_CAT_WORKSPACE, LS_CAT_DATA, LS_CAT_STAGING, LS_CAT_COUNT
 } ls_category;
 const char *ls_category_name(ls_category c);
 

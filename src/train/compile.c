@@ -8,6 +8,7 @@
 #include "graph/autodiff.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
+#include "state.h"
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
 
@@ -193,6 +194,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     ls_status s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
         s = check_device_memory(c);
+    if (s == LS_OK && o->stage_saves && !o->eval_only)
+        s = ls_state_share_bytes(&c->staging_bytes, c);
     if (s != LS_OK)
         ls_compiled_release(c);
     return s;

@@ -16,6 +16,7 @@ typedef struct ls_compiled {
     ls_share share;               /* of the step's micro-batches: this rank's */
     int64_t micro_batch, micro_batches, classes;
     bool loss_scaling, clipping;
+    size_t staging_bytes;         /* for a copy of what this rank saves; 0: saves are not staged */
     ls_accumulation accumulation;
     int tree_buffers;             /* gradient buffers beside the one that micro writes */
     double graph_seconds, plan_seconds; /* what compiling took */

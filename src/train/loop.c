@@ -21,6 +21,8 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 {
     if (l->eval && l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
         l->requests.evaluation = l->requests.step * (double)l->eval->n / (double)l->recipe->train.global_batch;
+    if (l->snapshots.took > 0)
+        ls_requests_saved(&l->requests, l->snapshots.took);
     return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
 }
 
@@ -117,18 +119,13 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
 {
-    const int64_t before = l->snapshots.latest;
     ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics };
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
         at.sums.seconds = ls_now() - sum->start;
     }
-    const double start = ls_now();
-    LS_TRY(ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best));
-    if (l->snapshots.latest != before)
-        ls_requests_saved(&l->requests, ls_now() - start);
-    return LS_OK;
+    return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
 }
 
 /* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
@@ -141,6 +138,7 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
     if (stop)
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
     LS_TRY(snapshot(l, sum, epoch, false));
+    LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
     if (!stop) {
         ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
         return LS_OK;
@@ -204,13 +202,15 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps) {
         ls_loader_step b;
-        bool done;
+        bool done, writing;
         LS_TRY(ls_loader_next(loader, &b, &done));
         if (done)
             break;
         LS_TRY(profile_before(l));
-        l->trainer->request = l->group ? take_requests(l, &b) : 0;
+        LS_TRY(ls_snapshots_before_step(&l->snapshots, &writing));
+        l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
         LS_TRY(one_step(l, &b, &sum));
+        LS_TRY(ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
         if (l->step == l->profile_last)
             LS_TRY(profile_end(l));
         show(l, &b, start);
@@ -227,7 +227,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (!last)
             LS_TRY(answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b))); /* alone there is nobody to tell first */
     }
-    return LS_OK;
+    return ls_snapshots_finish(&l->snapshots, l->run);
 }
 
 ls_status ls_loop_run(ls_loop *l)
@@ -244,6 +244,8 @@ ls_status ls_loop_run(ls_loop *l)
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */
+    if (s != LS_OK)
+        ls_snapshots_abandon(&l->snapshots, l->run);
     ls_profile_destroy(&l->profile);
     ls_loader_destroy(&loader);
     if (l->ui && l->ui->progress)

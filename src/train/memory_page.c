@@ -89,7 +89,7 @@ static double transient_sum(const page *p, const moment *m)
 /* All that the rank holds at a moment. */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
-    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree;
+    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree + p->compiled->staging_bytes;
 }
 
 /* ---- charts */
@@ -176,11 +176,11 @@ static void lasting_table(page *p)
     ls_str_add(&p->out, "<h2>There all the time</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
     for (int c = 0; c < LS_CAT_COUNT; c++)
         row(&p->out, ls_category_name((ls_category)c), f->fixed[c], c == LS_CAT_GRADIENTS ? "from one program to the next" : c == LS_CAT_DATA ? "inputs and outputs" :
-            "between steps");
+            c == LS_CAT_STAGING ? "a checkpoint is written from it" : "between steps");
     row(&p->out, "sums of micro-batches", p->tree, "gradients of finished micro-batches");
     row(&p->out, "arena", f->arena, "activations, workspace: packed by lifetime");
     row(&p->out, "arena in the window", f->symmetric, "what the other ranks read while a step runs: packed by lifetime");
-    row(&p->out, "all of it", f->total + p->tree, "of this rank");
+    row(&p->out, "all of it", f->total + p->tree + p->compiled->staging_bytes, "of this rank");
     row(&p->out, "of it, window", f->window, "the other ranks of the host read it");
     row(&p->out, "of it, host", f->host, "rests off the device (offload)");
     row(&p->out, "beside it, node", f->node, "gathered units, one copy for the ranks of a host");
@@ -286,6 +286,7 @@ ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_p
     page p = { .compiled = &t->compiled, .tree = ls_compiled_tree_bytes(&t->compiled) };
     ls_arena_init(&p.arena);
     ls_plans_footprint(&p.fixed, LS_PROGRAMS, t->compiled.plans);
+    p.fixed.fixed[LS_CAT_STAGING] = t->compiled.staging_bytes;
     for (int i = 0; i < LS_PROGRAMS; i++)
         p.transient[i] = transient_of(&p, t->compiled.plans[i]);
     find_moments(&p, profile);

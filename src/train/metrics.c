@@ -212,6 +212,7 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     ls_json_int(j, "epoch", row->epoch);
     ls_json_text(j, "path", row->path);
     ls_json_int(j, "bytes", row->bytes);
+    ls_json_f64(j, "waited", clocked(row->waited));
     ls_json_f64(j, "seconds", clocked(row->seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));

@@ -22,7 +22,8 @@ typedef struct ls_epoch_row {
     double lr, seconds;
 } ls_epoch_row;
 
-typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes; double seconds; } ls_checkpoint_row;
+typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes;
+                                   double waited, seconds; /* that training stood still for it, and in all */ } ls_checkpoint_row;
 
 typedef struct ls_restart_row { const char *cause; int64_t step, lost; double pause; int workers; } ls_restart_row; /* step: of the checkpoint; lost: steps after it; workers: from then on */
 

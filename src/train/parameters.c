@@ -188,4 +188,4 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
 
 int64_t ls_trainer_parameter_count(const ls_trainer *t) { return t->compiled.units.parameters; }
 int64_t ls_trainer_classes(const ls_trainer *t) { return t->compiled.classes; }
-size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled); }
+size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes; }

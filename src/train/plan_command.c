@@ -44,6 +44,9 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
         ls_str_printf(out, ", arena in the window %s", ls_format_bytes(a, f->symmetric));
     if (cost->tree)
         ls_str_printf(out, ", sums of micro-batches %s (%d buffers; train.accumulate: running needs 1)", ls_format_bytes(a, cost->tree), c->step.tree_buffers);
+    if (cost->staging)
+        ls_str_printf(out, "\n        of it, %s of staging: a checkpoint is copied there and written while training goes on (checkpoint.async)",
+                      ls_format_bytes(a, cost->staging));
     ls_str_add(out, "\n        at the worst moment:");
     for (int i = 0; i < LS_CAT_COUNT; i++)
         if (cost->by_category[i])

@@ -151,8 +151,8 @@ const ls_key LS_KEYS[] = {
     { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, .help = "latest checkpoints that are kept, besides the best" },
     { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, .help = "what makes a checkpoint the best" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"), .may_change = true, .help = "smallest or largest" },
-    { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .now = "false", .later = "checkpoints are written between steps in this version", .may_change = true,
-      .help = "write while training goes on" },
+    { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true,
+      .help = "copy the state, and write it while training goes on" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, .help = "larger models are written as several files" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"), .may_change = true, .help = "what is checked when a checkpoint is opened" },
 

@@ -223,10 +223,13 @@ static void plan(page *p)
     row(out, "transient memory (one arena)", ls_format_bytes(a, r->plan_arena), "", "packed by lifetime");
     row(out, "state (parameters, moments)", ls_format_bytes(a, r->plan_state), "", "lives between steps");
     row(out, "inputs and outputs", ls_format_bytes(a, r->plan_io), "", "");
+    if (r->plan_staging)
+        row(out, "staging", ls_format_bytes(a, r->plan_staging), "", "a checkpoint is written from it while training goes on");
+    const size_t all = r->plan_arena + r->plan_state + r->plan_io + r->plan_staging;
     if (r->measured_rss)
-        row(out, "all of it", ls_format_bytes(a, r->plan_arena + r->plan_state + r->plan_io), ls_format_bytes(b, r->measured_rss), "measured: peak anonymous memory of the process");
+        row(out, "all of it", ls_format_bytes(a, all), ls_format_bytes(b, r->measured_rss), "measured: peak anonymous memory of the process");
     else
-        row(out, "all of it", ls_format_bytes(a, r->plan_arena + r->plan_state + r->plan_io), "–", "");
+        row(out, "all of it", ls_format_bytes(a, all), "–", "");
     ls_str_add(out, "</tbody></table></div>\n");
 }
 

@@ -25,7 +25,7 @@ typedef struct ls_report {
     int n_programs;
     ls_report_program programs[4];
     size_t state_by_category[LS_CAT_COUNT]; /* bytes that live between steps, and as gradients those that go from one program to the next */
-    size_t plan_arena, plan_state, plan_io; /* plan_io: with the gradients between programs */
+    size_t plan_arena, plan_state, plan_io, plan_staging; /* plan_io: with the gradients between programs */
     double plan_step_seconds;         /* 0: no calibration here */
     double plan_step_flops;
     double measured_step_seconds;     /* median; 0: no steps */

@@ -24,7 +24,7 @@ const char *ls_category_color(ls_category c)
     static const char *const COLORS[LS_CAT_COUNT] = { [LS_CAT_PARAMETERS] = "var(--c-blue)",   [LS_CAT_GRADIENTS] = "var(--c-amber)",
                                                       [LS_CAT_OPTIMIZER] = "var(--c-red)",     [LS_CAT_GATHERED] = "var(--c-sky)",
                                                       [LS_CAT_ACTIVATIONS] = "var(--c-teal)",  [LS_CAT_WORKSPACE] = "var(--c-violet)",
-                                                      [LS_CAT_DATA] = "var(--c-brown)" };
+                                                      [LS_CAT_DATA] = "var(--c-brown)",        [LS_CAT_STAGING] = "var(--c-moss)" };
     return COLORS[c];
 }
 

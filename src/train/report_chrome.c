@@ -4,9 +4,9 @@
 
 const char ls_report_style[] =
     ":root{--bg:#f7f7f5;--card:#fff;--ink:#1d1d1b;--mute:#6a6a64;--line:#e6e5e0;--c-blue:#4269d0;--c-amber:#e0a100;--c-red:#ff725c;--c-teal:#3ca98f;"
-    "--c-violet:#a463f2;--c-sky:#97bbf5;--c-brown:#9c6b4e;--c-gray:#b9b8b2;--warn:#fff3d6;--warn-ink:#6b4a00}\n"
+    "--c-violet:#a463f2;--c-sky:#97bbf5;--c-brown:#9c6b4e;--c-moss:#7d8b3a;--c-gray:#b9b8b2;--warn:#fff3d6;--warn-ink:#6b4a00}\n"
     "@media (prefers-color-scheme:dark){:root{--bg:#151517;--card:#1e1e21;--ink:#ececea;--mute:#9c9c96;--line:#333338;--c-blue:#7394f0;--c-amber:#efb118;"
-    "--c-red:#ff8b78;--c-teal:#6cc5b0;--c-violet:#b98af5;--c-sky:#a9c6f7;--c-brown:#b98a6c;--c-gray:#6d6d70;--warn:#3d3010;--warn-ink:#f5d58a}}\n"
+    "--c-red:#ff8b78;--c-teal:#6cc5b0;--c-violet:#b98af5;--c-sky:#a9c6f7;--c-brown:#b98a6c;--c-moss:#a3b35c;--c-gray:#6d6d70;--warn:#3d3010;--warn-ink:#f5d58a}}\n"
     "*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\n"
     "main{max-width:980px;margin:0 auto;padding:32px 20px 64px}h1{font-size:27px;margin:0 0 2px;letter-spacing:-.01em}h2{font-size:17px;margin:38px 0 8px}\n"
     ".sub{color:var(--mute);margin:0 0 4px}.state{font-size:13px;font-weight:600;padding:2px 10px;border-radius:99px;background:var(--line);vertical-align:4px;margin-left:8px}\n"

@@ -57,6 +57,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
     memcpy(r.state_by_category, f.fixed, sizeof r.state_by_category);
     r.state_by_category[LS_CAT_GRADIENTS] += ls_compiled_tree_bytes(c);
     r.state_by_category[LS_CAT_DATA] = 0; /* shown as inputs and outputs */
+    r.state_by_category[LS_CAT_STAGING] = r.plan_staging = c->staging_bytes;
     r.plan_state = f.state;
     r.plan_arena = f.arena + f.symmetric;
     r.plan_io = f.io + ls_compiled_tree_bytes(c);

@@ -51,11 +51,15 @@ void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int
     c->epoch = epoch;
     ls_metric_list_release(&c->metrics);
     c->metrics = metrics;
-    if (best) {
-        free(d->own->best_checkpoint);
-        d->own->best_checkpoint = strdup(path);
-        LS_CHECK(d->own->best_checkpoint, "out of memory");
-    }
+    if (best)
+        ls_rundir_best_checkpoint(d, path);
+}
+
+void ls_rundir_best_checkpoint(ls_rundir *d, const char *path)
+{
+    free(d->own->best_checkpoint);
+    d->own->best_checkpoint = strdup(path);
+    LS_CHECK(d->own->best_checkpoint, "out of memory");
 }
 
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)

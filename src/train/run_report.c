@@ -167,7 +167,7 @@ static ls_status make_checkpoint(const report *p, char **json)
     free(dir);
     LS_TRY(s);
     const bool best = first && ls_run_is_best(r, p->step, p->epoch, &p->metrics);
-    const ls_committed done = { p->step, p->epoch, bytes, ls_now() - start, r->opts.keep, best };
+    const ls_committed done = { .step = p->step, .epoch = p->epoch, .bytes = bytes, .seconds = ls_now() - start, .keep = r->opts.keep, .best = best };
     return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;
 }
 

@@ -106,6 +106,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
                                    r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
     t->clip_norm = r->train.clip_norm;
     t->freeze = r->train.freeze;
+    t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
     s->schedule = (ls_schedule){ (ls_schedule_kind)r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,

@@ -3,11 +3,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/background.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -16,6 +19,18 @@
 #include "setup.h"
 #include "state.h"
 #include "trainer.h"
+
+/* A save beside training. While `work` commits it, `all` is that thread's. */
+typedef struct ls_pending {
+    ls_snapshots *all;
+    ls_committed what;
+    double began, ended;  /* when */
+    double waited;        /* for how long training has stood still for it */
+    ls_state_lists lists; /* of the copies that are written */
+    ls_saving *saving;
+    bool written;         /* by every rank; what is under way now is rank 0's commit */
+    ls_background work;
+} pending;
 
 static void name_of(char name[32], int64_t step) { snprintf(name, 32, "step-%08lld", (long long)step); }
 
@@ -34,6 +49,16 @@ static int is_checkpoint(const struct dirent *e)
     return step_of(e->d_name, &step);
 }
 
+static void add_step(ls_snapshots *s, int64_t step)
+{
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 16;
+        s->steps = realloc(s->steps, sizeof *s->steps * (size_t)s->room);
+        LS_CHECK(s->steps, "out of memory");
+    }
+    s->steps[s->n++] = step;
+}
+
 /* Names have leading zeros: their order is that of the steps. */
 static ls_status find_all(ls_snapshots *s)
 {
@@ -42,8 +67,9 @@ static ls_status find_all(ls_snapshots *s)
     if (n < 0)
         return ls_fail_os(s->dir, "list", errno);
     for (int i = 0; i < n; i++) {
-        if (s->n < (int)(sizeof s->steps / sizeof s->steps[0]) - 1) /* more than `keep` can ask for were put there by others */
-            step_of(list[i]->d_name, &s->steps[s->n++]);
+        int64_t step;
+        if (step_of(list[i]->d_name, &step))
+            add_step(s, step);
         free(list[i]);
     }
     free(list);
@@ -61,6 +87,7 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_make_dirs(s->dir));
+    ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
     name_of(name, from);
     return s->n > 0 && s->steps[s->n - 1] == from ? ls_checkpoint_point(s->dir, "latest", name) : LS_OK; /* the process may have died before it did so */
@@ -69,17 +96,11 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
 void ls_snapshots_release(ls_snapshots *s)
 {
     free(s->dir);
+    free(s->steps);
     *s = (ls_snapshots){ 0 };
 }
 
-static ls_status save(const char *dir, ls_trainer *t, const ls_recipe *r, const ls_resume_point *at, uint64_t *bytes)
-{
-    char *config = ls_setup_config_json(r), *trainer = ls_resume_text(at, r, t);
-    ls_status s = ls_trainer_save_state(t, dir, config, trainer, (uint64_t)r->checkpoint.max_file, bytes);
-    free(config);
-    free(trainer);
-    return s;
-}
+/* ---- which of them stay, on rank 0 */
 
 static ls_status forget(ls_snapshots *s, int i)
 {
@@ -95,8 +116,6 @@ static ls_status forget(ls_snapshots *s, int i)
 
 static ls_status keep(ls_snapshots *s, int64_t count)
 {
-    if (count > 60)
-        count = 60;
     for (int i = 0; s->n > count && i < s->n - (int)count;)
         if (s->steps[i] == s->best)
             i++;
@@ -112,50 +131,197 @@ char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
     return ls_path_join(s->dir, name);
 }
 
-ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+static void relative_path(char path[64], int64_t step)
 {
-    char name[32], relative[64];
+    char name[32];
+    name_of(name, step);
+    snprintf(path, 64, "checkpoints/%s", name);
+}
+
+/* It has its name: links follow, and what is too many goes. Rank 0. */
+static ls_status publish(ls_snapshots *s, const ls_committed *c)
+{
+    char name[32];
     name_of(name, c->step);
-    snprintf(relative, sizeof relative, "checkpoints/%s", name);
-    s->latest = c->step;
-    if (c->best)
-        s->best = c->step;
-    if (d->rank) /* the folders are rank 0's */
-        return LS_OK;
-    s->steps[s->n++] = c->step;
+    add_step(s, c->step);
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    LS_TRY(keep(s, c->keep));
-    ls_rundir_add_checkpoint(d, relative, c->step, c->best);
-    ls_log_debug("saved %s (%llu bytes) in %.3f s", relative, (unsigned long long)c->bytes, c->seconds);
-    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, relative, (int64_t)c->bytes, c->seconds });
+    return keep(s, c->keep);
+}
+
+/* From now on it counts; result.json lists it when it has its name, with the metrics of now. */
+static void expect(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    char path[64];
+    relative_path(path, c->step);
+    s->latest = c->step;
+    s->best = c->best ? c->step : s->best;
+    if (d->rank == 0) /* the folders are rank 0's */
+        ls_rundir_add_checkpoint(d, path, c->step, false);
+}
+
+static ls_status record(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    char path[64];
+    s->took = c->seconds;
+    relative_path(path, c->step);
+    if (c->best)
+        ls_rundir_best_checkpoint(d, path);
+    ls_log_debug("saved %s (%llu bytes) in %.3f s, for %.3f s of which training waited", path, (unsigned long long)c->bytes, c->seconds, c->seconds - c->beside);
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, path, (int64_t)c->bytes, c->seconds - c->beside, c->seconds });
+}
+
+ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    expect(s, d, c);
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(publish(s, c));
+    return record(s, d, c);
 }
 
 /* The newest one is the best after all. */
 static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
 {
-    char name[32], relative[64];
+    char name[32], path[64];
+    LS_TRY(ls_snapshots_finish(s, d));
     name_of(name, s->latest);
-    snprintf(relative, sizeof relative, "checkpoints/%s", name);
+    relative_path(path, s->latest);
     s->best = s->latest;
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    ls_rundir_add_checkpoint(d, relative, s->best, true);
+    ls_rundir_best_checkpoint(d, path);
     return LS_OK;
+}
+
+/* ---- beside training */
+
+static ls_status write_part(void *context) { return ls_saving_write(((pending *)context)->saving); }
+
+static ls_status commit(void *context)
+{
+    pending *p = context;
+    LS_TRY(ls_saving_commit(p->saving));
+    LS_TRY(publish(p->all, &p->what));
+    p->ended = ls_now();
+    return LS_OK;
+}
+
+static void drop(ls_snapshots *s)
+{
+    ls_saving_end(&s->pending->saving);
+    ls_state_lists_release(&s->pending->lists);
+    free(s->pending);
+    s->pending = NULL;
+}
+
+/* Everything is on the disk: rank 0 has it in metrics and result. */
+static ls_status settle(ls_snapshots *s, ls_rundir *d)
+{
+    ls_committed *c = &s->pending->what;
+    c->seconds = s->pending->ended - s->pending->began;
+    c->beside = fmax(0, c->seconds - s->pending->waited);
+    const ls_status status = d->rank ? LS_OK : record(s, d, c);
+    drop(s);
+    return status;
+}
+
+ls_status ls_snapshots_before_step(ls_snapshots *s, bool *writing)
+{
+    pending *p = s->pending;
+    const bool busy = p && !ls_background_done(&p->work);
+    *writing = busy && !p->written;
+    return p && !busy ? ls_background_wait(&p->work) : LS_OK;
+}
+
+ls_status ls_snapshots_after_step(ls_snapshots *s, ls_rundir *d, bool writing)
+{
+    pending *p = s->pending;
+    if (!p || (!p->written && writing) || (p->written && !ls_background_done(&p->work)))
+        return LS_OK;
+    LS_TRY(ls_background_wait(&p->work));
+    if (p->written)
+        return settle(s, d);
+    const double start = ls_now();
+    LS_TRY(ls_saving_collect(p->saving));
+    p->written = true;
+    if (d->rank)
+        return settle(s, d);
+    const ls_status status = ls_background_start(&p->work, commit, p);
+    p->waited += ls_now() - start;
+    return status;
+}
+
+ls_status ls_snapshots_finish(ls_snapshots *s, ls_rundir *d)
+{
+    pending *p = s->pending;
+    const double start = ls_now();
+    if (!p)
+        return LS_OK;
+    LS_TRY(ls_background_wait(&p->work));
+    if (!p->written) {
+        LS_TRY(ls_saving_collect(p->saving));
+        if (d->rank == 0)
+            LS_TRY(commit(p));
+    }
+    p->waited += ls_now() - start;
+    return settle(s, d);
+}
+
+void ls_snapshots_abandon(ls_snapshots *s, ls_rundir *d)
+{
+    if (!s->pending)
+        return;
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (ls_background_wait(&s->pending->work) == LS_OK && s->pending->written)
+        settle(s, d);
+    else
+        drop(s);
+    ls_fail(LS_E_INTERNAL, "%s", message);
+}
+
+/* ---- saving */
+
+static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir, const char *config, const char *trainer, uint64_t max_file)
+{
+    const double start = ls_now();
+    LS_TRY(ls_metrics_saving(d));
+    LS_TRY(ls_trainer_save_state(t, dir, config, trainer, max_file, &c->bytes));
+    c->seconds = ls_now() - start;
+    return ls_snapshots_commit(s, d, c);
+}
+
+static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c, const char *dir, const char *config, const char *trainer,
+                             uint64_t max_file)
+{
+    pending *p = s->pending = calloc(1, sizeof *p);
+    LS_CHECK(p, "out of memory");
+    *p = (pending){ .all = s, .what = *c, .began = ls_now() };
+    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, config, trainer, max_file));
+    p->what.bytes = ls_saving_bytes(p->saving);
+    expect(s, d, c);
+    const ls_status status = ls_background_start(&p->work, write_part, p);
+    p->waited = ls_now() - p->began;
+    return status;
 }
 
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_resume_point *at, int64_t epoch, bool best)
 {
     if (at->step == s->latest)
         return best && s->best != at->step ? mark_best(s, d) : LS_OK;
-    double start = ls_now();
-    uint64_t bytes = 0;
-    LS_TRY(ls_metrics_saving(d));
-    char *dir = ls_snapshots_path(s, at->step);
-    ls_status status = save(dir, t, r, at, &bytes);
+    if (s->pending && !ls_background_done(&s->pending->work))
+        ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step, (long long)s->pending->what.step);
+    LS_TRY(ls_snapshots_finish(s, d));
+    ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
+    const uint64_t max_file = (uint64_t)r->checkpoint.max_file;
+    char *dir = ls_snapshots_path(s, at->step), *config = ls_setup_config_json(r), *trainer = ls_resume_text(at, r, t);
+    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, config, trainer, max_file)
+                                                 : save_now(s, t, d, &c, dir, config, trainer, max_file);
     free(dir);
-    LS_TRY(status);
-    return ls_snapshots_commit(s, d, &(ls_committed){ at->step, epoch, bytes, ls_now() - start, r->checkpoint.keep, best });
+    free(config);
+    free(trainer);
+    return status;
 }

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "trainer.h"
 
 typedef struct listing {
-    ls_trainer *t;
+    const ls_compiled *compiled;
+    ls_session *session;     /* NULL: without memory */
     ls_arena *arena;
     const char *moments[8];  /* "exp_avg": states named MOMENT.UNIT */
     int n_moments;
@@ -44,7 +46,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 /* Sorts the states of all programs: units, their moments, others. */
 static ls_status find_states(listing *l)
 {
-    const ls_compiled *c = &l->t->compiled;
+    const ls_compiled *c = l->compiled;
     int nodes = 0;
     for (int p = 0; p < LS_PROGRAMS; p++)
         nodes += c->plans[p] ? c->plans[p]->graph->n_nodes : 0;
@@ -76,13 +78,13 @@ static void append(appending *a, const char *name, const ls_type *type, ls_range
 /* Parameters, or the moments that belong to them: `moment` NULL or "exp_avg". */
 static ls_status append_slots(appending *a, listing *l, const char *moment)
 {
-    const ls_units *u = &l->t->compiled.units;
+    const ls_units *u = &l->compiled->units;
     const size_t size = ls_dtype_size(u->dtype);
     ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
-    for (int i = 0; i < u->n; i++) {
-        flat[i] = l->t->units[i];
-        if (moment && !u->units[i].frozen)
-            LS_TRY(ls_session_tensor(l->t->session, ls_arena_printf(l->arena, "%s.%s", moment, u->units[i].state), &flat[i]));
+    for (int i = 0; i < u->n && l->session; i++) {
+        const char *state = u->units[i].state;
+        if (!moment || !u->units[i].frozen)
+            LS_TRY(ls_session_tensor(l->session, moment ? ls_arena_printf(l->arena, "%s.%s", moment, state) : state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
@@ -92,7 +94,7 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
         ls_type type = s->type;
         type.dtype = u->dtype; /* of the masters */
         append(a, moment ? ls_arena_printf(l->arena, "%s.%s", moment, s->name) : s->name, &type,
-               (ls_range){ h.first, h.n, (char *)flat[s->unit].data + (size_t)h.at * size });
+               (ls_range){ h.first, h.n, l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL });
     }
     return LS_OK;
 }
@@ -102,10 +104,11 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
 {
     for (int i = 0; i < l->n_others; i++) {
         const ls_node *n = l->others[i];
-        ls_tensor x;
+        ls_tensor x = { .type = ((const ls_source_attrs *)n->attrs)->type };
         if (is_buffer(n) != buffers)
             continue;
-        LS_TRY(ls_session_tensor(l->t->session, name_of(n), &x));
+        if (l->session)
+            LS_TRY(ls_session_tensor(l->session, name_of(n), &x));
         append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type, (ls_range){ 0, ls_type_count(&x.type), x.data });
     }
     return LS_OK;
@@ -116,12 +119,12 @@ static appending begin(ls_arena *arena, int64_t room)
     return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room), 0 };
 }
 
-static ls_status make_lists(ls_state_lists *out, ls_trainer *t)
+static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_session *session)
 {
-    listing l = { .t = t, .arena = &out->arena };
+    listing l = { .compiled = c, .session = session, .arena = &out->arena };
     LS_TRY(find_states(&l));
-    appending model = begin(l.arena, t->compiled.units.n_slots + l.n_others);
-    appending optimizer = begin(l.arena, (int64_t)l.n_moments * t->compiled.units.n_slots + l.n_others);
+    appending model = begin(l.arena, c->units.n_slots + l.n_others);
+    appending optimizer = begin(l.arena, (int64_t)l.n_moments * c->units.n_slots + l.n_others);
     LS_TRY(append_slots(&model, &l, NULL));
     LS_TRY(append_others(&model, &l, true));
     for (int i = 0; i < l.n_moments; i++)
@@ -130,19 +133,21 @@ static ls_status make_lists(ls_state_lists *out, ls_trainer *t)
     LS_TRY(append_others(&optimizer, &l, false));
     out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
     out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
-    out->sliced_model = t->compiled.units.n_slots;
+    out->sliced_model = c->units.n_slots;
     return LS_OK;
 }
 
-ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
+static ls_status lists_of(ls_state_lists *out, const ls_compiled *c, ls_session *session)
 {
     *out = (ls_state_lists){ 0 };
     ls_arena_init(&out->arena);
-    ls_status s = make_lists(out, t);
+    ls_status s = make_lists(out, c, session);
     if (s != LS_OK)
         ls_state_lists_release(out);
     return s;
 }
+
+ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t) { return lists_of(out, &t->compiled, t->session); }
 
 void ls_state_lists_release(ls_state_lists *l)
 {
@@ -150,13 +155,13 @@ void ls_state_lists_release(ls_state_lists *l)
     *l = (ls_state_lists){ 0 };
 }
 
-/* ---- saving and loading */
+/* ---- saving */
 
 /* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what is whole everywhere is rank 0's. */
-static ls_tensor_list my_share(const ls_trainer *t, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
+static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
 {
-    const ls_sharding *h = &t->compiled.units.sharding;
-    const int rank = t->group ? ls_group_rank(t->group) : 0, me = t->group ? ls_mesh_position(&t->compiled.parallel.mesh, rank, h->replicate) : 0;
+    const ls_sharding *h = &c->units.sharding;
+    const int rank = c->parallel.rank, me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
     int64_t all = 0, at = 0;
     for (int64_t i = 0; i < sliced; i++)
@@ -167,7 +172,8 @@ static ls_tensor_list my_share(const ls_trainer *t, ls_arena *arena, const ls_te
         const int64_t cut = from > at ? from - at : 0, end = to - at < r->count ? to - at : r->count;
         at += r->count;
         r->first += cut;
-        r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
+        if (r->data)
+            r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
         r->count = end > cut ? end - cut : 0;
     }
     for (int64_t i = sliced; i < l->n && rank > 0; i++)
@@ -175,17 +181,86 @@ static ls_tensor_list my_share(const ls_trainer *t, ls_arena *arena, const ls_te
     return (ls_tensor_list){ l->n, l->tensors, mine };
 }
 
+static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, const char *config, const char *trainer, uint64_t max_file)
+{
+    return (ls_checkpoint_contents){ .config = config, .trainer = trainer, .max_file = max_file,
+                                     .model = my_share(c, &l->arena, &l->model, l->sliced_model),
+                                     .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer) };
+}
+
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes)
 {
     ls_state_lists l;
     LS_TRY(ls_trainer_lists(&l, t));
-    const ls_checkpoint_contents c = { .config = config_json, .trainer = trainer_json, .max_file = max_file,
-                                       .model = my_share(t, &l.arena, &l.model, l.sliced_model),
-                                       .optimizer = my_share(t, &l.arena, &l.optimizer, l.sliced_optimizer) };
+    const ls_checkpoint_contents c = contents(&t->compiled, &l, config_json, trainer_json, max_file);
     ls_status s = ls_checkpoint_save(dir, &c, t->group, bytes);
     ls_state_lists_release(&l);
     return s;
 }
+
+/* ---- staging */
+
+static size_t range_bytes(const ls_tensor_list *l, int64_t i) { return (size_t)l->mine[i].count * ls_dtype_size(l->tensors[i].tensor.type.dtype); }
+
+static size_t staged_bytes(const ls_tensor_list *l)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < l->n; i++)
+        bytes += (range_bytes(l, i) + 63) / 64 * 64;
+    return bytes;
+}
+
+ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c)
+{
+    ls_state_lists l;
+    LS_TRY(lists_of(&l, c, NULL));
+    const ls_checkpoint_contents share = contents(c, &l, "", "", 0);
+    *out = staged_bytes(&share.model) + staged_bytes(&share.optimizer);
+    ls_state_lists_release(&l);
+    return LS_OK;
+}
+
+typedef struct copying { char *to; const char *from; size_t bytes; } copying;
+
+enum { COPY_BLOCK = 1 << 20 };
+
+static void copy_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    const copying *c = context;
+    const size_t from = (size_t)begin * COPY_BLOCK, to = (size_t)end * COPY_BLOCK;
+    (void)worker;
+    memcpy(c->to + from, c->from + from, (to < c->bytes ? to : c->bytes) - from);
+}
+
+/* The list with this rank's ranges copied to *to, which moves behind them. */
+static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l, int threads)
+{
+    ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
+    for (int64_t i = 0; i < l->n; i++) {
+        copying c = { *to, mine[i].data, range_bytes(l, i) };
+        ls_parallel_for(threads, (int64_t)((c.bytes + COPY_BLOCK - 1) / COPY_BLOCK), copy_blocks, &c);
+        mine[i].data = *to;
+        *to += (c.bytes + 63) / 64 * 64;
+    }
+    return (ls_tensor_list){ l->n, l->tensors, mine };
+}
+
+ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json,
+                                 uint64_t max_file)
+{
+    *out = NULL;
+    LS_TRY(ls_trainer_lists(l, t));
+    ls_checkpoint_contents c = contents(&t->compiled, l, config_json, trainer_json, max_file);
+    char *to = t->staging;
+    c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
+    c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
+    const ls_status s = ls_saving_begin(out, dir, &c, t->group);
+    if (s != LS_OK)
+        ls_state_lists_release(l);
+    return s;
+}
+
+/* ---- loading */
 
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
 {

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/arena.h"
 #include "ckpt/checkpoint.h"
+#include "compile.h"
 #include "lockstep/trainer.h"
 
 /* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them in memory. The model: parameters in
@@ -12,10 +13,17 @@ typedef struct ls_state_lists {
     int64_t sliced_model, sliced_optimizer; /* the first so many tensors lie in units; the rest is whole on every rank */
 } ls_state_lists;
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
+/* Bytes of what one rank writes of them, each range at a multiple of 64. Local. */
+ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c);
 void ls_state_lists_release(ls_state_lists *l);
 
 /* Saves everything as checkpoint directory `dir`; replicas divide the work. *bytes: of the tensors' files. Collective. */
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes);
+
+/* The same, but what this rank saves is copied to the trainer's staging memory, and nothing is written yet: training may go on, and change its state, while
+ * somebody calls ls_saving_write and what follows. Release `lists` after the save has ended. Collective. */
+ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json,
+                                 uint64_t max_file);
 
 /* Everything from a checkpoint, whatever ranks and layout wrote it; each rank reads its ranges. Initial values are not needed before. Collective. */
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c);

@@ -29,12 +29,13 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
-    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s), .micro_batch = s->micro_batch, .runs = s->share.count, .flops = ls_compiled_flops(s),
+    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s), .staging = s->staging_bytes, .micro_batch = s->micro_batch, .runs = s->share.count, .flops = ls_compiled_flops(s),
                            .seconds = ls_compiled_seconds(s) };
     ls_plans_footprint(&out->memory, LS_PROGRAMS, s->plans);
     memcpy(out->by_category, out->memory.by_category, sizeof out->by_category);
     out->by_category[LS_CAT_GRADIENTS] += out->tree;
-    out->total = out->memory.total + out->tree;
+    out->by_category[LS_CAT_STAGING] = out->staging;
+    out->total = out->memory.total + out->tree + out->staging;
     out->memory.host += s->units.sharding.offload ? out->tree : 0; /* they are of the gradients that rest there */
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
@@ -60,6 +61,7 @@ static void memory_json(ls_json *j, const ls_step_cost *s)
     ls_json_int(j, "arena", (int64_t)s->memory.arena);
     ls_json_int(j, "window_arena", (int64_t)s->memory.symmetric);
     ls_json_int(j, "micro_batch_sums", (int64_t)s->tree);
+    ls_json_int(j, "staging", (int64_t)s->staging);
     ls_json_int(j, "of_it_window", (int64_t)s->memory.window);
     ls_json_int(j, "of_it_host", (int64_t)s->memory.host);
     ls_json_int(j, "node", (int64_t)s->memory.node);

@@ -5,7 +5,8 @@
 typedef struct ls_step_cost {
     ls_footprint memory;
     size_t tree;                     /* buffers for sums over micro-batches: gradients */
-    size_t by_category[LS_CAT_COUNT];/* of the memory, at the worst moment, those buffers included */
+    size_t staging;                  /* for a copy of what this rank saves */
+    size_t by_category[LS_CAT_COUNT];/* of the memory, at the worst moment, both of these included */
     size_t total;                    /* of this rank */
     size_t messages;                 /* beside it: what messages to other hosts pass through */
     int64_t micro_batch, runs;       /* samples of a run of `micro`; how many of them this rank has in a step */

@@ -326,7 +326,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL)); /* with the times that the page shows; finished it is when the page is there */
+    LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL)); /* with the times that the page shows; finished it is when the page is there */
     LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
     ls_log_info("report %s/report.html", l->run->path);
     return s == LS_OK ? s : ls_fail(s, "%s", message);

@@ -4,8 +4,10 @@
 #include "compile.h"
 #include "run/session.h"
 
+/* What any rank may ask of all; it travels with the losses of a step. */
 enum { LS_REQUEST_STOP = 1, /* end after this step */
-       LS_REQUEST_TIME = 4, /* the same: the time is nearly up */
+       LS_REQUEST_WAIT = 2, /* this rank is still writing its part of a checkpoint */
+       LS_REQUEST_TIME = 4, /* as STOP: the time is nearly up */
        LS_REQUEST_SAVE = 8  /* save after this step, and go on */ };
 
 struct ls_trainer {
@@ -24,6 +26,7 @@ struct ls_trainer {
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
     double *losses;                      /* of the step's M micro-batches */
     double *exchange;                    /* request and losses of this rank, then those of every rank */
+    char *staging;                       /* compiled.staging_bytes of them; NULL: none */
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
     uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
     int64_t step_number;                 /* steps run by this trainer, for messages */

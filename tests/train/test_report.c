@@ -58,7 +58,7 @@ static void the_page_is_whole_and_alone(void **state)
     ASSERT_CONTAINS(page, "0.4375");
     ASSERT_CONTAINS(page, "measured / plan 1.25");
     ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
-    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0]"); /* MiB at the peak: io, then the categories */
+    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]"); /* MiB at the peak: io, then the categories */
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));
