@@ -13,22 +13,11 @@ typedef struct page {
     const ls_report *r;
     ls_history history;
     ls_curves curves;
+    ls_marks marks;
     ls_run_info info; /* state and times, as result.json says */
 } page;
 
 /* ---- small pieces ---------------------------------------------------------------------------------------------------------- */
-
-static void count_text(char out[32], int64_t n) /* 1234567 -> 1,234,567 */
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%lld", (long long)n), k = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            out[k++] = ',';
-        out[k++] = digits[i];
-    }
-    out[k] = 0;
-}
 
 static void card(ls_str *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void card(ls_str *out, const char *name, const char *format, ...)
@@ -43,25 +32,6 @@ static void card(ls_str *out, const char *name, const char *format, ...)
     ls_str_printf(out, "</b><span>%s</span></div>\n", name);
 }
 
-static void cells(ls_str *out, int n, const char *const *texts)
-{
-    ls_str_add(out, "<tr>");
-    for (int i = 0; i < n; i++) {
-        ls_str_add(out, "<td>");
-        ls_html_add(out, texts[i]);
-        ls_str_add(out, "</td>");
-    }
-    ls_str_add(out, "</tr>\n");
-}
-
-static const char *number_text(char out[32], const char *format, double x)
-{
-    if (isnan(x))
-        return "–";
-    snprintf(out, 32, format, x); /* formats are the callers' literals */
-    return out;
-}
-
 /* ---- sections -------------------------------------------------------------------------------------------------------------- */
 
 static void head(page *p)
@@ -74,7 +44,7 @@ static void head(page *p)
     ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
     ls_html_add(out, r->recipe->run.name);
     ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">", ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
-    count_text(count, r->parameters);
+    ls_html_count(count, r->parameters);
     ls_str_printf(out, "%s, %s parameters · ", ls_model_choice_name(r->recipe->model.type), count);
     ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
     ls_str_add(out, "</p>\n<p class=\"sub\">");
@@ -111,12 +81,12 @@ static void summary(page *p)
         card(out, "evaluation loss", "%.4f", m->eval_loss);
     if (p->curves.smooth.n)
         card(out, "training loss", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
-    count_text(step, m->step);
+    ls_html_count(step, m->step);
     card(out, "optimizer steps", "%s", step);
     if (p->r->measured_step_seconds > 0)
         card(out, "median step", "%s", ls_format_duration(a, p->r->measured_step_seconds));
     if (p->curves.step_seconds > 0)
-        card(out, "samples a second", "%.0f", (double)p->curves.samples / p->curves.step_seconds);
+        card(out, "samples a second", "%s", ls_html_count(step, (int64_t)((double)p->curves.samples / p->curves.step_seconds)));
     if (p->run->startup.total > 0)
         card(out, "start to first step", "%s", ls_format_duration(a, p->run->startup.total));
     ls_str_add(out, "</div>\n");
@@ -131,13 +101,13 @@ static void curves(page *p)
         return;
     }
     ls_str_add(out, "<h2>Loss</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .width = 880, .height = 320,
+    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .width = 880, .height = 320, .marks = &p->marks,
                                      .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
                                                  { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
                                                  { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
     if (c->eval_accuracy.n) {
         ls_str_add(out, "<h2>Accuracy</h2>\n");
-        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .width = 880, .height = 240, .percent = true,
+        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .width = 880, .height = 240, .marks = &p->marks, .percent = true,
                                          .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true, false } } });
     }
     ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
@@ -158,13 +128,17 @@ static void epochs(page *p)
         const ls_epoch_row *e = &p->history.epochs[i].row;
         char b[5][32], epoch[32], step[32];
         snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
-        count_text(step, e->step);
-        cells(out, 7, (const char *const[]){ epoch, step, number_text(b[0], "%.4f", e->loss), number_text(b[1], "%.4f", e->eval_loss),
-                                             number_text(b[2], "%.2f%%", 100 * e->eval_accuracy), ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
-                                             number_text(b[4], "%.0f", e->seconds > 0 ? (double)e->samples / e->seconds : NAN) });
+        ls_html_count(step, e->step);
+        ls_html_cells(out, 7, (const char *const[]){ epoch, step, ls_html_number(b[0], "%.4f", e->loss), ls_html_number(b[1], "%.4f", e->eval_loss),
+                                             ls_html_number(b[2], "%.2f%%", 100 * e->eval_accuracy), ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
+                                             e->seconds > 0 ? ls_html_count(b[4], (int64_t)((double)e->samples / e->seconds)) : "–" });
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
+
+static void restarts(page *p) { ls_report_restarts(&p->out, &p->history); }
+
+static void checkpoints(page *p) { ls_report_checkpoints(&p->out, &p->history, p->run->path); }
 
 static void memory(page *p)
 {
@@ -195,7 +169,7 @@ static void memory(page *p)
 
 static void row(ls_str *out, const char *what, const char *planned, const char *measured, const char *note)
 {
-    cells(out, 4, (const char *const[]){ what, planned, measured, note });
+    ls_html_cells(out, 4, (const char *const[]){ what, planned, measured, note });
 }
 
 static void plan(page *p)
@@ -261,7 +235,7 @@ static void recipe(page *p)
 
 ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
 {
-    static void (*const SECTIONS[])(page *) = { head, summary, curves, epochs, memory, plan, startup, recipe };
+    static void (*const SECTIONS[])(page *) = { head, summary, curves, epochs, restarts, checkpoints, memory, plan, startup, recipe };
     page p = { .run = d, .r = r };
     char *path = ls_path_join(d->path, "report.html");
     ls_status s;
@@ -269,11 +243,13 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     p.info.state = r->state;
     LS_TRY_TO(s, ls_history_read(&p.history, d->path), done);
     ls_curves_make(&p.curves, &p.history);
+    p.marks = ls_marks_make(&p.history, d->path);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
     ls_str_printf(&p.out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
     LS_TRY_TO(s, ls_file_write(path, p.out.data, p.out.len), done);
 done:
+    free(p.marks.at);
     ls_curves_release(&p.curves);
     ls_history_release(&p.history);
     ls_str_release(&p.out);

@@ -6,18 +6,8 @@
 #include "base/json.h"
 #include "report_own.h"
 
-#define COLUMNS 400 /* at most so many places along x; more points than that share one */
-
-void ls_html_add(ls_str *out, const char *text)
-{
-    for (; *text; text++) {
-        const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : *text == '"' ? "&quot;" : NULL;
-        if (entity)
-            ls_str_add(out, entity);
-        else if ((unsigned char)*text >= 0x20 || *text == '\n')
-            ls_str_add_n(out, text, 1);
-    }
-}
+#define COLUMNS 400 /* at most so many places along x, half as many on a narrow screen; more points than that share one */
+#define NARROW 430  /* width of a drawing that a telephone can show */
 
 const char *ls_category_color(ls_category c)
 {
@@ -72,9 +62,21 @@ void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text t
     ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", f->width - LS_CHART_RIGHT, f->height - 3, x_name);
 }
 
-void ls_chart_open(ls_str *out, const ls_frame *f, const char *title)
+const char *ls_frame_class(const ls_frame *f) { return f->width > NARROW ? "wide" : "any"; }
+
+bool ls_frame_narrow(ls_frame *f)
 {
-    ls_str_add(out, "<figure class=\"chart\"><svg role=\"img\" aria-label=\"");
+    const bool wide = f->width > NARROW;
+    if (wide) {
+        f->width = NARROW;
+        f->height = fmin(f->height, 280);
+    }
+    return wide;
+}
+
+void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char *shown)
+{
+    ls_str_printf(out, "<svg role=\"img\" class=\"%s\" aria-label=\"", shown);
     ls_html_add(out, title);
     ls_str_printf(out, "\" viewBox=\"0 0 %.0f %.0f\" data-left=\"%.0f\" data-right=\"%.0f\" data-x0=\"%.9g\" data-x1=\"%.9g\">\n", f->width, f->height, LS_CHART_LEFT, f->width - LS_CHART_RIGHT, f->x0, f->x1);
 }
@@ -107,7 +109,7 @@ static void range_of(const ls_curve *c, double *low, double *high)
 static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
 {
     const ls_curve *c = s->curve;
-    int columns = c->n < 2 * COLUMNS ? c->n : COLUMNS;
+    const int most = f->width > NARROW ? COLUMNS : COLUMNS / 2, columns = c->n < 2 * most ? c->n : most;
     bool pen = false;
     ls_str_printf(out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s d=\"", s->color, s->faint ? "1" : "2", s->faint ? " opacity=\"0.38\"" : "");
     for (int k = 0; k < columns; k++) {
@@ -133,7 +135,12 @@ static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
             ls_str_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", ls_frame_x(f, c->x[i]), ls_frame_y(f, c->y[i]), s->color);
 }
 
-void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint)
+static void key(ls_str *out, const char *sign, const char *name)
+{
+    ls_str_printf(out, "<span class=\"key\">%s%s</span>", sign, name);
+}
+
+void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint, const ls_marks *marks)
 {
     ls_str_add(out, "<figcaption>");
     for (int i = 0; i < n; i++) {
@@ -141,6 +148,12 @@ void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *c
         ls_html_add(out, names[i]);
         ls_str_add(out, "</span>");
     }
+    if (marks && marks->counts[LS_MARK_RESTART])
+        key(out, "<i class=\"restart\"></i>", "restart, with the attempt that it began");
+    if (marks && marks->counts[LS_MARK_KEPT])
+        key(out, "<b>▲</b>", "checkpoint");
+    if (marks && marks->counts[LS_MARK_REMOVED])
+        key(out, "<b>△</b>", "checkpoint removed since");
     ls_str_add(out, "</figcaption>");
 }
 
@@ -188,6 +201,32 @@ static void line_data(ls_str *out, const ls_chart *c)
     ls_chart_data(out, &j);
 }
 
+/* A dashed line where an attempt began, a triangle on the axis where a checkpoint was saved. */
+static void draw_mark(ls_str *out, const ls_frame *f, const ls_mark *m)
+{
+    const double x = ls_frame_x(f, m->x), y = f->height - LS_CHART_BOTTOM;
+    if (m->kind == LS_MARK_RESTART)
+        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/><text class=\"name\" x=\"%.1f\" y=\"%.0f\">%lld</text>\n", x, x, LS_CHART_TOP, y,
+                      x + 4, LS_CHART_TOP + 9, (long long)m->attempt);
+    else
+        ls_str_printf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4 6.5h-8z\"/>\n", m->kind == LS_MARK_KEPT ? "saved" : "removed", x, y - 7);
+}
+
+static void drawing(ls_str *out, const ls_frame *f, const ls_chart *c, const char *shown)
+{
+    const double left = LS_CHART_LEFT - 5, top = LS_CHART_TOP - 5, width = f->width - LS_CHART_LEFT - LS_CHART_RIGHT + 10, height = f->height - LS_CHART_TOP - LS_CHART_BOTTOM + 10;
+    ls_chart_open(out, f, c->title, shown);
+    ls_frame_axes(out, f, c->percent ? 0.01 : 1, c->percent ? percent_tick : plain_tick, c->x_name);
+    /* an inner drawing cuts off what leaves the frame */
+    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", left, top, width, height, left, top, width, height);
+    for (int s = 0; s < c->n; s++)
+        polyline(out, f, &c->series[s]);
+    ls_str_add(out, "</svg>");
+    for (int i = 0; c->marks && i < c->marks->n; i++)
+        draw_mark(out, f, &c->marks->at[i]);
+    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
+}
+
 void ls_chart_lines(ls_str *out, const ls_chart *c)
 {
     const char *names[3], *colors[3];
@@ -211,15 +250,11 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
     double margin = f.y1 > f.y0 ? 0.05 * (f.y1 - f.y0) : fmax(1e-12, 0.1 * fabs(f.y1));
     f.y0 = f.y0 >= 0 && f.y0 - margin < 0 ? 0 : f.y0 - margin;
     f.y1 += margin;
-    ls_chart_open(out, &f, c->title);
-    ls_frame_axes(out, &f, c->percent ? 0.01 : 1, c->percent ? percent_tick : plain_tick, c->x_name);
-    /* an inner drawing cuts off what leaves the frame */
-    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", LS_CHART_LEFT - 5, LS_CHART_TOP - 5, f.width - LS_CHART_LEFT - LS_CHART_RIGHT + 10,
-                  f.height - LS_CHART_TOP - LS_CHART_BOTTOM + 10, LS_CHART_LEFT - 5, LS_CHART_TOP - 5, f.width - LS_CHART_LEFT - LS_CHART_RIGHT + 10, f.height - LS_CHART_TOP - LS_CHART_BOTTOM + 10);
-    for (int s = 0; s < c->n; s++)
-        polyline(out, &f, &c->series[s]);
-    ls_str_printf(out, "</svg><line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f.height - LS_CHART_BOTTOM);
-    ls_chart_legend(out, c->n, names, colors, faint);
+    ls_str_add(out, "<figure class=\"chart\">");
+    drawing(out, &f, c, ls_frame_class(&f));
+    if (ls_frame_narrow(&f))
+        drawing(out, &f, c, "narrow");
+    ls_chart_legend(out, c->n, names, colors, faint, c->marks);
     line_data(out, c);
     ls_str_add(out, "</figure>\n");
 }

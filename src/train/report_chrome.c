@@ -16,23 +16,23 @@ const char ls_report_style[] =
     "border-radius:10px;padding:12px 14px}.card b{display:block;font-size:20px;white-space:nowrap;font-variant-numeric:tabular-nums;letter-spacing:-.01em}.card span{color:var(--mute);font-size:13px}\n"
     ".chart{position:relative;background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0;padding:12px 12px 10px}.chart svg{display:block;width:100%;height:auto}\n"
     ".chart svg svg{overflow:hidden}.grid{stroke:var(--line);stroke-width:1}.tick{fill:var(--mute);font-size:12px;font-variant-numeric:tabular-nums}.name{fill:var(--ink);font-size:12px;font-weight:600}\n"
-    ".edge{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.5}.cursor{stroke:var(--ink);stroke-width:1;opacity:.55;visibility:hidden}\n"
-    "figcaption{font-size:13px;color:var(--mute);padding:4px 0 0 46px}.key{margin-right:16px;white-space:nowrap}.key i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}\n"
+    ".narrow{display:none!important}@media (max-width:620px){.chart .wide{display:none}.chart .narrow{display:block!important}main{padding:20px 12px 48px}figcaption{padding-left:4px}}\n"
+    ".saved{fill:var(--ink)}.removed{fill:none;stroke:var(--mute)}.edge{stroke:var(--ink);stroke-width:1;stroke-dasharray:3 3;opacity:.5}.cursor{stroke:var(--ink);stroke-width:1;opacity:.55;visibility:hidden}\n"
+    "figcaption{font-size:13px;color:var(--mute);padding:4px 0 0 46px}.key{display:inline-block;margin-right:16px}.key b{margin-right:5px;font-weight:400;color:var(--ink)}.key .restart{width:0;height:12px;border-left:1px dashed var(--ink);border-radius:0;margin:0 8px 0 4px}.key i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}\n"
     ".tip{position:absolute;pointer-events:none;background:var(--ink);color:var(--bg);font-size:12px;line-height:1.45;padding:6px 9px;border-radius:6px;white-space:pre;z-index:2;visibility:hidden;"
     "font-variant-numeric:tabular-nums}\n"
     ".note{color:var(--mute);font-size:13px;margin:6px 2px 0}.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:14px}\n"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px;overflow:hidden;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:6px 12px;text-align:right;border-top:1px solid var(--line);font-weight:400}thead th{color:var(--mute);font-size:13px;border-top:0}th:first-child,td:first-child{text-align:left}\n"
-    ".plan th:last-child{text-align:left}.plan td:last-child{text-align:left;color:var(--mute);font-size:13px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
+    "td{white-space:nowrap}th,td{padding:6px 12px;text-align:right;border-top:1px solid var(--line);font-weight:400}thead th{color:var(--mute);font-size:13px;border-top:0}th:first-child,td:first-child{text-align:left}\n"
+    ".plan th:last-child{text-align:left}.plan td:last-child{white-space:normal;min-width:180px;text-align:left;color:var(--mute);font-size:13px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--c-blue);min-width:2px}\n"
     "pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;overflow:auto;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace}"
     "summary{cursor:pointer;color:var(--mute)}\n";
 
 /* For each chart: the data point nearest to the pointer, in a box beside it. */
 const char ls_report_script[] =
     "document.querySelectorAll('.chart').forEach(function(chart){\n"
-    "  var svg=chart.querySelector('svg'),cursor=svg.querySelector('.cursor'),data=JSON.parse(chart.querySelector('script').textContent);\n"
+    "  var data=JSON.parse(chart.querySelector('script').textContent);\n"
     "  var tip=document.createElement('div');tip.className='tip';chart.appendChild(tip);\n"
-    "  var left=+svg.dataset.left,right=+svg.dataset.right,x0=+svg.dataset.x0,x1=+svg.dataset.x1;\n"
     "  function near(at,x){return at.reduce(function(best,p){return Math.abs(p[0]-x)>=Math.abs(best[0]-x)?best:p},at[0])}\n"
     "  function value(v){return v===null?'none':data.percent?(100*v).toFixed(2)+' %':String(+v.toPrecision(5))}\n"
     "  function text(x){\n"
@@ -42,6 +42,8 @@ const char ls_report_script[] =
     "      return row[0]+'\\n'+lines.join('\\n')+'\\ntotal  '+sum.toFixed(2)+' MiB'}\n"
     "    var lines=[];data.series.forEach(function(s){if(s.at.length){var p=near(s.at,x);lines.push(s.name+'  '+value(p[1])+'  ('+data.x+' '+p[0]+')')}});\n"
     "    return lines.join('\\n')}\n"
+    "  chart.querySelectorAll(':scope>svg').forEach(function(svg){\n"
+    "  var cursor=svg.querySelector('.cursor'),left=+svg.dataset.left,right=+svg.dataset.right,x0=+svg.dataset.x0,x1=+svg.dataset.x1;\n"
     "  svg.addEventListener('pointermove',function(e){\n"
     "    var box=svg.getBoundingClientRect(),u=(e.clientX-box.left)/box.width*svg.viewBox.baseVal.width;\n"
     "    if(left>u||u>right)return hide();\n"
@@ -50,4 +52,4 @@ const char ls_report_script[] =
     "    var at=e.clientX-box.left;tip.style.top='18px';\n"
     "    if(at>box.width/2){tip.style.left='auto';tip.style.right=(box.width-at+26)+'px'}else{tip.style.right='auto';tip.style.left=(at+26)+'px'}});\n"
     "  function hide(){cursor.style.visibility='hidden';tip.style.visibility='hidden'}\n"
-    "  svg.addEventListener('pointerleave',hide)});\n";
+    "  svg.addEventListener('pointerleave',hide)})});\n";

@@ -17,6 +17,11 @@ typedef struct ls_curves {
 void ls_curves_make(ls_curves *out, const ls_history *h);
 void ls_curves_release(ls_curves *c);
 
+/* What happened at a step besides it. */
+typedef enum ls_mark_kind { LS_MARK_RESTART, LS_MARK_KEPT, LS_MARK_REMOVED, LS_MARK_KINDS } ls_mark_kind; /* the latter two: checkpoints */
+typedef struct ls_mark { double x; ls_mark_kind kind; int64_t attempt; } ls_mark;
+typedef struct ls_marks { int n, counts[LS_MARK_KINDS]; ls_mark *at; } ls_marks;
+
 typedef struct ls_chart_series { const ls_curve *curve; const char *name, *color; bool dots, faint; } ls_chart_series;
 typedef struct ls_chart {
     const char *title, *x_name;
@@ -24,7 +29,8 @@ typedef struct ls_chart {
     ls_chart_series series[3];
     double low, high;      /* y must show at least these; low > high: whatever the data says */
     bool percent;          /* y is a fraction, shown as % */
-    int width, height;     /* units of the drawing: a letter is 12 high, the page 880 wide */
+    int width, height;     /* units of the drawing: a letter is 12 high, the page 880 wide. A wide one is drawn a second time for narrow screens */
+    const ls_marks *marks; /* may be NULL */
 } ls_chart;
 void ls_chart_lines(ls_str *out, const ls_chart *c);
 void ls_chart_memory(ls_str *out, const ls_report *r); /* live bytes by category over the positions of the step's programs */
@@ -45,6 +51,11 @@ typedef struct ls_stack {
 } ls_stack;
 void ls_chart_stack(ls_str *out, const ls_stack *s);
 
+/* Restarts and checkpoints: on the curves, and as tables of the page. */
+ls_marks ls_marks_make(const ls_history *h, const char *run_dir); /* free .at */
+void ls_report_restarts(ls_str *out, const ls_history *h);
+void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir);
+
 /* ---- pieces of a chart */
 #define LS_CHART_LEFT 58.0
 #define LS_CHART_RIGHT 14.0
@@ -55,11 +66,16 @@ typedef void (*ls_tick_text)(char out[32], double value);
 double ls_frame_x(const ls_frame *f, double x);
 double ls_frame_y(const ls_frame *f, double y);
 void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name);
-void ls_chart_open(ls_str *out, const ls_frame *f, const char *title);
-void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint);
+bool ls_frame_narrow(ls_frame *f); /* the frame for narrow screens; false: it is narrow already */
+const char *ls_frame_class(const ls_frame *f); /* "wide": shown where there is room; "any": always */
+void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char *shown);
+void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint, const ls_marks *marks);
 void ls_chart_data(ls_str *out, ls_json *j); /* takes the text of j */
 
 size_t ls_report_transient(const ls_report_program *p, int position, int category); /* bytes of the arena */
 
 void ls_html_add(ls_str *out, const char *text);       /* escaped for text and attributes */
+void ls_html_cells(ls_str *out, int n, const char *const *texts); /* a row of a table */
+const char *ls_html_count(char out[32], int64_t n);               /* 1234567 -> 1,234,567 */
+const char *ls_html_number(char out[32], const char *format, double x); /* NAN: a dash */
 const char *ls_category_color(ls_category c);          /* CSS variable */

@@ -36,6 +36,14 @@ static void edge(ls_str *out, const ls_frame *f, const ls_stack *s, int begin, i
     }
 }
 
+static bool is_used(const ls_stack *s, int band)
+{
+    bool used = false;
+    for (int i = 0; i < s->columns && !used; i++)
+        used = at(s, i, band) > 0;
+    return used;
+}
+
 static void band_path(ls_str *out, const ls_frame *f, const ls_stack *s, int band)
 {
     ls_str_printf(out, "<path fill=\"%s\" d=\"M%.1f %.1f", s->colors[band], ls_frame_x(f, 0), ls_frame_y(f, 0));
@@ -80,6 +88,23 @@ static void data(ls_str *out, const ls_stack *s)
     ls_chart_data(out, &j);
 }
 
+static void drawing(ls_str *out, const ls_frame *f, const ls_stack *s, const char *shown)
+{
+    ls_frame axis = *f;
+    axis.x0 = s->x0;
+    axis.x1 = s->x1;
+    ls_chart_open(out, f, s->title, shown);
+    ls_frame_axes(out, &axis, 1 << 20, mib_tick, s->x_name);
+    for (int i = 0; i < s->bands; i++)
+        if (is_used(s, i))
+            band_path(out, f, s, i);
+    for (int i = 0; i < s->n_marks; i++)
+        mark(out, f, s->marks[i].column, s->marks[i].text, LS_CHART_TOP + 9, s->marks[i].column > 0);
+    if (s->peak >= 0)
+        mark(out, f, s->peak + 0.5, s->peak_text, LS_CHART_TOP + 23, true);
+    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
+}
+
 void ls_chart_stack(ls_str *out, const ls_stack *s)
 {
     ls_frame f = { 0, s->columns, 0, 0, 880, 300 };
@@ -90,27 +115,16 @@ void ls_chart_stack(ls_str *out, const ls_stack *s)
     if (s->columns < 1 || f.y1 <= 0)
         return;
     f.y1 *= 1.12; /* room for the words at the top */
-    ls_frame axis = f;
-    axis.x0 = s->x0;
-    axis.x1 = s->x1;
-    ls_chart_open(out, &f, s->title);
-    ls_frame_axes(out, &axis, 1 << 20, mib_tick, s->x_name);
-    for (int b = 0; b < s->bands; b++) {
-        bool used = false;
-        for (int i = 0; i < s->columns && !used; i++)
-            used = at(s, i, b) > 0;
-        if (!used)
-            continue;
-        names[shown] = s->names[b];
-        colors[shown++] = s->colors[b];
-        band_path(out, &f, s, b);
-    }
-    for (int i = 0; i < s->n_marks; i++)
-        mark(out, &f, s->marks[i].column, s->marks[i].text, LS_CHART_TOP + 9, s->marks[i].column > 0);
-    if (s->peak >= 0)
-        mark(out, &f, s->peak + 0.5, s->peak_text, LS_CHART_TOP + 23, true);
-    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f.height - LS_CHART_BOTTOM);
-    ls_chart_legend(out, shown, names, colors, NULL);
+    for (int i = 0; i < s->bands; i++)
+        if (is_used(s, i)) {
+            names[shown] = s->names[i];
+            colors[shown++] = s->colors[i];
+        }
+    ls_str_add(out, "<figure class=\"chart\">");
+    drawing(out, &f, s, ls_frame_class(&f));
+    if (ls_frame_narrow(&f))
+        drawing(out, &f, s, "narrow");
+    ls_chart_legend(out, shown, names, colors, NULL, NULL);
     data(out, s);
     ls_str_add(out, "</figure>\n");
 }

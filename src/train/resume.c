@@ -215,6 +215,7 @@ ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, 
     LS_TRY_TO(s, check_unchanged(j, path, t, r, allow_change), done);
     LS_TRY_TO(s, ls_trainer_load_state(t, &c), done);
     read_point(out, j);
+    t->step_number = out->step; /* messages count on */
 done:
     json_decref(j);
     ls_checkpoint_release(&c);

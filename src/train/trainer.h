@@ -29,7 +29,7 @@ struct ls_trainer {
     char *staging;                       /* compiled.staging_bytes of them; NULL: none */
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
     uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
-    int64_t step_number;                 /* steps run by this trainer, for messages */
+    int64_t step_number;                 /* the last step begun, for messages */
     bool used;                           /* state may differ from the zeros of fresh memory */
     void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */
     void *context;

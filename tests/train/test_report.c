@@ -3,11 +3,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/file.h"
 #include "page.h"
 #include "support/support.h"
 #include "train/metrics.h"
 #include "train/report.h"
+#include "train/report_own.h"
+
+/* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that nobody waits for. */
+static void write_events(ls_rundir *d, int steps)
+{
+    char path[700];
+    ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 2, .path = "checkpoints/step-00000002", .bytes = 3 << 20 }));
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000002", d->path);
+    ASSERT_OK(ls_make_dirs(path));
+    snprintf(path, sizeof path, "%s/checkpoints/best", d->path);
+    assert_int_equal(symlink("step-00000002", path), 0);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", d->path);
+    FILE *f = fopen(path, "ae");
+    assert_non_null(f);
+    fprintf(f, "{\"kind\":\"restart\",\"step\":2,\"steps_lost\":3,\"cause\":\"rank <1>: killed\",\"pause\":0.5,\"attempt\":1}\n");
+    for (int i = 3; i <= steps; i++) {
+        fprintf(f, "{\"kind\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"lr\":0.001,\"samples\":128,\"seconds\":0.07,\"attempt\":1}\n", i,
+                i == 50000 ? 9.0 : 0.5 + 0.001 * (i % 100));
+        if (i % 100 == 0)
+            fprintf(f, "{\"kind\":\"checkpoint\",\"step\":%d,\"epoch\":0,\"path\":\"x\",\"bytes\":5,\"seconds\":1,\"attempt\":1}\n", i);
+    }
+    assert_int_equal(fclose(f), 0);
+}
 
 static char *write_report(const char *storage, int steps, bool builtin)
 {
@@ -20,12 +44,14 @@ static char *write_report(const char *storage, int steps, bool builtin)
     snprintf(storage_set, sizeof storage_set, "run.storage=%s", storage);
     ASSERT_OK(ls_recipe_load(&r, "vit-fashion-mnist", 2, sets));
     ASSERT_OK(ls_rundir_open(&d, r));
-    for (int i = 1; i <= steps; i++)
+    for (int i = 1; i <= steps && i <= 3000; i++)
         ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i, .epoch = 0, .samples = 128, .loss = i == 3 ? NAN : 2.3f / (float)i, .lr = 1e-3, .seconds = 0.07, .grad_norm = -1 }));
     if (steps) {
         ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = steps, .samples = 10000, .loss = 0.4375, .accuracy = 0.8125 }, r, NULL));
         ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = steps, .samples = 59904, .loss = 0.5, .eval_loss = 0.4375, .eval_accuracy = 0.8125, .seconds = 3 }));
     }
+    if (steps > 3000)
+        write_events(d, steps);
     for (int i = 0; i < 40; i++) {
         micro[i].bytes[LS_CAT_ACTIVATIONS] = (size_t)(i < 20 ? i : 40 - i) << 20;
         micro[i].bytes[LS_CAT_PARAMETERS] = 4 << 20; /* as the planner does, with the state: counted once */
@@ -86,12 +112,72 @@ static void a_run_without_steps_has_a_page(void **state)
     free(page);
 }
 
+static void restarts_and_checkpoints_are_told(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("events"), 3001, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, "<td>1</td><td>2</td><td>3</td><td>rank &lt;1&gt;: killed</td>");
+    ASSERT_CONTAINS(page, "restart, with the attempt that it began");
+    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>–</td><td>–</td><td>3.0 MiB</td><td>best</td>");
+    ASSERT_CONTAINS(page, "<b>▲</b>checkpoint<");
+    ASSERT_CONTAINS(page, "checkpoint removed since");
+    ASSERT_CONTAINS(page, "30 others were removed when newer ones were there");
+    free(page);
+    page = write_report(ls_test_path("no-events"), 5, false);
+    assert_null(strstr(page, "Restarts"));
+    assert_null(strstr(page, "Checkpoints"));
+    assert_null(strstr(page, "▲"));
+    free(page);
+}
+
+/* A hundred thousand steps and a thousand checkpoints: as many points as a screen shows. */
+static void a_long_run_has_a_small_page(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("long"), 100000, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, ">100000</text>");
+    ASSERT_CONTAINS(page, "1000 others were removed");
+    assert_null(strstr(page, "checkpoint removed since")); /* nobody could tell them apart */
+    assert_in_range(strlen(page), 50000, 300000);
+    free(page);
+}
+
+/* One step in a hundred thousand that differs is drawn where it is. */
+static void no_extreme_is_lost(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    ls_curve c = { N, malloc(N * sizeof(double)), malloc(N * sizeof(double)) };
+    for (int i = 0; i < N; i++) {
+        c.x[i] = i + 1;
+        c.y[i] = i == 50123 ? 9 : 1;
+    }
+    ls_str out = { 0 };
+    ls_chart_lines(&out, &(ls_chart){ .title = "t", .x_name = "step", .n = 1, .low = 0, .high = 10, .width = 880, .height = 320, .series = { { &c, "loss", "red", false, false } } });
+    const ls_frame f = { 0, N, 0, 10.5, 880, 320 };
+    char peak[32];
+    snprintf(peak, sizeof peak, "%.1f %.1f", ls_frame_x(&f, 50124), ls_frame_y(&f, 9));
+    ASSERT_CONTAINS(ls_str_text(&out), peak);
+    int points = 0;
+    for (const char *p = strstr(ls_str_text(&out), " d=\"M"); p && *p != '/'; p++)
+        points += *p == 'L';
+    assert_in_range(points, 399, 800);
+    ls_str_release(&out);
+    free(c.x);
+    free(c.y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_is_whole_and_alone),
         cmocka_unit_test(the_built_in_set_is_said),
         cmocka_unit_test(a_run_without_steps_has_a_page),
+        cmocka_unit_test(restarts_and_checkpoints_are_told),
+        cmocka_unit_test(a_long_run_has_a_small_page),
+        cmocka_unit_test(no_extreme_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

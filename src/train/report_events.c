@@ -1,0 +1,110 @@
+/* report_events.c - restarts and checkpoints of a run: marks on its curves, and tables. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "report_own.h"
+
+#define REMOVED_MOST 120 /* more marks than this are no longer told apart */
+
+static char *folder_of(const char *run_dir, int64_t step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/step-%08lld", (long long)step);
+    return ls_path_join(run_dir, name);
+}
+
+static bool is_kept(const char *run_dir, int64_t step)
+{
+    char *folder = folder_of(run_dir, step);
+    const bool kept = ls_dir_exists(folder);
+    free(folder);
+    return kept;
+}
+
+static bool points_at(const char *run_dir, const char *link, int64_t step)
+{
+    char target[64] = "", name[64];
+    char *folder = ls_path_join(run_dir, "checkpoints"), *path = ls_path_join(folder, link);
+    const bool read = readlink(path, target, sizeof target - 1) > 0;
+    snprintf(name, sizeof name, "step-%08lld", (long long)step);
+    free(folder);
+    free(path);
+    return read && !strcmp(target, name);
+}
+
+static void add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
+{
+    m->at[m->n++] = (ls_mark){ (double)step, kind, attempt };
+    m->counts[kind]++;
+}
+
+ls_marks ls_marks_make(const ls_history *h, const char *run_dir)
+{
+    ls_marks m = { .at = malloc(sizeof(ls_mark) * (size_t)(h->n_starts + h->n_checkpoints + 1)) };
+    LS_CHECK(m.at, "out of memory");
+    for (int i = 0; i < h->n_starts; i++)
+        add(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
+    for (int i = 0; i < h->n_checkpoints; i++)
+        if (is_kept(run_dir, h->checkpoints[i].step))
+            add(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
+        else if (h->n_checkpoints <= REMOVED_MOST)
+            add(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
+    return m;
+}
+
+void ls_report_restarts(ls_str *out, const ls_history *h)
+{
+    if (!h->n_starts)
+        return;
+    ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>attempt</th><th>went on after step</th><th>steps done again</th>"
+                    "<th>why</th></tr></thead><tbody>\n");
+    for (int i = 0; i < h->n_starts; i++) {
+        const ls_past_start *s = &h->starts[i];
+        char attempt[32], step[32], lost[32];
+        ls_html_cells(out, 4, (const char *const[]){ ls_html_count(attempt, s->attempt), ls_html_count(step, s->step), s->lost ? ls_html_count(lost, s->lost) : "none",
+                                                     s->cause ? s->cause : "the run was started again" });
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+static const ls_eval_row *eval_at(const ls_history *h, int64_t step)
+{
+    for (int i = h->n_evals - 1; i >= 0 && h->evals[i].row.step >= step; i--)
+        if (h->evals[i].row.step == step)
+            return &h->evals[i].row;
+    return NULL;
+}
+
+static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoint *c, const char *run_dir)
+{
+    const ls_eval_row *e = eval_at(h, c->step);
+    const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
+    char step[32], epoch[32], loss[32], accuracy[32], size[32];
+    ls_html_cells(out, 6, (const char *const[]){ ls_html_count(step, c->step), ls_html_count(epoch, c->epoch), ls_html_number(loss, "%.4f", e ? e->loss : NAN),
+                                                 ls_html_number(accuracy, "%.2f%%", e ? 100 * e->accuracy : NAN), ls_format_bytes(size, (uint64_t)c->bytes),
+                                                 best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "" });
+}
+
+void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir)
+{
+    int kept = 0;
+    for (int i = 0; i < h->n_checkpoints; i++)
+        kept += is_kept(run_dir, h->checkpoints[i].step);
+    if (!h->n_checkpoints)
+        return;
+    ls_str_add(out, "<h2>Checkpoints</h2>\n");
+    if (kept)
+        ls_str_add(out, "<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th><th>accuracy</th><th>size</th><th></th></tr></thead><tbody>\n");
+    for (int i = 0; i < h->n_checkpoints; i++)
+        if (is_kept(run_dir, h->checkpoints[i].step))
+            checkpoint(out, h, &h->checkpoints[i], run_dir);
+    if (kept)
+        ls_str_add(out, "</tbody></table></div>\n");
+    if (h->n_checkpoints > kept)
+        ls_str_printf(out, "<p class=\"note\">%d other%s removed when newer ones were there (checkpoint.keep).</p>\n", h->n_checkpoints - kept,
+                      h->n_checkpoints - kept == 1 ? " was" : "s were");
+}
