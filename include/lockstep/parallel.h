@@ -21,16 +21,17 @@ typedef struct ls_parallel {
     int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
     ls_offload_choice offload;   /* cpu: slices, gradients and optimizer state rest in host memory */
     int64_t device_memory;       /* bytes that a program may use of the device's memory; 0: no cap */
-    ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid, once for ddp;
-                                        * a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
+    ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid and with
+                                        * sync_batch_norm, once for ddp; a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
     ls_dtype reduce;             /* type in which sums over ranks are rounded */
+    bool sync_batch_norm;        /* batch norm's statistics are those of the micro-batches r * R .. r * R + R-1 that the R data ranks compute side by side */
     int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */
 } ls_parallel;
 #define LS_PARALLEL_DEFAULTS                                                                                                           \
     .mesh = { .n = 1, .axes = { { "dp", 1 } } }, .rank = 0, .data = LS_DATA_FSDP, .units = "none", .reshard_after_forward = -1,       \
     .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .offload = LS_OFFLOAD_NONE, .device_memory = 0,          \
-    .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .bucket_bytes = 25 << 20, .ranks_per_host = 0
+    .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .bucket_bytes = 25 << 20, .ranks_per_host = 0
 
 /* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis, map with offload, ...: LS_E_USAGE
  * or LS_E_UNSUPPORTED with the reason and what would do. What depends on the model (a pattern that matches nothing) is refused when compiling. Local. */

@@ -73,6 +73,7 @@ typedef struct ls_recipe {
         struct { int64_t forward, backward; } prefetch;
         ls_synchronize_choice synchronize;
         int64_t bucket;                   /* bytes */
+        bool sync_batch_norm;
         ls_offload_choice offload;
         const char *recompute;            /* none | units | class:NAME */
     } parallel;

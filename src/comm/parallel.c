@@ -32,7 +32,7 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
 {
     if (p->synchronize != LS_SYNCHRONIZE_AUTO)
         return p->synchronize == LS_SYNCHRONIZE_EACH;
-    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
+    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
 }
 
 /* Every group that gathers lies on one host. Members ascend, so the first and the last tell. */
@@ -150,6 +150,14 @@ static ls_status check_reshard(const ls_parallel *p)
     return s;
 }
 
+static ls_status check_sync(const ls_parallel *p)
+{
+    if (p->sync_batch_norm && p->synchronize == LS_SYNCHRONIZE_ONCE)
+        return ls_fail(LS_E_USAGE, "parallel.synchronize: once gives a rank a block of micro-batches, and parallel.sync_batch_norm normalises neighbours together, "
+                                   "which must then be computed side by side; say auto or each");
+    return LS_OK;
+}
+
 static ls_status check_memory(const ls_parallel *p)
 {
     bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
@@ -174,6 +182,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(ls_parallel_check_units(p->units));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));
+    LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
         return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0)

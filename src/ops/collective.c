@@ -1,6 +1,7 @@
 /* collective.c - ops over the ranks of a group, and transfers between host and device memory. A parameter's use becomes a chain of them
  * (docs/ranks.md); each one's gradient is another: all_gather and reduce_scatter, replicate and all_reduce, to_device and to_host. They have no
  * kernels: the session runs collectives through src/comm. */
+#include "base/check.h"
 #include "rules.h"
 
 static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16" };
@@ -49,6 +50,13 @@ static ls_status infer_all_reduce(ls_infer *i)
     return LS_OK;
 }
 
+/* Everybody's result has my operand in it. */
+static void grad_all_reduce(ls_grad *c)
+{
+    LS_CHECK(((const ls_reduce_attrs *)c->node->attrs)->how == LS_HOW_SUM, "only a sum over ranks has a gradient");
+    c->din[0] = ls_all_reduce(c->g, c->dout[0], c->node->attrs);
+}
+
 static void grad_replicate(ls_grad *c)
 {
     const ls_replicate_attrs *a = c->node->attrs;
@@ -86,9 +94,9 @@ const ls_op ls_op_all_gather = { .name = "all_gather", .min_in = 1, .max_in = 1,
 const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE | LS_OP_NO_GRAD,
                                      .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_reduce_scatter,
                                      .cost = cost_collective, .summary = "this rank's slice of the sum over a group" };
-const ls_op ls_op_all_reduce = { .name = "all_reduce", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE | LS_OP_NO_GRAD,
+const ls_op ls_op_all_reduce = { .name = "all_reduce", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
                                  .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_all_reduce, .inplace = 1,
-                                 .cost = cost_collective, .summary = "sum or maximum over a group" };
+                                 .grad = grad_all_reduce, .cost = cost_collective, .summary = "sum or maximum over a group" };
 const ls_op ls_op_replicate = { .name = "replicate", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
                                 .attrs_size = sizeof(ls_replicate_attrs), .fields = REPLICATE_FIELDS, .infer = ls_infer_same,
                                 .grad = grad_replicate, .view = view_replicate, .summary = "the same on every rank of a group; gradients are summed over it" };

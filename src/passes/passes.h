@@ -1,7 +1,7 @@
 /* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and returns the error. None knows a
  * model; none changes what is computed by more than its comment says. Order in a training step (train/compile.c):
  *
- *     slices_up, narrow -> units (ranks, precision) -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
@@ -70,6 +70,10 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
  * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
  * of a loss are cast to `output` (FSDP's MixedPrecisionPolicy). */
 ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *units);
+
+/* parallel.sync_batch_norm: batch norm takes its statistics over the micro-batches that the data ranks compute side by side. After ls_pass_units,
+ * before differentiation: `units` follow the new graph. LS_E_USAGE when the model has no batch norm. */
+ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *units);
 
 /* reshard_after_forward: what the backward pass reads of a gathered unit is gathered again in front of its first reader there, so that the
  * first copy dies in the forward pass; with a number N, from a 1/N slice that is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and

@@ -49,6 +49,8 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
     LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, units), fail);
+    if (training)
+        LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, units), fail);
     if (!training) { /* only now is the type of the logits known */
         logits = output_named(g, "logits");
         g->n_outputs--;

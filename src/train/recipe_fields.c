@@ -130,9 +130,11 @@ const ls_key LS_KEYS[] = {
       .help = "units gathered ahead in the backward pass" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
       .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
-              "`auto`: once for ddp, else each" },
+              "`auto`: once for ddp without sync_batch_norm, else each" },
     { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
       .help = "ddp: gradients reduced together; the first bucket is smaller" },
+    { "parallel.sync_batch_norm", LS_KEY_BOOL, AT(parallel.sync_batch_norm), "false", .only = "model.type resnet18 resnet34 resnet50",
+      .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, not over each alone; results then depend on the number of ranks" },
     { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .may_change = true,
       .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
     { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,

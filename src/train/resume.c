@@ -76,6 +76,7 @@ static const char *affected(const char *key)
         { "train.", "how gradients are added and scaled" },
         { "optimizer.", "the update, and what its state means" },
         { "schedule.", "the learning rate of every step" },
+        { "parallel.sync_batch_norm", "what is normalized together" },
         { "precision.", "how numbers are rounded" },
     };
     for (size_t i = 0; i < sizeof EFFECTS / sizeof EFFECTS[0]; i++)
@@ -116,6 +117,9 @@ static ls_status compare(ls_str *out, const json_t *j, const char *path, const l
     if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)", out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
+    if (world != ranks && r->parallel.sync_batch_norm)
+        ls_str_printf(out, "%sranks: %lld here, %lld there (what batch norm's statistics are over: parallel.sync_batch_norm)", out->len ? "; " : "", (long long)ranks,
+                      (long long)world);
     return LS_OK;
 }
 

@@ -21,6 +21,8 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
         return "the sum over micro-batches is one tree for any ranks only when their number is a power of two";
     if (!power_of_two(ls_mesh_data_ranks(&s->parallel.mesh)))
         return "the sum over ranks is the tree of one process only when their number is a power of two";
+    if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && s->parallel.sync_batch_norm)
+        return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
     if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
         return "sums over ranks are rounded to a 16-bit type";
     return NULL;

@@ -280,6 +280,8 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     tally evaluation = { 0 };
     compare(&e, &evaluation, "logits", "eval", 0);
     judge(&e, "evaluation", &evaluation, 4);
+    if (!(evaluation.ours.worst <= 1e-5))
+        fail_msg("%s: logits in evaluation are %.3g of the largest from PyTorch's in f64", m.what, evaluation.ours.worst);
     stop(&e);
     stop(&m);
 }

@@ -1,5 +1,5 @@
 /* test_buffers.c - running statistics of batch norm: they advance once a step from micro-batch 0, are the same bits on any ranks, are what
- * evaluation uses, and are saved and loaded with the weights. The model is a small residual network; golden/test_buffers.c has ResNet18.
+ * evaluation uses, and are saved and loaded with the weights; with parallel.sync_batch_norm statistics are over ranks. The model is a small residual network; golden/test_buffers.c has ResNet18.
  * Ranks are threads. */
 #include <math.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
 typedef struct outcome {
     double losses[STEPS];
     uint64_t weights, buffers;
-    float evaluated[ROWS];
+    float evaluated[M * ROWS]; /* as many as a micro-batch has */
     int skipped;
 } outcome;
 
@@ -73,18 +73,20 @@ static uint64_t digest(int n, const ls_named_tensor *p)
 
 static ls_status take_step(const job *j, ls_trainer *t, int step, outcome *out)
 {
-    uint8_t mine[M][ROWS][PIXELS];
-    int32_t mine_labels[M][ROWS];
+    uint8_t mine[M * ROWS][PIXELS];
+    int32_t mine_labels[M * ROWS];
     const ls_share share = t->compiled.share;
+    const int64_t joined = M / t->compiled.micro_batches; /* so many of M micro-batches make one of these */
+    int n = 0;
     for (int64_t k = 0; k < share.count; k++)
-        for (int r = 0; r < ROWS; r++) {
-            const int64_t m = share.first + k * share.stride, sample = step * M * ROWS + m + r * M;
-            memcpy(mine[k][r], images[sample], PIXELS);
-            mine[k][r][0] ^= (uint8_t)(m == j->other ? 64 : 0);
-            mine_labels[k][r] = labels[sample];
+        for (int64_t r = 0; r < joined * ROWS; r++, n++) {
+            const int64_t m = (share.first + k * share.stride) * joined + r % joined, sample = step * M * ROWS + m + r / joined * M;
+            memcpy(mine[n], images[sample], PIXELS);
+            mine[n][0] ^= (uint8_t)(m == j->other ? 64 : 0);
+            mine_labels[n] = labels[sample];
         }
     ls_step_result result;
-    LS_TRY(ls_trainer_step(t, &mine[0][0][0], &mine_labels[0][0], M * ROWS, j->lr, &result));
+    LS_TRY(ls_trainer_step(t, mine[0], mine_labels, M * ROWS, j->lr, &result));
     out->losses[step] = result.loss;
     out->skipped += result.skipped;
     return LS_OK;
@@ -233,6 +235,82 @@ static void a_skipped_step_counts(void **state)
     assert_true(got.skipped > 0);
 }
 
+/* Statistics over micro-batches 0 .. R-1, then R .. 2R-1: whatever way those are laid over R ranks. */
+static void synchronized_over_ranks(void **state)
+{
+    (void)state;
+    static const ls_dtype TYPES[] = { LS_F32, LS_BF16 };
+    for (int type = 0; type < 2; type++) {
+        outcome of[5] = { 0 }; /* by number of ranks */
+        ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
+        o.param = TYPES[type];
+        of[0] = usual(&o);
+        o.parallel.sync_batch_norm = true;
+        of[1] = usual(&o);
+        expect_same("one rank, synchronized", &of[1], &of[0]);
+        for (int i = 0; i < N_WAYS; i++) {
+            const int ranks = WAYS[i].dp * (WAYS[i].shard ? WAYS[i].shard : 1);
+            o = way(i);
+            o.param = TYPES[type];
+            o.parallel.sync_batch_norm = true;
+            o.parallel.synchronize = LS_SYNCHRONIZE_AUTO;
+            o.recompute = i % 2 ? "Block" : NULL;
+            const outcome got = usual(&o);
+            if (!of[ranks].weights)
+                of[ranks] = got;
+            expect_same(WAYS[i].what, &got, &of[ranks]);
+        }
+        assert_true(of[1].weights != of[2].weights && of[2].weights != of[4].weights);
+        assert_true(of[4].losses[STEPS - 1] < of[4].losses[0]);
+    }
+}
+
+static void synchronized_micro_batches_count(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        ls_trainer_opts o = way(i);
+        o.parallel.sync_batch_norm = true;
+        o.parallel.synchronize = LS_SYNCHRONIZE_AUTO;
+        const int ranks = (int)ls_mesh_ranks(&o.parallel.mesh);
+        const outcome plain = run((job){ .o = o, .other = -1 });
+        for (int m = 0; m < M; m++) {
+            const outcome changed = run((job){ .o = o, .other = m });
+            assert_true((changed.buffers != plain.buffers) == (m < ranks));
+        }
+    }
+}
+
+/* Two rounds of two ranks normalize what two micro-batches of twice the size do: in f64 there is no other difference. */
+static void synchronized_is_the_joint_batch(void **state)
+{
+    (void)state;
+    ls_trainer_opts o = options(2, 0, LS_DATA_DDP), joint = options(1, 0, LS_DATA_DDP);
+    o.device = joint.device = "ref";
+    o.param = o.output = joint.param = joint.output = LS_F64;
+    o.parallel.reduce = LS_F64;
+    o.parallel.sync_batch_norm = true;
+    joint.micro_batch = 2 * ROWS;
+    joint.micro_batches = M / 2;
+    const outcome two = usual(&o), one = usual(&joint);
+    for (int k = 0; k < STEPS; k++)
+        if (!(fabs(two.losses[k] - one.losses[k]) < 1e-11))
+            fail_msg("loss of step %d is %.17g, of the joint batch %.17g", k, two.losses[k], one.losses[k]);
+    for (int i = 0; i < ROWS; i++)
+        assert_float_equal(two.evaluated[i], one.evaluated[i], 1e-6);
+}
+
+static void cannot_be_synchronized(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
+    o.parallel.sync_batch_norm = true;
+    ASSERT_FAILS(ls_trainer_create_with(&t, training_build_mlp, &training_mlp, &o), LS_E_USAGE, "parallel.sync_batch_norm", "no batch norm");
+    o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
+    ASSERT_FAILS(ls_trainer_create_with(&t, build, NULL, &o), LS_E_USAGE, "parallel.synchronize: once", "auto or each");
+}
+
 static void step_alone(ls_trainer *t, int step)
 {
     outcome out;
@@ -292,6 +370,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_on_any_ranks), cmocka_unit_test(micro_batch_0_alone_counts), cmocka_unit_test(a_skipped_step_counts),
+        cmocka_unit_test(synchronized_over_ranks), cmocka_unit_test(synchronized_micro_batches_count), cmocka_unit_test(synchronized_is_the_joint_batch),
+        cmocka_unit_test(cannot_be_synchronized),
         cmocka_unit_test(evaluation_saves_and_loads),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
