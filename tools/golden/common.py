@@ -40,11 +40,12 @@ def parameter(name, shape, dtype=torch.float64):
     return values(name, shape, 0.0625, 0.0, dtype)
 
 
-def fill(model):
-    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow everywhere."""
+def fill(model, prefix=""):
+    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow everywhere.
+    Another prefix of the names gives other values."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(parameter(name, tuple(p.shape), p.dtype))
+            p.copy_(parameter(prefix + name, tuple(p.shape), p.dtype))
     return model
 
 
@@ -55,9 +56,9 @@ def sample(tensor, limit=256):
     return flat[torch.tensor([k * flat.numel() // n for k in range(n)])].clone()
 
 
-def fashion_mnist(split, path=None):
-    """images u8 [n, 1, 28, 28] and labels i64 [n] from $LOCKSTEP_DATA/fashion-mnist (gzip IDX)."""
-    folder = path or os.path.join(os.environ["LOCKSTEP_DATA"], "fashion-mnist")
+def mnist(split, path=None, name="mnist"):
+    """images u8 [n, 1, 28, 28] and labels i64 [n] from $LOCKSTEP_DATA/mnist (gzip IDX)."""
+    folder = path or os.path.join(os.environ["LOCKSTEP_DATA"], name)
     stem = {"train": "train", "eval": "t10k"}[split]
     with gzip.open(os.path.join(folder, f"{stem}-images-idx3-ubyte.gz")) as f:
         magic, n, rows, columns = struct.unpack(">4I", f.read(16))
@@ -67,6 +68,11 @@ def fashion_mnist(split, path=None):
         assert struct.unpack(">2I", f.read(8)) == (0x801, n)
         labels = torch.from_numpy(np.frombuffer(f.read(), np.uint8).astype(np.int64))
     return images, labels
+
+
+def fashion_mnist(split, path=None):
+    """The same of $LOCKSTEP_DATA/fashion-mnist."""
+    return mnist(split, path, "fashion-mnist")
 
 
 def normalize(images, dtype):
