@@ -1,7 +1,7 @@
 #!/bin/bash
 # kill_test.sh COMMAND [ROUNDS [SEED]] - a small ViT is killed at random moments, start and saves included: a rank or the parent by SIGKILL, or stopped by
-# SIGTERM; then it goes on, by itself or started again, on 1, 2 or 4 ranks. After every round its last checkpoint has the bytes of the run that nothing
-# disturbed. `make test` runs 3 rounds.
+# SIGTERM; then it goes on, by itself or started again, on 1, 2 or 4 ranks, with checkpoints written at once or in the background. After every round its last
+# checkpoint has the bytes of the run that nothing disturbed. `make test` runs 20 rounds. The seed, printed first, repeats what is drawn, not the timing.
 set -u
 lockstep=$1 rounds=${2:-20} seed=${3:-$(date +%s)}
 RANDOM=$seed
@@ -9,8 +9,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-kill-XXXXXX")
 cd "$work" || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT
-kills=0 again=0
+unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT LOCKSTEP_FAIL
+echo "$rounds rounds, seed $seed"
+kills=0 again=0 ASYNC=(false true)
 
 fails() { echo "kill_test.sh: seed $seed, round $round: $*"; cat err; exit 1; }
 
@@ -33,12 +34,15 @@ span=$((($(date +%s%N) - begin) / 1000000)) # milliseconds
 
 # One start of run $1, with at most one blow. Returns its exit status.
 start() {
-    local workers=$((1 << RANDOM / 7 % 3)) blow=$((RANDOM / 7 % 4)) most=0 status victims
+    local workers=$((1 << RANDOM / 7 % 3)) blow=$((RANDOM / 7 % 5)) async=$((RANDOM / 7 % 2)) most=0 fault= status victims
     [ $blow = 2 ] && most=1
-    [ "$2" = calm ] && blow=none
-    "$lockstep" train small.yaml --set run.name="$1" --workers $workers --set failure.max_failures=$most >out 2>err </dev/null &
+    [ $blow = 4 ] && fault=file@$((RANDOM % 600)):kill:rank=$((workers > 1 ? RANDOM / 7 % workers : -1)) # within a save, as a rule
+    [ "$2" = calm ] && blow=none fault=
+    LOCKSTEP_FAIL=$fault "$lockstep" train small.yaml --set run.name="$1" --workers $workers --set failure.max_failures=$most \
+        --set checkpoint.async=${ASYNC[async]} >out 2>err </dev/null &
     local parent=$!
-    if [ $blow != none ]; then
+    [ -z "$fault" ] || kills=$((kills + 1))
+    if [ $blow != none ] && [ $blow != 4 ]; then
         sleep "$(printf '%d.%03d' $((RANDOM * span / 32768 / 1000)) $((RANDOM * span / 32768 % 1000)))"
         victims=("$parent" $(cat "/proc/$parent/task/$parent/children" 2>/dev/null))
         [ ${#victims[@]} -gt $workers ] || victims=("$parent") workers=1 # alone, or not so far

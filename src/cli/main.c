@@ -1,5 +1,6 @@
 /* main.c - finds the verb, parses its options, runs it, turns its status into an exit status. Nothing is touched before it is needed. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,6 +50,7 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     ls_ui ui;
     if (ls_launch_rank() >= 0)
         prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be "exe" to ps and top */
+    signal(SIGXFSZ, SIG_IGN); /* a write over ulimit -f says which file it was, instead of ending the process */
     ls_status s = ls_args_parse(&a, verb, argc - 2, argv + 2);
     a.argv = argv;
     if (s == LS_OK && ls_args_has(&a, "--help")) {

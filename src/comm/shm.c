@@ -62,16 +62,24 @@ static const ls_sharing SHM = { "shm", reserve, map, unmap, leave };
 static ls_status map_block(ls_block **out, int fd)
 {
     struct stat st;
-    size_t bytes = fstat(fd, &st) == 0 ? (size_t)st.st_size : 0, have = 0;
-    ls_block *b = bytes >= sizeof *b ? ls_sys_mmap(sizeof *b, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-    if (b != MAP_FAILED) {
-        have = ls_block_valid(b, bytes) ? ls_block_bytes(b->ranks) : 0;
-        munmap(b, sizeof *b);
-    }
-    if (!have)
+    ls_block head;
+    *out = NULL;
+    if (fstat(fd, &st) != 0 || pread(fd, &head, sizeof head, 0) != sizeof head || !ls_block_valid(&head, (size_t)st.st_size))
         return ls_fail(LS_E_FORMAT, "descriptor %d is not the shared memory of a process group of this version", fd);
-    *out = ls_sys_mmap(have, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return *out == MAP_FAILED ? ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", have, strerror(errno)) : LS_OK;
+    const size_t bytes = ls_block_bytes(head.ranks);
+    ls_block *b = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (b == MAP_FAILED)
+        return ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", bytes, strerror(errno));
+    *out = b;
+    return LS_OK;
+}
+
+/* What ls_block_fail says, by a rank that could not map the block. */
+static void leave_word(int fd, int rank, ls_status code)
+{
+    ls_failure f = { .state = 2, .rank = rank, .code = (int)code };
+    snprintf(f.text, sizeof f.text, "%s", ls_error_message());
+    ls_sys_pwrite(fd, &f, sizeof f, offsetof(ls_block, failure));
 }
 
 ls_status ls_shm_create(int ranks, int *fd)
@@ -108,15 +116,20 @@ static ls_status take_seat(ls_block *b, int rank)
 
 ls_status ls_shm_join(ls_group **out, int fd, int rank)
 {
-    ls_block *b = NULL;
+    ls_block *b;
     *out = NULL;
-    LS_TRY(map_block(&b, fd));
+    ls_status s = map_block(&b, fd);
+    if (s == LS_E_MEMORY)
+        leave_word(fd, rank, s);
+    LS_TRY(s);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    ls_status s = own < 0 ? ls_fail(LS_E_IO, "cannot keep descriptor %d: %s", fd, strerror(errno)) : take_seat(b, rank);
-    if (s == LS_OK)
+    s = own < 0 ? ls_fail(LS_E_IO, "cannot keep descriptor %d: %s", fd, strerror(errno)) : take_seat(b, rank);
+    if (s == LS_OK) {
         s = ls_group_open(out, b, &SHM, own, rank, 0, b->ranks);
-    if (s == LS_OK)
-        return LS_OK;
+        if (s == LS_OK)
+            return LS_OK;
+        ls_block_fail(b, rank, s, ls_error_message());
+    }
     munmap(b, ls_block_bytes(b->ranks));
     if (own >= 0)
         close(own);

@@ -58,15 +58,14 @@ static char *identity(const ls_recipe *r)
     return s.data;
 }
 
-/* What of the program's file decides: all of it. 0: not readable. */
-static uint64_t program(void)
+/* What of the program's file decides: all of it. */
+static ls_status program(uint64_t *hash)
 {
     ls_mapping m;
-    if (ls_file_map(&m, "/proc/self/exe") != LS_OK)
-        return 0;
-    uint64_t h = ls_hash64(m.data, m.size);
+    LS_TRY(ls_file_map(&m, "/proc/self/exe"));
+    *hash = ls_hash64(m.data, m.size);
     ls_file_unmap(&m);
-    return h;
+    return LS_OK;
 }
 
 /* The first line of `mine` that is another in `theirs`. */
@@ -142,7 +141,8 @@ static int threads_of_all(const hello *all, int n)
 static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
 {
     int n = ls_group_size(g), rank = ls_group_rank(g);
-    hello me = { program(), this_host(), { { 0 } } };
+    hello me = { .host = this_host() };
+    LS_TRY(ls_ranks_agree(g, program(&me.program)));
     ls_cpu_set_read(&me.cpus);
     LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
     ls_status s = LS_OK;

@@ -10,10 +10,10 @@
 static bool is_quiet(void)
 {
     static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK" };
-    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
+    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0] && ls_launch_rank() < 0; i++)
         if (getenv(LOCAL[i]))
             return atoi(getenv(LOCAL[i])) > 0;
-    return ls_launch_rank() > 0;
+    return ls_launch_rank() >= 0; /* its parent tells */
 }
 
 ls_status ls_place_find(ls_group **g, const ls_ui *ui)

@@ -64,11 +64,11 @@ static int begin(void **state)
     return 0;
 }
 
-static ls_status train(const char *name)
+static ls_status train(const char *name, bool async)
 {
     char set[100];
-    const char *const sets[] = { set };
-    const ls_train_opts o = { .recipe = { recipe, 1, sets } };
+    const char *const sets[] = { set, async ? "checkpoint.async=true" : "checkpoint.async=false" };
+    const ls_train_opts o = { .recipe = { recipe, 2, sets } };
     const ls_ui ui = { .out = stdout };
     snprintf(set, sizeof set, "run.name=%s", name);
     return ls_train_command(&o, &ui);
@@ -127,7 +127,7 @@ static void expect_sound(const char *what, const char *run)
 /* Started again it ends like the run `whole`, and leaves nothing behind. */
 static void expect_end(const char *what, const char *run)
 {
-    if (train("one") != LS_OK)
+    if (train("one", false) != LS_OK)
         fail_msg("%s: started again: %s", what, ls_error_message());
     expect_sound(what, run);
     static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json" };
@@ -156,7 +156,7 @@ static void any_call_fails(void **state)
         bool reached = true;
         for (int n = how; reached; n += how == LS_FAIL_ONCE ? SLOWER : 5 * SLOWER) {
             ls_fault_arm(LS_POINTS_OF_FILES, n, (ls_failing)how);
-            const ls_status s = train("one");
+            const ls_status s = train("one", n / SLOWER % 2);
             reached = ls_fault_disarm() > n;
             snprintf(what, sizeof what, "how %d, at %d (%.150s)", how, n, s == LS_OK ? "ok" : ls_error_message());
             if (s != LS_OK && !strstr(ls_error_message(), work))
@@ -172,7 +172,7 @@ static void killed_anywhere(void **state)
     (void)state;
     char run[500], what[100];
     snprintf(run, sizeof run, "%s/runs/one", work);
-    ASSERT_OK(train("whole"));
+    ASSERT_OK(train("whole", false));
     bool killed = true;
     int n;
     for (n = 0; killed; n += 2 * SLOWER) {
@@ -181,7 +181,7 @@ static void killed_anywhere(void **state)
         const pid_t child = fork();
         if (child == 0) {
             ls_fault_arm(LS_POINTS_OF_FILES, n, LS_FAIL_KILL);
-            _exit(train("one") != LS_OK);
+            _exit(train("one", n / 2 / SLOWER % 2) != LS_OK);
         }
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
