@@ -1,0 +1,39 @@
+/* tokenizer.h - text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2, Qwen, Llama 3) and Unigram (T5). The ids are
+ * those of Hugging Face's own library, byte for byte; what a file asks for that is not known here is refused by name when it is opened.
+ *
+ *     ls_tokenizer *t;
+ *     LS_TRY(ls_tokenizer_open(&t, "Qwen2.5-0.5B"));
+ *     ls_tokens ids = { 0 };
+ *     LS_TRY(ls_tokenizer_encode(t, text, strlen(text), true, &ids));
+ *
+ * An open tokenizer is never changed: any number of threads may use it. Everything here is local. */
+#pragma once
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_tokenizer ls_tokenizer;
+
+/* A tokenizer.json, or a folder with one. LS_E_IO, LS_E_FORMAT; LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
+LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
+LS_API void ls_tokenizer_close(ls_tokenizer **t); /* nulls *t; null is fine */
+
+LS_API int32_t ls_tokenizer_size(const ls_tokenizer *t);                     /* the largest id, plus one */
+LS_API int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token);    /* -1: there is none */
+LS_API const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id);    /* as the file writes it; NULL: none */
+
+typedef struct ls_tokens { int32_t *ids; int64_t n, room; } ls_tokens; /* begin with { 0 }; free(ids) is the caller's */
+
+/* Appends the ids of `bytes` bytes of UTF-8, with the post-processor's special tokens when `special`. Text that is not UTF-8 is LS_E_FORMAT with the
+ * offset. Tokens that the file adds (<|endoftext|>) are found in the text, as Hugging Face does. */
+LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special, ls_tokens *out);
+
+/* The text of ids, malloc'ed, NUL added after *bytes. skip_special leaves special tokens out. Bytes that are no UTF-8 (a cut sequence) become U+FFFD.
+ * LS_E_ARG for an id that does not exist. */
+LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif

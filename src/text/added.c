@@ -1,0 +1,83 @@
+/* added.c - finding the tokens that a file adds to its model: the leftmost, of those that begin there the longest. */
+#include <string.h>
+#include <utf8proc.h>
+
+#include "text.h"
+
+/* A letter, digit, mark or underscore. */
+static bool is_word(uint32_t c)
+{
+    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return c == '_' || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_ND) || k == UTF8PROC_CATEGORY_PC;
+}
+
+static size_t character_before(const char *text, size_t at)
+{
+    do
+        at--;
+    while (at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
+{
+    uint32_t c;
+    if (begin > 0) {
+        ls_utf8_next(text + character_before(text, begin), &c);
+        if (is_word(c))
+            return false;
+    }
+    if (end < n) {
+        ls_utf8_next(text + end, &c);
+        if (is_word(c))
+            return false;
+    }
+    return true;
+}
+
+static const ls_added *longest_at(const ls_added *list, int n_list, bool normalized, const char *text, size_t n, size_t at)
+{
+    const ls_added *best = NULL;
+    for (int i = 0; i < n_list; i++) {
+        const ls_added *a = &list[i];
+        if (a->normalized == normalized && a->length > 0 && a->text[0] == text[at] && a->length <= n - at && (!best || a->length > best->length) &&
+            !memcmp(a->text, text + at, a->length))
+            best = a;
+    }
+    return best;
+}
+
+const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n, size_t from, size_t *begin, size_t *end)
+{
+    bool starts[256] = { false };
+    uint32_t c;
+    for (int i = 0; i < n_list; i++)
+        if (list[i].normalized == normalized)
+            starts[(uint8_t)list[i].text[0]] = true;
+    for (size_t at = from; at < n; at++) {
+        const ls_added *a = starts[(uint8_t)text[at]] ? longest_at(list, n_list, normalized, text, n, at) : NULL;
+        if (!a)
+            continue;
+        *begin = at;
+        *end = at + a->length;
+        if (a->single_word && !stands_alone(text, n, *begin, *end)) {
+            at = *end - 1; /* what it covers is text */
+            continue;
+        }
+        while (a->lstrip && *begin > from) {
+            const size_t before = character_before(text, *begin);
+            ls_utf8_next(text + before, &c);
+            if (!ls_is_white(c))
+                break;
+            *begin = before;
+        }
+        while (a->rstrip && *end < n) {
+            const size_t bytes = ls_utf8_next(text + *end, &c);
+            if (!ls_is_white(c))
+                break;
+            *end += bytes;
+        }
+        return a;
+    }
+    return NULL;
+}

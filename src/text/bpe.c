@@ -1,0 +1,169 @@
+/* bpe.c - byte pair encoding: the symbols of a piece are merged, the pair that was learned first before all others, the left one of equals. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "text.h"
+
+void ls_tokens_add(ls_tokens *t, int32_t id)
+{
+    if (t->n == t->room) {
+        t->room = t->room ? 2 * t->room : 64;
+        t->ids = realloc(t->ids, sizeof *t->ids * (size_t)t->room);
+        LS_CHECK(t->ids, "out of memory");
+    }
+    t->ids[t->n++] = id;
+}
+
+/* ---- the table of merges */
+
+void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges)
+{
+    uint32_t slots = 16;
+    while (slots < 2 * (uint64_t)merges)
+        slots *= 2;
+    b->merges = LS_ARENA_ARRAY(a, ls_merge, slots);
+    b->mask = slots - 1;
+    for (uint32_t i = 0; i < slots; i++)
+        b->merges[i].rank = -1;
+}
+
+static ls_merge *merge_of(const ls_bpe *b, int32_t left, int32_t right)
+{
+    const uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    uint32_t at = (uint32_t)(pair * 0x9e3779b97f4a7c15u >> 32) & b->mask;
+    while (b->merges[at].rank >= 0 && b->merges[at].pair != pair)
+        at = (at + 1) & b->mask;
+    return &b->merges[at];
+}
+
+void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id)
+{
+    *merge_of(b, left, right) = (ls_merge){ (uint64_t)(uint32_t)left << 32 | (uint32_t)right, rank, id };
+}
+
+/* ---- a piece */
+
+typedef struct symbol { int32_t id, before, after; } symbol; /* before, after: neighbours; -1 none. id -1: merged away */
+typedef struct candidate { int32_t rank, at, left, right, id; } candidate; /* at: the left symbol; left, right: the ids it was made for */
+
+typedef struct work {
+    const ls_bpe *b;
+    symbol *symbols;
+    candidate *heap;         /* the least (rank, at) first */
+    int32_t n, heap_n;
+} work;
+
+static bool less(const candidate *x, const candidate *y) { return x->rank != y->rank ? x->rank < y->rank : x->at < y->at; }
+
+static void push(work *w, candidate c)
+{
+    int32_t i = w->heap_n++;
+    for (; i > 0 && less(&c, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = c;
+}
+
+static candidate pop(work *w)
+{
+    const candidate top = w->heap[0], last = w->heap[--w->heap_n];
+    int32_t i = 0;
+    for (int32_t child; (child = 2 * i + 1) < w->heap_n; i = child) {
+        child += child + 1 < w->heap_n && less(&w->heap[child + 1], &w->heap[child]);
+        if (!less(&w->heap[child], &last))
+            break;
+        w->heap[i] = w->heap[child];
+    }
+    w->heap[i] = last;
+    return top;
+}
+
+static void consider(work *w, int32_t at)
+{
+    const symbol *s = &w->symbols[at];
+    if (at < 0 || s->after < 0)
+        return;
+    const int32_t right = w->symbols[s->after].id;
+    const ls_merge *m = merge_of(w->b, s->id, right);
+    if (m->rank >= 0)
+        push(w, (candidate){ m->rank, at, s->id, right, m->id });
+}
+
+static void add_symbol(work *w, int32_t id)
+{
+    if (w->n > 0)
+        w->symbols[w->n - 1].after = w->n;
+    w->symbols[w->n] = (symbol){ id, w->n - 1, -1 };
+    w->n++;
+}
+
+/* Characters that no token is: as bytes, as the unknown token (one for a run of them), or not at all. */
+static void add_character(work *w, const char *c, size_t bytes, bool *was_unknown)
+{
+    const ls_bpe *b = w->b;
+    const int32_t id = ls_vocab_find(b->vocab, c, bytes);
+    bool known = b->byte_fallback;
+    for (size_t i = 0; i < bytes; i++)
+        known = known && b->byte_ids[(uint8_t)c[i]] >= 0;
+    if (id >= 0)
+        add_symbol(w, id);
+    else if (known)
+        for (size_t i = 0; i < bytes; i++)
+            add_symbol(w, b->byte_ids[(uint8_t)c[i]]);
+    else if (b->unknown >= 0 && !(b->fuse_unknown && *was_unknown))
+        add_symbol(w, b->unknown);
+    *was_unknown = id < 0 && !known;
+}
+
+static void merge_all(work *w)
+{
+    for (int32_t i = 0; i < w->n; i++)
+        consider(w, i);
+    while (w->heap_n > 0) {
+        const candidate c = pop(w);
+        symbol *s = &w->symbols[c.at];
+        if (s->id != c.left || s->after < 0 || w->symbols[s->after].id != c.right)
+            continue; /* one of the two has been merged since */
+        symbol *gone = &w->symbols[s->after];
+        s->id = c.id;
+        s->after = gone->after;
+        gone->id = -1;
+        if (s->after >= 0)
+            w->symbols[s->after].before = c.at;
+        consider(w, c.at);
+        if (s->before >= 0)
+            consider(w, s->before);
+    }
+}
+
+void ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
+{
+    const int32_t whole = b->ignore_merges ? ls_vocab_find(b->vocab, piece, n) : -1;
+    if (whole >= 0) {
+        ls_tokens_add(out, whole);
+        return;
+    }
+    enum { FEW = 64 };
+    symbol few_symbols[FEW];
+    candidate few_heap[3 * FEW]; /* a pair at first, and two more for each merge */
+    work w = { b, few_symbols, few_heap, 0, 0 };
+    if (n > FEW) {
+        w.symbols = malloc(sizeof *w.symbols * n);
+        w.heap = malloc(sizeof *w.heap * 3 * n);
+        LS_CHECK(w.symbols && w.heap, "out of memory");
+    }
+    uint32_t c;
+    bool was_unknown = false;
+    for (size_t i = 0, bytes; i < n; i += bytes) {
+        bytes = ls_utf8_next(piece + i, &c);
+        add_character(&w, piece + i, bytes, &was_unknown);
+    }
+    merge_all(&w);
+    for (int32_t i = 0; i < w.n; i++)
+        if (w.symbols[i].id >= 0)
+            ls_tokens_add(out, w.symbols[i].id);
+    if (n > FEW) {
+        free(w.symbols);
+        free(w.heap);
+    }
+}

@@ -1,0 +1,228 @@
+/* split.c - text into pieces, each of which becomes ids by itself. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "text.h"
+
+/* ---- pieces */
+
+void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
+{
+    if (!n)
+        return;
+    if (p->n == p->room) {
+        p->room = p->room ? 2 * p->room : 64;
+        p->end = realloc(p->end, sizeof *p->end * (size_t)p->room);
+        LS_CHECK(p->end, "out of memory");
+    }
+    ls_str_add_n(&p->text, text, n);
+    p->end[p->n++] = (int64_t)p->text.len;
+}
+
+void ls_pieces_clear(ls_pieces *p)
+{
+    ls_str_clear(&p->text);
+    p->n = 0;
+}
+
+void ls_pieces_release(ls_pieces *p)
+{
+    ls_str_release(&p->text);
+    free(p->end);
+    *p = (ls_pieces){ 0 };
+}
+
+/* ---- characters */
+
+void ls_utf8_add(ls_str *out, uint32_t c)
+{
+    char s[4];
+    size_t n = 0;
+    if (c < 0x80)
+        s[n++] = (char)c;
+    else if (c < 0x800)
+        s[n++] = (char)(0xc0 | c >> 6);
+    else if (c < 0x10000)
+        s[n++] = (char)(0xe0 | c >> 12);
+    else
+        s[n++] = (char)(0xf0 | c >> 18);
+    if (c >= 0x10000)
+        s[n++] = (char)(0x80 | (c >> 12 & 0x3f));
+    if (c >= 0x800)
+        s[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+    if (c >= 0x80)
+        s[n++] = (char)(0x80 | (c & 0x3f));
+    ls_str_add_n(out, s, n);
+}
+
+bool ls_is_white(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* Printable bytes of Latin-1 stand for themselves, the 68 others, in order, for 256 and on. */
+static bool stands_for_itself(int b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
+
+uint32_t ls_char_of_byte(uint8_t b)
+{
+    if (stands_for_itself(b))
+        return b;
+    uint32_t c = 256;
+    for (int i = 0; i < b; i++)
+        c += !stands_for_itself(i);
+    return c;
+}
+
+int ls_byte_of_char(uint32_t c)
+{
+    if (c < 256)
+        return stands_for_itself((int)c) ? (int)c : -1;
+    uint32_t at = 256;
+    for (int b = 0; b < 256; b++)
+        if (!stands_for_itself(b) && at++ == c)
+            return b;
+    return -1;
+}
+
+/* ---- regular expressions */
+
+ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
+{
+    int error;
+    PCRE2_SIZE at;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &error, &at, NULL);
+    if (!code) {
+        PCRE2_UCHAR message[160];
+        pcre2_get_error_message(error, message, sizeof message);
+        return ls_fail(LS_E_FORMAT, "%s: the pattern %s is wrong at character %zu: %s", where, pattern, (size_t)at, (const char *)message);
+    }
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where there is a compiler; else it is interpreted */
+    *out = code;
+    return LS_OK;
+}
+
+void ls_regex_free(void *regex) { pcre2_code_free(regex); }
+
+static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, ls_pieces *out)
+{
+    pcre2_match_data *m = pcre2_match_data_create_from_pattern(s->regex, NULL);
+    LS_CHECK(m, "out of memory");
+    size_t done = 0;
+    int found = 0;
+    for (size_t at = 0; at < n;) {
+        found = pcre2_match(s->regex, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, m, NULL);
+        if (found < 0)
+            break;
+        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m);
+        if (!s->removed || !s->invert)
+            ls_pieces_add(out, text + done, span[0] - done);
+        if (!s->removed || s->invert)
+            ls_pieces_add(out, text + span[0], span[1] - span[0]);
+        at = done = span[1];
+    }
+    pcre2_match_data_free(m);
+    if (found < 0 && found != PCRE2_ERROR_NOMATCH)
+        return ls_fail(LS_E_FORMAT, "splitting %zu bytes of text: the pattern needs more than a match may take (error %d)", n, found);
+    if (!s->removed || !s->invert)
+        ls_pieces_add(out, text + done, n - done);
+    return LS_OK;
+}
+
+/* ---- the others */
+
+static void to_bytes(const char *text, size_t n, ls_pieces *out)
+{
+    static _Thread_local char table[256][2];
+    static _Thread_local uint8_t length[256];
+    ls_str mapped = { 0 };
+    if (!length[0])
+        for (int b = 0; b < 256; b++) {
+            ls_str one = { 0 };
+            ls_utf8_add(&one, ls_char_of_byte((uint8_t)b));
+            memcpy(table[b], one.data, one.len);
+            length[b] = (uint8_t)one.len;
+            ls_str_release(&one);
+        }
+    for (size_t i = 0; i < n; i++)
+        ls_str_add_n(&mapped, table[(uint8_t)text[i]], length[(uint8_t)text[i]]);
+    ls_pieces_add(out, ls_str_text(&mapped), mapped.len);
+    ls_str_release(&mapped);
+}
+
+static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, ls_pieces *out)
+{
+    ls_str spaced = { 0 };
+    ls_pieces words = { 0 };
+    if (s->prefix_space && text[0] != ' ') {
+        ls_str_add(&spaced, " ");
+        ls_str_add_n(&spaced, text, n);
+        text = spaced.data;
+        n = spaced.len;
+    }
+    ls_status status = LS_OK;
+    if (s->regex)
+        status = split_regex(s, text, n, &words);
+    else
+        ls_pieces_add(&words, text, n);
+    for (int64_t i = 0, at = 0; i < words.n; at = words.end[i++])
+        to_bytes(words.text.data + at, (size_t)(words.end[i] - at), out);
+    ls_pieces_release(&words);
+    ls_str_release(&spaced);
+    return status;
+}
+
+static void split_white(const char *text, size_t n, ls_pieces *out)
+{
+    uint32_t c;
+    size_t begin = 0;
+    for (size_t i = 0, bytes; i < n; i += bytes) {
+        bytes = ls_utf8_next(text + i, &c);
+        if (!ls_is_white(c))
+            continue;
+        ls_pieces_add(out, text + begin, i - begin);
+        begin = i + bytes;
+    }
+    ls_pieces_add(out, text + begin, n - begin);
+}
+
+static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bool first, ls_pieces *out)
+{
+    const size_t mark = strlen(s->mark);
+    ls_str all = { 0 };
+    const bool has = text[0] == ' ' || (n >= mark && !memcmp(text, s->mark, mark));
+    if (!has && (s->prepend == LS_PREPEND_ALWAYS || (s->prepend == LS_PREPEND_FIRST && first)))
+        ls_str_add(&all, s->mark);
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == ' ')
+            ls_str_add(&all, s->mark);
+        else
+            ls_str_add_n(&all, text + i, 1);
+    }
+    size_t begin = 0;
+    for (size_t i = 1; s->split && i + mark <= all.len; i++)
+        if (!memcmp(all.data + i, s->mark, mark)) {
+            ls_pieces_add(out, all.data + begin, i - begin);
+            begin = i;
+        }
+    ls_pieces_add(out, all.data + begin, all.len - begin);
+    ls_str_release(&all);
+}
+
+ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pieces *out)
+{
+    for (int64_t i = 0, at = 0; i < in->n; at = in->end[i++]) {
+        const char *text = in->text.data + at;
+        const size_t n = (size_t)(in->end[i] - at);
+        switch (s->kind) {
+        case LS_SPLIT_REGEX: LS_TRY(split_regex(s, text, n, out)); break;
+        case LS_SPLIT_BYTES: LS_TRY(split_bytes(s, text, n, out)); break;
+        case LS_SPLIT_WHITESPACE: split_white(text, n, out); break;
+        case LS_SPLIT_METASPACE: split_metaspace(s, text, n, first && i == 0, out); break;
+        }
+    }
+    return LS_OK;
+}

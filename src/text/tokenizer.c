@@ -1,0 +1,204 @@
+/* tokenizer.c - text through all the parts, and back. */
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "text.h"
+
+ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
+{
+    char *file = ls_dir_exists(path) ? ls_path_join(path, "tokenizer.json") : strdup(path), *text = NULL;
+    size_t size = 0;
+    json_t *root = NULL;
+    ls_tokenizer *t = calloc(1, sizeof *t);
+    LS_CHECK(t && file, "out of memory");
+    ls_arena_init(&t->arena);
+    ls_status s = ls_file_read(&text, &size, file);
+    if (s == LS_OK)
+        s = ls_json_parse(&root, text, size, file);
+    if (s == LS_OK)
+        s = ls_tokenizer_read(t, root, file);
+    json_decref(root);
+    free(text);
+    free(file);
+    if (s != LS_OK)
+        ls_tokenizer_close(&t);
+    *out = t;
+    return s;
+}
+
+void ls_tokenizer_close(ls_tokenizer **tp)
+{
+    ls_tokenizer *t = *tp;
+    if (!t)
+        return;
+    for (int i = 0; i < t->n_splitters; i++)
+        ls_regex_free(t->splitters[i].regex);
+    ls_arena_release(&t->arena);
+    free(t);
+    *tp = NULL;
+}
+
+int32_t ls_tokenizer_size(const ls_tokenizer *t) { return t->vocab.size; }
+int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token) { return ls_vocab_find(&t->vocab, token, strlen(token)); }
+
+/* NULL: the model's own, or none at all. */
+static const ls_added *added_of(const ls_tokenizer *t, int32_t id)
+{
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
+const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id)
+{
+    const ls_added *a = added_of(t, id); /* which may be written in its normal form */
+    return a ? a->text : id >= 0 && id < t->vocab.size ? t->vocab.text[id] : NULL;
+}
+
+/* ---- text to ids */
+
+static ls_status check_utf8(const char *text, size_t n)
+{
+    utf8proc_int32_t c;
+    for (size_t i = 0; i < n;) {
+        if ((uint8_t)text[i] < 0x80) {
+            i++;
+            continue;
+        }
+        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
+        if (bytes < 0)
+            return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", i, (uint8_t)text[i]);
+        i += (size_t)bytes;
+    }
+    return LS_OK;
+}
+
+typedef struct work { ls_pieces in, out; ls_str text, other; } work;
+
+static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first, ls_tokens *out)
+{
+    ls_pieces_clear(&w->in);
+    ls_pieces_add(&w->in, text, n);
+    for (int i = 0; i < t->n_splitters; i++) {
+        ls_pieces_clear(&w->out);
+        LS_TRY(ls_split(&t->splitters[i], &w->in, first, &w->out));
+        const ls_pieces swap = w->in;
+        w->in = w->out;
+        w->out = swap;
+    }
+    for (int64_t i = 0, at = 0; i < w->in.n; at = w->in.end[i++]) {
+        const char *piece = w->in.text.data + at;
+        const size_t bytes = (size_t)(w->in.end[i] - at);
+        if (t->bpe)
+            ls_bpe_encode(t->bpe, piece, bytes, out);
+        else
+            LS_TRY(ls_unigram_encode(t->unigram, piece, bytes, out));
+    }
+    return LS_OK;
+}
+
+static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n, bool first, ls_tokens *out);
+
+/* Between added tokens that are looked for in the normal form. */
+static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first, ls_tokens *out)
+{
+    ls_str_clear(&w->text);
+    ls_str_add_n(&w->text, text, n);
+    for (int i = 0; i < t->n_normalizers; i++) {
+        ls_str_clear(&w->other);
+        LS_TRY(ls_normalize(&t->normalizers[i], ls_str_text(&w->text), w->text.len, &w->other));
+        const ls_str swap = w->text;
+        w->text = w->other;
+        w->other = swap;
+    }
+    return encode_rest(t, w, true, ls_str_text(&w->text), w->text.len, first, out);
+}
+
+/* Added tokens of one kind are cut out; what lies between them goes on. */
+static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n, bool first, ls_tokens *out)
+{
+    for (size_t at = 0, begin, end; at < n; at = end) {
+        const ls_added *a = ls_added_find(t->added, t->n_added, normalized, text, n, at, &begin, &end);
+        if (!a)
+            begin = end = n;
+        if (begin > at)
+            LS_TRY((normalized ? encode_pieces : encode_normalized)(t, w, text + at, begin - at, first && at == 0, out));
+        if (a)
+            ls_tokens_add(out, a->id);
+    }
+    return LS_OK;
+}
+
+ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special, ls_tokens *out)
+{
+    work w = { 0 };
+    const int64_t before = out->n;
+    LS_TRY(check_utf8(text, bytes));
+    for (int i = 0; special && i < t->n_before; i++)
+        ls_tokens_add(out, t->before[i]);
+    ls_status s = encode_rest(t, &w, false, text, bytes, true, out);
+    for (int i = 0; special && i < t->n_after; i++)
+        ls_tokens_add(out, t->after[i]);
+    if (s != LS_OK)
+        out->n = before;
+    ls_pieces_release(&w.in);
+    ls_pieces_release(&w.out);
+    ls_str_release(&w.text);
+    ls_str_release(&w.other);
+    return s;
+}
+
+/* ---- ids to text */
+
+/* How many bytes of a cut or wrong sequence one U+FFFD stands for: the longest beginning of a sound one, or one byte. */
+static size_t wrong_bytes(const uint8_t *s, size_t n)
+{
+    const uint8_t c = s[0];
+    const size_t want = c >= 0xf0 && c <= 0xf4 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
+    const uint8_t low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    size_t i = 1;
+    while (i < want && i < n && s[i] >= (i == 1 ? low : 0x80) && s[i] <= (i == 1 ? high : 0xbf))
+        i++;
+    return i;
+}
+
+static void add_sound(ls_str *out, const char *text, size_t n)
+{
+    utf8proc_int32_t c;
+    for (size_t i = 0; i < n;) {
+        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
+        if (bytes > 0)
+            ls_str_add_n(out, text + i, (size_t)bytes);
+        else
+            ls_str_add(out, "\xef\xbf\xbd");
+        i += bytes > 0 ? (size_t)bytes : wrong_bytes((const uint8_t *)text + i, n - i);
+    }
+}
+
+ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes)
+{
+    ls_pieces tokens = { 0 };
+    ls_str out = { 0 };
+    ls_status s = LS_OK;
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        const char *token = ls_tokenizer_token(t, ids[i]);
+        const ls_added *added = skip_special ? added_of(t, ids[i]) : NULL;
+        if (!token)
+            s = ls_fail(LS_E_ARG, "id %d, number %lld of %lld, is no token: ids go from 0 to %d", ids[i], (long long)i, (long long)n, t->vocab.size - 1);
+        else if (!added || !added->special)
+            ls_pieces_add(&tokens, token, strlen(token));
+    }
+    for (int i = 0; i < t->n_decoders && s == LS_OK; i++)
+        s = ls_decode(&t->decoders[i], &tokens);
+    if (s == LS_OK) {
+        add_sound(&out, ls_str_text(&tokens.text), tokens.text.len);
+        *bytes = out.len;
+        *text = out.data ? out.data : strdup("");
+    }
+    ls_pieces_release(&tokens);
+    return s;
+}

@@ -1,0 +1,189 @@
+/* test_tokenizer.c - tokenizers against Hugging Face's library (tests/golden/tokenizers.json, made by tools/golden/tokenizers.py): three small ones that
+ * lie beside it, Qwen2.5's and T5's when LOCKSTEP_DATA has them. And what is refused. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "lockstep/tokenizer.h"
+#include "support/support.h"
+
+static json_t *golden;
+
+static int read_golden(void **state)
+{
+    (void)state;
+    char *text;
+    size_t n;
+    ASSERT_OK(ls_file_read(&text, &n, LS_TEST_SOURCE_DIR "/tests/golden/tokenizers.json"));
+    ASSERT_OK(ls_json_parse(&golden, text, n, "tokenizers.json"));
+    free(text);
+    return 0;
+}
+
+static int drop_golden(void **state)
+{
+    (void)state;
+    json_decref(golden);
+    return 0;
+}
+
+static void expect_ids(const char *name, int text, const ls_tokens *got, const json_t *want)
+{
+    bool same = got->n == (int64_t)json_array_size(want);
+    for (int64_t i = 0; i < got->n && same; i++)
+        same = got->ids[i] == json_integer_value(json_array_get(want, (size_t)i));
+    if (!same)
+        fail_msg("%s: text %d has other ids (%lld, not %zu)", name, text, (long long)got->n, json_array_size(want));
+}
+
+static void expect_text(const char *name, const ls_tokenizer *t, const ls_tokens *ids, bool skip, const char *want)
+{
+    char *text;
+    size_t bytes;
+    ASSERT_OK(ls_tokenizer_decode(t, ids->ids, ids->n, skip, &text, &bytes));
+    if (bytes != strlen(want) || memcmp(text, want, bytes) != 0)
+        fail_msg("%s: ids give \"%s\" instead of \"%s\"", name, text, want);
+    free(text);
+}
+
+static void compare(const char *name, const char *path)
+{
+    ls_tokenizer *t;
+    const json_t *texts = json_object_get(golden, "texts"), *of = json_object_get(json_object_get(golden, "of"), name);
+    ASSERT_OK(ls_tokenizer_open(&t, path));
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        ls_tokens ids = { 0 }, plain = { 0 };
+        ASSERT_OK(ls_tokenizer_encode(t, text, strlen(text), true, &ids));
+        ASSERT_OK(ls_tokenizer_encode(t, text, strlen(text), false, &plain));
+        expect_ids(name, (int)i, &ids, json_array_get(json_object_get(of, "ids"), i));
+        expect_ids(name, (int)i, &plain, json_array_get(json_object_get(of, "plain"), i));
+        expect_text(name, t, &ids, true, json_string_value(json_array_get(json_object_get(of, "text"), i)));
+        expect_text(name, t, &ids, false, json_string_value(json_array_get(json_object_get(of, "text_with_special"), i)));
+        free(ids.ids);
+        free(plain.ids);
+    }
+    ls_tokenizer_close(&t);
+    assert_null(t);
+}
+
+static void small_ones(void **state)
+{
+    (void)state;
+    compare("bpe", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_bpe.json");
+    compare("llama", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_llama.json");
+    compare("unigram", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_unigram.json");
+}
+
+static void real_ones(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = { "qwen2.5", "t5-base" };
+    const char *data = ls_test_data("tokenizers of Qwen2.5 and T5");
+    for (int i = 0; i < 2 && data; i++) {
+        char *path = ls_path_join(data, NAMES[i]);
+        if (ls_dir_exists(path))
+            compare(NAMES[i], path); /* a folder with a tokenizer.json */
+        free(path);
+    }
+}
+
+static void tokens_by_name(void **state)
+{
+    (void)state;
+    ls_tokenizer *t;
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_unigram.json"));
+    assert_int_equal(ls_tokenizer_id(t, "</s>"), 1);
+    assert_string_equal(ls_tokenizer_token(t, 2), "<unk>");
+    assert_int_equal(ls_tokenizer_id(t, "no such token"), -1);
+    assert_null(ls_tokenizer_token(t, ls_tokenizer_size(t)));
+    assert_null(ls_tokenizer_token(t, -1));
+    char *text;
+    size_t bytes;
+    ASSERT_FAILS(ls_tokenizer_decode(t, (int32_t[]){ 5, 1 << 20 }, 2, true, &text, &bytes), LS_E_ARG, "id 1048576, number 1 of 2");
+    ls_tokens ids = { 0 };
+    ASSERT_OK(ls_tokenizer_encode(t, "one", 3, true, &ids));
+    const int64_t n = ids.n;
+    ASSERT_FAILS(ls_tokenizer_encode(t, "ab\xc3", 3, true, &ids), LS_E_FORMAT, "not UTF-8: byte 2 is 0xc3");
+    assert_int_equal(ids.n, n);
+    ASSERT_OK(ls_tokenizer_encode(t, "one", 3, true, &ids)); /* appends */
+    assert_int_equal(ids.n, 2 * n);
+    assert_memory_equal(ids.ids, ids.ids + n, sizeof *ids.ids * (size_t)n);
+    free(ids.ids);
+    ls_tokenizer_close(&t);
+}
+
+static void *encode_much(void *tokenizer)
+{
+    for (int i = 0; i < 50; i++) {
+        ls_tokens ids = { 0 };
+        static const char TEXT[] = "the ranks \xc3\xa9l\xc3\xa8ve stop \xf0\x9f\x98\x80";
+        if (ls_tokenizer_encode(tokenizer, TEXT, sizeof TEXT - 1, true, &ids) != LS_OK || ids.n < 5)
+            return "failed";
+        free(ids.ids);
+    }
+    return NULL;
+}
+
+static void from_many_threads(void **state)
+{
+    (void)state;
+    ls_tokenizer *t;
+    pthread_t threads[3];
+    void *wrong;
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_bpe.json"));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_much, t), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    ls_tokenizer_close(&t);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const char MODEL[] = "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}";
+    static const struct { const char *json, *says; ls_status status; } CASES[] = {
+        { "[1]", "no tokenizer.json", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not known", LS_E_UNSUPPORTED },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "the id is taken", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-3},\"merges\":[]}}", "", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "too large", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice", LS_E_FORMAT },
+        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not known", LS_E_UNSUPPORTED },
+        { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},%s}", "precompiled_charsmap is damaged", LS_E_FORMAT },
+        { "{\"pre_tokenizer\":{\"type\":\"Punctuation\"},%s}", "pre-tokenizer \"Punctuation\"", LS_E_UNSUPPORTED },
+        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"},%s}", "pattern (a is wrong", LS_E_FORMAT },
+        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithNext\"},%s}", "MergedWithNext", LS_E_UNSUPPORTED },
+        { "{\"decoder\":{\"type\":\"WordPiece\"},%s}", "decoder \"WordPiece\"", LS_E_UNSUPPORTED },
+        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "post-processor \"BertProcessing\"", LS_E_UNSUPPORTED },
+        { "{\"added_tokens\":[{\"id\":1,\"content\":\"new\"}],%s}", "the id is taken", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\"", "not valid JSON", LS_E_FORMAT },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_tokenizer *t = NULL;
+        char text[600];
+        const char *path = ls_test_path("tokenizer.json");
+        snprintf(text, sizeof text, CASES[i].json, MODEL);
+        ASSERT_OK(ls_file_write(path, text, strlen(text)));
+        ASSERT_FAILS(ls_tokenizer_open(&t, path), CASES[i].status, "tokenizer.json", CASES[i].says);
+        assert_null(t);
+    }
+    ls_tokenizer *t;
+    ASSERT_FAILS(ls_tokenizer_open(&t, ls_test_path("nothing")), LS_E_IO, "nothing");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(tokens_by_name), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, read_golden, drop_golden);
+}
