@@ -78,7 +78,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
         ls_profile_add(profile, s, 0);
     }
     ls_str text = { 0 };
-    ls_profile_table(&text, profile, NULL, 24);
+    ls_profile_table(&text, profile, NULL, 80);
     printf("%s\n%s, %d threads, %d pictures of %d: %.1f ms, %.1f GFLOP, %.1f GFLOP/s, burst %.1f: %.0f %%; session %.0f MB\n",
            ls_str_text(&text),
            ls_isa_name(d->isa), d->threads, (int)batch, (int)c->image_size, best * 1e3, p->flops * 1e-9, p->flops / best * 1e-9, burst * 1e-9,

@@ -25,7 +25,8 @@ typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pac
 typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;                  /* broadcast_to, sum_to: numpy rules; -1 keeps */
 typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;                             /* linear, linear_dx */
 typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;                      /* linear_dw: 1 = also the bias gradient */
-typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, batch_norm and their gradients */
+typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm and its gradient */
+typedef struct ls_batch_norm_attrs { double eps; int64_t act; } ls_batch_norm_attrs;         /* batch_norm, its gradient, batch_norm_eval; relu or none */
 /* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for conv2d_dx and the kernel's for
  * conv2d_dw. bias 1: conv2d_dw also gives the bias gradient. */
 typedef struct ls_conv_attrs { int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, height, width, bias; } ls_conv_attrs;

@@ -1,13 +1,15 @@
 /* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels, as PyTorch has it: biased
- * variance in the result, unbiased in the running statistics. */
+ * variance in the result, unbiased in the running statistics. The fuse pass joins a residual and ReLU to it, and ReLU's mask to its gradient. */
 #include "rules.h"
 
 static double values_per_channel(const ls_type *x) { return (double)ls_type_count(x) / (double)x->dims[1]; }
 
 static ls_cost cost_norm(const ls_infer *i)
 {
-    const double tensors = i->op == &ls_op_batch_norm_grad ? 3 : 2;
-    return (ls_cost){ .flops = 8 * (double)ls_type_count(&i->in[0]), .bytes = tensors * (double)ls_type_bytes(&i->in[0]) };
+    ls_cost c = { .flops = 8 * (double)ls_type_count(&i->in[0]), .bytes = (double)ls_type_bytes(&i->out[0]) };
+    for (int k = 0; k < i->n_in; k++)
+        c.bytes += i->in[k].ndim == i->in[0].ndim ? (double)ls_type_bytes(&i->in[k]) : 0;
+    return c;
 }
 
 /* x [N, C, ..] and the type of what there is one of per channel. */
@@ -19,7 +21,20 @@ static ls_status expect_picture(const ls_infer *i, const ls_type *x, ls_type *ch
     return LS_OK;
 }
 
-static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias */
+static ls_status expect_relu_or_none(const ls_infer *i)
+{
+    const int64_t act = ((const ls_batch_norm_attrs *)i->attrs)->act;
+    LS_RULE_CHECK(i, act == LS_ACT_NONE || act == LS_ACT_RELU, "its activation is relu or none");
+    return LS_OK;
+}
+
+/* Operand k, if given, has the type of x. */
+static ls_status expect_like(const ls_infer *i, int k, const ls_type *x, const char *what)
+{
+    return i->n_in > k && i->in[k].ndim >= 0 ? ls_infer_expect(i, k, x, what) : LS_OK;
+}
+
+static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias, residual? */
 {
     const ls_type *x = &i->in[0];
     ls_type channel, stat;
@@ -27,12 +42,14 @@ static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias */
     LS_RULE_CHECK(i, values_per_channel(x) > 1, "one value per channel has no variance; a larger micro-batch has");
     LS_TRY(ls_infer_expect(i, 1, &channel, "gain"));
     LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
+    LS_TRY(expect_like(i, 3, x, "the residual"));
+    LS_TRY(expect_relu_or_none(i));
     i->out[0] = *x;
     i->out[1] = i->out[2] = i->out[3] = stat;
     return LS_OK;
 }
 
-static ls_status infer_batch_norm_grad(ls_infer *i) /* dy, x, gain, mean, rstd */
+static ls_status infer_batch_norm_grad(ls_infer *i) /* dy, x, gain, mean, rstd, y? */
 {
     const ls_type *x = &i->in[1];
     ls_type channel, stat;
@@ -41,12 +58,16 @@ static ls_status infer_batch_norm_grad(ls_infer *i) /* dy, x, gain, mean, rstd *
     LS_TRY(ls_infer_expect(i, 2, &channel, "gain"));
     LS_TRY(ls_infer_expect(i, 3, &stat, "mean"));
     LS_TRY(ls_infer_expect(i, 4, &stat, "rstd"));
+    LS_TRY(expect_like(i, 5, x, "y"));
+    LS_TRY(expect_relu_or_none(i));
+    LS_RULE_CHECK(i, (((const ls_batch_norm_attrs *)i->attrs)->act == LS_ACT_RELU) == (i->n_in > 5 && i->in[5].ndim >= 0),
+                  "needs relu's result y, and only then");
     i->out[0] = *x;
     i->out[1] = i->out[2] = channel;
     return LS_OK;
 }
 
-static ls_status infer_batch_norm_eval(ls_infer *i) /* x, gain, bias, mean, variance */
+static ls_status infer_batch_norm_eval(ls_infer *i) /* x, gain, bias, mean, variance, residual? */
 {
     const ls_type *x = &i->in[0];
     ls_type channel, stat;
@@ -55,7 +76,10 @@ static ls_status infer_batch_norm_eval(ls_infer *i) /* x, gain, bias, mean, vari
     LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
     LS_TRY(ls_infer_expect(i, 3, &stat, "mean"));
     LS_TRY(ls_infer_expect(i, 4, &stat, "variance"));
-    return ls_infer_same(i);
+    LS_TRY(expect_like(i, 5, x, "the residual"));
+    LS_TRY(expect_relu_or_none(i));
+    i->out[0] = *x;
+    return LS_OK;
 }
 
 static ls_status infer_batch_norm_update(ls_infer *i) /* running mean, running variance, tracked, mean, variance, apply? */
@@ -95,7 +119,7 @@ static void grad_batch_norm_eval(ls_grad *c)
         wide.dims[d] = 1;
     for (int k = 1; k < 5; k++)
         channel[k] = ls_cast(g, ls_reshape_dims(g, n->in[k], wide.ndim, wide.dims), x.dtype);
-    const double eps = ((const ls_norm_attrs *)n->attrs)->eps;
+    const double eps = ((const ls_batch_norm_attrs *)n->attrs)->eps;
     ls_value deviation = ls_sqrt(g, ls_add_const(g, channel[4], eps));
     if (c->needs[0])
         c->din[0] = ls_mul(g, dy, ls_div(g, channel[1], deviation));
@@ -107,18 +131,22 @@ static void grad_batch_norm_eval(ls_grad *c)
         c->din[2] = ls_reshape_like(g, ls_sum_like(g, dy, channel[2]), n->in[2]);
 }
 
-static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_norm_attrs, eps), NULL }, { 0 } };
+static const char *const ACTS[] = { "none", "relu", NULL };
+static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_batch_norm_attrs, eps), NULL },
+                                        { "act", LS_FIELD_I64, offsetof(ls_batch_norm_attrs, act), ACTS }, { 0 } };
 static const ls_attr_field UPDATE_FIELDS[] = { { "momentum", LS_FIELD_F64, offsetof(ls_batch_norm_update_attrs, momentum), NULL }, { 0 } };
 
-const ls_op ls_op_batch_norm = { .name = "batch_norm", .min_in = 3, .max_in = 3, .n_out = 4, .attrs_size = sizeof(ls_norm_attrs),
-                                 .fields = FIELDS, .infer = infer_batch_norm, .grad = grad_batch_norm, .cost = cost_norm,
-                                 .summary = "(x - mean) * rstd * gain + bias per channel, by the batch's own mean and variance" };
-const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .min_in = 5, .max_in = 5, .n_out = 3, .flags = LS_OP_NO_GRAD,
-                                      .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm_grad,
-                                      .cost = cost_norm, .inplace = 1, .summary = "dx, dgain, dbias" };
-const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .min_in = 5, .max_in = 5, .n_out = 1, .attrs_size = sizeof(ls_norm_attrs),
-                                      .fields = FIELDS, .infer = infer_batch_norm_eval, .grad = grad_batch_norm_eval, .cost = cost_norm,
-                                      .inplace = 1, .summary = "the same by running statistics" };
+const ls_op ls_op_batch_norm = { .name = "batch_norm", .min_in = 3, .max_in = 4, .n_out = 4, .optional_in = 1 << 3,
+                                 .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm,
+                                 .grad = grad_batch_norm, .cost = cost_norm, .inplace = 1 << 3,
+                                 .summary = "act((x - mean) * rstd * gain + bias + residual) per channel, by the batch's own mean and variance" };
+const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
+                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS,
+                                      .infer = infer_batch_norm_grad, .cost = cost_norm, .inplace = 1, .summary = "dx, dgain, dbias" };
+const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .min_in = 5, .max_in = 6, .n_out = 1, .optional_in = 1 << 5,
+                                      .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm_eval,
+                                      .grad = grad_batch_norm_eval, .cost = cost_norm, .inplace = 1 | 1 << 5,
+                                      .summary = "the same by running statistics" };
 const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
                                         .flags = LS_OP_EFFECT | LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_update_attrs),
                                         .fields = UPDATE_FIELDS, .infer = infer_batch_norm_update, .alias = { 1, 2, 3 },
@@ -126,12 +154,12 @@ const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .min_in = 5
 
 ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
 {
-    return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_norm_attrs){ eps });
+    return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
 ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps)
 {
-    return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance }, &(ls_norm_attrs){ eps });
+    return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
 ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,

@@ -63,7 +63,8 @@ static void grad_tanh(ls_grad *c)
 static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
 static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
 static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
-static void grad_relu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL); }
+/* The result is positive where the operand is, and is there anyway: the operand need not be kept. */
+static void grad_relu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL); }
 static void grad_gelu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL); }
 
 static void grad_gelu_tanh(ls_grad *c)

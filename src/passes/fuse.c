@@ -5,6 +5,8 @@
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
  *     add(linear_dx, r)            -> linear_dx with addend r;  layer_norm_grad likewise
+ *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
+ *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
  *     element-wise trees           -> fused */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
@@ -21,6 +23,7 @@ typedef struct fusion {
     ls_uses uses;
     int *into;     /* per node: the node it is emitted with, -1: by itself */
     int *epilogue; /* per product: the node that it computes too, at its own place, -1 none */
+    int *tail;     /* per batch norm with a residual: the relu after that, -1 none */
 } fusion;
 
 static ls_act activation(const ls_op *op)
@@ -43,6 +46,13 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
     return p && p->op == op && p->n_in <= operands && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
+static bool is_norm(const ls_node *p) { return p->op == &ls_op_batch_norm || p->op == &ls_op_batch_norm_eval; }
+
+static bool plain_norm(const ls_node *p)
+{
+    return p && is_norm(p) && p->n_in == p->op->min_in && ((const ls_batch_norm_attrs *)p->attrs)->act == LS_ACT_NONE;
+}
+
 static bool absorbed(const fusion *f, const ls_node *p) { return f->into[p->id] >= 0 || f->epilogue[p->id] >= 0; }
 
 /* May `add` become the epilogue of the producer of its operand k? */
@@ -55,7 +65,7 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
     const ls_type *out = ls_type_of(f->r.from, add->out[0]);
     if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) || !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
         return false;
-    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || (p->op == &ls_op_layer_norm_grad && p->n_in == 5);
+    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p) || (p->op == &ls_op_layer_norm_grad && p->n_in == 5);
 }
 
 /* A later output of p (dgain, dbias) is read before node `at`: p cannot wait until then. */
@@ -75,9 +85,38 @@ static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
     if (!q || (q->id < p->id && f->into[q->id] < p->id)) {
         f->epilogue[p->id] = n->id;
         f->into[n->id] = p->id;
-    } else if (!read_before(f, p, n->id)) {
+    } else if (!is_norm(p) && !read_before(f, p, n->id)) {
         f->into[p->id] = n->id;
     }
+}
+
+static bool same_pass(const ls_node *p, const ls_node *n) { return p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0); }
+
+/* relu of a batch norm, or of one that has taken its residual. */
+static void join_relu(fusion *f, const ls_node *n)
+{
+    const ls_node *p = producer(f, n->in[0]);
+    if (!single_use(f, n->in[0]) || !first_output(f, n->in[0]) || !same_pass(p, n))
+        return;
+    if (plain_norm(p) && !absorbed(f, p)) {
+        join(f, p, n, LS_NONE);
+    } else if (p->op == &ls_op_add && f->into[p->id] >= 0) {
+        const ls_node *norm = f->r.from->nodes[f->into[p->id]];
+        if (plain_norm(norm) && same_pass(norm, n)) {
+            f->tail[norm->id] = n->id;
+            f->into[n->id] = norm->id;
+        }
+    }
+}
+
+/* The mask of what arrives at a batch norm's gradient. */
+static void join_mask(fusion *f, const ls_node *n)
+{
+    const ls_node *mask = producer(f, n->in[0]);
+    if (n->n_in == 5 && mask->op == &ls_op_relu_grad && single_use(f, n->in[0]) && same_pass(mask, n) && !absorbed(f, mask)
+        && ls_type_equal(ls_type_of(f->r.from, mask->in[0]), ls_type_of(f->r.from, n->in[1]))
+        && ls_type_equal(ls_type_of(f->r.from, mask->in[1]), ls_type_of(f->r.from, n->in[1])))
+        f->into[mask->id] = n->id;
 }
 
 static void decide_epilogues(fusion *f)
@@ -85,7 +124,11 @@ static void decide_epilogues(fusion *f)
     const ls_graph *g = f->r.from;
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if (activation(n->op)) {
+        if (n->op == &ls_op_batch_norm_grad) {
+            join_mask(f, n);
+        } else if (n->op == &ls_op_relu && !plain_product(producer(f, n->in[0]), &ls_op_linear, 3)) {
+            join_relu(f, n);
+        } else if (activation(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
             if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && !absorbed(f, p) && p->phase == n->phase
                 && (p->clone_of < 0) == (n->clone_of < 0))
@@ -238,6 +281,44 @@ static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
         f->r.map[p->out[0].id] = fused->out[1]; /* the value before the activation */
 }
 
+static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, const void *attrs, const ls_node *last)
+{
+    ls_rewrite_like(&f->r, n);
+    ls_node *fused = ls_graph_add(f->r.to, n->op, n_in, in, attrs);
+    if (!fused)
+        return;
+    fused->clone_of = n->clone_of < 0 ? -1 : fused->id;
+    for (int j = 1; j < n->n_out; j++)
+        f->r.map[n->out[j].id] = fused->out[j];
+    f->r.map[last->out[0].id] = fused->out[0];
+}
+
+/* A batch norm with what was joined to it. */
+static void emit_norm(fusion *f, const ls_node *p)
+{
+    const ls_node *first = f->r.from->nodes[f->epilogue[p->id]], *last = f->tail[p->id] < 0 ? first : f->r.from->nodes[f->tail[p->id]];
+    ls_batch_norm_attrs attrs = *(const ls_batch_norm_attrs *)p->attrs;
+    ls_value in[6];
+    int count = p->n_in;
+    for (int j = 0; j < count; j++)
+        in[j] = ls_rewrite_value(&f->r, p->in[j]);
+    if (first->op == &ls_op_add)
+        in[count++] = ls_rewrite_value(&f->r, first->in[producer(f, first->in[0]) == p ? 1 : 0]);
+    attrs.act = last->op == &ls_op_relu ? LS_ACT_RELU : LS_ACT_NONE;
+    emit(f, p, count, in, &attrs, last);
+}
+
+static void emit_masked(fusion *f, const ls_node *n, const ls_node *mask)
+{
+    ls_batch_norm_attrs attrs = *(const ls_batch_norm_attrs *)n->attrs;
+    ls_value in[6] = { ls_rewrite_value(&f->r, mask->in[0]) };
+    for (int j = 1; j < 5; j++)
+        in[j] = ls_rewrite_value(&f->r, n->in[j]);
+    in[5] = ls_rewrite_value(&f->r, mask->in[1]);
+    attrs.act = LS_ACT_RELU;
+    emit(f, n, 6, in, &attrs, n);
+}
+
 ls_status ls_pass_fuse(ls_graph **gp)
 {
     const ls_graph *g = *gp;
@@ -246,19 +327,24 @@ ls_status ls_pass_fuse(ls_graph **gp)
     ls_uses_init(&f.uses, g);
     f.into = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
     f.epilogue = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    LS_CHECK(f.into && f.epilogue, "out of memory");
+    f.tail = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    LS_CHECK(f.into && f.epilogue && f.tail, "out of memory");
     for (int i = 0; i < g->n_nodes; i++)
-        f.into[i] = f.epilogue[i] = -1;
+        f.into[i] = f.epilogue[i] = f.tail[i] = -1;
     decide_epilogues(&f);
     decide_chains(&f);
     for (int i = 0; i < g->n_nodes && f.r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i], *partner = late_partner(&f, n);
-        if (f.epilogue[i] >= 0)
+        if (f.epilogue[i] >= 0 && is_norm(n))
+            emit_norm(&f, n);
+        else if (f.epilogue[i] >= 0)
             emit_epilogue(&f, n, g->nodes[f.epilogue[i]]);
         else if (f.into[i] >= 0)
             continue; /* emitted with the node that absorbs it */
         else if (!partner)
             ls_rewrite_copy(&f.r, n);
+        else if (n->op == &ls_op_batch_norm_grad)
+            emit_masked(&f, n, partner);
         else if (partner->op->flags & LS_OP_ELEMENTWISE)
             emit_chain(&f, n);
         else
@@ -267,5 +353,6 @@ ls_status ls_pass_fuse(ls_graph **gp)
     ls_uses_release(&f.uses);
     free(f.into);
     free(f.epilogue);
+    free(f.tail);
     return ls_rewrite_end(&f.r, gp);
 }

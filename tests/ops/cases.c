@@ -164,13 +164,25 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .compare = COMPARE_SUM, .reduce = N * I * J, .extreme = EXTREME_WIDE }
 #define CONV_ATTRS(S, R, P, Q, D, E, G, H, W, b) ATTRS(ls_conv_attrs, S, R, P, Q, D, E, G, H, W, b)
 #define BATCH_NORM(n, about, ...) \
-    { .op = "batch_norm", .what = about, .n_in = 3, .in = { X(__VA_ARGS__), X(n), X(n) }, .attrs = ATTRS(ls_norm_attrs, 1e-5), \
+    { .op = "batch_norm", .what = about, .n_in = 3, .in = { X(__VA_ARGS__), X(n), X(n) }, .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_NONE), \
       .compare = COMPARE_SUM, .reduce = 100, .extreme = EXTREME_WIDE }, \
     { .op = "batch_norm_grad", .what = about, .n_in = 5, .in = { X(__VA_ARGS__), X(__VA_ARGS__), X(n), RESULT(STAT, n), RESULT(STAT, n) }, \
-      .attrs = ATTRS(ls_norm_attrs, 1e-5), .prepare = prepare_batch_norm, .compare = COMPARE_SUM, .reduce = 100 }, \
+      .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_NONE), .prepare = prepare_batch_norm, .compare = COMPARE_SUM, .reduce = 100 }, \
     { .op = "batch_norm_eval", .what = about, .n_in = 5, \
-      .in = { X(__VA_ARGS__), X(n), X(n), TYPED(STAT, n), TYPED_POSITIVE(STAT, n) }, .attrs = ATTRS(ls_norm_attrs, 1e-3), \
+      .in = { X(__VA_ARGS__), X(n), X(n), TYPED(STAT, n), TYPED_POSITIVE(STAT, n) }, .attrs = ATTRS(ls_batch_norm_attrs, 1e-3, LS_ACT_NONE), \
       .compare = COMPARE_SUM, .batch_in = 1 }
+#define BATCH_NORM_JOINED(n, about, ...) \
+    { .op = "batch_norm", .what = about ", residual and relu", .n_in = 4, .in = { X(__VA_ARGS__), X(n), X(n), X(__VA_ARGS__) }, \
+      .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_RELU), .no_gradient = true, .compare = COMPARE_SUM, .reduce = 100 }, \
+    { .op = "batch_norm", .what = about ", residual", .n_in = 4, .in = { X(__VA_ARGS__), X(n), X(n), X(__VA_ARGS__) }, \
+      .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_NONE), .no_gradient = true, .compare = COMPARE_SUM, .reduce = 100 }, \
+    { .op = "batch_norm_grad", .what = about ", relu", .n_in = 6, \
+      .in = { X(__VA_ARGS__), X(__VA_ARGS__), X(n), RESULT(STAT, n), RESULT(STAT, n), X(__VA_ARGS__) }, \
+      .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_RELU), .prepare = prepare_batch_norm, .no_gradient = true, .compare = COMPARE_SUM, \
+      .reduce = 100 }, \
+    { .op = "batch_norm_eval", .what = about ", residual and relu", .n_in = 6, \
+      .in = { X(__VA_ARGS__), X(n), X(n), TYPED(STAT, n), TYPED_POSITIVE(STAT, n), X(__VA_ARGS__) }, \
+      .attrs = ATTRS(ls_batch_norm_attrs, 1e-3, LS_ACT_RELU), .no_gradient = true, .compare = COMPARE_SUM, .batch_in = 1 | 1 << 5 }
 #define BATCH_NORM_UPDATE(about, count, n, ...) \
     { .op = "batch_norm_update", .what = about, .n_in = count, \
       .in = { TYPED(LS_F32, n), TYPED_POSITIVE(LS_F32, n), SCALAR(LS_I64, 5), TYPED(LS_F32, n), TYPED_POSITIVE(LS_F32, n), __VA_ARGS__ }, \
@@ -373,6 +385,7 @@ const op_case ls_test_cases[] = {
     AVG_POOL(2, 3, 5, 7, 1, 1), AVG_POOL(3, 2, 5, 7, 2, 3), AVG_POOL(2, 2, 3, 2, 5, 2), AVG_POOL(3, 33, 1, 1, 1, 1), AVG_POOL(2, 3, 7, 9, 1, 1),
     BATCH_NORM(3, "", 4, 3, 5, 2), BATCH_NORM(5, "vectors", 7, 5), BATCH_NORM(67, "one position", 9, 67, 1, 1),
     BATCH_NORM(37, "small pictures", 3, 37, 7, 7), BATCH_NORM(2, "large pictures", 2, 2, 33, 32), BATCH_NORM(1, "one channel", 2, 1, 3, 3),
+    BATCH_NORM_JOINED(37, "small pictures", 3, 37, 3, 3), BATCH_NORM_JOINED(3, "large pictures", 3, 3, 11, 13),
     BATCH_NORM_UPDATE("", 5, 37), BATCH_NORM_UPDATE("skipped", 6, 5, SCALAR(LS_I32, 0)), BATCH_NORM_UPDATE("applied", 6, 5, SCALAR(LS_I32, 1)),
     { 0 },
 };

@@ -144,6 +144,48 @@ static void norm_gradient_as_addend(parts *c) /* dgain of one that waits is the 
     out(c, "1", ls_add(c->g, a, ls_tanh(c->g, c->y)));
     out(c, "2", ls_add(c->g, product, ls_nth(c->g, a, 1)));
 }
+static ls_value batch_norm(parts *c, ls_value x) { return ls_batch_norm_op(c->g, x, c->row, c->b, 1e-5); }
+static void norm_relu(parts *c) { out(c, "1", ls_relu(c->g, batch_norm(c, c->x))); }
+static void norm_residual(parts *c) /* the mean is read before the addition stands */
+{
+    ls_value n = batch_norm(c, c->x);
+    out(c, "1", ls_neg(c->g, ls_nth(c->g, n, 1)));
+    out(c, "2", ls_relu(c->g, ls_add(c->g, c->y, n)));
+    out(c, "3", ls_add(c->g, batch_norm(c, c->y), c->x));
+}
+static void norm_two(parts *c)
+{
+    ls_value a = batch_norm(c, c->x), b = batch_norm(c, c->y);
+    out(c, "1", ls_relu(c->g, ls_add(c->g, a, b)));
+    ls_value e = ls_batch_norm_eval(c->g, c->x, c->row, c->b, ls_nth(c->g, a, 1), ls_nth(c->g, b, 3), 1e-5);
+    out(c, "2", ls_relu(c->g, ls_add(c->g, e, c->y)));
+}
+static void norm_waits_for_nothing(parts *c)
+{
+    ls_value n = batch_norm(c, c->x), later = ls_tanh(c->g, ls_nth(c->g, n, 1)); /* [32], into [6, 32] */
+    ls_value wide = ls_layer_norm_op(c->g, ls_mul(c->g, c->x, ls_cast(c->g, later, c->t)), c->row, c->b, 1e-5);
+    out(c, "1", ls_relu(c->g, ls_add(c->g, n, wide)));
+}
+static void norm_read_twice(parts *c)
+{
+    ls_value n = batch_norm(c, c->x), sum = ls_add(c->g, batch_norm(c, c->y), c->x), r = ls_relu(c->g, n);
+    out(c, "1", ls_mul(c->g, n, r));
+    out(c, "2", ls_relu(c->g, sum));
+    out(c, "3", sum);
+    out(c, "4", ls_gelu(c->g, batch_norm(c, c->y)));
+}
+static void norm_mask(parts *c)
+{
+    ls_value n = batch_norm(c, c->x), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2), y = ls_relu(c->g, n);
+    ls_value once = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->y, y }, NULL);
+    ls_value twice = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ ls_exp(c->g, c->y), y }, NULL);
+    const ls_batch_norm_attrs attrs = { .eps = 1e-5 };
+    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ once, c->x, c->row, mean, rstd }, &attrs);
+    out(c, "1", dx);
+    out(c, "2", ls_neg(c->g, ls_nth(c->g, dx, 1)));
+    out(c, "3", ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ twice, c->x, c->row, mean, rstd }, &attrs));
+    out(c, "4", ls_add(c->g, twice, c->x));
+}
 static void second_output_added(parts *c) /* dw's bias gradient and statistics are no products */
 {
     ls_value dw = ls_linear_dw(c->g, c->x, c->y, true);
@@ -164,7 +206,8 @@ static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
     CASE(residual_of_the_product), CASE(gelu_twice), CASE(two_activations), CASE(product_is_an_output), CASE(gelu_then_residual),
     CASE(product_read_before_activation), CASE(broadcast_addend), CASE(product_is_broadcast), CASE(across_phases), CASE(long_chain),
     CASE(many_operands), CASE(same_operand_often), CASE(mixed_types), CASE(gradient_epilogues), CASE(norm_gradient),
-    CASE(norm_gradient_as_addend), CASE(second_output_added), CASE(fill_and_scalar),
+    CASE(norm_gradient_as_addend), CASE(norm_relu), CASE(norm_residual), CASE(norm_two), CASE(norm_waits_for_nothing), CASE(norm_read_twice),
+    CASE(norm_mask), CASE(second_output_added), CASE(fill_and_scalar),
 };
 
 static parts begin(ls_dtype t)
@@ -228,6 +271,9 @@ static void what_is_fused(void **state)
         { gradient_epilogues, "gelu_grad", 2, 1 }, { gradient_epilogues, "relu_grad", 1, 1 }, { gradient_epilogues, "add", 2, 1 },
         { norm_gradient, "add", 2, 0 },          { norm_gradient, "layer_norm_grad", 2, 2 }, { norm_gradient, "fused", 0, 1 }, { long_chain, "fused", 0, 3 },
         { same_operand_often, "fused", 0, 1 },   { broadcast_addend, "add", 2, 2 }, { norm_gradient_as_addend, "add", 2, 0 },
+        { norm_relu, "relu", 1, 0 },             { norm_residual, "relu", 1, 0 },    { norm_residual, "add", 2, 0 },
+        { norm_two, "relu", 2, 0 },              { norm_two, "add", 2, 0 },          { norm_waits_for_nothing, "batch_norm", 1, 1 },
+        { norm_read_twice, "relu", 2, 1 },       { norm_read_twice, "add", 1, 0 },   { norm_mask, "relu_grad", 2, 0 }, { norm_mask, "fused", 0, 1 },
         { across_phases, "tanh", 1, 0 },        { across_phases, "fused", 0, 2 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -262,7 +308,7 @@ static int pick(int n)
 static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
 {
     ls_graph *g = c->g;
-    switch (pick(17)) {
+    switch (pick(19)) {
     case 0: case 1: return ls_add(g, a, b);
     case 2: return ls_sub(g, a, b);
     case 3: return ls_mul(g, a, ls_tanh(g, b));
@@ -274,6 +320,8 @@ static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
     case 9: return ls_add(g, c->row, a);
     case 10: return ls_exp(g, ls_tanh(g, a));
     case 11: return ls_layer_norm_op(g, a, c->row, c->b, 1e-5);
+    case 17: return ls_batch_norm_op(g, a, c->row, c->b, 1e-5);
+    case 18: return ls_relu(g, ls_add(g, ls_batch_norm_op(g, a, c->row, c->b, 1e-5), b));
     case 12: return ls_cast(g, ls_cast(g, a, LS_BF16), c->t);
     case 13: return gradients ? ls_neg(g, a) : ls_max(g, a, b);
     case 14: return ls_add(g, ls_mul_const(g, ls_matmul_wt(g, a, pick(2) ? c->w : c->u, LS_NONE), 0.25), b);

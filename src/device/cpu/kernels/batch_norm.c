@@ -1,171 +1,199 @@
-/* batch_norm.c - batch normalisation of x [N, C, ..], its gradient, and the running statistics.
+/* batch_norm.c - batch normalisation of x [N, C, ..], with what the fuse pass joins to it (a residual, ReLU), its gradient, and the running
+ * statistics.
  *
- * An image is taken as one row of C * inner columns, so that vectors are full however small the pictures are (1 x 1 at the end of a ResNet).
- * A task is a few whole channels, about PIECE columns, small enough that the passes over all images after the first find them in the
- * second cache; larger pictures are done in pieces. Statistics of channels are spread to columns once for a piece.
- * Sums: every column over the images in ascending order; then a channel's columns as vectors, whose totals are added in f64. None
- * depends on how channels are cut into tasks. */
+ * A task is a channel whose pictures are swept one after the other; the sweeps after the first find it in the second cache. Where pictures
+ * are smaller than SMALL, a task is a few whole channels of COLUMNS numbers an image: a block of columns is swept over all images, so that
+ * vectors are full however small the pictures are (1 x 1 at the end of a ResNet).
+ * Sums: of a picture's vectors, four chains of every fourth; their total is added in f64, in the order of the images. Of columns: each over the
+ * images in ascending order; then a channel's columns as vectors, whose totals are added in f64. None depends on how channels are cut into tasks. */
 #include "table.h"
 #include "kernel.h"
 
-enum { PIECE = 1024, MOST = PIECE + 16 };
+enum { SMALL = 32, COLUMNS = 1024, MOST = COLUMNS + 16 };
 
 typedef struct norm {
     const ls_kernel_args *a;
     int64_t images, channels, inner, tasks;
+    const ls_tensor *residual, *y; /* forward: added; gradient: dy counts where this is positive. NULL: none */
+    bool relu;
 } norm;
 
 static norm norm_of(const ls_kernel_args *a, const ls_tensor *x) {
     norm j = { .a = a, .images = x->type.dims[0], .channels = x->type.dims[1], .inner = 1 };
     for (int d = 2; d < x->type.ndim; d++)
         j.inner *= x->type.dims[d];
-    const int64_t each = j.inner < PIECE ? PIECE / j.inner : 1; /* channels of a task, at most */
+    const int64_t each = j.inner < SMALL ? COLUMNS / j.inner : 1; /* channels of a task, at most */
     j.tasks = (j.channels + each - 1) / each;
     return j;
 }
 
-/* Columns at hand: `count` of them from `first` on, of channels c0 .. c1. Either whole channels or a piece of one. */
-typedef struct piece { int64_t c0, c1, first, count; } piece;
+/* What is done with every element. Of a channel: */
+enum { MEAN, SCALE, SHIFT, SLOPE, NUMBERS };
+typedef enum sweep {
+    SUM,      /* sum of x */
+    MOMENTS,  /* sums of x - mean and its square */
+    APPLY,    /* y = relu((x - mean) * scale + shift + residual) */
+    PRODUCTS, /* sums of dy and dy * (x - mean) */
+    GRADIENT  /* dx = (dy - shift - (x - mean) * slope) * scale */
+} sweep;
 
-/* The k-th piece of task t: false when there is none. */
-SIMD_FN bool piece_of(const norm *j, int64_t t, int64_t k, piece *p) {
-    p->c0 = j->channels * t / j->tasks;
-    p->c1 = j->channels * (t + 1) / j->tasks;
-    p->first = p->c0 * j->inner + k * PIECE;
-    p->count = min_i64(PIECE, p->c1 * j->inner - p->first);
-    return p->count > 0;
-}
-
-SIMD_FN int lanes_of(int64_t left) { return (int)min_i64(left, VF_LANES); }
-#define EACH_VECTOR(i, count) for (int64_t i = 0; i < (count); i += VF_LANES)
-SIMD_FN vf column_get(const ls_tensor *t, ls_dtype T, const norm *j, const piece *p, int64_t n, int64_t i) {
-    const int64_t at = n * j->channels * j->inner + p->first + i;
-    return p->count - i >= VF_LANES ? vf_get(t->data, T, at) : vf_get_n(t->data, T, at, lanes_of(p->count - i));
-}
-SIMD_FN void column_put(const ls_tensor *t, ls_dtype T, const norm *j, const piece *p, int64_t n, int64_t i, vf v) {
-    const int64_t at = n * j->channels * j->inner + p->first + i;
-    if (p->count - i >= VF_LANES)
-        vf_put(t->data, T, at, v);
-    else
-        vf_put_n(t->data, T, at, v, lanes_of(p->count - i));
-}
-
-/* A number of every channel, for every column of the piece. */
-static void spread(float *to, const norm *j, const piece *p, const float *by_channel) {
-    if (p->count == PIECE && p->c1 - p->c0 == 1) {
-        for (int64_t i = 0; i < p->count; i++)
-            to[i] = by_channel[0];
+/* The n elements from `at` on; `of` their channels' numbers; s, q: sums of the lanes. */
+SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, const vf *of, vf *s, vf *q) {
+    const ls_kernel_args *a = j->a;
+    const ls_tensor *x = what < PRODUCTS ? &a->in[0] : &a->in[1];
+    const bool full = n == VF_LANES;
+    vf v = full ? vf_get(x->data, T, at) : vf_get_n(x->data, T, at, n);
+    if (what == SUM) {
+        *s += v;
         return;
     }
-    for (int64_t i = 0, c = 0; i < p->count; c++)
-        for (int64_t k = 0; k < j->inner && i < p->count; k++)
-            to[i++] = by_channel[c];
+    v -= of[MEAN];
+    if (what == MOMENTS) {
+        v = full ? v : vf_first(v, vf_zero(), n);
+        *s += v;
+        *q = vf_fma(v, v, *q);
+    } else if (what == APPLY) {
+        v = vf_fma(v, of[SCALE], of[SHIFT]);
+        if (j->residual) /* the unfused graph stores v before it adds */
+            v = vf_round_to(v, T) + (full ? vf_get(j->residual->data, T, at) : vf_get_n(j->residual->data, T, at, n));
+        if (j->relu)
+            v = vf_relu(v);
+    } else {
+        vf dy = full ? vf_get(a->in[0].data, T, at) : vf_get_n(a->in[0].data, T, at, n);
+        if (j->y) {
+            const vf y = full ? vf_get(j->y->data, T, at) : vf_get_n(j->y->data, T, at, n);
+            dy = vf_select(vf_lt(vf_zero(), y), dy, vf_zero());
+        }
+        if (what == PRODUCTS) {
+            *s += dy;
+            *q = vf_fma(dy, full ? v : vf_first(v, vf_zero(), n), *q);
+        } else {
+            v = vf_fnma(v, of[SLOPE], dy - of[SHIFT]) * of[SCALE];
+        }
+    }
+    if (what != APPLY && what != GRADIENT)
+        return;
+    if (full)
+        vf_put(a->out[0].data, T, at, v);
+    else
+        vf_put_n(a->out[0].data, T, at, v, n);
+}
+
+SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t channel, float (*of)[COLUMNS], double *sum, double *product) {
+    vf numbers[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++)
+        numbers[i] = vf_set1(of[i][0]);
+    for (int64_t n = 0; n < j->images; n++) {
+        const int64_t at = (n * j->channels + channel) * j->inner;
+        int64_t i = 0;
+        vf s[4] = { { 0 } }, q[4] = { { 0 } };
+        for (; i + 4 * VF_LANES <= j->inner; i += 4 * VF_LANES)
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; v++)
+                elements(what, T, j, at + i + v * VF_LANES, VF_LANES, numbers, &s[v], &q[v]);
+        for (; i < j->inner; i += VF_LANES)
+            elements(what, T, j, at + i, (int)min_i64(VF_LANES, j->inner - i), numbers, &s[0], &q[0]);
+        if (what == APPLY || what == GRADIENT)
+            continue;
+        sum[0] += (double)vf_sum((s[0] + s[1]) + (s[2] + s[3]));
+        if (what != SUM)
+            product[0] += (double)vf_sum((q[0] + q[1]) + (q[2] + q[3]));
+    }
 }
 
 /* sums of columns, added to the totals of their channels. */
-static void gather(double *by_channel, const norm *j, const piece *p, const float *sums) {
-    for (int64_t i = 0, c = 0; i < p->count; c++) {
-        const int64_t end = min_i64(p->count, i + j->inner);
-        for (; i < end; i += VF_LANES)
-            by_channel[c] += (double)vf_sum(vf_load_n(sums + i, lanes_of(end - i)));
-        i = end;
+static void gather(double *by_channel, int64_t inner, int64_t count, const float *sums) {
+    for (int64_t i = 0, c = 0; i < count; c++)
+        for (const int64_t end = i + inner; i < end;) {
+            const int64_t n = min_i64(VF_LANES, end - i);
+            by_channel[c] += (double)vf_sum(vf_load_n(sums + i, (int)n));
+            i += n;
+        }
+}
+
+/* Up to four vectors of columns, over all images. */
+SIMD_FN void sweep_block(sweep what, ls_dtype T, const norm *j, int64_t at, int vectors, int n, float (*wide)[MOST], int64_t i, float *s, float *q) {
+    vf of[4][NUMBERS], sums[4] = { { 0 } }, squares[4] = { { 0 } };
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+#pragma GCC unroll 4
+        for (int k = 0; k < NUMBERS; k++)
+            of[v][k] = vf_load(wide[k] + i + v * VF_LANES);
+    for (int64_t image = 0; image < j->images; image++, at += j->channels * j->inner)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            elements(what, T, j, at + v * VF_LANES, n, of[v], &sums[v], &squares[v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        vf_store(s + i + v * VF_LANES, sums[v]);
+        vf_store(q + i + v * VF_LANES, squares[v]);
     }
 }
 
-/* ---- forward --------------------------------------------------------------------------------------------------------------- */
-
-/* y = (x - mean) * scale + bias for the channels of a task. */
-SIMD_FN void apply(ls_dtype T, const norm *j, int64_t task, const float *mean, const float *scale, const float *bias) {
-    float m[MOST], s[MOST], b[MOST];
-    piece p;
-    for (int64_t k = 0; piece_of(j, task, k, &p); k++) {
-        spread(m, j, &p, mean);
-        spread(s, j, &p, scale);
-        spread(b, j, &p, bias);
-        for (int64_t n = 0; n < j->images; n++)
-            EACH_VECTOR(i, p.count)
-                column_put(&j->a->out[0], T, j, &p, n, i,
-                           vf_fma(column_get(&j->a->in[0], T, j, &p, n, i) - vf_load(m + i), vf_load(s + i), vf_load(b + i)));
-    }
+SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels, float (*of)[COLUMNS], double *sum, double *product) {
+    float wide[NUMBERS][MOST], s[MOST], q[MOST];
+    const int64_t count = channels * j->inner, first = c0 * j->inner;
+    for (int k = 0; k < NUMBERS; k++)
+        for (int64_t i = 0; i < count; i++)
+            wide[k][i] = of[k][i / j->inner];
+    int64_t i = 0;
+    for (; i + 4 * VF_LANES <= count; i += 4 * VF_LANES)
+        sweep_block(what, T, j, first + i, 4, VF_LANES, wide, i, s, q);
+    for (; i < count; i += VF_LANES)
+        sweep_block(what, T, j, first + i, 1, (int)min_i64(VF_LANES, count - i), wide, i, s, q);
+    if (what == APPLY || what == GRADIENT)
+        return;
+    gather(sum, j->inner, count, s);
+    if (what != SUM)
+        gather(product, j->inner, count, q);
 }
 
-/* Sums over x - center and its square; a channel's numbers are added to `sum` and `squares`. */
-SIMD_FN void moments(ls_dtype T, const norm *j, int64_t task, const float *center, double *sum, double *squares) {
-    float m[MOST], s[MOST], q[MOST];
-    piece p;
-    for (int64_t k = 0; piece_of(j, task, k, &p); k++) {
-        spread(m, j, &p, center);
-        memset(s, 0, sizeof s);
-        memset(q, 0, sizeof q);
-        for (int64_t n = 0; n < j->images; n++)
-            EACH_VECTOR(i, p.count) {
-                const vf d = column_get(&j->a->in[0], T, j, &p, n, i) - vf_load(m + i);
-                vf_store(s + i, vf_load(s + i) + d);
-                vf_store(q + i, vf_fma(d, d, vf_load(q + i)));
-            }
-        gather(sum, j, &p, s);
-        gather(squares, j, &p, q);
-    }
+/* All elements of channels c0 .. of a task; their sums are added to what is there. */
+SIMD_FN void sweep_task(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels, float (*of)[COLUMNS], double *sum, double *product) {
+    if (j->inner < SMALL)
+        sweep_columns(what, T, j, c0, channels, of, sum, product);
+    else
+        sweep_pictures(what, T, j, c0, of, sum, product);
 }
 
 SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     const ls_kernel_args *a = j->a;
-    const double eps = ((const ls_norm_attrs *)a->attrs)->eps, values = (double)(j->images * j->inner);
+    const double eps = ((const ls_batch_norm_attrs *)a->attrs)->eps, values = (double)(j->images * j->inner);
     for (int64_t t = begin; t < end; t++) {
         const int64_t c0 = j->channels * t / j->tasks, n = j->channels * (t + 1) / j->tasks - c0;
         float *mean = (float *)a->out[1].data + c0, *rstd = (float *)a->out[2].data + c0, *variance = (float *)a->out[3].data + c0;
-        float scale[PIECE] = { 0 }, bias[PIECE];
-        double sum[PIECE] = { 0 }, squares[PIECE] = { 0 };
-        moments(T, j, t, scale, sum, squares); /* around 0 */
+        float of[NUMBERS][COLUMNS] = { { 0 } };
+        double sum[COLUMNS] = { 0 }, squares[COLUMNS] = { 0 };
+        sweep_task(SUM, T, j, c0, n, of, sum, squares);
         for (int64_t c = 0; c < n; c++) {
-            mean[c] = (float)(sum[c] / values);
-            sum[c] = squares[c] = 0;
+            mean[c] = of[MEAN][c] = (float)(sum[c] / values);
+            sum[c] = 0;
         }
-        moments(T, j, t, mean, sum, squares);
+        sweep_task(MOMENTS, T, j, c0, n, of, sum, squares);
         for (int64_t c = 0; c < n; c++) {
             const double all = squares[c] - sum[c] * sum[c] / values; /* the mean was rounded */
             rstd[c] = (float)(1 / __builtin_sqrt(all / values + eps));
             variance[c] = (float)(all / (values - 1));
-            scale[c] = rstd[c] * f_get(a->in[1].data, T, c0 + c);
-            bias[c] = f_get(a->in[2].data, T, c0 + c);
+            of[SCALE][c] = rstd[c] * f_get(a->in[1].data, T, c0 + c);
+            of[SHIFT][c] = f_get(a->in[2].data, T, c0 + c);
         }
-        apply(T, j, t, mean, scale, bias);
+        sweep_task(APPLY, T, j, c0, n, of, NULL, NULL);
     }
 }
 
 SIMD_FN void eval_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     const ls_kernel_args *a = j->a;
-    const double eps = ((const ls_norm_attrs *)a->attrs)->eps;
+    const double eps = ((const ls_batch_norm_attrs *)a->attrs)->eps;
     for (int64_t t = begin; t < end; t++) {
         const int64_t c0 = j->channels * t / j->tasks, n = j->channels * (t + 1) / j->tasks - c0;
-        const float *mean = (const float *)a->in[3].data + c0, *variance = (const float *)a->in[4].data + c0;
-        float scale[PIECE], bias[PIECE];
+        float of[NUMBERS][COLUMNS] = { { 0 } };
         for (int64_t c = 0; c < n; c++) {
-            scale[c] = (float)((double)f_get(a->in[1].data, T, c0 + c) / __builtin_sqrt((double)variance[c] + eps));
-            bias[c] = f_get(a->in[2].data, T, c0 + c);
+            of[MEAN][c] = ((const float *)a->in[3].data)[c0 + c];
+            of[SCALE][c] = (float)((double)f_get(a->in[1].data, T, c0 + c) /
+                                   __builtin_sqrt((double)((const float *)a->in[4].data)[c0 + c] + eps));
+            of[SHIFT][c] = f_get(a->in[2].data, T, c0 + c);
         }
-        apply(T, j, t, mean, scale, bias);
-    }
-}
-
-/* ---- gradient -------------------------------------------------------------------------------------------------------------- */
-
-/* Sums of dy and dy * (x - mean). */
-SIMD_FN void grad_sums(ls_dtype T, const norm *j, int64_t task, const float *mean, double *sum, double *product) {
-    float m[MOST], s[MOST], q[MOST];
-    piece p;
-    for (int64_t k = 0; piece_of(j, task, k, &p); k++) {
-        spread(m, j, &p, mean);
-        memset(s, 0, sizeof s);
-        memset(q, 0, sizeof q);
-        for (int64_t n = 0; n < j->images; n++)
-            EACH_VECTOR(i, p.count) {
-                const vf dy = column_get(&j->a->in[0], T, j, &p, n, i);
-                vf_store(s + i, vf_load(s + i) + dy);
-                vf_store(q + i, vf_fma(dy, column_get(&j->a->in[1], T, j, &p, n, i) - vf_load(m + i), vf_load(q + i)));
-            }
-        gather(sum, j, &p, s);
-        gather(product, j, &p, q);
+        sweep_task(APPLY, T, j, c0, n, of, NULL, NULL);
     }
 }
 
@@ -173,33 +201,20 @@ SIMD_FN void grad_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     const ls_kernel_args *a = j->a;
     const double values = (double)(j->images * j->inner);
     for (int64_t t = begin; t < end; t++) {
-        const int64_t c0 = j->channels * t / j->tasks, count = j->channels * (t + 1) / j->tasks - c0;
-        const float *mean = (const float *)a->in[3].data + c0, *rstd = (const float *)a->in[4].data + c0;
-        float scale[PIECE], shift[PIECE], slope[PIECE];
-        double sum[PIECE] = { 0 }, product[PIECE] = { 0 };
-        grad_sums(T, j, t, mean, sum, product);
-        for (int64_t c = 0; c < count; c++) {
-            const double r = (double)rstd[c];
+        const int64_t c0 = j->channels * t / j->tasks, n = j->channels * (t + 1) / j->tasks - c0;
+        float of[NUMBERS][COLUMNS] = { { 0 } };
+        double sum[COLUMNS] = { 0 }, product[COLUMNS] = { 0 };
+        memcpy(of[MEAN], (const float *)a->in[3].data + c0, sizeof(float) * (size_t)n);
+        sweep_task(PRODUCTS, T, j, c0, n, of, sum, product);
+        for (int64_t c = 0; c < n; c++) {
+            const double r = (double)((const float *)a->in[4].data)[c0 + c];
             f_put(a->out[1].data, T, c0 + c, (float)(product[c] * r));
             f_put(a->out[2].data, T, c0 + c, (float)sum[c]);
-            scale[c] = (float)(r * (double)f_get(a->in[2].data, T, c0 + c));
-            shift[c] = (float)(sum[c] / values);
-            slope[c] = (float)(product[c] * r * r / values);
+            of[SCALE][c] = (float)(r * (double)f_get(a->in[2].data, T, c0 + c));
+            of[SHIFT][c] = (float)(sum[c] / values);
+            of[SLOPE][c] = (float)(product[c] * r * r / values);
         }
-        float m[MOST], s[MOST], b[MOST], g[MOST]; /* dx = (dy - shift - (x - mean) * slope) * scale */
-        piece p;
-        for (int64_t k = 0; piece_of(j, t, k, &p); k++) {
-            spread(m, j, &p, mean);
-            spread(s, j, &p, scale);
-            spread(b, j, &p, shift);
-            spread(g, j, &p, slope);
-            for (int64_t n = 0; n < j->images; n++)
-                EACH_VECTOR(i, p.count) {
-                    const vf d = column_get(&a->in[1], T, j, &p, n, i) - vf_load(m + i);
-                    const vf h = column_get(&a->in[0], T, j, &p, n, i) - vf_load(b + i);
-                    column_put(&a->out[0], T, j, &p, n, i, vf_fnma(d, vf_load(g + i), h) * vf_load(s + i));
-                }
-        }
+        sweep_task(GRADIENT, T, j, c0, n, of, NULL, NULL);
     }
 }
 
@@ -213,13 +228,23 @@ TASK(norm_task, norm_tasks)
 TASK(eval_task, eval_tasks)
 TASK(grad_task, grad_tasks)
 
-static void run(const ls_kernel_args *a, const ls_tensor *x, ls_range_fn task) {
-    norm j = norm_of(a, x);
-    ls_parallel_for(threads_for(a, count_of(x)), j.tasks, task, &j);
+static void run(norm j, ls_range_fn task) {
+    ls_parallel_for(threads_for(j.a, j.images * j.channels * j.inner), j.tasks, task, &j);
 }
-KERNEL(batch_norm) { run(a, &a->in[0], norm_task); }
-KERNEL(batch_norm_eval) { run(a, &a->in[0], eval_task); }
-KERNEL(batch_norm_grad) { run(a, &a->in[1], grad_task); }
+/* Forward; the residual is operand k. */
+static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task) {
+    norm j = norm_of(a, &a->in[0]);
+    j.residual = present(&a->in[k]) ? &a->in[k] : NULL;
+    j.relu = ((const ls_batch_norm_attrs *)a->attrs)->act == LS_ACT_RELU;
+    run(j, task);
+}
+KERNEL(batch_norm) { run_forward(a, 3, norm_task); }
+KERNEL(batch_norm_eval) { run_forward(a, 5, eval_task); }
+KERNEL(batch_norm_grad) {
+    norm j = norm_of(a, &a->in[1]);
+    j.y = present(&a->in[5]) ? &a->in[5] : NULL;
+    run(j, grad_task);
+}
 
 KERNEL(batch_norm_update) { /* running mean, running variance, tracked, mean, variance, apply? */
     if (present(&a->in[5]) && *(const int32_t *)a->in[5].data == 0)
