@@ -61,7 +61,6 @@ void ls_help_table(FILE *out); /* `lockstep --verbs`: tab-separated, for the com
 typedef struct ls_terminal_opts { ls_level level; bool json, no_progress; } ls_terminal_opts;
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
-int ls_terminal_width(int fd); /* columns; 0: fd is no terminal */
 
 /* verb_*.c */
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);

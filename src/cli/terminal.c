@@ -92,7 +92,7 @@ static void sink(void *context, ls_level level, const char *message)
         ls_rundir_log(T.log_to, level, message);
 }
 
-int ls_terminal_width(int fd)
+static int terminal_width(int fd)
 {
     struct winsize w;
     return !isatty(fd) ? 0 : !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col : 80;
@@ -134,7 +134,7 @@ static void draw(const ls_progress *p)
     if (p->note)
         ADD("  %s", p->note);
 #undef ADD
-    fprintf(stderr, "\r\033[K%.*s", ls_terminal_width(STDERR_FILENO) - 1, text);
+    fprintf(stderr, "\r\033[K%.*s", terminal_width(STDERR_FILENO) - 1, text);
     fflush(stderr);
     T.drawn = true;
 }
@@ -182,7 +182,8 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.silent = ls_launch_rank() > 0;
     is_rank = ls_launch_rank() >= 0;
     take_signals();
-    *ui = (ls_ui){ .out = stdout, .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
+    *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .quiet = o->level < LS_INFO, .progress = T.bars ? progress : NULL,
+                   .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
 }
 
 void ls_terminal_close(void)

@@ -1,7 +1,6 @@
 /* verb_use.c - options of the verbs that look at runs and use trained models: runs, eval, predict, inspect, export. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/file.h"
 #include "cli.h"
 #include "train/metrics_table.h"
@@ -13,8 +12,7 @@ static ls_status show_metrics(const ls_args *a, const char *storage, const ls_ui
     const char *run = ls_args_value(a, "--metrics");
     const ls_metrics_format format = ls_args_has(a, "--csv") ? LS_METRICS_CSV : ls_args_has(a, "--json") ? LS_METRICS_JSON : LS_METRICS_TEXT;
     char *named = ls_path_join(storage, run);
-    ls_status s = ls_metrics_print(ui->out, !ls_dir_exists(run) && ls_dir_exists(named) ? named : run, ls_args_has(a, "--steps"), format,
-                                   ls_terminal_width(STDOUT_FILENO));
+    ls_status s = ls_metrics_print(ui->out, !ls_dir_exists(run) && ls_dir_exists(named) ? named : run, ls_args_has(a, "--steps"), format, ui->width);
     free(named);
     return s;
 }
@@ -29,7 +27,7 @@ ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
         return show_metrics(a, storage, ui);
     if (csv || ls_args_has(a, "--steps"))
         return ls_fail(LS_E_USAGE, "%s goes with --metrics RUN", csv ? "--csv" : "--steps");
-    return ls_runs_print(ui->out, storage, json, ls_terminal_width(STDOUT_FILENO));
+    return ls_runs_print(ui->out, storage, json, ui->width);
 }
 
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)

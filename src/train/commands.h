@@ -17,6 +17,8 @@ typedef struct ls_progress {
 
 typedef struct ls_ui {
     FILE *out;                                             /* results */
+    int width;                                             /* of `out` in columns; 0: it is no terminal */
+    bool quiet;                                            /* no summary that nobody asked for */
     void (*progress)(void *context, const ls_progress *p); /* may be NULL; cheap: it throttles itself. p NULL: remove the line */
     void *context;
     const volatile sig_atomic_t *stop;                     /* nonzero: stop at the next step's end, save, return LS_E_STOPPED; may be NULL */

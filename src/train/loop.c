@@ -74,6 +74,8 @@ static ls_status profile_end(ls_loop *l)
     return s;
 }
 
+static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
+
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
@@ -100,7 +102,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
                         .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %lld/%lld  loss %.4f  lr %.3g  %.1f ms  %.0f images/s%s", (long long)b->epoch, (long long)l->step,
+        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f images/s%s", (long long)b->epoch, digits(l->total_steps), (long long)l->step,
                     (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->samples / seconds, r.skipped ? "  (skipped: overflow)" : "");
     return LS_OK;
 }
@@ -110,7 +112,7 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
     if (!l->ui || !l->ui->progress)
         return;
     char what[48], note[48];
-    snprintf(what, sizeof what, "epoch %lld/%lld", (long long)b->epoch + 1, (long long)l->recipe->train.epochs);
+    snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch, (long long)l->recipe->train.epochs - 1);
     snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
     l->ui->progress(l->ui->context, &(ls_progress){ .what = what, .done = l->step, .total = l->total_steps, .unit = "steps",
                                                     .rate = (double)(l->step - l->from.step) / (ls_now() - start), .note = note });
@@ -155,6 +157,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->samples,
                          .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start };
+    char evaluated[96] = "", duration[32];
     bool best = false, evaluate = l->eval && (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     if (evaluate) {
         ls_eval_result e;
@@ -164,11 +167,11 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
         LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
-        ls_log_info("epoch %lld  train loss %.4f  eval loss %.4f  accuracy %.4f (%lld of %lld)%s", (long long)epoch, row.loss, e.loss, e.accuracy,
-                    (long long)e.correct, (long long)e.samples, l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
-    } else {
-        ls_log_info("epoch %lld  train loss %.4f", (long long)epoch, row.loss);
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f  accuracy %.2f%% (%lld of %lld)", e.loss, 100 * e.accuracy, (long long)e.correct, (long long)e.samples);
     }
+    ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch, digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
+                ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
+                evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     LS_TRY(ls_metrics_epoch(l->run, &row));
     if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
         LS_TRY(snapshot(l, sum, epoch, best));

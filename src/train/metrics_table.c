@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "table.h"
 
+enum { LAST_EPOCHS = 20 };
+
 typedef char cell[32];
 
 static const char *whole(cell out, int64_t n)
@@ -51,6 +53,23 @@ void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most
     ls_table_print(out, &t, width);
     ls_table_release(&t);
     say_starts(out, h);
+}
+
+ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *ui)
+{
+    const ls_run_metrics *m = &d->metrics;
+    const bool known = !isnan(m->best_value);
+    ls_history h;
+    if (ui->quiet)
+        return LS_OK;
+    LS_TRY(ls_history_read(&h, d->path));
+    ls_epochs_print(ui->out, &h, known ? m->best_step : -1, LAST_EPOCHS, ui->width);
+    if (h.n_epochs > LAST_EPOCHS)
+        fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
+    ls_history_release(&h);
+    if (known)
+        ls_log_info("best   %s %.4f in epoch %lld: %s/checkpoints/best", r->checkpoint.best.metric, m->best_value, (long long)m->best_epoch, d->path);
+    return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
 
 static void steps_print(FILE *out, const ls_history *h, int width)

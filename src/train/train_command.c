@@ -13,6 +13,7 @@
 #include "controller.h"
 #include "loop.h"
 #include "memory.h"
+#include "metrics_table.h"
 #include "place.h"
 #include "report_page.h"
 
@@ -66,7 +67,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
         t->setup.schedule.total_steps = l->total_steps;
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld images, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
              l->train->source);
-    ls_log_info("data  %s", t->data_note);
+    ls_log_info("data   %s", t->data_note);
     if (l->train->builtin && strcmp(l->recipe->data.type, "shapes"))
         ls_log_warn("the data set %s was not found: this run trains on BUILT-IN shapes, its numbers say nothing about %s", l->recipe->data.type,
                     l->recipe->data.type);
@@ -95,18 +96,18 @@ static void describe(const training *t)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
+    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
-        ls_log_info("ranks %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
+        ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
                     ls_mesh_text(mesh, &c->parallel.mesh), how);
         free(how);
-        snprintf(share, sizeof share, "; a rank computes %lld of them:", (long long)c->share.count);
+        snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
-    ls_log_info("step  %lld x %lld images%s  %.2f GFLOP%s  memory %s planned (arena %s)", (long long)c->micro_batches, (long long)c->micro_batch,
-                share, 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
+    ls_log_info("step   %lld micro-batch%s of %lld images%s: %.2f GFLOP%s, memory %s planned (arena %s)", (long long)c->micro_batches,
+                c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch, share, 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
@@ -117,8 +118,8 @@ static ls_status existing_run(training *t, bool *done)
     const ls_resume_point *from = &t->loop.from;
     *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
     if (*done)
-        ls_log_info("%s is finished: %lld steps, last loss %.4f, accuracy %.4f; nothing to do (another run.name trains again)", d->path,
-                    (long long)d->metrics.step, d->metrics.loss, d->metrics.eval_accuracy);
+        ls_log_info("%s is finished: %lld steps, last loss %.4f; nothing to do (another run.name trains again)", d->path, (long long)d->metrics.step,
+                    d->metrics.loss);
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
@@ -328,6 +329,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     snprintf(message, sizeof message, "%s", ls_error_message());
     LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL)); /* with the times that the page shows; finished it is when the page is there */
     LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+    if (s == LS_OK)
+        LS_TRY(ls_summary_print(l->run, l->recipe, ui));
     ls_log_info("report %s/report.html", l->run->path);
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }

@@ -64,7 +64,7 @@ threads: 1
 END
 try 0 train tiny.yaml --dry-run; has err "dry run"; is_empty out
 [ ! -e runs ] || { echo "a dry run wrote something"; failures=$((failures + 1)); }
-try 0 train tiny.yaml
+try 0 train tiny.yaml; has out "epoch  step  train loss"; has err "best   eval_loss"
 for file in recipe.yaml metrics.jsonl metrics.csv result.json report.html log/rank-0.log checkpoints/latest/model.safetensors; do
     [ -s runs/tiny/$file ] || { echo "runs/tiny/$file is missing or empty"; failures=$((failures + 1)); }
 done
@@ -93,7 +93,7 @@ cmp -s back.safetensors $model || { echo "through a .pt file the weights changed
 try 0 export runs/tiny --to tiny.pt --dtype bf16
 try 0 inspect tiny.pt --verify; has out "every byte of 9 entries"; has out "BF16"
 try 2 inspect tiny.safetensors --verify; has err "no checksums"
-try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt
+try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt -q; is_empty out; is_empty err
 if [ -c /dev/full ]; then
     ln -s /dev/full full.pt
     try 1 export runs/tiny --to full.pt; has err "error: full.pt: cannot write: No space left on device"

@@ -53,7 +53,7 @@ on_two_hosts() { # SECONDS WORDS...
 }
 for data in fsdp ddp; do
     on_two_hosts 120 small.yaml --set run.name=two-$data --set parallel.data=$data || bad "two hosts do not train ($data)"
-    grep -q "ranks 2 on 2 hosts" err || bad "the ranks are not on two hosts"
+    grep -q "ranks  2 on 2 hosts" err || bad "the ranks are not on two hosts"
     cmp runs/one/checkpoints/latest/model.safetensors runs/two-$data/checkpoints/latest/model.safetensors || bad "two hosts end with other weights ($data)"
 done
 
