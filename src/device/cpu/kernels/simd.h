@@ -68,7 +68,7 @@ SIMD_FN vm vm_not(vm a) { return (vm)~a; }
 SIMD_FN vi vf_to_int(vf a) { return (vi)_mm512_cvtps_epi32(a); } /* nearest even; |a| < 2^31 */
 SIMD_FN vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 SIMD_FN vi vh_widen(vh h) { return (vi)_mm512_cvtepu16_epi32((__m256i)h); }
-SIMD_FN vh vi_narrow(vi a) { return (vh)_mm512_cvtepi32_epi16((__m512i)a); } /* low 16 bits */
+SIMD_FN vh vi_narrow(vi a) { return (vh)_mm512_cvtepi32_epi16((__m512i)a); } /* lanes below 2^16 */
 SIMD_FN vf vf_from_f16(vh h) { return _mm512_cvtph_ps((__m256i)h); }
 SIMD_FN vh vf_to_f16(vf a) { return (vh)_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 #elif defined(LS_SIMD_256)
@@ -96,9 +96,7 @@ SIMD_FN vi vf_to_int(vf a) { return (vi)_mm256_cvtps_epi32(a); }
 SIMD_FN vf vf_floor(vf a) { return _mm256_floor_ps(a); }
 SIMD_FN vi vh_widen(vh h) { return (vi)_mm256_cvtepu16_epi32((__m128i)h); }
 SIMD_FN vh vi_narrow(vi a) {
-    const __m256i low = _mm256_and_si256((__m256i)a, _mm256_set1_epi32(0xffff));
-    const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
-    return (vh)_mm256_castsi256_si128(both);
+    return (vh)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)a), _mm256_extracti128_si256((__m256i)a, 1));
 }
 SIMD_FN vf vf_from_f16(vh h) { return _mm256_cvtph_ps((__m128i)h); }
 SIMD_FN vh vf_to_f16(vf a) { return (vh)_mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -178,12 +176,11 @@ SIMD_FN vh vf_to_f16(vf a) {
 #endif
 
 SIMD_FN vf vf_from_bf16(vh h) { return (vf)(vh_widen(h) << 16); }
-SIMD_FN vh vf_to_bf16(vf a) { /* not vcvtneps2bf16, which drops subnormals */
+SIMD_FN vi vf_round_bf16(vf a) { /* in the upper half, with anything below it; not vcvtneps2bf16, which drops subnormals */
     const vi x = (vi)a;
-    const vi even = vi_shr_logical(x + 0x7fff + (vi_shr_logical(x, 16) & 1), 16);
-    const vi nan = vi_shr_logical(x, 16) | 0x40;
-    return vi_narrow(vi_select(vf_isnan(a), nan, even));
+    return vi_select(vf_isnan(a), x | 0x400000, x + 0x7fff + (vi_shr_logical(x, 16) & 1));
 }
+SIMD_FN vh vf_to_bf16(vf a) { return vi_narrow(vi_shr_logical(vf_round_bf16(a), 16)); }
 
 /* Sum and maximum of the lanes, always by halves: ((0+4)+(2+6)) + ((1+5)+(3+7)) for 8 lanes. In the maximum NaN lanes may lose. */
 #if !defined(LS_SIMD_128)
@@ -244,7 +241,7 @@ SIMD_FN void vf_put_n(void *p, ls_dtype t, int64_t i, vf v, int n) {
 /* What vf_put followed by vf_get would give: the rounding that storing implies. */
 SIMD_FN vf vf_round_to(vf v, ls_dtype t) {
     switch (t) {
-    case LS_BF16: return vf_from_bf16(vf_to_bf16(v));
+    case LS_BF16: return (vf)(vf_round_bf16(v) & (int32_t)0xffff0000);
     case LS_F16: return vf_from_f16(vf_to_f16(v));
     default: return v;
     }
