@@ -30,7 +30,7 @@ typedef struct ls_run ls_run;
 
 typedef struct ls_run_opts {
     const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
-    int64_t keep;       /* so many of the newest checkpoints stay (1 to 60), and the best */
+    int64_t keep;       /* so many of the newest checkpoints stay, and the best */
     const char *best;   /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never the best */
     bool best_is_max;   /* false: the lowest value is the best */
     bool verify;        /* loading compares every byte with its checksum; false: only the files' sizes */

@@ -151,6 +151,14 @@ static char *format_path(const char *format, const char *a, const char *b) {
     return path;
 }
 
+ls_status ls_path_check(const char *what, const char *path) {
+    const size_t scheme = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+    if (!scheme || strncmp(path + scheme, "://", 3))
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "%s: %s: %.*s:// is not supported; what is: a path in a file system, as runs, /data/runs or ../model.safetensors (a disk, memory, "
+                   "NFS, Lustre, anything mounted)", what, path, (int)scheme, path);
+}
+
 char *ls_path_join(const char *a, const char *b) {
     size_t n = strlen(a);
     if (n == 0 || b[0] == '/')

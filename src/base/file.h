@@ -36,5 +36,6 @@ ls_status ls_make_dirs(const char *path); /* mkdir -p */
 bool ls_file_exists(const char *path);
 bool ls_dir_exists(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */
+ls_status ls_path_check(const char *what, const char *path); /* LS_E_USAGE, beginning with `what`, for an address such as s3://bucket/x */
 char *ls_path_join(const char *a, const char *b);  /* malloc'ed */
 char *ls_cache_dir(void); /* LOCKSTEP_CACHE, else XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep; malloc'ed, not created */

@@ -123,12 +123,14 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     return s;
 }
 
+/* Each rank begins with another file: a file system takes one write to a file at a time. */
 ls_status ls_ranges_write(ls_ranges *w)
 {
-    int file = 0;
-    for (int l = 0; l < w->n_lists; l++)
-        for (int k = 0; k < w->layouts[l].n; k++)
-            LS_TRY(fill(w, file++, &w->layouts[l].files[k], &w->lists[l]));
+    const int first = w->layouts[0].n, n = first + w->layouts[1].n;
+    for (int i = 0; i < n; i++) {
+        const int file = (int)(((int64_t)w->rank * n / w->ranks + i) % n), l = file >= first;
+        LS_TRY(fill(w, file, &w->layouts[l].files[l ? file - first : file], &w->lists[l]));
+    }
     return w->rank == 0 ? write_texts(w) : LS_OK;
 }
 

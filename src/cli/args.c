@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "cli.h"
 
 static const ls_option *find_in(const ls_option *list, const char *name, size_t n, char letter)
@@ -122,6 +123,11 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     }
     if (ls_args_has(out, "--help"))
         return LS_OK;
+    for (int i = 0; i < out->n_words; i++)
+        LS_TRY(ls_path_check(verb->name, out->words[i]));
+    for (int i = 0; i < out->n_given; i++)
+        if (out->given[i].value)
+            LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words, verb->name);
     if (out->n_words > verb->max_words)

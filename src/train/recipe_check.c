@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "recipe_fields.h"
 
 const char *ls_recipe_where(const ls_recipe *r, const char *key)
@@ -46,7 +47,7 @@ static ls_status check_name(ls_recipe *r)
             return ls_fail(LS_E_USAGE, "%s: a control character in the run's name", at(r, "run.name"));
     if (!*r->run.storage)
         return ls_fail(LS_E_USAGE, "%s: empty; it is the folder that holds runs", at(r, "run.storage"));
-    return LS_OK;
+    return ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
 static ls_status check_model(const ls_recipe *r)
@@ -67,6 +68,7 @@ static ls_status check_model(const ls_recipe *r)
     }
     if (!*r->model.init)
         return ls_fail(LS_E_USAGE, "%s: empty; write `random` or a path to weights", at(r, "model.init"));
+    LS_TRY(ls_path_check(at(r, "model.init"), r->model.init));
     return LS_OK;
 }
 

@@ -162,9 +162,9 @@ static ls_status check(const char *storage, const char *name, const ls_run_opts 
     if (!storage || !*storage || !name || !*name || strchr(name, '/') || name[0] == '.')
         return ls_fail(LS_E_ARG, "a run needs a storage, and the name of a folder in it, without '/' and not beginning with '.': got \"%s\", \"%s\"",
                        storage ? storage : "", name ? name : "");
-    if (!o->config || o->keep < 1 || o->keep > 60)
-        return ls_fail(LS_E_ARG, "run %s: keep from 1 to 60 checkpoints, and a config that is not NULL", name);
-    return LS_OK;
+    if (!o->config || o->keep < 1)
+        return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
+    return ls_path_check(name, storage);
 }
 
 static ls_status open_run(ls_run *r, const char *config)

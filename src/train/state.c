@@ -252,6 +252,7 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
     LS_TRY(ls_trainer_lists(l, t));
     ls_checkpoint_contents c = contents(&t->compiled, l, config_json, trainer_json, max_file);
     char *to = t->staging;
+    ls_background_wait(&t->toucher);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
     c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
     const ls_status s = ls_saving_begin(out, dir, &c, t->group);

@@ -121,6 +121,15 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     return LS_OK;
 }
 
+/* So that the first save need not: a gigabyte of fresh memory costs many times what copying it does. */
+static ls_status touch_staging(void *context)
+{
+    const ls_trainer *t = context;
+    for (size_t at = 0; at < t->compiled.staging_bytes && !__atomic_load_n(&t->closing, __ATOMIC_RELAXED); at += 4096)
+        t->staging[at] = 0;
+    return LS_OK;
+}
+
 static ls_status map_staging(ls_trainer *t)
 {
     const size_t bytes = t->compiled.staging_bytes;
@@ -131,8 +140,8 @@ static ls_status map_staging(ls_trainer *t)
     if (p == MAP_FAILED)
         return ls_fail(LS_E_MEMORY, "the system refuses %s for staging: checkpoint.async: false needs none", ls_format_bytes(text, bytes));
     t->staging = p;
-    madvise(p, bytes, MADV_HUGEPAGE); /* fewer page faults in the first save; no more than a wish */
-    return LS_OK;
+    madvise(p, bytes, MADV_HUGEPAGE); /* no more than a wish */
+    return ls_background_start(&t->toucher, touch_staging, t);
 }
 
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group)
@@ -178,6 +187,8 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->exchange);
     free(t->buffers);
     free(t->whole);
+    __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
+    ls_background_wait(&t->toucher);
     if (t->staging)
         munmap(t->staging, t->compiled.staging_bytes);
     ls_session_destroy(&t->session);

@@ -1,6 +1,7 @@
 /* trainer.h (private) - what the commands need of a trainer beyond include/lockstep/trainer.h: its programs and its session. */
 #pragma once
 #include "accumulate.h"
+#include "base/background.h"
 #include "compile.h"
 #include "run/session.h"
 
@@ -27,6 +28,8 @@ struct ls_trainer {
     double *losses;                      /* of the step's M micro-batches */
     double *exchange;                    /* request and losses of this rank, then those of every rank */
     char *staging;                       /* compiled.staging_bytes of them; NULL: none */
+    ls_background toucher;               /* takes their page faults while the process goes on, */
+    bool closing;                        /* unless this is set; atomic */
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
     uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
     int64_t step_number;                 /* the last step begun, for messages */

@@ -55,6 +55,10 @@ static void wrong_usage_says_what_is_right(void **state)
     (void)state;
     ASSERT_FAILS(PARSE("train", "--rezume=auto", "r"), LS_E_USAGE, "lockstep train has no option --rezume", "--resume");
     ASSERT_FAILS(PARSE("train", "r", "-z"), LS_E_USAGE, "no option -z");
+    ASSERT_FAILS(PARSE("eval", "s3://bucket/run"), LS_E_USAGE, "eval: s3://bucket/run: s3:// is not supported; what is: a path in a file system");
+    ASSERT_FAILS(PARSE("export", "run", "--to", "http://host/model.pt"), LS_E_USAGE, "--to: http://host/model.pt: ");
+    ASSERT_FAILS(PARSE("train", "r", "--resume", "file:///runs/a"), LS_E_USAGE, "--resume: file:///runs/a: ");
+    ASSERT_OK(PARSE("train", "r", "--set", "data.mirror=https://host/data/")); /* an address may be where one is wanted */
     ASSERT_FAILS(PARSE("runs", "--set", "a=b"), LS_E_USAGE, "lockstep runs has no option --set");
     ASSERT_FAILS(PARSE("train", "r", "--set"), LS_E_USAGE, "--set needs a value", "KEY=VALUE");
     ASSERT_FAILS(PARSE("train", "r", "--dry-run=yes"), LS_E_USAGE, "--dry-run takes no value");

@@ -250,6 +250,8 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
+    SET_REFUSED("run.storage=s3://bucket/runs", "--set run.storage: s3://bucket/runs: s3:// is not supported", "a path in a file system");
+    SET_REFUSED("model.init=hdfs://host:8020/model.safetensors", "--set model.init: ", "hdfs:// is not supported");
     REFUSED("data: {type: mnist}\n", "model.type is missing", "vit, mlp");
     REFUSED("", "model.type is missing");
     REFUSED("- 1\n", "keys are needed here");

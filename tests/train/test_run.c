@@ -214,6 +214,7 @@ static void what_cannot_be_is_refused(void **state)
     const ls_metric one = { "loss", 1 };
     ASSERT_FAILS(ls_run_open(&run, storage, "a/b", NULL), LS_E_ARG, "a/b");
     ASSERT_FAILS(ls_run_open(&run, storage, "refused", NULL, .keep = 0), LS_E_ARG, "keep");
+    ASSERT_FAILS(ls_run_open(&run, "gs://bucket/runs", "refused", NULL), LS_E_USAGE, "refused: gs://bucket/runs: gs:// is not supported");
     ASSERT_OK(ls_run_open(&run, storage, "refused", NULL));
     ASSERT_FAILS(ls_run_open(&second, storage, "refused", NULL), LS_E_USAGE, "refused", "another process");
     ASSERT_FAILS(ls_report(run, (&(ls_metric){ "a,b", 1 }), 1, NULL), LS_E_ARG, "a,b");
