@@ -52,7 +52,7 @@ static ls_status lap(bench *b, double *start, double *seconds)
 static ls_status load(bench *b)
 {
     ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, b->dir, LS_VERIFY_FULL, b->group));
+    LS_TRY(ls_checkpoint_open(&c, b->dir, LS_VERIFY_LOADED, b->group));
     const ls_status s = ls_trainer_load_state(b->trainer, &c);
     ls_checkpoint_release(&c);
     return s;

@@ -44,10 +44,9 @@ def run_round(state, options, number):
     save = timed(lambda: dcp.save(state, checkpoint_id=folder))
     load = timed(lambda: dcp.load(state, checkpoint_id=folder))
     if options.rank == 0:
+        shutil.rmtree(folder)
         print(json.dumps({"torch": torch.__version__, "save": round(save, 4), "load": round(load, 4),
                           "bytes": sum(4 * t.numel() for part in state.values() for t in part.values())}), flush=True)
-        shutil.rmtree(folder)
-    dist.barrier()
 
 
 def run(options):

@@ -198,7 +198,15 @@ ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, l
 
 ls_status ls_checkpoint_verify(const char *dir, ls_verify how, int *files)
 {
-    return ls_manifest_check(dir, how, 0, 1, files);
+    ls_manifest m;
+    if (files)
+        *files = 0;
+    LS_TRY(ls_manifest_read(&m, dir));
+    const ls_status s = ls_manifest_check(&m, dir, how, 0, 1);
+    if (files && s == LS_OK)
+        *files = m.n_files;
+    ls_manifest_release(&m);
+    return s;
 }
 
 static ls_status read_text(char **out, const char *dir, const char *name)
@@ -235,10 +243,18 @@ static ls_status open_all(ls_checkpoint *c, const char *dir)
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)
 {
     *out = (ls_checkpoint){ .dir = strdup(dir) };
-    LS_CHECK(out->dir != NULL, "out of memory");
-    ls_status s = together(g, ls_manifest_check(dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1, NULL));
+    out->manifest = calloc(1, sizeof *out->manifest);
+    LS_CHECK(out->dir && out->manifest, "out of memory");
+    ls_status s = ls_manifest_read(out->manifest, dir);
+    if (s == LS_OK)
+        s = ls_manifest_check(out->manifest, dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
+    s = together(g, s);
     if (s == LS_OK) /* what is damaged, perhaps in the part of another rank, is not looked at */
         s = together(g, open_all(out, dir));
+    if (s == LS_OK && how == LS_VERIFY_LOADED) {
+        ls_weights_prove(out->weights, out->manifest);
+        ls_weights_prove(out->optimizer, out->manifest);
+    }
     if (s != LS_OK)
         ls_checkpoint_release(out);
     return s;
@@ -251,6 +267,9 @@ void ls_checkpoint_release(ls_checkpoint *c)
     free(c->trainer);
     ls_weights_close(&c->weights);
     ls_weights_close(&c->optimizer);
+    if (c->manifest)
+        ls_manifest_release(c->manifest);
+    free(c->manifest);
     *c = (ls_checkpoint){ 0 };
 }
 

@@ -40,7 +40,8 @@ void ls_saving_end(ls_saving **v);         /* nulls *v; what was not committed i
 uint64_t ls_saving_bytes(const ls_saving *v);
 void ls_checkpoint_clean(const char *parent); /* removes what interrupted saves and removals have left in a folder of checkpoints. Local */
 
-typedef enum ls_verify { LS_VERIFY_SIZES, LS_VERIFY_FULL } ls_verify;
+/* LOADED: as FULL for whoever loads everything: the data of a tensor are compared when a range of it is loaded, in one pass over memory with that. */
+typedef enum ls_verify { LS_VERIFY_SIZES, LS_VERIFY_FULL, LS_VERIFY_LOADED } ls_verify;
 
 /* Checks the manifest's own digest and every listed file: its size and, with FULL, every byte. A damaged byte is LS_E_FORMAT with the
  * file and the range of offsets. `files` (may be NULL) gets the number of files checked. Local. */
@@ -51,13 +52,15 @@ typedef struct ls_checkpoint {
     char *config, *trainer; /* the JSON texts */
     ls_weights *weights;
     ls_weights *optimizer;  /* NULL: a checkpoint without */
+    struct ls_manifest *manifest;
 } ls_checkpoint;
-/* Verifies, each rank a part of the bytes, then opens. When one rank fails, the group has failed. Collective; g NULL: one rank. */
+/* Verifies, with FULL each rank a part of the bytes, then opens. When one rank fails, the group has failed. Collective; g NULL: one rank. */
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g);
 void ls_checkpoint_release(ls_checkpoint *c);
 bool ls_checkpoint_is(const char *dir); /* has a manifest.json */
 
-/* Fills the ranges of l->mine with elements of the whole tensors; a file that does not fit is LS_E_SHAPE as of ls_weights_load. Local. */
+/* Fills the ranges of l->mine with elements of the whole tensors; a file that does not fit is LS_E_SHAPE as of ls_weights_load. A piece of the files
+ * that is not proved yet (LS_VERIFY_LOADED) is compared before anything is taken from it. Local. */
 ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o);
 
 /* Makes the symbolic link PARENT/`link` ("latest", "best") point to the sibling directory `name`, atomically. */

@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 #include "base/sys.h"
-#include "ckpt/checkpoint.h"
+#include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 
 /* A double holds every value of the four float types exactly, so one widening and one narrowing function per type make all conversions. */
@@ -243,10 +243,31 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     return LS_OK;
 }
 
+/* In steps that stay in the cache between the comparison and the copy. */
+static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype to, const ls_range *r)
+{
+    const uint64_t size = ls_dtype_size(t->type.dtype);
+    const int64_t step = (int64_t)(LS_MANIFEST_PIECE / size);
+    const uint8_t *file = (const uint8_t *)t->data - t->offset;
+    for (int64_t at = r->first, end = r->first + r->count; at < end; at += step) {
+        const int64_t n = end - at < step ? end - at : step;
+        LS_TRY(ls_manifest_prove(proof, t->file, file, t->offset + (uint64_t)at * size, t->offset + (uint64_t)(at + n) * size));
+        LS_TRY(read_range(t, to, at, n, (char *)r->data + (size_t)(at - r->first) * ls_dtype_size(to)));
+    }
+    return LS_OK;
+}
+
 ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
 {
     LS_TRY(compare(w, l->n, l->tensors, o));
-    for (int64_t i = 0; i < l->n && !o->check_only; i++)
-        LS_TRY(read_range(ls_weights_find(w, l->tensors[i].name), l->tensors[i].tensor.type.dtype, l->mine[i].first, l->mine[i].count, l->mine[i].data));
+    ls_manifest *proof = ls_weights_proof(w);
+    for (int64_t i = 0; i < l->n && !o->check_only; i++) {
+        const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
+        const ls_range *r = &l->mine[i];
+        if (proof && r->count > 0)
+            LS_TRY(prove_and_read(t, proof, l->tensors[i].tensor.type.dtype, r));
+        else
+            LS_TRY(read_range(t, l->tensors[i].tensor.type.dtype, r->first, r->count, r->data));
+    }
     return LS_OK;
 }

@@ -44,6 +44,7 @@ void ls_manifest_release(ls_manifest *m)
 {
     free(m->files);
     free(m->pieces);
+    free(m->proved);
     *m = (ls_manifest){ 0 };
 }
 
@@ -108,57 +109,51 @@ ls_status ls_manifest_text(ls_str *out, ls_manifest *m)
     return s;
 }
 
-/* Which pieces of the list a caller compares. */
-typedef struct turn { int64_t piece; int part, parts; } turn;
+/* ---- reading */
 
-/* One file of the list: its size, and with FULL its bytes, piece by piece. */
-static ls_status check_file(const char *dir, const char *manifest, json_t *entry, ls_verify how, turn *t)
+static bool parse_sum(uint64_t *out, const char *text)
+{
+    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+/* An entry of the list: a file that is there with its size, and pieces that are all of it. */
+static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifest, json_t *entry)
 {
     char shown[128];
     const char *name = json_string_value(json_object_get(entry, "name"));
     json_t *size_value = json_object_get(entry, "size"), *pieces = json_object_get(entry, "pieces");
-    if (!name || !name[0] || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".") || !json_is_integer(size_value) || !json_is_array(pieces))
+    const json_int_t size = json_integer_value(size_value);
+    if (!name || !name[0] || strlen(name) >= sizeof m->files->name || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".") ||
+        !json_is_integer(size_value) || size < 0 || !json_is_array(pieces))
         return ls_fail(LS_E_FORMAT, "%s: an entry of \"files\" has no plain name, size and pieces", manifest);
-    int64_t size = json_integer_value(size_value);
-    ls_mapping m;
     char *path = ls_path_join(dir, name);
     ls_status s = LS_OK;
-    if (!ls_file_exists(path)) {
+    if (!ls_file_exists(path))
         s = ls_fail(LS_E_FORMAT, "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is incomplete: remove it and use another one", path);
-        goto done;
-    }
-    if (ls_file_size(path) != size) {
+    else if (ls_file_size(path) != size)
         s = ls_fail(LS_E_FORMAT, "%s: holds %" PRId64 " bytes, the manifest says %" PRId64 ": the checkpoint is damaged: remove it and use another one", path,
-                    ls_file_size(path), size);
-        goto done;
-    }
-    LS_TRY_TO(s, ls_file_map(&m, path), done);
-    uint64_t at = 0;
-    for (size_t i = 0; i < json_array_size(pieces) && s == LS_OK; i++) {
-        json_t *piece = json_array_get(pieces, i);
-        json_int_t offset = json_integer_value(json_array_get(piece, 0)), length = json_integer_value(json_array_get(piece, 1));
-        const char *sum = json_string_value(json_array_get(piece, 2));
-        char actual[17];
-        if (!sum || offset < 0 || (uint64_t)offset != at || length <= 0 || (uint64_t)length > m.size - at) {
-            s = ls_fail(LS_E_FORMAT, "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it", manifest, i,
-                        ls_shown_name(shown, name));
-            break;
-        }
-        if (how == LS_VERIFY_FULL && t->piece++ % t->parts == t->part) {
-            snprintf(actual, sizeof actual, "%016" PRIx64, ls_hash64(m.data + at, (size_t)length));
-            if (strcmp(actual, sum) != 0)
-                s = ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged (xxh3 %s, the manifest says %.16s): "
-                            "remove this checkpoint and use another one", path,
-                            at, at + (uint64_t)length - 1, actual, sum);
-        }
-        at += (uint64_t)length;
-    }
-    if (s == LS_OK && at != m.size)
-        s = ls_fail(LS_E_FORMAT, "%s: the pieces of \"%s\" end at byte %" PRIu64 " of %zu", manifest, ls_shown_name(shown, name), at, m.size);
-    ls_file_unmap(&m);
-done:
+                    ls_file_size(path), (int64_t)size);
     free(path);
-    return s;
+    LS_TRY(s);
+    const int file = ls_manifest_add_file(m, name, (uint64_t)size);
+    uint64_t at = 0;
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        json_t *piece = json_array_get(pieces, i);
+        const json_int_t offset = json_integer_value(json_array_get(piece, 0)), length = json_integer_value(json_array_get(piece, 1));
+        ls_piece p = { (uint64_t)file, at, (uint64_t)length, 0 };
+        if (!parse_sum(&p.sum, json_string_value(json_array_get(piece, 2))) || offset < 0 || (uint64_t)offset != at || length <= 0 ||
+            p.length > (uint64_t)size - at)
+            return ls_fail(LS_E_FORMAT, "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it", manifest, i,
+                           ls_shown_name(shown, name));
+        ls_manifest_add(m, 1, &p);
+        at += p.length;
+    }
+    if (at != (uint64_t)size)
+        return ls_fail(LS_E_FORMAT, "%s: the pieces of \"%s\" end at byte %" PRIu64 " of %" PRId64, manifest, ls_shown_name(shown, name), at, (int64_t)size);
+    return LS_OK;
 }
 
 static ls_status check_text(const char *text, size_t size, const char *path)
@@ -172,18 +167,14 @@ static ls_status check_text(const char *text, size_t size, const char *path)
     return LS_OK;
 }
 
-ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts, int *files)
+static ls_status read_all(ls_manifest *m, const char *dir, const char *path)
 {
-    if (files)
-        *files = 0;
-    char *path = ls_path_join(dir, LS_MANIFEST), *text = NULL;
+    char *text = NULL;
     size_t size = 0;
     json_t *root = NULL;
     ls_status s;
-    if (!ls_file_exists(path)) {
-        s = ls_fail(LS_E_IO, "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path, dir);
-        goto done;
-    }
+    if (!ls_file_exists(path))
+        return ls_fail(LS_E_IO, "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path, dir);
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, check_text(text, size, path), done);
     LS_TRY_TO(s, ls_json_parse(&root, text, size, path), done);
@@ -198,14 +189,116 @@ ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts,
         s = ls_fail(LS_E_FORMAT, "%s: no \"files\" list", path);
         goto done;
     }
-    turn t = { .part = part, .parts = parts };
     for (size_t i = 0; i < json_array_size(list); i++)
-        LS_TRY_TO(s, check_file(dir, path, json_array_get(list, i), how, &t), done);
-    if (files)
-        *files = (int)json_array_size(list);
+        LS_TRY_TO(s, read_entry(m, dir, path, json_array_get(list, i)), done);
+    m->proved = calloc((size_t)m->n + 1, sizeof *m->proved);
+    LS_CHECK(m->proved, "out of memory");
 done:
     json_decref(root);
     free(text);
+    return s;
+}
+
+ls_status ls_manifest_read(ls_manifest *out, const char *dir)
+{
+    *out = (ls_manifest){ 0 };
+    char *path = ls_path_join(dir, LS_MANIFEST);
+    ls_status s = read_all(out, dir, path);
+    free(path);
+    if (s != LS_OK)
+        ls_manifest_release(out);
+    return s;
+}
+
+/* ---- comparing */
+
+/* ": tensor "a" and 2 more" that have bytes in [from, to); "" where that is the header, or no file of tensors. */
+static void name_tensors(char out[200], const char *path, const uint8_t *bytes, uint64_t size, uint64_t from, uint64_t to)
+{
+    ls_arena arena;
+    ls_weight *list = NULL;
+    int64_t n = 0, hit = 0;
+    json_t *metadata = NULL;
+    char shown[128];
+    *out = 0;
+    ls_arena_init(&arena);
+    if (strstr(path, ".safetensors") && ls_safetensors_parse(&arena, bytes, size, path, &list, &n, &metadata) == LS_OK)
+        for (int64_t i = 0; i < n; i++)
+            if (list[i].offset < to && list[i].offset + list[i].bytes > from && hit++ == 0)
+                snprintf(out, 160, ": tensor \"%s\"", ls_shown_name(shown, list[i].name));
+    if (hit > 1)
+        snprintf(out + strlen(out), 32, " and %" PRId64 " more", hit - 1);
+    json_decref(metadata);
+    ls_arena_release(&arena);
+}
+
+static ls_status prove(ls_manifest *m, int64_t piece, const char *path, const uint8_t *bytes)
+{
+    const ls_piece *p = &m->pieces[piece];
+    char tensors[200];
+    if (m->proved[piece])
+        return LS_OK;
+    const uint64_t actual = ls_hash64(bytes + p->offset, (size_t)p->length);
+    m->proved[piece] = actual == p->sum;
+    if (m->proved[piece])
+        return LS_OK;
+    name_tensors(tensors, path, bytes, m->files[p->file].size, p->offset, p->offset + p->length);
+    return ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged%s (xxh3 %016" PRIx64 ", the manifest says %016" PRIx64 "): "
+                   "remove this checkpoint and use another one", path, p->offset, p->offset + p->length - 1, tensors, actual, p->sum);
+}
+
+/* The first piece of file `k` that ends after byte `from`. */
+static int64_t find_piece(const ls_manifest *m, uint64_t k, uint64_t from)
+{
+    int64_t low = 0, high = m->n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        const ls_piece *p = &m->pieces[middle];
+        if (p->file < k || (p->file == k && p->offset + p->length <= from))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *bytes, uint64_t from, uint64_t to)
+{
+    const char *slash = strrchr(path, '/');
+    int k = 0;
+    while (k < m->n_files && strcmp(m->files[k].name, slash ? slash + 1 : path))
+        k++;
+    for (int64_t i = find_piece(m, (uint64_t)k, from); i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < to; i++)
+        LS_TRY(prove(m, i, path, bytes));
+    return k < m->n_files ? LS_OK : ls_fail(LS_E_FORMAT, "%s: not in the manifest of this checkpoint: remove the file, or the checkpoint", path);
+}
+
+/* Every parts-th piece of a file, beginning with number `part`; or those of its beginning, before any tensor's data. */
+static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify how, int part, int parts)
+{
+    ls_mapping f;
+    char *path = ls_path_join(dir, m->files[k].name);
+    ls_status s = ls_file_map(&f, path);
+    if (s == LS_OK) {
+        uint64_t end = f.size;
+        if (how == LS_VERIFY_LOADED && strstr(path, ".safetensors") && f.size >= 8) {
+            LS_TRY_TO(s, ls_manifest_prove(m, path, f.data, 0, 8), done);
+            memcpy(&end, f.data, 8);
+            end = end < f.size - 8 ? end + 8 : f.size;
+        }
+        for (int64_t i = find_piece(m, (uint64_t)k, 0); s == LS_OK && i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < end; i++)
+            if (how == LS_VERIFY_LOADED || i % parts == part)
+                s = prove(m, i, path, f.data);
+done:
+        ls_file_unmap(&f);
+    }
     free(path);
     return s;
+}
+
+ls_status ls_manifest_check(ls_manifest *m, const char *dir, ls_verify how, int part, int parts)
+{
+    for (int k = 0; k < m->n_files && how != LS_VERIFY_SIZES; k++)
+        LS_TRY(prove_file(m, dir, k, how, part, parts));
+    return LS_OK;
 }

@@ -21,6 +21,7 @@ typedef struct ls_manifest {
     int n_files;
     ls_piece *pieces; /* in any order */
     int64_t n, room;
+    bool *proved;     /* [n] of one that was read: pieces whose bytes have been compared */
 } ls_manifest;
 int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size); /* its number */
 void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
@@ -28,5 +29,13 @@ void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
 ls_status ls_manifest_text(ls_str *out, ls_manifest *m);
 void ls_manifest_release(ls_manifest *m);
 
-/* See ls_checkpoint_verify. With FULL, of `parts` callers each compares every parts-th piece, beginning with number `part`. */
-ls_status ls_manifest_check(const char *dir, ls_verify how, int part, int parts, int *files);
+/* From a folder. Everything is checked but the bytes of the files: the manifest's own digest, that every file is there with its size, that pieces are in order. */
+ls_status ls_manifest_read(ls_manifest *out, const char *dir);
+/* Compares bytes. FULL: of `parts` callers each every parts-th piece, beginning with number `part`. LOADED: all files but the data of tensors. */
+ls_status ls_manifest_check(ls_manifest *m, const char *dir, ls_verify how, int part, int parts);
+/* Compares the pieces that hold bytes [from, to) of file `path`, which is mapped at `bytes`, where that has not been done. */
+ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *bytes, uint64_t from, uint64_t to);
+
+/* Whatever ls_ranges_load takes from `w` (may be NULL) is proved by `m`, which must outlive it. */
+void ls_weights_prove(ls_weights *w, ls_manifest *m);
+ls_manifest *ls_weights_proof(const ls_weights *w); /* NULL: none */

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/manifest.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
@@ -19,6 +20,7 @@ struct ls_weights {
     const ls_weight **by_name;
     int64_t count;
     int files;
+    ls_manifest *proof;      /* NULL: what is loaded needs none */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -283,4 +285,15 @@ int ls_weights_file_count(const ls_weights *w)
 const char *ls_weights_metadata(const ls_weights *w, const char *key)
 {
     return json_string_value(json_object_get(w->metadata, key));
+}
+
+void ls_weights_prove(ls_weights *w, ls_manifest *m)
+{
+    if (w)
+        w->proof = m;
+}
+
+ls_manifest *ls_weights_proof(const ls_weights *w)
+{
+    return w->proof;
 }

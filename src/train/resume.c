@@ -209,15 +209,30 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *
     return path[0] ? LS_OK : ls_resume_find(path, r, asked);
 }
 
+/* The newest checkpoint is damaged: the user decides what comes in its place. */
+static ls_status damaged(const char *path)
+{
+    char message[2048];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    return ls_fail(LS_E_FORMAT, "%s. Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the checkpoint before it; or "
+                   "--resume CHECKPOINT with another run.name", message, path);
+}
+
 ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change)
 {
     ls_checkpoint c;
     json_t *j = NULL;
     ls_status s;
-    LS_TRY(ls_checkpoint_open(&c, path, r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, t->group));
+    s = ls_checkpoint_open(&c, path, r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, t->group);
+    if (s != LS_OK)
+        return s == LS_E_FORMAT ? damaged(path) : s;
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
     LS_TRY_TO(s, check_unchanged(j, path, t, r, allow_change), done);
-    LS_TRY_TO(s, ls_trainer_load_state(t, &c), done);
+    s = ls_trainer_load_state(t, &c);
+    if (s == LS_E_FORMAT)
+        s = damaged(path);
+    if (s != LS_OK)
+        goto done;
     read_point(out, j);
     t->step_number = out->step; /* messages count on */
 done:

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "support/ranks.h"
@@ -81,28 +82,33 @@ static ls_status save(ls_group *g, void *context)
     return bytes > 2 * 4 * 4900 ? LS_OK : ls_fail(LS_E_INTERNAL, "%llu bytes", (unsigned long long)bytes);
 }
 
-static ls_status load(ls_group *g, void *context)
+static ls_status load_from(const ls_checkpoint *c, const job *j, int rank)
 {
-    const job *j = context;
-    const int rank = g ? ls_group_rank(g) : 0;
     float back[2][ALL];
     ls_named_tensor t[TENSORS];
     ls_range mine[TENSORS];
     ls_tensor_list l;
-    ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, j->dir, j->how, g));
     for (int k = 0; k < 2; k++) {
         memset(back[k], 0, sizeof back[k]);
         list(&l, t, mine, back[k], NAMES[k], j, rank);
-        LS_TRY(ls_ranges_load(k ? c.optimizer : c.weights, &l, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
+        LS_TRY(ls_ranges_load(k ? c->optimizer : c->weights, &l, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
         int64_t edges[9];
         cut(edges, j);
         for (int64_t i = 0; i < ALL; i++)
             if (back[k][i] != (i >= edges[rank] && i < edges[rank + 1] ? values[k][i] : 0))
                 return ls_fail(LS_E_INTERNAL, "rank %d: element %lld of list %d is %g", rank, (long long)i, k, (double)back[k][i]);
     }
-    ls_checkpoint_release(&c);
     return LS_OK;
+}
+
+static ls_status load(ls_group *g, void *context)
+{
+    const job *j = context;
+    ls_checkpoint c;
+    LS_TRY(ls_checkpoint_open(&c, j->dir, j->how, g));
+    const ls_status s = load_from(&c, j, g ? ls_group_rank(g) : 0);
+    ls_checkpoint_release(&c);
+    return s;
 }
 
 static void same_file(const char *a, const char *b, const char *name)
@@ -138,7 +144,7 @@ static void any_ranks_write_the_same(void **state)
             for (int i = 0; i < (max_file ? 3 : 4); i++)
                 same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
             ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
-            ASSERT_OK(run_ranks(3, load, &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = k % 2 ? LS_VERIFY_FULL : LS_VERIFY_SIZES }));
+            ASSERT_OK(run_ranks(3, load, &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = (ls_verify)(k % 3) }));
             assert_int_equal(ls_test_count(ls_test_path("many")), 1);
             ASSERT_OK(ls_checkpoint_remove(many));
         }
@@ -177,8 +183,8 @@ static void damage_is_found_together(void **state)
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("damaged"));
     ASSERT_OK(run_ranks(4, save, &(job){ .dir = dir, .ranks = 4, .cuts = 2, .failing = -1 }));
-    for (int f = 0; f < 3; f++) {
-        char *path = ls_path_join(dir, FILES[f]);
+    for (int f = 0; f < 6; f++) {
+        char *path = ls_path_join(dir, FILES[f / 2]);
         const long size = (long)ls_file_size(path);
         for (long at = 1; at < size; at += size / 6) {
             for (int back = 0; back < 2; back++) { /* and again: as it was */
@@ -188,7 +194,7 @@ static void damage_is_found_together(void **state)
                 fseek(file, at, SEEK_SET);
                 fputc(c ^ 16, file);
                 fclose(file);
-                job j = { .dir = dir, .ranks = 3, .how = LS_VERIFY_FULL };
+                job j = { .dir = dir, .ranks = 3, .how = f % 2 ? LS_VERIFY_FULL : LS_VERIFY_LOADED };
                 if (back) {
                     ASSERT_OK(run_ranks(3, load, &j));
                     break;
@@ -205,10 +211,65 @@ static void damage_is_found_together(void **state)
     }
 }
 
+/* The tensor that has byte `at` of a file as `save` makes it; NULL: none. */
+static const char *tensor_at(const char *path, const char *bytes, uint64_t at)
+{
+    const int l = strstr(path, "model.safetensors") ? 0 : strstr(path, "optimizer.safetensors") ? 1 : -1;
+    uint64_t end;
+    memcpy(&end, bytes, sizeof end);
+    end += 8;
+    for (int i = 0; l >= 0 && at >= end && i < TENSORS; i++)
+        if (at < (end += 4 * (uint64_t)SIZES[i]))
+            return NAMES[l][i];
+    return NULL;
+}
+
+/* Any bit of any file is flipped, or the file is cut or missing: opening and loading name the file, and the tensor where it is one's bytes. */
+static void any_damage_is_named(void **state)
+{
+    (void)state;
+    static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json", "trainer.json", "manifest.json" };
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("any"));
+    ASSERT_OK(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 }));
+    uint32_t x = 12345;
+    for (int round = 0; round < 120; round++) {
+        char *path = ls_path_join(dir, FILES[round % 5]), *good, *bad, expected[80] = "";
+        size_t n;
+        ASSERT_OK(ls_file_read(&good, &n, path));
+        x = x * 1664525u + 1013904223u;
+        const size_t at = (x >> 4) % n;
+        const int what = round / 5 % 4; /* 0 and 1: flip */
+        bad = malloc(n);
+        memcpy(bad, good, n);
+        bad[at] ^= (char)(1 << (x & 7));
+        if (what == 2)
+            assert_int_equal(unlink(path), 0);
+        else
+            ASSERT_OK(ls_file_write(path, bad, what == 3 ? at : n));
+        const char *tensor = what < 2 ? tensor_at(path, good, at) : NULL;
+        if (tensor)
+            snprintf(expected, sizeof expected, "are damaged: tensor \"%s\" (xxh3", tensor);
+        const int ranks = 1 + round % 2 * 2;
+        for (int how = LS_VERIFY_FULL; how <= LS_VERIFY_LOADED; how++) {
+            job j = { .dir = dir, .ranks = ranks, .cuts = (uint32_t)round, .how = (ls_verify)how };
+            assert_true((ranks == 1 ? load(NULL, &j) : run_ranks(ranks, load, &j)) != LS_OK);
+            ASSERT_CONTAINS(ls_error_message(), path);
+            ASSERT_CONTAINS(ls_error_message(), what == 2 ? "not there" : tensor ? expected : ":");
+        }
+        ASSERT_OK(ls_file_write(path, good, n));
+        free(path);
+        free(good);
+        free(bad);
+    }
+    ASSERT_OK(load(NULL, &(job){ .dir = dir, .ranks = 1, .how = LS_VERIFY_LOADED }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(damage_is_found_together),
+        cmocka_unit_test(any_damage_is_named),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }
