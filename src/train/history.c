@@ -72,7 +72,22 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                                          .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN) }, attempt });
 }
 
-static void add_row(ls_history *h, const json_t *row)
+static void add_report(ls_history *h, json_t *row, int64_t attempt)
+{
+    static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt" };
+    ls_past_report r = { .report = whole(row, "report"), .step = whole(row, "step"), .epoch = whole(row, "epoch"), .attempt = attempt, .seconds = real(row, "seconds", NAN) };
+    const bool begun = h->n_reports > 0;
+    while (h->n_reports && h->reports[h->n_reports - 1].report >= r.report)
+        ls_metric_list_release(&h->reports[--h->n_reports].metrics);
+    if (attempt > h->attempt && begun)
+        start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].step : 0, 0, NULL);
+    for (size_t i = 0; i < sizeof OURS / sizeof OURS[0]; i++)
+        json_object_del(row, OURS[i]);
+    r.metrics = ls_metric_list_read(row);
+    APPEND(h, reports, r);
+}
+
+static void add_row(ls_history *h, json_t *row)
 {
     const char *kind = json_string_value(json_object_get(row, "kind"));
     const int64_t attempt = whole(row, "attempt"), step = whole(row, "step"), epoch = whole(row, "epoch");
@@ -88,6 +103,8 @@ static void add_row(ls_history *h, const json_t *row)
         APPEND(h, checkpoints, (ls_past_checkpoint){ step, epoch, whole(row, "bytes"), attempt });
     else if (!strcmp(kind, "restart"))
         start(h, attempt, step, whole(row, "steps_lost"), json_string_value(json_object_get(row, "cause")));
+    else if (!strcmp(kind, "report"))
+        add_report(h, row, attempt);
     if (attempt > h->attempt)
         h->attempt = attempt;
 }
@@ -119,6 +136,9 @@ void ls_history_release(ls_history *h)
 {
     for (int i = 0; i < h->n_starts; i++)
         free(h->starts[i].cause);
+    for (int i = 0; i < h->n_reports; i++)
+        ls_metric_list_release(&h->reports[i].metrics);
+    free(h->reports);
     free(h->steps);
     free(h->evals);
     free(h->epochs);

@@ -188,15 +188,21 @@ ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
     return ls_rundir_append(d, d->own->csv, "metrics.csv", text, strlen(text));
 }
 
-ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
+void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt)
 {
-    ls_json *j = begin(d, "report");
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", "report");
     ls_json_int(j, "report", row->report);
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_metric_list_write(j, row->metrics);
     ls_json_f64(j, "seconds", clocked(row->seconds));
-    close_row(j, d->attempt);
+    close_row(j, attempt);
+}
+
+ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
+{
+    ls_report_row_write(cleared(d), row, d->attempt);
     LS_TRY(append(d));
     LS_TRY(ls_csv_report(d, row));
     ls_rundir_set_reported(d, row->step, row->epoch, row->metrics);

@@ -47,6 +47,7 @@ int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
 #define LS_CSV_ROW 512
 #define LS_EPOCH_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n"
 #define LS_STEP_CSV "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n"
+void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt);
 void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt);
 void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt);
 const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt);

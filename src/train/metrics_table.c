@@ -1,8 +1,12 @@
 /* metrics_table.c - `lockstep runs --metrics`, and the table at the end of `lockstep train`. */
 #include "metrics_table.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "table.h"
@@ -90,9 +94,92 @@ static void steps_print(FILE *out, const ls_history *h, int width)
     ls_table_release(&t);
 }
 
+/* ---- reports of a program of its own: a column for each metric that any of them has */
+
+typedef struct names { int n; const char **at; } names; /* `at` is the caller's to free */
+
+static names metric_names(const ls_history *h)
+{
+    int most = 0;
+    for (int i = 0; i < h->n_reports; i++)
+        most += h->reports[i].metrics.n;
+    names all = { 0, malloc(sizeof *all.at * (size_t)(most + 1)) };
+    LS_CHECK(all.at, "out of memory");
+    for (int i = 0; i < h->n_reports; i++)
+        for (int k = 0; k < h->reports[i].metrics.n; k++) {
+            const char *name = h->reports[i].metrics.at[k].name;
+            bool there = false;
+            for (int c = 0; c < all.n && !there; c++)
+                there = !strcmp(all.at[c], name);
+            if (!there)
+                all.at[all.n++] = name;
+        }
+    return all;
+}
+
+static void reports_print(FILE *out, const ls_history *h, int width)
+{
+    static const ls_column FIRST[] = { { "report", false, 0 }, { "step", false, INT_MAX - 3 }, { "epoch", false, INT_MAX - 2 }, { "time", false, INT_MAX - 1 }, { "attempt", false, INT_MAX } };
+    enum { OURS = sizeof FIRST / sizeof FIRST[0] };
+    names metrics = metric_names(h);
+    const int n = OURS + metrics.n;
+    ls_column *columns = malloc(sizeof *columns * (size_t)n);
+    const char **texts = malloc(sizeof *texts * (size_t)n);
+    cell *cells = malloc(sizeof *cells * (size_t)n);
+    LS_CHECK(columns && texts && cells, "out of memory");
+    memcpy(columns, FIRST, sizeof FIRST);
+    for (int k = 0; k < metrics.n; k++)
+        columns[OURS + k] = (ls_column){ metrics.at[k], false, k };
+    ls_table t = { .n_columns = n, .columns = columns };
+    for (int i = 0; i < h->n_reports; i++) {
+        const ls_past_report *r = &h->reports[i];
+        texts[0] = whole(cells[0], r->report);
+        texts[1] = whole(cells[1], r->step);
+        texts[2] = whole(cells[2], r->epoch);
+        texts[3] = duration(cells[3], r->seconds);
+        texts[4] = whole(cells[4], r->attempt);
+        for (int k = 0; k < metrics.n; k++)
+            texts[OURS + k] = number(cells[OURS + k], "%.6g", ls_metric_list_find(&r->metrics, metrics.at[k]));
+        ls_table_row(&t, texts, NULL);
+    }
+    ls_table_print(out, &t, width);
+    ls_table_release(&t);
+    say_starts(out, h);
+    free(metrics.at);
+    free(columns);
+    free(texts);
+    free(cells);
+}
+
+static void reports_csv(FILE *out, const ls_history *h)
+{
+    names metrics = metric_names(h);
+    cell text;
+    fputs("report,step,epoch,seconds,attempt", out);
+    for (int k = 0; k < metrics.n; k++)
+        fprintf(out, ",%s", metrics.at[k]);
+    for (int i = 0; i < h->n_reports; i++) {
+        const ls_past_report *r = &h->reports[i];
+        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step, (long long)r->epoch, isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds),
+                (long long)r->attempt);
+        for (int k = 0; k < metrics.n; k++) {
+            const double x = ls_metric_list_find(&r->metrics, metrics.at[k]);
+            fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
+        }
+    }
+    fputc('\n', out);
+    free(metrics.at);
+}
+
+/* ---- for programs */
+
 static void csv(FILE *out, const ls_history *h, bool steps)
 {
     char line[LS_CSV_ROW];
+    if (h->n_reports && !steps) {
+        reports_csv(out, h);
+        return;
+    }
     fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
     for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
         fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt) : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt), out);
@@ -102,11 +189,14 @@ static void json(FILE *out, const ls_history *h, bool steps)
 {
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
-    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
-        if (steps)
-            ls_step_row_write(&j, &h->steps[i].row, h->steps[i].attempt);
-        else
-            ls_epoch_row_write(&j, &h->epochs[i].row, h->epochs[i].attempt);
+    for (int i = 0; steps && i < h->n_steps; i++)
+        ls_step_row_write(&j, &h->steps[i].row, h->steps[i].attempt);
+    for (int i = 0; !steps && i < h->n_epochs; i++)
+        ls_epoch_row_write(&j, &h->epochs[i].row, h->epochs[i].attempt);
+    for (int i = 0; !steps && i < h->n_reports; i++) {
+        const ls_past_report *r = &h->reports[i];
+        ls_report_row_write(&j, &(ls_report_row){ r->report, r->step, r->epoch, r->seconds, &r->metrics }, r->attempt);
+    }
     ls_json_close_array(&j);
     fprintf(out, "%s\n", ls_str_text(&j.out));
     ls_str_release(&j.out);
@@ -118,6 +208,8 @@ static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps
     const bool known = ls_run_info_read(&info, run_dir) == LS_OK && !isnan(info.metrics.best_value); /* else nothing is marked as the best */
     if (steps)
         steps_print(out, h, width);
+    else if (h->n_reports)
+        reports_print(out, h, width);
     else if (h->n_epochs)
         ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width);
     else

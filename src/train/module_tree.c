@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "ops/op.h"
 
 /* 1234567 -> "1,234,567" */
@@ -53,13 +54,13 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
 
 void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree_item *items)
 {
-    char count[32];
+    char count[32], size[32];
     int64_t elements = 0, bytes = 0;
     for (int64_t i = 0; i < n; i++) {
         elements += ls_type_count(&items[i].type);
         bytes += (int64_t)ls_type_bytes(&items[i].type);
     }
-    fprintf(out, "%-44s %12s  elements in %lld tensors, %.2f MB\n", title, grouped(count, elements), (long long)n, 1e-6 * (double)bytes);
+    fprintf(out, "%-44s %12s  elements in %lld tensors, %s\n", title, grouped(count, elements), (long long)n, ls_format_bytes(size, (uint64_t)bytes));
     level(out, 1, n, items, 0);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { GAP = 2, COLUMNS_MOST = 32 };
+enum { GAP = 2 };
 
 static char *copied(const char *text)
 {
@@ -17,7 +17,6 @@ static char *copied(const char *text)
 
 void ls_table_row(ls_table *t, const char *const *cells, const char *note)
 {
-    LS_CHECK(t->n_columns <= COLUMNS_MOST);
     if (t->n_rows == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 16;
         t->cells = realloc(t->cells, sizeof *t->cells * (size_t)(t->cap * t->n_columns));
@@ -85,7 +84,8 @@ static void choose(int *widths, const ls_table *t, int most)
 
 void ls_table_print(FILE *out, const ls_table *t, int width)
 {
-    int widths[COLUMNS_MOST] = { 0 };
+    int *widths = calloc((size_t)t->n_columns, sizeof *widths);
+    LS_CHECK(widths, "out of memory");
     choose(widths, t, width);
     print_line(out, t, widths, NULL);
     for (int r = 0; r < t->n_rows; r++) {
@@ -93,6 +93,7 @@ void ls_table_print(FILE *out, const ls_table *t, int width)
         if (t->notes[r])
             fprintf(out, "    %s\n", t->notes[r]);
     }
+    free(widths);
 }
 
 void ls_table_release(ls_table *t)

@@ -145,12 +145,29 @@ static void the_last_epochs_are_enough_at_the_end(void **state)
     ls_history_release(&h);
 }
 
+/* Metrics by any name, which need not be in every report. */
+static void reports_of_other_programs_are_shown(void **state)
+{
+    (void)state;
+    static const char ROWS[] = "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,\"seconds\":2,\"attempt\":0}\n"
+                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":0,\"loss\":0.25,\"seconds\":4,\"attempt\":0}\n"
+                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":31.5,\"seconds\":4,\"attempt\":1}\n";
+    char *text = printed(ROWS, false, LS_METRICS_TEXT), *csv = printed(ROWS, false, LS_METRICS_CSV), *json = printed(ROWS, false, LS_METRICS_JSON);
+    assert_string_equal(text, "report  step  epoch   time  attempt  loss  bleu\n     0    10      0  2.0 s        0   0.5\n     1    20      1  4.0 s        1        31.5\n"
+                              "attempt 1 began after step 10: the run was started again\n");
+    assert_string_equal(csv, "report,step,epoch,seconds,attempt,loss,bleu\n0,10,0,2,0,0.5,\n1,20,1,4,1,,31.5\n");
+    ASSERT_CONTAINS(json, "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":31.5,\"seconds\":4,\"attempt\":1}]");
+    free(text);
+    free(csv);
+    free(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_done_again_counts_once),    cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
         cmocka_unit_test(a_run_is_read_while_it_is_written),  cmocka_unit_test(tables_show_the_series_that_counts),
-        cmocka_unit_test(the_last_epochs_are_enough_at_the_end),
+        cmocka_unit_test(the_last_epochs_are_enough_at_the_end), cmocka_unit_test(reports_of_other_programs_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
