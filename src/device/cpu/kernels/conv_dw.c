@@ -25,7 +25,7 @@ static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int
         for (int64_t t = first; t < last; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles), height = part_begin(c->target_channels, t + 1, c->tiles) - row;
             tile[height - 1](n * c->now, c->result + (t * c->target + p) * c->now * VF_LANES, 0, b, sums + (row - top) * c->nr, c->nr,
-                             chains > 0, NULL);
+                             chains > 0, NULL, NULL, 0);
         }
         if (++chains == DW_BLOCK) {
             flush(total, sums, (bottom - top) * c->nr, add);

@@ -94,6 +94,36 @@ static void subnormals_restore(bool wanted, unsigned before) {
     (void)before;
 }
 
+/* Makes the list of what the tiles of a strip want from memory over `steps`; what finds no room is not asked for. */
+typedef struct wanted {
+    gemm_ahead list[GEMM_KC / GEMM_AHEAD_STEPS];
+    int n, room;
+} wanted;
+
+static void want(wanted *w, const char *at, int64_t row_bytes, int64_t bytes) {
+    for (; bytes > 0 && w->n < w->room; bytes -= GEMM_LINE, at += GEMM_LINE)
+        w->list[w->n++] = (gemm_ahead){ at, row_bytes };
+}
+static void want_columns(wanted *w, const ls_tensor *t, int64_t row, int64_t from, int64_t to) {
+    const int64_t size = elem_size(t->type.dtype);
+    if (present(t))
+        want(w, elem_at(t, row * row_stride(t) + from), row_stride(t) * size, (to - from) * size);
+}
+
+/* What finishing the tiles of columns [j, j1) reads and writes. */
+static void want_operands(wanted *w, const ls_kernel_args *a, gemm_kind kind, int64_t i0, int64_t j, int64_t j1) {
+    for (int k = kind == GEMM_LINEAR ? 3 : 2; k < a->n_in; k++)
+        want_columns(w, &a->in[k], i0, j, j1);
+    for (int k = 0; k < a->n_out; k++)
+        want_columns(w, &a->out[k], i0, j, j1);
+}
+
+/* linear_dw: the next chunk, of which each tile takes GEMM_LINES rows. */
+static void want_chunk(wanted *w, const gemm *g, int64_t chunk, int64_t i0, int rows) {
+    want_columns(w, &g->args->in[0], chunk * g->p.chunk, i0, i0 + rows);
+    want_columns(w, &g->args->in[1], chunk * g->p.chunk, g->j0, g->j1);
+}
+
 /* Rows i0 .. i0+rows of the block: all its columns, over one chunk's depth. */
 static void strip(const gemm *g, int64_t i0, int rows, int64_t chunk, int worker) {
     const gemm_plan *p = &g->p;
@@ -115,6 +145,8 @@ static void strip(const gemm *g, int64_t i0, int rows, int64_t chunk, int worker
     } else {
         g->form->copy_a(copy, row_bytes / 4, a, i0, rows, k0, all);
     }
+    const int64_t coming = p->chunk <= GEMM_CHUNK_SMALL_DW ? min_i64(p->chunk, p->depth - k0 - p->chunk) : 0; /* rows of the next chunk */
+    int64_t ahead = 0;                                                                                        /* of which are asked for */
     for (int64_t j = g->j0; j < g->j1; j += p->nr) {
         const int cols = (int)min_i64(p->nr, g->j1 - j);
         const gemm_tile *tile = g->form->tiles[p->kind == GEMM_DW][cols > VF_LANES];
@@ -130,14 +162,23 @@ static void strip(const gemm *g, int64_t i0, int rows, int64_t chunk, int worker
         do { /* at least once: depth 0 makes zeros */
             const int64_t steps = min_i64(GEMM_KC / g->form->unit, all - k);
             const bool end = last && k + steps == all;
-            for (int t = 0; t < tiles; t++) {
+            wanted w = { .room = (int)((steps + GEMM_AHEAD_STEPS - 1) / GEMM_AHEAD_STEPS) };
+            if (p->kind == GEMM_DW && ahead < coming)
+                want_chunk(&w, g, chunk + 1, i0, rows);
+            if (p->kind != GEMM_DW && j == g->j0 && g->a_in_place) /* the tile below */
+                want(&w, (const char *)(from + k) + p->mr * row_bytes, row_bytes, steps * 4);
+            if (p->kind != GEMM_DW && (direct ? k == 0 : end))
+                want_operands(&w, g->args, p->kind, i0, j, j + cols);
+            while (w.n < w.room)
+                w.list[w.n++] = (gemm_ahead){ (const char *)panel, 0 };
+            for (int t = 0; t < tiles; t++, ahead += GEMM_LINES) {
                 const int64_t begin = first_row[t] - i0;
                 const int height = first_row[t + 1] - first_row[t];
                 const float *at = p->kind == GEMM_DW ? from + (t * all + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
                 const unsigned control = subnormals_off(g->drop_subnormals);
                 tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !first || k > 0,
-                                 direct && end && g->bias ? g->bias + j : NULL);
+                                 direct && end && g->bias ? g->bias + j : NULL, w.list, p->kind == GEMM_DW ? ahead : begin);
                 subnormals_restore(g->drop_subnormals, control);
                 if (end && !direct) /* while the sums are in L1 */
                     LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * ldc, ldc, i0 + begin, height, j, cols);
@@ -156,13 +197,17 @@ static void rows_part(const gemm *g, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* Rows are shared out in blocks of two tiles' height. */
+static int64_t row_blocks(const gemm *g) { return (g->i1 - g->i0 + 2 * g->p.mr - 1) / (2 * g->p.mr); }
+
 static void pack_task(void *context, int64_t begin, int64_t end, int worker) {
     (void)worker;
     pack_b(context, begin, end);
 }
 static void rows_task(void *context, int64_t begin, int64_t end, int worker) {
     const gemm *g = context;
-    rows_part(g, g->i0 + begin, g->i0 + end, worker);
+    const int64_t rows = g->i1 - g->i0, blocks = row_blocks(g);
+    rows_part(g, g->i0 + part_begin(rows, begin, blocks), g->i0 + part_begin(rows, end, blocks), worker);
 }
 
 /* Columns [from, to) of rows [top, bottom), with `threads` sharing each step; or alone, as `worker`, inside a parallel region. */
@@ -178,7 +223,7 @@ static void part(gemm *g, int64_t top, int64_t bottom, int64_t from, int64_t to,
                 const bool little = panels * p->nr * p->chunk <= 1 << 15; /* packed sooner than anyone is woken */
                 if (threads > 1) {
                     ls_parallel_for(little ? 1 : threads, panels, pack_task, g);
-                    ls_parallel_for(threads, g->i1 - g->i0, rows_task, g);
+                    ls_parallel_for(threads, row_blocks(g), rows_task, g);
                 } else {
                     pack_b(g, 0, panels);
                     rows_part(g, g->i0, g->i1, worker);
@@ -188,15 +233,19 @@ static void part(gemm *g, int64_t top, int64_t bottom, int64_t from, int64_t to,
     }
 }
 
+/* One part a thread: each packs B for itself. */
 static void own_task(void *context, int64_t begin, int64_t end, int worker) {
     gemm g = *(const gemm *)context;
     const gemm_plan *p = &g.p;
+    const int64_t panels = (p->cols + p->nr - 1) / p->nr;
     g.b = (float *)((char *)g.b + (size_t)worker * p->b_bytes);
     g.c = (float *)((char *)g.c + (size_t)worker * p->c_bytes);
-    if (p->split_columns)
-        part(&g, 0, p->rows, begin * p->nr, min_i64(p->cols, end * p->nr), 1, worker);
-    else
-        part(&g, begin, end, 0, p->cols, 1, worker);
+    for (int64_t i = begin; i < end; i++)
+        if (p->split_columns)
+            part(&g, 0, p->rows, part_begin(panels, i, p->threads) * p->nr,
+                 min_i64(p->cols, part_begin(panels, i + 1, p->threads) * p->nr), 1, worker);
+        else
+            part(&g, part_begin(p->rows, i, p->threads), part_begin(p->rows, i + 1, p->threads), 0, p->cols, 1, worker);
 }
 
 static const gemm_form *form_of(ls_dtype t) {
@@ -233,7 +282,7 @@ static void run(const ls_kernel_args *a, gemm_kind kind) {
     g.direct = a->out[0].type.dtype == LS_F32 && !more;
     g.bias = kind == GEMM_LINEAR && a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
     if (p->own_b)
-        ls_parallel_for(p->threads, p->split_columns ? (p->cols + p->nr - 1) / p->nr : p->rows, own_task, &g);
+        ls_parallel_for(p->threads, p->threads, own_task, &g);
     else
         part(&g, 0, p->rows, 0, p->cols, p->threads, 0);
     if (g.sums && p->depth == 0)

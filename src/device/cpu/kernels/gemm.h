@@ -49,10 +49,19 @@ typedef struct gemm_plan {
     size_t a_bytes, t_bytes;  /* per thread: copy of a strip of A; sums of a strip of tiles */
 } gemm_plan;
 
+/* Lines that coming tiles want from memory: a tile asks for GEMM_LINES of them every GEMM_AHEAD_STEPS steps, from `at` on one in each row,
+ * so that its multiplications hide their way. */
+typedef struct gemm_ahead {
+    const char *at;
+    int64_t row_bytes;
+} gemm_ahead;
+enum { GEMM_LINE = 64, GEMM_AHEAD_STEPS = 8, GEMM_LINES = VF_LANES == 16 ? 16 : 8 };
+
 /* One block of a chain: c[rows, nv vectors] (stride ldc f32) = or += A·B over `steps`; and then += bias, if any. a: first word;
- * strides in bytes for rows of a row-major A, unused for the packed form. */
+ * strides in bytes for rows of a row-major A, unused for the packed form. ahead: NULL, or an entry for every GEMM_AHEAD_STEPS steps
+ * begun, to be read from row `row` on. */
 typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add,
-                          const float *bias);
+                          const float *bias, const gemm_ahead *ahead, int64_t row);
 enum { GEMM_MAX_MR = 14 };
 
 /* What A and B are turned into, and the tiles that read it. A step takes one 4-byte word of A's row and of B's column.

@@ -17,7 +17,7 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b) { (void)a; (void)b; return sum; } /* neve
 #endif
 
 SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c,
-                  int64_t ldc, bool add, const float *bias) {
+                  int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row) {
     vf sum[MR][2];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
@@ -27,26 +27,34 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
 #pragma GCC unroll 5
     for (int g = 0; g < 5; g++)
         base[g] = (const char *)a + 3 * g * row_bytes;
-    for (int64_t k = 0; k < depth; k++) {
-        vf bv[2];
-        for (int v = 0; v < nv; v++)
-            bv[v] = vf_load(b + v * VF_LANES);
-#pragma GCC unroll 14
-        for (int i = 0; i < rows; i++) {
-            float word; /* two bf16 may lie at any even address */
-            memcpy(&word, packed ? (const char *)(a + i) : base[i / 3] + i % 3 * row_bytes, sizeof word);
-            const vf av = vf_set1(word);
+    for (; depth > 0; depth -= GEMM_AHEAD_STEPS) {
+        const gemm_ahead lines = ahead ? *ahead++ : (gemm_ahead){ (const char *)b, 0 };
+        const char *line = lines.at + row * lines.row_bytes;
+        for (int64_t k = depth < GEMM_AHEAD_STEPS ? depth : GEMM_AHEAD_STEPS; k > 0; k--) {
+            for (int i = 0; i < GEMM_LINES / GEMM_AHEAD_STEPS; i++) {
+                __builtin_prefetch(line, 0, 2); /* into L2: L1 is full of what the tile reads */
+                line += lines.row_bytes;
+            }
+            vf bv[2];
             for (int v = 0; v < nv; v++)
-                sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
-        }
-        b += 2 * VF_LANES;
-        if (packed) {
-            a += VF_LANES;
-        } else {
+                bv[v] = vf_load(b + v * VF_LANES);
+#pragma GCC unroll 14
+            for (int i = 0; i < rows; i++) {
+                float word; /* two bf16 may lie at any even address */
+                memcpy(&word, packed ? (const char *)(a + i) : base[i / 3] + i % 3 * row_bytes, sizeof word);
+                const vf av = vf_set1(word);
+                for (int v = 0; v < nv; v++)
+                    sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
+            }
+            b += 2 * VF_LANES;
+            if (packed) {
+                a += VF_LANES;
+            } else {
 #pragma GCC unroll 5
-            for (int g = 0; 3 * g < rows; g++) {
-                base[g] += sizeof(float);
-                OPAQUE(base[g]);
+                for (int g = 0; 3 * g < rows; g++) {
+                    base[g] += sizeof(float);
+                    OPAQUE(base[g]);
+                }
             }
         }
     }
@@ -61,8 +69,9 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
 
 #define TILE(rows, nv, packed, dot)                                                                                             \
     static void tile_##rows##_##nv##_##packed##_##dot(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, \
-                                                      int64_t ldc, bool add, const float *bias) {                                \
-        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add, bias);                                                     \
+                                                      int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead,         \
+                                                      int64_t row) {                                                             \
+        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add, bias, ahead, row);                                       \
     }
 #define NAME(rows, nv, packed, dot) tile_##rows##_##nv##_##packed##_##dot,
 #if MR == 14
