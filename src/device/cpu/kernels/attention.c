@@ -13,10 +13,10 @@ typedef struct job {
 } job;
 
 typedef struct scratch {
-    float *q, *kv, *kt, *scores, *y, *top, *sum;
+    float *q, *kv, *kt, *scores, *y, *top, *sum, *tail;
 } scratch;
 
-static int64_t scratch_size(const heads *s) { return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q; }
+static int64_t scratch_size(const heads *s) { return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q + tile_tail(); }
 
 static scratch scratch_of(const job *j, int worker) {
     const heads *s = &j->s;
@@ -27,6 +27,7 @@ static scratch scratch_of(const job *j, int worker) {
     w.y = w.scores + tile_s(s);
     w.top = w.y + tile_q(s);
     w.sum = w.top + BLOCK_Q;
+    w.tail = w.sum + BLOCK_Q;
     return w;
 }
 
@@ -56,6 +57,25 @@ static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0
     *top = m;
 }
 
+/* Scores of the tail, and their maximum, from which the rows go on. */
+static void tail_scores(const heads *s, const scratch *w, const float *q, int64_t ldq, int64_t nq, const float *k, int64_t ldk) {
+    LS_NAME(ls_small_dots)(w->tail, BLOCK_Q, q, ldq, nq, k, ldk, s->tail, s->dp);
+    for (int64_t i = 0; i < nq; i += VF_LANES)
+        for (int64_t j = 0; j < s->tail; j++) {
+            const vf x = vf_load(w->tail + j * BLOCK_Q + i) * s->scale;
+            vf_store(w->tail + j * BLOCK_Q + i, x);
+            vf_store(w->top + i, vf_max(x, vf_load(w->top + i)));
+        }
+}
+static void tail_softmax(const heads *s, const scratch *w, int64_t nq) {
+    for (int64_t i = 0; i < nq; i += VF_LANES)
+        for (int64_t j = 0; j < s->tail; j++) {
+            const vf p = exp_below_zero(vf_load(w->tail + j * BLOCK_Q + i) - base_of(vf_load(w->top + i)));
+            vf_store(w->tail + j * BLOCK_Q + i, p);
+            vf_store(w->sum + i, vf_load(w->sum + i) + p);
+        }
+}
+
 static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
@@ -67,15 +87,21 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         w->sum[i] = 0.0f;
     }
     for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
-        const int64_t nk = min_i64(s->bk, s->Tk - k0), width = round_up(nk, VF_LANES);
+        const int64_t nk = min_i64(s->bk, s->Tk - k0), width = round_up(nk, VF_LANES), main = row_part(s, nk);
         if (k0 > 0 && visible(s, q0 + nq - 1, k0, nk) == 0)
             break;
         const float *kf = rows_f32(s, w->kv, head_at(k, b, k0, g, s->D), k->strides[1], nk, &ld);
-        LS_NAME(ls_small_transpose)(w->kt, width, kf, ld, nk, s->dp);
-        LS_NAME(ls_small_mm)(nq, width, s->D, qf, ldq, 1, w->kt, width, w->scores, width, false);
+        LS_NAME(ls_small_transpose)(w->kt, main, kf, ld, min_i64(main, nk), s->dp);
+        LS_NAME(ls_small_mm)(nq, main, s->D, qf, ldq, 1, w->kt, main, w->scores, width, false);
+        if (s->tail)
+            tail_scores(s, w, qf, ldq, nq, kf + main * ld, ld);
         for (int64_t i = 0; i < nq; i++)
-            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), width,
+            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), main,
                         w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
+        if (s->tail) {
+            tail_softmax(s, w, nq);
+            store_tail(s, w->scores + main, width, w->tail, nq);
+        }
         const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
         LS_NAME(ls_small_mm)(nq, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
     }
@@ -104,6 +130,7 @@ KERNEL_WORKSPACE(attention) {
 
 KERNEL(attention) { /* q, k, v, bias? -> y, lse */
     job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL };
+    j.s.tail = tail_of(&j.s, j.bias);
     j.scratch = scratch_size(&j.s);
     ls_parallel_for(a->threads, j.s.B * j.s.H * ((j.s.Tq + j.s.bq - 1) / j.s.bq), forward_task, &j);
 }

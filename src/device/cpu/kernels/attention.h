@@ -15,7 +15,12 @@ typedef struct heads {
     int64_t bq, bk;             /* rows of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
+    /* Keys beyond the last whole vector of them, if they are few: their scores are kept by columns, [key][query], and worked on as vectors of
+     * queries, where rows would drag a vector along that is nearly empty (17 tokens: 16 lanes and 1). Else 0. */
+    int64_t tail;
 } heads;
+
+enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
 
 SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k) {
     const ls_attention_attrs *at = a->attrs;
@@ -38,6 +43,24 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
 SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); }               /* [bq, D] */
 SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); } /* [bk, D] or its transpose */
 SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }              /* [bq, bk] */
+
+SIMD_FN int64_t tile_tail(void) { return TAIL_MAX * BLOCK_Q; } /* [tail, bq] */
+
+SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias) {
+    const int64_t tail = s->Tk % VF_LANES;
+    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->causal ? tail : 0;
+}
+/* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the tail. */
+SIMD_FN int64_t row_part(const heads *s, int64_t nk) { return s->tail ? nk - s->tail : round_up(nk, VF_LANES); }
+/* Columns to where they belong in rows [n][ld]. */
+SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *tail, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < s->tail; j++)
+            rows[i * ld + j] = tail[j * BLOCK_Q + i];
+}
+
+/* What scores are taken relative to: a row's maximum, or 0 where every score is -inf. */
+SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff())), vf_zero(), top); }
 
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 

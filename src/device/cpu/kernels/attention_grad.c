@@ -19,10 +19,10 @@ typedef struct job {
 } job;
 
 typedef struct scratch {
-    float *q, *dy, *k, *v, *kt, *vt, *p, *ds, *sum_q, *sum_k, *sum_v, *delta;
+    float *q, *dy, *k, *v, *kt, *vt, *p, *ds, *sum_q, *sum_k, *sum_v, *delta, *tail_p, *tail_ds;
 } scratch;
 
-static int64_t scratch_size(const heads *s) { return 3 * tile_q(s) + 6 * tile_k(s) + 3 * tile_s(s) + BLOCK_Q; }
+static int64_t scratch_size(const heads *s) { return 3 * tile_q(s) + 6 * tile_k(s) + 3 * tile_s(s) + BLOCK_Q + 2 * tile_tail(); }
 
 static scratch scratch_of(const job *j, int worker) {
     const heads *s = &j->s;
@@ -36,6 +36,8 @@ static scratch scratch_of(const job *j, int worker) {
     w.p = at;
     w.ds = at + tile_s(s);
     w.delta = at + 3 * tile_s(s); /* between: the sum of by_bias */
+    w.tail_p = w.delta + BLOCK_Q;
+    w.tail_ds = w.tail_p + tile_tail();
     return w;
 }
 
@@ -46,7 +48,7 @@ typedef struct queries {
 } queries;
 typedef struct keys {
     const float *k, *v;
-    int64_t ldk, ldv, k0, n, width;
+    int64_t ldk, ldv, k0, n, width, main; /* main: columns that are worked on by rows */
 } keys;
 
 SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y, int64_t y_stride, int64_t n,
@@ -78,30 +80,49 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
     const ls_tensor *in = j->a->in;
     keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
     r.width = round_up(r.n, VF_LANES);
+    r.main = row_part(s, r.n);
     r.k = rows_f32(s, w->k, head_at(&in[K], b, k0, g, s->D), in[K].strides[1], r.n, &r.ldk);
     r.v = rows_f32(s, w->v, head_at(&in[V], b, k0, g, s->D), in[V].strides[1], r.n, &r.ldv);
-    LS_NAME(ls_small_transpose)(w->kt, r.width, r.k, r.ldk, r.n, s->dp);
-    LS_NAME(ls_small_transpose)(w->vt, r.width, r.v, r.ldv, r.n, s->dp);
+    LS_NAME(ls_small_transpose)(w->kt, r.main, r.k, r.ldk, min_i64(r.main, r.n), s->dp);
+    LS_NAME(ls_small_transpose)(w->vt, r.main, r.v, r.ldv, min_i64(r.main, r.n), s->dp);
     return r;
+}
+
+/* The tail's columns of p and ds. */
+static void tile_tail_columns(const heads *s, const scratch *w, const queries *q, const keys *k, const float *lse) {
+    LS_NAME(ls_small_dots)(w->tail_p, BLOCK_Q, q->q, q->ldq, q->n, k->k + k->main * k->ldk, k->ldk, s->tail, s->dp);
+    LS_NAME(ls_small_dots)(w->tail_ds, BLOCK_Q, q->dy, q->lddy, q->n, k->v + k->main * k->ldv, k->ldv, s->tail, s->dp);
+    for (int64_t j = 0; j < s->tail; j++)
+        for (int64_t i = 0; i < q->n; i += VF_LANES) {
+            float *p = w->tail_p + j * BLOCK_Q + i, *ds = w->tail_ds + j * BLOCK_Q + i;
+            const vf base = base_of(vf_load_n(lse + i, (int)min_i64(VF_LANES, q->n - i)));
+            const vf x = exp_below_zero(vf_load(p) * s->scale - base);
+            vf_store(p, x);
+            vf_store(ds, x * (vf_load(ds) - vf_load(w->delta + i)));
+        }
+    store_tail(s, w->p + k->main, k->width, w->tail_p, q->n);
+    store_tail(s, w->ds + k->main, k->width, w->tail_ds, q->n);
 }
 
 /* p and ds of one tile, [queries, width]. */
 static void tile(const job *j, const scratch *w, const queries *q, const keys *k) {
     const heads *s = &j->s;
     const float *lse = (const float *)j->a->in[LSE].data + (q->b * s->H + q->h) * s->Tq + q->q0;
-    LS_NAME(ls_small_mm)(q->n, k->width, s->D, q->q, q->ldq, 1, w->kt, k->width, w->p, k->width, false);
-    LS_NAME(ls_small_mm)(q->n, k->width, s->D, q->dy, q->lddy, 1, w->vt, k->width, w->ds, k->width, false);
+    LS_NAME(ls_small_mm)(q->n, k->main, s->D, q->q, q->ldq, 1, w->kt, k->main, w->p, k->width, false);
+    LS_NAME(ls_small_mm)(q->n, k->main, s->D, q->dy, q->lddy, 1, w->vt, k->main, w->ds, k->width, false);
     for (int64_t i = 0; i < q->n; i++) {
         const char *bias = bias_row(s, j->bias, q->b, q->h, q->q0 + i);
         const int64_t n = visible(s, q->q0 + i, k->k0, k->n);
         const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
-        for (int64_t c = 0; c < k->width; c += VF_LANES) {
+        for (int64_t c = 0; c < k->main; c += VF_LANES) {
             const vf x = exp_below_zero(score_vector(s, p, bias, k->k0, c, n) - base);
             vf_store(p + c, x);
             vf_store(ds + c, x * (vf_load(ds + c) - w->delta[i]));
         }
     }
+    if (s->tail)
+        tile_tail_columns(s, w, q, k, lse);
 }
 
 SIMD_FN void store_bias_rows(ls_dtype T, char *to, int64_t stride, const float *from, int64_t width, int64_t rows, int64_t n) {
@@ -207,6 +228,7 @@ KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse -> dq, dk, dv, dbias if b
     const bool summed = dbias && dbias->type.dims[0] == 1 && s->B > 1;
     j.dbias = summed ? NULL : dbias;
     j.whole = s->bk == s->Tk;
+    j.s.tail = tail_of(s, present(&a->in[BIAS]) ? &a->in[BIAS] : NULL);
     j.scratch = scratch_size(s);
     const int64_t q_blocks = (s->Tq + s->bq - 1) / s->bq, k_blocks = (s->Tk + s->bk - 1) / s->bk;
     ls_parallel_for(a->threads, s->B * s->G * k_blocks, by_keys, &j);

@@ -146,3 +146,14 @@ void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int6
                 transpose_four(to + c * ldt + j, ldt, from + c, ld, n - j);
     }
 }
+
+void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, const float *others, int64_t ldo, int64_t m,
+                            int64_t d) {
+    for (int64_t j = 0; j < m; j++)
+        for (int64_t i = 0; i < n; i++) {
+            vf sum = vf_zero();
+            for (int64_t c = 0; c < d; c += VF_LANES)
+                sum = vf_fma(vf_load(rows + i * ld + c), vf_load(others + j * ldo + c), sum);
+            to[j * ldt + i] = vf_sum(sum);
+        }
+}

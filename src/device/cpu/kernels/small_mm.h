@@ -9,3 +9,6 @@ void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64
                           int64_t ldb, float *c, int64_t ldc, bool add);
 /* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt. d runs to a multiple of VF_LANES, which `rows` must have; ldt is one too. */
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d);
+/* to[j][i] = sum over d of rows[i][d] others[j][d], i < n, j < m. d is a multiple of VF_LANES. */
+void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, const float *others, int64_t ldo, int64_t m,
+                            int64_t d);
