@@ -1,8 +1,13 @@
 /* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as quick as a
  * spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's workers spin for milliseconds). One
- * loop at a time has the workers, and worker t runs range t; a loop that finds them taken (ranks that are threads of one process) runs
- * on its caller. Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers instead, so
- * that there is still one pool. */
+ * loop at a time has the workers; a loop that finds them taken (ranks that are threads of one process) runs on its caller.
+ *
+ * Worker t begins with range t, the same part of the work in every loop, which is what its caches hold. It takes it in pieces from the front;
+ * whoever has finished takes pieces from the back of another's. So a core that is slower, or that another program has just now, holds
+ * nobody up for longer than one piece.
+ *
+ * Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers instead, so that there is still
+ * one pool. */
 #include "parallel.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -20,16 +25,27 @@
 /* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to 200 microseconds). */
 enum { WORKER_SPINS = 4000, CALLER_SPINS = 1000 };
 
-/* A loop is published by raising `round` (release); workers 1 .. threads-1 run their ranges and lower `running`, the caller runs range 0
- * and waits for 0. The plain fields are written only while no worker runs. Workers are made when first needed and live for ever. */
+/* Pieces that a range is cut into. More of them even out better, and make a kernel begin more often. */
+enum { PIECES = 8 };
+
+/* What is left of a range: pieces [front, back), in one word so that its owner and others can take from both ends. A cache line each. */
+typedef struct range {
+    _Alignas(64) _Atomic uint64_t left; /* front + (back << 32) */
+} range;
+
+/* The caller writes the plain fields while `inside` is CLOSED and 0 otherwise, then opens it; a worker counts itself in, works until no piece is
+ * left, and counts itself out. When the caller finds no piece left it closes again and waits for those inside. So a worker that
+ * comes late, or sleeps on, is not waited for. Workers are made when first needed and live for ever. */
+#define CLOSED (UINT32_C(1) << 31)
 static struct {
-    _Atomic uint32_t round, running, sleepers, caller_sleeps;
+    _Atomic uint32_t round, inside, sleepers, caller_sleeps;
     _Atomic int busy;
     int workers, threads;
     int64_t n;
     ls_range_fn fn;
     void *context;
-} pool;
+    range *ranges;
+} pool = { .inside = CLOSED };
 
 static bool use_openmp;
 
@@ -60,6 +76,52 @@ static uint32_t next_round(uint32_t seen)
     return now;
 }
 
+static int64_t range_begin(int t) { return pool.n * t / pool.threads; }
+
+static uint64_t pieces_of(int t)
+{
+    int64_t n = range_begin(t + 1) - range_begin(t);
+    return n < PIECES ? (uint64_t)n : PIECES;
+}
+
+/* The number of a piece of range t, from its front or its back; -1 if none is left. */
+static int64_t take(int t, bool front)
+{
+    uint64_t left = atomic_load_explicit(&pool.ranges[t].left, memory_order_relaxed);
+    for (;;) {
+        uint64_t begin = left & UINT32_MAX, end = left >> 32;
+        if (begin == end)
+            return -1;
+        if (atomic_compare_exchange_weak(&pool.ranges[t].left, &left, front ? left + 1 : left - (1ull << 32)))
+            return (int64_t)(front ? begin : end - 1);
+    }
+}
+
+static void run_pieces(int worker)
+{
+    for (int k = 0; k < pool.threads; k++) {
+        int t = (worker + k) % pool.threads;
+        int64_t first = range_begin(t), n = range_begin(t + 1) - first, pieces = (int64_t)pieces_of(t);
+        for (int64_t piece; (piece = take(t, k == 0)) >= 0;)
+            pool.fn(pool.context, first + n * piece / pieces, first + n * (piece + 1) / pieces, worker);
+    }
+}
+
+static bool enter(void)
+{
+    uint32_t inside = atomic_load(&pool.inside);
+    while (!(inside & CLOSED))
+        if (atomic_compare_exchange_weak(&pool.inside, &inside, inside + 1))
+            return true;
+    return false;
+}
+
+static void leave(void)
+{
+    if (atomic_fetch_sub(&pool.inside, 1) - 1 == CLOSED && atomic_load(&pool.caller_sleeps))
+        wake(&pool.inside, 1);
+}
+
 struct start {
     int worker;
     uint32_t round;
@@ -71,11 +133,11 @@ static void *work(void *argument)
     free(argument);
     for (;;) {
         me.round = next_round(me.round);
-        int64_t n = pool.n, t = me.worker, threads = pool.threads;
-        if (t < threads)
-            pool.fn(pool.context, n * t / threads, n * (t + 1) / threads, me.worker);
-        if (atomic_fetch_sub(&pool.running, 1) == 1 && atomic_load(&pool.caller_sleeps))
-            wake(&pool.running, 1);
+        if (!enter())
+            continue;
+        if (me.worker < pool.threads)
+            run_pieces(me.worker);
+        leave();
     }
     return NULL;
 }
@@ -83,18 +145,23 @@ static void *work(void *argument)
 static void wait_for_workers(void)
 {
     for (int i = 0; i < CALLER_SPINS; i++) {
-        if (atomic_load_explicit(&pool.running, memory_order_acquire) == 0)
+        if (atomic_load_explicit(&pool.inside, memory_order_acquire) == CLOSED)
             return;
         relax();
     }
     atomic_store(&pool.caller_sleeps, 1);
-    for (uint32_t left; (left = atomic_load(&pool.running)) != 0;)
-        sleep_while(&pool.running, left);
+    for (uint32_t inside; (inside = atomic_load(&pool.inside)) != CLOSED;)
+        sleep_while(&pool.inside, inside);
     atomic_store(&pool.caller_sleeps, 0);
 }
 
 static void add_workers(int threads)
 {
+    if (pool.workers >= threads - 1)
+        return;
+    free(pool.ranges);
+    pool.ranges = aligned_alloc(64, (size_t)threads * sizeof *pool.ranges);
+    LS_CHECK(pool.ranges != NULL, "out of memory");
     while (pool.workers < threads - 1) {
         struct start *start = malloc(sizeof *start);
         LS_CHECK(start != NULL, "out of memory");
@@ -105,13 +172,10 @@ static void add_workers(int threads)
     }
 }
 
-/* Every worker takes part in every round, also one without a range, so that nobody reads the fields of a later one. Where another thread's
- * loop has the workers, the caller runs all its ranges itself. */
 static void run(int threads, int64_t n, ls_range_fn fn, void *context)
 {
     if (atomic_exchange(&pool.busy, 1)) {
-        for (int t = 0; t < threads; t++)
-            fn(context, n * t / threads, n * (t + 1) / threads, t);
+        fn(context, 0, n, 0);
         return;
     }
     add_workers(threads);
@@ -119,11 +183,14 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
     pool.fn = fn;
     pool.context = context;
     pool.threads = threads;
-    atomic_store(&pool.running, (uint32_t)pool.workers);
+    for (int t = 0; t < threads; t++)
+        atomic_store_explicit(&pool.ranges[t].left, pieces_of(t) << 32, memory_order_relaxed);
+    atomic_store(&pool.inside, 0);
     atomic_fetch_add(&pool.round, 1);
     if (atomic_load(&pool.sleepers))
         wake(&pool.round, pool.workers);
-    fn(context, 0, n / threads, 0);
+    run_pieces(0);
+    atomic_fetch_or(&pool.inside, CLOSED);
     wait_for_workers();
     atomic_store(&pool.busy, 0);
 }

@@ -1,40 +1,68 @@
-/* The parallel loop: the documented cut, every task once, the same result for any number of threads, many loops in a row. */
+/* The parallel loop: every task once whatever the threads, nobody held up by a slow one, many loops in a row and at the same time. */
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "support/support.h"
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { MOST = 17 };
-static struct seen {
-    int64_t begin[MOST], end[MOST];
-    int calls[MOST];
+enum { MOST = 17, TASKS = 300 };
+typedef struct seen {
+    int64_t n;
+    int threads, times[TASKS];
+    _Atomic bool runs[MOST], wrong; /* `wrong`: a call outside [0, n), or by a worker that there is not, or two at once */
 } seen;
 
-static void note(void *context, int64_t begin, int64_t end, int worker) {
-    struct seen *s = context;
-    s->begin[worker] = begin;
-    s->end[worker] = end;
-    s->calls[worker]++;
+static void note(void *context, int64_t begin, int64_t end, int worker)
+{
+    seen *s = context;
+    if (begin < 0 || end > s->n || begin >= end || worker < 0 || worker >= s->threads || atomic_exchange(&s->runs[worker], true)) {
+        atomic_store(&s->wrong, true);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        s->times[i]++; /* under ThreadSanitizer a task that runs twice shows for certain */
+    atomic_store(&s->runs[worker], false);
 }
 
-static void the_cut(void **state) {
+static bool each_once(int threads, int64_t n)
+{
+    seen s = { .n = n, .threads = threads > n ? (int)n : threads < 1 ? 1 : threads };
+    ls_parallel_for(threads, n, note, &s);
+    bool right = !atomic_load(&s.wrong);
+    for (int64_t i = 0; i < n; i++)
+        right = right && s.times[i] == 1;
+    return right;
+}
+
+static void every_task_once(void **state)
+{
     (void)state;
-    for (int64_t n = 0; n < 40; n++)
-        for (int threads = -1; threads <= MOST; threads++) {
-            memset(&seen, 0, sizeof seen);
-            ls_parallel_for(threads, n, note, &seen);
-            int64_t workers = threads > n ? n : threads < 1 ? 1 : threads;
-            if (n == 0)
-                workers = 0;
-            for (int64_t t = 0; t < MOST; t++) {
-                assert_int_equal(seen.calls[t], t < workers);
-                if (t < workers) {
-                    assert_int_equal(seen.begin[t], n * t / workers);
-                    assert_int_equal(seen.end[t], n * (t + 1) / workers);
-                }
-            }
-        }
+    for (int64_t n = 0; n < TASKS; n += n < 40 ? 1 : 13)
+        for (int threads = -1; threads <= MOST; threads++)
+            assert_true(each_once(threads, n));
+}
+
+/* The first task of range 0 waits for all others: they come to pass only if another worker takes what its owner cannot. */
+static void wait_for_others(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    _Atomic int64_t *done = context;
+    for (double stop = ls_now() + 60; begin == 0 && atomic_load(done) < 15 && ls_now() < stop;)
+        sched_yield();
+    if (begin > 0 || atomic_load(done) == 15)
+        atomic_fetch_add(done, end - begin);
+}
+
+static void a_slow_one_is_helped(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        _Atomic int64_t done = 0;
+        ls_parallel_for(2, 16, wait_for_others, &done);
+        assert_int_equal(atomic_load(&done), 16);
+    }
 }
 
 static int64_t cells[1000];
@@ -58,17 +86,12 @@ static void many_loops(void **state) {
         assert_int_equal(cells[i], i * total);
 }
 
-/* Threads with loops of their own at the same time: one has the workers, the others run theirs alone, and all are cut as documented. */
+/* Threads with loops of their own at the same time: one has the workers, the others run theirs alone. */
 static void *loops_of_a_thread(void *argument)
 {
-    struct seen mine;
-    for (int round = 0; round < 500; round++) {
-        memset(&mine, 0, sizeof mine);
-        ls_parallel_for(3, 10, note, &mine);
-        for (int t = 0; t < 3; t++)
-            if (mine.calls[t] != 1 || mine.begin[t] != 10 * t / 3 || mine.end[t] != 10 * (t + 1) / 3)
-                return argument;
-    }
+    for (int round = 0; round < 500; round++)
+        if (!each_once(3, 10 + round % 30))
+            return argument;
     return NULL;
 }
 
@@ -83,20 +106,26 @@ static void several_threads(void **state) {
     }
 }
 
-static pthread_t ids[4];
+static struct { pthread_t thread; bool known, changed; } workers[4];
 
 static void note_thread(void *context, int64_t begin, int64_t end, int worker) {
     (void)context, (void)begin, (void)end;
-    ids[worker] = pthread_self();
+    workers[worker].changed = workers[worker].known && !pthread_equal(workers[worker].thread, pthread_self());
+    workers[worker].thread = pthread_self();
+    workers[worker].known = true;
 }
 
 static void workers_are_threads(void **state) {
     (void)state;
-    ls_parallel_for(4, 4, note_thread, NULL);
-    for (int a = 0; a < 4; a++)
-        for (int b = 0; b < a; b++)
-            assert_false(pthread_equal(ids[a], ids[b]));
-    assert_true(pthread_equal(ids[0], pthread_self())); /* the caller works too */
+    for (int round = 0; round < 200; round++) {
+        ls_parallel_for(4, 64, note_thread, NULL);
+        for (int a = 0; a < 4; a++) {
+            assert_false(workers[a].changed);
+            for (int b = 0; b < a; b++)
+                assert_false(workers[a].known && workers[b].known && pthread_equal(workers[a].thread, workers[b].thread));
+        }
+    }
+    assert_true(pthread_equal(workers[0].thread, pthread_self())); /* the caller works too */
 }
 
 static void cpu_count_respects_affinity(void **state) {
@@ -116,8 +145,8 @@ static void cpu_count_respects_affinity(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cut), cmocka_unit_test(many_loops), cmocka_unit_test(several_threads), cmocka_unit_test(workers_are_threads),
-        cmocka_unit_test(cpu_count_respects_affinity),
+        cmocka_unit_test(every_task_once), cmocka_unit_test(a_slow_one_is_helped), cmocka_unit_test(many_loops),
+        cmocka_unit_test(several_threads), cmocka_unit_test(workers_are_threads), cmocka_unit_test(cpu_count_respects_affinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
