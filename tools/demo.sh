@@ -10,9 +10,9 @@ vit)
     what="Training a vision transformer on Fashion-MNIST" recipe=vit-fashion-mnist name=demo count=10 picture=predictions.svg
     set -- train.epochs=2 ;;
 resnet)
-    what="Training ResNet18 on MNIST on two ranks: 150 steps at 1e-3, where the recipe has two epochs at 1e-5"
+    what="Training ResNet18 on MNIST on two ranks: 150 steps from 1e-3 down to 0, where the recipe has two epochs at 1e-5"
     recipe=resnet18-mnist name=demo-resnet count=9 picture=predictions.png
-    set -- train.steps=150 optimizer.lr=1e-3 workers=2 log.every=10 ;;
+    set -- train.steps=150 optimizer.lr=1e-3 schedule.type=cosine workers=2 log.every=10 ;;
 *)
     echo "usage: tools/demo.sh [vit|resnet]" >&2
     exit 2 ;;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LS_TSAN) && !defined(LS_ASAN)
-#define LS_WIDE __attribute__((target_clones("avx2", "default"))) /* wider lanes, the same bits: no contraction */
+#define LS_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) /* wider lanes, the same bits: no contraction */
 #else
 #define LS_WIDE
 #endif
@@ -34,7 +34,7 @@ void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint
     out[3] = c3;
 }
 
-void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]) {
+LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]) {
     uint32_t c0[8], c1[8], c2[8], c3[8], k0 = key.k[0], k1 = key.k[1];
     for (int i = 0; i < 8; i++) {
         c0[i] = (uint32_t)(first + (uint64_t)i);

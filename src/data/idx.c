@@ -19,7 +19,7 @@ static ls_status parse_header(ls_idx *out, const uint8_t *p, size_t size, int ra
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes at offset 0, an IDX file starts with a header of %zu; " AGAIN, what, size,
                        header_size(rank));
     if (p[0] != 0 || p[1] != 0)
-        return ls_fail(LS_E_FORMAT, "%s: not an IDX file: bytes %02x %02x %02x %02x at offset 0, expected 00 00 08 %02x (%s)",
+        return ls_fail(LS_E_FORMAT, "%s: not an IDX file: bytes %02x %02x %02x %02x at offset 0, expected 00 00 08 %02x (%s); " AGAIN,
                        what, p[0], p[1], p[2], p[3], (unsigned)rank, kind);
     if (p[2] != 0x08)
         return ls_fail(LS_E_FORMAT, "%s: IDX element type 0x%02x at offset 2, expected 0x08 (unsigned bytes); convert the file",

@@ -82,7 +82,7 @@ ls_status ls_image_fit(ls_image *image, int channels, int height, int width, boo
     if ((image->height != height || image->width != width) && !may_resize)
         return ls_fail(LS_E_SHAPE,
                        "%s: image of %d x %d pixels (width, height), the model takes %d x %d; give one of that size, or ask for "
-                       "resizing",
+                       "resizing (predict --resize)",
                        what, image->width, image->height, width, height);
     if (channels == 1 && image->channels == 3)
         LS_TRY(to_gray(image, what));

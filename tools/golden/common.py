@@ -40,12 +40,11 @@ def parameter(name, shape, dtype=torch.float64):
     return values(name, shape, 0.0625, 0.0, dtype)
 
 
-def fill(model, prefix=""):
-    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow everywhere.
-    Another prefix of the names gives other values."""
+def fill(model):
+    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow everywhere."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(parameter(prefix + name, tuple(p.shape), p.dtype))
+            p.copy_(parameter(name, tuple(p.shape), p.dtype))
     return model
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers|rounding ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -360,25 +360,9 @@ def buffers():
     save("buffers", out)
 
 
-def rounding():
-    """How far PyTorch's float32 losses of ResNet18 are from its float64 ones: 30 steps from 5 different initial values."""
-    count, out = 30 * 8, {}
-    images = (values("rounding.images", (count, 1, 16, 16), 128) + 128).to(torch.uint8)
-    labels = (values("rounding.labels", (count,), 4096) + 4096).long() % 10
-    for name, dtype in TYPES.items():
-        runs = []
-        for seed in range(5):
-            model = fill(ResNet(18).to(dtype), f"{seed}.")
-            runs.append(train(model, normalize(images, dtype), labels, 8, 30, torch.optim.Adam(model.parameters(), lr=1e-5)))
-        out[f"{name}.losses"] = torch.stack(runs)
-    difference = (out["f32.losses"].double() - out["f64.losses"]).abs()
-    print(f"float32 from float64: median {difference.median():.2e}, largest {difference.max():.2e}")
-    save("rounding", out | {"images": images, "labels": labels.int()})
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers, rounding)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

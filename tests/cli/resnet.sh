@@ -1,0 +1,98 @@
+#!/bin/bash
+# resnet.sh COMMAND - tutorial 2 as a user walks through it, in a few steps on few pictures; and what goes wrong there: one message each.
+set -u
+lockstep=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-resnet-XXXXXX")
+cd "$work" || exit 1
+trap 'cd /; rm -rf "$work"' EXIT
+export LOCKSTEP_CACHE=$work/cache
+unset LOCKSTEP_DATA LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
+failures=0
+
+bad() { echo "resnet.sh: $*"; failures=$((failures + 1)); }
+# try STATUS ARGS...: runs the command, keeps ./out and ./err
+try() {
+    want=$1; shift
+    "$lockstep" "$@" >out 2>err </dev/null
+    got=$?
+    what="lockstep $*"
+    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
+}
+has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
+# refused STATUS MESSAGE ARGS...: one error, which says so
+refused() {
+    local status=$1 message=$2
+    shift 2
+    try "$status" "$@"
+    has err "$message"
+    [ "$(grep -c '^error: ' err)" -eq 1 ] || { bad "$what: not one message:"; cat err; }
+}
+
+# MNIST's four files, of N pictures of 8 x 8: number N -> its big-endian four bytes as printf takes them
+count() { printf '\\0\\0\\%03o\\%03o' $(($1 / 256)) $(($1 % 256)); }
+images() { { printf '\0\0\010\003'; printf "$(count "$1")"; printf '\0\0\0\010\0\0\0\010'; head -c $((64 * $1)) /dev/urandom; } | gzip >"data/$2-images-idx3-ubyte.gz"; }
+labels() { { printf '\0\0\010\001'; printf "$(count "$1")"; head -c $((60 * $1)) /dev/urandom | tr -cd '\000-\011' | head -c "$1"; } | gzip >"data/$2-labels-idx1-ubyte.gz"; }
+mkdir data
+images 40 train; labels 40 train; images 24 t10k; labels 24 t10k
+recipe="resnet18-mnist --set run.name=mine --set data.path=data --set model.image_size=8 --set train.global_batch=16 --set threads=1"
+
+# ---- the tutorial: two epochs on two workers, what they left, nine predictions; then four workers by the configuration alone
+try 0 train $recipe --workers 2
+has err "ranks 2 on 1 host"; has err "ddp"; has err "epoch 1  .*accuracy"
+try 0 runs; has out "^mine +finished +4 +1 "
+has runs/mine/result.json '"state":"finished"'
+[ "$(wc -l <runs/mine/metrics.csv)" -eq 3 ] || { bad "metrics.csv has not two epochs:"; cat runs/mine/metrics.csv; }
+has runs/mine/recipe.yaml "micro_batch: 8"
+try 0 predict runs/mine --count 9 --out predictions.png
+has out "of 9 right"; [ "$(head -c 4 predictions.png | tail -c 3)" = PNG ] || bad "predictions.png is no PNG"
+try 0 export runs/mine --to model.pt; has out "122 tensors"
+try 0 train $recipe --workers 4 --set run.name=four --set train.steps=1
+has err "ranks 4 on 1 host"; has runs/four/recipe.yaml "micro_batch: 4"
+
+# ---- synchronized batch norm: the number of ranks counts
+sync="--set run.name=sync --set parallel.sync_batch_norm=true"
+try 0 train $recipe $sync --workers 2 --set train.steps=1
+refused 2 "ranks: 1 here, 2 there .*batch norm.*--allow-change" train $recipe $sync --set train.steps=2
+refused 2 "parallel.synchronize: once .*say auto or each" train $recipe $sync --workers 2 --set parallel.synchronize=once
+refused 2 "sync_batch_norm: this key is for model.type resnet18" train mlp-mnist --set parallel.sync_batch_norm=true
+try 0 plan $recipe $sync --workers 2; has out "not promised to be those of other layouts: parallel.sync_batch_norm"
+
+# ---- another model, other pictures, no checkpoint
+refused 1 "has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*model.in_channels: 1" train $recipe --set run.name=colour --set model.in_channels=3
+refused 1 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2
+refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\): 96 missing: layer1.2.conv1.weight" \
+    train $recipe --set run.name=deeper --set model.type=resnet34 --set model.init=runs/mine/checkpoints/latest
+refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\)" predict runs/mine --set model.type=resnet34
+refused 2 "model.type: resnet34 here, resnet18 there" train $recipe --set model.type=resnet34 --set train.epochs=3
+printf 'P5 300 200 255\n' >large.pgm; head -c 60000 /dev/urandom >>large.pgm
+refused 1 "large.pgm: image of 300 x 200 pixels .*takes 8 x 8.*--resize" predict runs/mine large.pgm
+try 0 predict runs/mine large.pgm --resize
+mkdir -p runs/begun; cp runs/mine/recipe.yaml runs/begun/
+refused 1 "runs/begun: the run has no checkpoint yet" predict runs/begun
+refused 1 "runs/begun: the run has no checkpoint yet" eval runs/begun
+refused 1 "there is no run there yet" predict resnet18-mnist
+
+# ---- MNIST's files, damaged or not there; on two ranks one of them says so
+cp -r data whole
+again() { rm -rf data; cp -r whole data; }
+fresh="$recipe --set run.name=fresh"
+head -c 1500 whole/train-images-idx3-ubyte.gz >data/train-images-idx3-ubyte.gz
+refused 1 "train-images-idx3-ubyte.gz: gzip data truncated at offset 1500.*get the file again" train $fresh
+refused 1 "rank [01]: data/train-images-idx3-ubyte.gz: gzip data truncated" train $fresh --workers 2
+echo "<html>not found</html>" >data/train-images-idx3-ubyte.gz
+refused 1 "train-images-idx3-ubyte.gz: not an IDX file.*get the file again" train $fresh
+again; cp whole/train-labels-idx1-ubyte.gz data/train-images-idx3-ubyte.gz
+refused 1 "train-images-idx3-ubyte.gz: IDX file with 1 dimensions .*are images and labels swapped" train $fresh
+again; cp whole/t10k-labels-idx1-ubyte.gz data/train-labels-idx1-ubyte.gz
+refused 1 "train-labels-idx1-ubyte.gz: 24 labels .*holds 40 images; the two files do not belong together" train $fresh
+again; rm data/t10k-labels-idx1-ubyte.gz
+refused 1 "t10k-labels-idx1-ubyte.gz .*is missing beside the other files of mnist; put it there" train $fresh
+rm data/*
+refused 2 "data.path data holds neither train-images-idx3-ubyte.gz nor a folder mnist/" train $fresh
+refused 2 "data.path gone: no such folder" train $fresh --set data.path=gone
+refused 1 "mnist is neither in LOCKSTEP_DATA \(not set\) nor in .*put the files there or set data.path" \
+    train $fresh --set data.path= --set data.download=false --set data.fallback=false
+[ ! -e runs/fresh ] || bad "a run without data left a folder"
+
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+echo "all as it should be"
