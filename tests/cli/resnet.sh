@@ -38,7 +38,7 @@ recipe="resnet18-mnist --set run.name=mine --set data.path=data --set model.imag
 
 # ---- the tutorial: two epochs on two workers, what they left, nine predictions; then four workers by the configuration alone
 try 0 train $recipe --workers 2
-has err "ranks 2 on 1 host"; has err "ddp"; has err "epoch 1  .*accuracy"
+has err "ranks +2 on 1 host"; has err "ddp"; has err "epoch 1  .*accuracy"
 try 0 runs; has out "^mine +finished +4 +1 "
 has runs/mine/result.json '"state":"finished"'
 [ "$(wc -l <runs/mine/metrics.csv)" -eq 3 ] || { bad "metrics.csv has not two epochs:"; cat runs/mine/metrics.csv; }
@@ -47,7 +47,7 @@ try 0 predict runs/mine --count 9 --out predictions.png
 has out "of 9 right"; [ "$(head -c 4 predictions.png | tail -c 3)" = PNG ] || bad "predictions.png is no PNG"
 try 0 export runs/mine --to model.pt; has out "122 tensors"
 try 0 train $recipe --workers 4 --set run.name=four --set train.steps=1
-has err "ranks 4 on 1 host"; has runs/four/recipe.yaml "micro_batch: 4"
+has err "ranks +4 on 1 host"; has runs/four/recipe.yaml "micro_batch: 4"
 
 # ---- synchronized batch norm: the number of ranks counts
 sync="--set run.name=sync --set parallel.sync_batch_norm=true"
