@@ -18,7 +18,9 @@ static void *grown(void *array, int n, int *cap, size_t size)
     LS_CHECK(array, "out of memory");
     return array;
 }
-#define APPEND(h, what, ...) ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what), (h)->what[(h)->n_##what++] = __VA_ARGS__)
+#define APPEND(h, what, ...)                                                                     \
+    ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what),           \
+     (h)->what[(h)->n_##what++] = __VA_ARGS__)
 
 static double real(const json_t *row, const char *key, double otherwise)
 {
@@ -75,7 +77,8 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
 static void add_report(ls_history *h, json_t *row, int64_t attempt)
 {
     static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt" };
-    ls_past_report r = { .report = whole(row, "report"), .step = whole(row, "step"), .epoch = whole(row, "epoch"), .attempt = attempt, .seconds = real(row, "seconds", NAN) };
+    ls_past_report r = { .report = whole(row, "report"), .step = whole(row, "step"), .epoch = whole(row, "epoch"), .attempt = attempt,
+                         .seconds = real(row, "seconds", NAN) };
     const bool begun = h->n_reports > 0;
     while (h->n_reports && h->reports[h->n_reports - 1].report >= r.report)
         ls_metric_list_release(&h->reports[--h->n_reports].metrics);
@@ -96,7 +99,8 @@ static void add_row(ls_history *h, json_t *row)
     if (!strcmp(kind, "step"))
         add_step(h, row, attempt);
     else if (!strcmp(kind, "eval"))
-        APPEND(h, evals, (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN), real(row, "accuracy", NAN), real(row, "seconds", NAN) }, attempt });
+        APPEND(h, evals, (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN), real(row, "accuracy", NAN),
+                                           real(row, "seconds", NAN) }, attempt });
     else if (!strcmp(kind, "epoch"))
         add_epoch(h, row, attempt);
     else if (!strcmp(kind, "checkpoint"))

@@ -12,7 +12,8 @@ typedef struct ls_past_checkpoint { int64_t step, epoch, bytes, attempt; } ls_pa
 /* The beginning of an attempt after the first: from which step, and how many steps done before were lost. */
 typedef struct ls_past_start { int64_t attempt, step, lost; char *cause; /* of a failure; NULL: started again by hand */ } ls_past_start;
 
-typedef struct ls_past_report { int64_t report, step, epoch, attempt; double seconds; ls_metric_list metrics; } ls_past_report; /* of a program of its own */
+/* Of a program of its own. */
+typedef struct ls_past_report { int64_t report, step, epoch, attempt; double seconds; ls_metric_list metrics; } ls_past_report;
 
 typedef struct ls_history {
     ls_past_step *steps;

@@ -44,8 +44,8 @@ static void say_starts(FILE *out, const ls_history *h)
 
 void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
-    static const ls_column COLUMNS[] = { { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 }, { "accuracy", false, 0 },
-                                         { "lr", false, 5 }, { "time", false, 3 }, { "attempt", false, 2 }, { "", true, 0 } };
+    static const ls_column COLUMNS[] = { { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 },
+                                         { "accuracy", false, 0 }, { "lr", false, 5 }, { "time", false, 3 }, { "attempt", false, 2 }, { "", true, 0 } };
     ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
     for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
         const ls_epoch_row *r = &h->epochs[i].row;
@@ -119,7 +119,8 @@ static names metric_names(const ls_history *h)
 
 static void reports_print(FILE *out, const ls_history *h, int width)
 {
-    static const ls_column FIRST[] = { { "report", false, 0 }, { "step", false, INT_MAX - 3 }, { "epoch", false, INT_MAX - 2 }, { "time", false, INT_MAX - 1 }, { "attempt", false, INT_MAX } };
+    static const ls_column FIRST[] = { { "report", false, 0 }, { "step", false, INT_MAX - 3 }, { "epoch", false, INT_MAX - 2 },
+                                       { "time", false, INT_MAX - 1 }, { "attempt", false, INT_MAX } };
     enum { OURS = sizeof FIRST / sizeof FIRST[0] };
     names metrics = metric_names(h);
     const int n = OURS + metrics.n;
@@ -160,8 +161,8 @@ static void reports_csv(FILE *out, const ls_history *h)
         fprintf(out, ",%s", metrics.at[k]);
     for (int i = 0; i < h->n_reports; i++) {
         const ls_past_report *r = &h->reports[i];
-        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step, (long long)r->epoch, isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds),
-                (long long)r->attempt);
+        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step, (long long)r->epoch,
+                isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds), (long long)r->attempt);
         for (int k = 0; k < metrics.n; k++) {
             const double x = ls_metric_list_find(&r->metrics, metrics.at[k]);
             fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));

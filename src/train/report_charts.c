@@ -206,19 +206,21 @@ static void draw_mark(ls_str *out, const ls_frame *f, const ls_mark *m)
 {
     const double x = ls_frame_x(f, m->x), y = f->height - LS_CHART_BOTTOM;
     if (m->kind == LS_MARK_RESTART)
-        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/><text class=\"name\" x=\"%.1f\" y=\"%.0f\">%lld</text>\n", x, x, LS_CHART_TOP, y,
-                      x + 4, LS_CHART_TOP + 9, (long long)m->attempt);
+        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>"
+                           "<text class=\"name\" x=\"%.1f\" y=\"%.0f\">%lld</text>\n", x, x, LS_CHART_TOP, y, x + 4, LS_CHART_TOP + 9, (long long)m->attempt);
     else
         ls_str_printf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4 6.5h-8z\"/>\n", m->kind == LS_MARK_KEPT ? "saved" : "removed", x, y - 7);
 }
 
 static void drawing(ls_str *out, const ls_frame *f, const ls_chart *c, const char *shown)
 {
-    const double left = LS_CHART_LEFT - 5, top = LS_CHART_TOP - 5, width = f->width - LS_CHART_LEFT - LS_CHART_RIGHT + 10, height = f->height - LS_CHART_TOP - LS_CHART_BOTTOM + 10;
+    const double left = LS_CHART_LEFT - 5, top = LS_CHART_TOP - 5, width = f->width - LS_CHART_LEFT - LS_CHART_RIGHT + 10;
+    const double height = f->height - LS_CHART_TOP - LS_CHART_BOTTOM + 10;
     ls_chart_open(out, f, c->title, shown);
     ls_frame_axes(out, f, c->percent ? 0.01 : 1, c->percent ? percent_tick : plain_tick, c->x_name);
     /* an inner drawing cuts off what leaves the frame */
-    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", left, top, width, height, left, top, width, height);
+    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", left, top, width, height,
+                  left, top, width, height);
     for (int s = 0; s < c->n; s++)
         polyline(out, f, &c->series[s]);
     ls_str_add(out, "</svg>");

@@ -60,13 +60,13 @@ void ls_report_restarts(ls_str *out, const ls_history *h)
 {
     if (!h->n_starts)
         return;
-    ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>attempt</th><th>went on after step</th><th>steps done again</th>"
-                    "<th>why</th></tr></thead><tbody>\n");
+    ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>attempt</th><th>began after step</th>"
+                    "<th>steps done again</th><th>why</th></tr></thead><tbody>\n");
     for (int i = 0; i < h->n_starts; i++) {
         const ls_past_start *s = &h->starts[i];
         char attempt[32], step[32], lost[32];
-        ls_html_cells(out, 4, (const char *const[]){ ls_html_count(attempt, s->attempt), ls_html_count(step, s->step), s->lost ? ls_html_count(lost, s->lost) : "none",
-                                                     s->cause ? s->cause : "the run was started again" });
+        ls_html_cells(out, 4, (const char *const[]){ ls_html_count(attempt, s->attempt), ls_html_count(step, s->step),
+                                                     s->lost ? ls_html_count(lost, s->lost) : "none", s->cause ? s->cause : "the run was started again" });
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
@@ -98,7 +98,8 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
         return;
     ls_str_add(out, "<h2>Checkpoints</h2>\n");
     if (kept)
-        ls_str_add(out, "<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th><th>accuracy</th><th>size</th><th></th></tr></thead><tbody>\n");
+        ls_str_add(out, "<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>"
+                        "<th>accuracy</th><th>size</th><th></th></tr></thead><tbody>\n");
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
             checkpoint(out, h, &h->checkpoints[i], run_dir);
