@@ -17,6 +17,8 @@ typedef struct shape {
 
 static const shape SHAPES[] = {
     { .B = 2, .Tq = 17, .Tk = 17, .H = 2, .G = 2, .D = 64, .pad = 256 }, /* as q, k, v in one [B, T, 384] buffer */
+    { .B = 2, .Tq = 21, .Tk = 20, .H = 4, .G = 2, .D = 24, .pad = 5 }, /* 4 keys beyond a vector of 16, */
+    { .B = 1, .Tq = 50, .Tk = 50, .H = 2, .G = 2, .D = 16 },           /* 2 beyond vectors of 16 and of 8 */
     { .B = 3, .Tq = 1, .Tk = 17, .H = 2, .G = 2, .D = 64 },
     { .B = 1, .Tq = 1, .Tk = 1, .H = 1, .G = 1, .D = 1 },
     { .B = 2, .Tq = 7, .Tk = 33, .H = 4, .G = 2, .D = 5, .bias = 2, .pad = 3 },
