@@ -1,7 +1,7 @@
 #!/bin/sh
 # Speed: matrix products beside the machine's peak and oneDNN; the training step of the ViT on one rank and on several, and against PyTorch's in
-# turns where a Python has it; collectives beside memcpy and Open MPI; the start of a run. PYTHON=/path/to/python chooses one; `make parity` makes
-# one in .venv. Arguments choose topics: gemm step torch collectives ranks checkpoint startup.
+# turns where a Python has it, and of ResNet18; collectives beside memcpy and Open MPI; the start of a run. PYTHON=/path/to/python chooses one;
+# `make parity` makes one in .venv. Arguments choose topics: gemm step torch collectives ranks resnet checkpoint startup.
 set -eu
 cd "$(dirname "$0")/.."
 build=build
@@ -55,6 +55,15 @@ ranks() {
     fi
 }
 
+resnet() {
+    echo "== training step of ResNet18"
+    if [ $have_torch = yes ]; then
+        "$python" bench/compare_resnet.py $build
+    else
+        "$python" bench/compare_resnet.py $build --no-torch
+    fi
+}
+
 checkpoint() {
     echo "== saving and loading 1.2 GB over two ranks"
     if [ $have_torch = yes ]; then
@@ -73,7 +82,7 @@ startup() {
     fi
 }
 
-for topic in ${*:-gemm step torch collectives ranks checkpoint startup}; do
+for topic in ${*:-gemm step torch collectives ranks resnet checkpoint startup}; do
     $topic
     echo
 done

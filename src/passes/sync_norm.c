@@ -29,7 +29,7 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
         affine[k] = ls_reshape_dims(g, ls_cast(g, ls_rewrite_value(r, n->in[1 + k]), channel.dtype), channel.ndim, channel.dims);
     ls_value mean = mean_over_ranks(g, wide, &channel, count, &a), centred = ls_sub(g, wide, mean);
     ls_value variance = mean_over_ranks(g, ls_square(g, centred), &channel, count, &a);
-    ls_value deviation = ls_sqrt(g, ls_add_const(g, variance, ((const ls_norm_attrs *)n->attrs)->eps));
+    ls_value deviation = ls_sqrt(g, ls_add_const(g, variance, ((const ls_batch_norm_attrs *)n->attrs)->eps));
     ls_value y = ls_add(g, ls_mul(g, ls_div(g, centred, deviation), affine[0]), affine[1]);
     r->map[n->out[0].id] = ls_cast(g, y, type.dtype);
     /* What the running statistics read. Nothing reads the third result yet: gradients come after this pass. */
