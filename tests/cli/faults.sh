@@ -1,6 +1,7 @@
 #!/bin/bash
-# faults.sh COMMAND - two ranks as processes, from their start to the report, of which the parent or either rank is refused something by the system, or dies at
-# such a point: the command ends with status 1 and one message, no process outlives it, and started again the run ends with the bytes of an undisturbed one.
+# faults.sh COMMAND - two ranks as processes, from their start to the report, of which the parent or either rank is refused something by the system,
+# or dies at such a point: the command ends with status 1 and one message, no process outlives it, and started again the run ends with the bytes of
+# an undisturbed one.
 set -u
 lockstep=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-faults-XXXXXX")

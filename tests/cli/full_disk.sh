@@ -1,7 +1,7 @@
 #!/bin/bash
-# full_disk.sh COMMAND - a run whose disk becomes full ends with one message that says what, where and what to do; its last checkpoint is whole, and with
-# more room the same command goes on to the same bytes. The disk is a small file system in memory; where none may be mounted, that is said, and only a limit
-# on the size of files is tested.
+# full_disk.sh COMMAND - a run whose disk becomes full ends with one message that says what, where and what to do; its last checkpoint is whole, and
+# with more room the same command goes on to the same bytes. The disk is a small file system in memory; where none may be mounted, that is said, and
+# only a limit on the size of files is tested.
 set -u
 lockstep=$(realpath "$1")
 [ $# -gt 1 ] || ! unshare -rm true 2>/dev/null || exec unshare -rm "$0" "$lockstep" inside
