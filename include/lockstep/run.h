@@ -133,9 +133,9 @@ LS_API ls_status ls_result_read(ls_result **out, const char *run_directory);
 LS_API const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, bool highest);
 LS_API void ls_result_free(ls_result **r); /* nulls *r; null is fine */
 
-/* Ends the run and frees it; nulls *r, also when it fails; null is fine. `how`: LS_OK finished and LS_E_STOPPED stopped, then this is
- * collective; any other failed, with this thread's message, which the other ranks' calls then end with, and this call returns the same. *result
- * (may be NULL) as of ls_result_read, NULL when failing to. */
+/* Ends the run, frees it, nulls *r, and returns `how`, or why it could not end so. LS_OK: finished, LS_E_STOPPED: stopped; then this is collective.
+ * Any other: failed, with this thread's message, with which the other ranks' calls end, too. *result (may be NULL) as of ls_result_read; NULL when
+ * that fails. */
 LS_API ls_status ls_run_finish(ls_run **r, ls_status how, ls_result **result);
 
 #ifdef __cplusplus

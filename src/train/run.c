@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "run_own.h"
+#include "run_page.h"
 #include "rundir_own.h"
 
 /* ---- the same call on every rank */
@@ -178,7 +179,10 @@ static ls_status open_run(ls_run *r, const char *config)
     LS_TRY(open_checkpoints(r));
     ls_rundir_set_reported(r->dir, r->latest.step, r->latest.epoch, &r->saved.metrics);
     r->reported = ls_now();
-    ls_run_log(r, r->latest.path ? r->latest.path : "no checkpoint to continue from");
+    char text[4200];
+    snprintf(text, sizeof text, "attempt %lld %s%.4096s", (long long)p->attempt, r->latest.path ? "continues from " : "begins without a checkpoint",
+             r->latest.path ? r->latest.path : "");
+    ls_run_log(r, text);
     ls_status s = ls_rundir_save_result(r->dir, LS_RUN_STARTING, NULL);
     return ls_ranks_agree(g, s == LS_OK ? ls_rundir_save_result(r->dir, LS_RUN_RUNNING, NULL) : s);
 }
@@ -236,12 +240,32 @@ ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
     return LS_OK;
 }
 
+/* The page comes first: whoever reads `finished` finds it there. Rank 0. */
+static ls_status save_end(ls_run *r, ls_run_state state)
+{
+    if (state == LS_RUN_STOPPED)
+        LS_TRY(ls_rundir_save_result(r->dir, LS_RUN_STOPPING, NULL));
+    LS_TRY(ls_run_page_write(r->dir, state));
+    return ls_rundir_save_result(r->dir, state, NULL);
+}
+
 static ls_status end_well(ls_run *r, ls_status how)
 {
     int32_t all[r->place.ranks];
     LS_TRY(ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0, all));
-    ls_status s = how == LS_OK ? LS_OK : ls_rundir_save_result(r->dir, LS_RUN_STOPPING, NULL);
-    return ls_ranks_agree(r->group, s == LS_OK ? ls_rundir_save_result(r->dir, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED, NULL) : s);
+    return ls_ranks_agree(r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+}
+
+/* The first error is the one to report: what fails now is passed over. */
+static void end_badly(ls_run *r, ls_status s, const char *message)
+{
+    ls_rundir_log(r->dir, LS_ERROR, message);
+    if (s != LS_E_PEER)
+        ls_group_fail(r->group, s, message);
+    if (r->place.rank)
+        return;
+    ls_rundir_save_result(r->dir, LS_RUN_FAILED, message);
+    ls_run_page_write(r->dir, LS_RUN_FAILED);
 }
 
 ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
@@ -251,15 +275,15 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
     if (result)
         *result = NULL;
     if (!r)
-        return LS_OK;
+        return how;
     *run = NULL;
-    ls_status s = how == LS_OK || how == LS_E_STOPPED ? end_well(r, how) : how;
-    if (s != LS_OK) {
+    if (how != LS_OK)
         snprintf(message, sizeof message, "%s", ls_error_message());
-        ls_rundir_log(r->dir, LS_ERROR, message);
-        ls_rundir_save_result(r->dir, LS_RUN_FAILED, message); /* the first error is the one to report */
-        if (s != LS_E_PEER)
-            ls_group_fail(r->group, s, message);
+    const ls_status ended = how == LS_OK || how == LS_E_STOPPED ? end_well(r, how) : how;
+    if (ended != LS_OK) {
+        snprintf(message, sizeof message, "%s", ls_error_message());
+        end_badly(r, ended, message);
+        how = ended;
     }
     path = copy(r->place.path);
     ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* its state is written */
@@ -267,5 +291,5 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
         *result = NULL;
     free(path);
     destroy(r);
-    return s == LS_OK ? s : ls_fail(s, "%s", message);
+    return how == LS_OK ? LS_OK : ls_fail(how, "%s", message);
 }

@@ -177,7 +177,10 @@ static ls_status write_row(const report *p)
     const double now = ls_now();
     const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9, &p->metrics };
     r->reported = now;
-    return r->place.rank ? LS_OK : ls_metrics_report(r->dir, &row);
+    if (r->place.rank)
+        return LS_OK;
+    LS_TRY(ls_metrics_report(r->dir, &row));
+    return p->checkpoint ? ls_metrics_saving(r->dir) : LS_OK;
 }
 
 static ls_status carry_out(const report *p)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs into a fresh prefix and builds a program against it the two ways that people do: pkg-config and find_package(lockstep).
-# Usage: install.sh BUILD_DIR CC
+# And a C++ program with a run of its own. Usage: install.sh BUILD_DIR CC [CXX]
 set -eu
-build=$1 cc=$2
+build=$1 cc=$2 cxx=${3:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 unset DESTDIR
@@ -26,6 +26,38 @@ export PKG_CONFIG_PATH="$(dirname "$pc")"
 "$cc" "$root/main.c" -o "$root/by_pkg_config" $(pkg-config --cflags --libs lockstep)
 [ "$(LD_LIBRARY_PATH=$lib "$root/by_pkg_config")" = "$expected" ]
 readelf -d "$root/by_pkg_config" | grep -q 'NEEDED.*\[liblockstep\.so\.0\]' || { echo "the program does not ask for the soname" >&2; exit 1; }
+
+cat > "$root/run.cpp" << 'END'
+#include <lockstep/lockstep.h>
+#include <cstdio>
+#include <string>
+int main(int, char **argv) {
+    double field[3] = { 1, 2, 3 };
+    ls_shard shard = {};
+    shard.name = "field", shard.count = 3, shard.data = field;
+    shard.type.dtype = LS_F64, shard.type.ndim = 1, shard.type.dims[0] = 3;
+    ls_run_contents contents = {};
+    contents.shards = &shard, contents.n = 1, contents.text = "from C++";
+    ls_run_opts options = {};
+    options.config = "", options.keep = 1;
+    const ls_metric loss = { "loss", 0.5 };
+    const ls_report_opts next = { -1, -1 };
+    ls_run *run = nullptr;
+    ls_result *result = nullptr;
+    ls_status s = ls_run_open_with(&run, argv[1], "cpp", nullptr, &options);
+    if (s == LS_OK)
+        s = ls_run_finish(&run, ls_report_with(run, &loss, 1, &contents, &next), &result);
+    if (s != LS_OK)
+        return std::puts(ls_error_message()), 1;
+    std::printf("%s %g\n", std::string(result->state).c_str(), result->latest->metrics[0].value);
+    ls_result_free(&result);
+}
+END
+if [ -n "$cxx" ]; then
+    # shellcheck disable=SC2046 # flags are words
+    "$cxx" -std=c++11 -Wall -Wextra "$root/run.cpp" -o "$root/run" $(pkg-config --cflags --libs lockstep)
+    [ "$(LD_LIBRARY_PATH=$lib "$root/run" "$root/runs")" = "finished 0.5" ] || { echo "a C++ program has no run" >&2; exit 1; }
+fi
 
 mkdir "$root/project"
 cat > "$root/project/CMakeLists.txt" << 'END'

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "ckpt/checkpoint.h"
@@ -24,6 +25,8 @@ static char storage[512];
 static int open_storage(void **state)
 {
     (void)state;
+    if (ls_dir_exists("/dev/shm"))
+        setenv("TMPDIR", "/dev/shm", 1); /* thousands of fsync that test nothing */
     snprintf(storage, sizeof storage, "%s", ls_test_path("storage"));
     return 0;
 }
@@ -97,7 +100,7 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_false(stop);
     ASSERT_OK(ls_run_stop_requested(run, true, &stop));
     assert_true(stop);
-    ASSERT_OK(ls_run_finish(&run, LS_E_STOPPED, &result));
+    ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_STOPPED, "at your word"), &result), LS_E_STOPPED, "at your word");
     assert_null(run);
     assert_string_equal(result->state, "stopped");
     assert_string_equal(result->name, "loop");
@@ -147,6 +150,13 @@ static void a_loop_reports_and_goes_on(void **state)
     ASSERT_CONTAINS(csv, ",0,,0.875,0.001\n");
     ASSERT_CONTAINS(csv, ",1,0.125,0.7,\n");
     assert_string_equal(config, "width = 4\n");
+    char *page = contents("loop", "report.html");
+    ASSERT_CONTAINS(page, "state finished");
+    ASSERT_CONTAINS(page, "<h2>eval_loss</h2>");
+    ASSERT_CONTAINS(page, "<h2>rate</h2>");
+    ASSERT_CONTAINS(page, "width = 4");
+    ASSERT_CONTAINS(page, "best, latest");
+    free(page);
     free(rows);
     free(csv);
     free(config);
@@ -348,7 +358,8 @@ static void checkpoints_do_not_know_how_many_ranks_there_were(void **state)
         reports++;
     assert_int_equal(reports, 8);
     ASSERT_CONTAINS(rows, "\"attempt\":3");
-    ASSERT_CONTAINS(log, "step-00000004");
+    ASSERT_CONTAINS(log, "attempt 2 continues from ");
+    ASSERT_CONTAINS(log, "dealt/checkpoints/step-00000004\n");
     free(rows);
     free(log);
 }
@@ -436,6 +447,101 @@ static void ranks_that_disagree_are_named(void **state)
     }
 }
 
+/* ---- trainers: each rank's own, of which rank 0 alone brings one */
+
+static ls_status alone(ls_group *g, void *context)
+{
+    const bool *all_bring = context;
+    const bool first = ls_group_rank(g) == 0;
+    ls_run *run;
+    ls_trainer *t;
+    LS_TRY(ls_run_open(&run, storage, "trainer", g));
+    LS_TRY(ls_trainer_create(&t, training_build_mlp, &training_mlp, .micro_batch = 4, .threads = 1));
+    const ls_run_contents c = { .trainer = t, .text = "of rank 0" };
+    const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+    ls_status s = ls_trainer_init(t, last ? 6 : 5);
+    if (s == LS_OK && last)
+        s = ls_run_load(run, last->path, &c); /* every rank reads all of it */
+    if (s == LS_OK)
+        s = ls_report(run, &((ls_metric){ "loss", 1 }), 1, first || *all_bring ? &c : NULL);
+    ls_trainer_destroy(&t);
+    return ls_run_finish(&run, s, NULL);
+}
+
+static void rank_0_alone_brings_its_trainer(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(3, alone, &(bool){ false }));
+    ASSERT_OK(run_ranks(2, alone, &(bool){ false }));
+    char *one = contents("trainer", "checkpoints/step-00000001/manifest.json"), *two = contents("trainer", "checkpoints/step-00000002/manifest.json");
+    const char *model = strstr(one, "model.safetensors"), *same = strstr(two, "model.safetensors"); /* with checksums, and of the optimizer behind it */
+    assert_non_null(model);
+    assert_memory_equal(model, same, (size_t)(strstr(model, "config.json") - model));
+    free(one);
+    free(two);
+    assert_true(run_ranks(2, alone, &(bool){ true }) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "report 2: every rank brings a trainer of its own");
+}
+
+/* ---- what the system refuses */
+
+static ls_status one_more(ls_group *g, void *context)
+{
+    (void)context;
+    ls_run *run;
+    block b;
+    LS_TRY(ls_run_open(&run, storage, "refuses", g, .keep = 1));
+    const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+    const ls_run_contents c = dealt(&b, g, last ? last->step + 1 : 1, NULL);
+    return ls_run_finish(&run, ls_report(run, &((ls_metric){ "loss", 1 }), 1, &c), NULL);
+}
+
+/* Reads the newest checkpoint back, alone: it is of one of these steps. */
+static int64_t expect_whole(int64_t low, int64_t high)
+{
+    ls_run *run;
+    ls_group *self;
+    block b, expected;
+    ASSERT_OK(ls_group_self(&self));
+    ASSERT_OK(ls_run_open(&run, storage, "refuses", self, .keep = 1));
+    const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+    assert_true(last && last->step >= low && last->step <= high);
+    const int64_t step = last->step;
+    const ls_run_contents c = dealt(&b, self, 0, NULL);
+    dealt(&expected, self, step, NULL);
+    ASSERT_OK(ls_run_load(run, last->path, &c)); /* which checks every byte */
+    assert_true(same_rows(&b, &expected, self));
+    ASSERT_OK(ls_run_finish(&run, LS_OK, NULL));
+    ls_group_destroy(&self);
+    return step;
+}
+
+/* At every call of two ranks that the system could refuse, once or from then on: said, and the last checkpoint is whole; the next start goes on. */
+static void every_refusal_is_told_and_harms_nothing(void **state)
+{
+    (void)state;
+    static const ls_failing HOW[] = { LS_FAIL_ONCE, LS_FAIL_ON };
+    int told = 0;
+    for (int h = 0; h < 2; h++)
+        for (int64_t n = 0;; n += 1 + 2 * h) {
+            ASSERT_OK(run_ranks(2, one_more, NULL)); /* goes on, and removes what the last one did not come to */
+            assert_int_equal(ls_test_count(ls_test_path("storage/refuses/checkpoints")), 2); /* and latest */
+            const int64_t known = expect_whole(1, INT64_MAX);
+            ls_fault_arm(LS_POINTS_OF_FILES, n, HOW[h]);
+            const ls_status s = run_ranks(2, one_more, NULL);
+            const bool reached = ls_fault_disarm() > n;
+            const int64_t now = expect_whole(known, known + 1);
+            if (s == LS_OK && now != known + 1)
+                fail_msg("refusal %lld: the report went well, but there is no checkpoint", (long long)n);
+            if (s != LS_OK && !*ls_error_message())
+                fail_msg("refusal %lld is not told", (long long)n);
+            told += s != LS_OK;
+            if (!reached)
+                break;
+        }
+    assert_true(told > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +550,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(checkpoints_do_not_know_how_many_ranks_there_were),
         cmocka_unit_test(ranks_that_disagree_are_named),
+        cmocka_unit_test(rank_0_alone_brings_its_trainer),
+        cmocka_unit_test(every_refusal_is_told_and_harms_nothing),
     };
     return cmocka_run_group_tests(tests, open_storage, NULL);
 }
