@@ -212,8 +212,15 @@ ls_status ls_manifest_read(ls_manifest *out, const char *dir)
 
 /* ---- comparing */
 
+static bool holds_tensors(const struct ls_manifest_file *f)
+{
+    static const char END[] = ".safetensors";
+    const size_t n = strlen(f->name);
+    return n >= sizeof END - 1 && !strcmp(f->name + n - (sizeof END - 1), END);
+}
+
 /* ": tensor "a" and 2 more" that have bytes in [from, to); "" where that is the header, or no file of tensors. */
-static void name_tensors(char out[200], const char *path, const uint8_t *bytes, uint64_t size, uint64_t from, uint64_t to)
+static void name_tensors(char out[200], const struct ls_manifest_file *f, const uint8_t *bytes, uint64_t from, uint64_t to)
 {
     ls_arena arena;
     ls_weight *list = NULL;
@@ -222,7 +229,7 @@ static void name_tensors(char out[200], const char *path, const uint8_t *bytes, 
     char shown[128];
     *out = 0;
     ls_arena_init(&arena);
-    if (strstr(path, ".safetensors") && ls_safetensors_parse(&arena, bytes, size, path, &list, &n, &metadata) == LS_OK)
+    if (holds_tensors(f) && ls_safetensors_parse(&arena, bytes, f->size, f->name, &list, &n, &metadata) == LS_OK)
         for (int64_t i = 0; i < n; i++)
             if (list[i].offset < to && list[i].offset + list[i].bytes > from && hit++ == 0)
                 snprintf(out, 160, ": tensor \"%s\"", ls_shown_name(shown, list[i].name));
@@ -242,7 +249,7 @@ static ls_status prove(ls_manifest *m, int64_t piece, const char *path, const ui
     m->proved[piece] = actual == p->sum;
     if (m->proved[piece])
         return LS_OK;
-    name_tensors(tensors, path, bytes, m->files[p->file].size, p->offset, p->offset + p->length);
+    name_tensors(tensors, &m->files[p->file], bytes, p->offset, p->offset + p->length);
     return ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged%s (xxh3 %016" PRIx64 ", the manifest says %016" PRIx64 "): "
                    "remove this checkpoint and use another one", path, p->offset, p->offset + p->length - 1, tensors, actual, p->sum);
 }
@@ -281,7 +288,7 @@ static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify ho
     ls_status s = ls_file_map(&f, path);
     if (s == LS_OK) {
         uint64_t end = f.size;
-        if (how == LS_VERIFY_LOADED && strstr(path, ".safetensors") && f.size >= 8) {
+        if (how == LS_VERIFY_LOADED && holds_tensors(&m->files[k]) && f.size >= 8) {
             LS_TRY_TO(s, ls_manifest_prove(m, path, f.data, 0, 8), done);
             memcpy(&end, f.data, 8);
             end = end < f.size - 8 ? end + 8 : f.size;

@@ -24,7 +24,7 @@
 typedef struct ls_pending {
     ls_snapshots *all;
     ls_committed what;
-    double began, ended;  /* when */
+    double began, ended;  /* when; ended 0: it has no name yet */
     double waited;        /* for how long training has stood still for it */
     ls_state_lists lists; /* of the copies that are written */
     ls_saving *saving;
@@ -192,7 +192,7 @@ static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    ls_rundir_best_checkpoint(d, path);
+    ls_rundir_add_checkpoint(d, path, s->best, true);
     return LS_OK;
 }
 
@@ -276,7 +276,7 @@ void ls_snapshots_abandon(ls_snapshots *s, ls_rundir *d)
         return;
     char message[4096];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    if (ls_background_wait(&s->pending->work) == LS_OK && s->pending->written)
+    if (ls_background_wait(&s->pending->work) == LS_OK && s->pending->ended > 0)
         settle(s, d);
     else
         drop(s);
@@ -285,22 +285,21 @@ void ls_snapshots_abandon(ls_snapshots *s, ls_rundir *d)
 
 /* ---- saving */
 
-static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir, const char *config, const char *trainer, uint64_t max_file)
+static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir, const ls_checkpoint_contents *texts)
 {
     const double start = ls_now();
     LS_TRY(ls_metrics_saving(d));
-    LS_TRY(ls_trainer_save_state(t, dir, config, trainer, max_file, &c->bytes));
+    LS_TRY(ls_trainer_save_state(t, dir, texts->config, texts->trainer, texts->max_file, &c->bytes));
     c->seconds = ls_now() - start;
     return ls_snapshots_commit(s, d, c);
 }
 
-static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c, const char *dir, const char *config, const char *trainer,
-                             uint64_t max_file)
+static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c, const char *dir, const ls_checkpoint_contents *texts)
 {
     pending *p = s->pending = calloc(1, sizeof *p);
     LS_CHECK(p, "out of memory");
     *p = (pending){ .all = s, .what = *c, .began = ls_now() };
-    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, config, trainer, max_file));
+    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts->config, texts->trainer, texts->max_file));
     p->what.bytes = ls_saving_bytes(p->saving);
     expect(s, d, c);
     const ls_status status = ls_background_start(&p->work, write_part, p);
@@ -316,10 +315,9 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step, (long long)s->pending->what.step);
     LS_TRY(ls_snapshots_finish(s, d));
     ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
-    const uint64_t max_file = (uint64_t)r->checkpoint.max_file;
     char *dir = ls_snapshots_path(s, at->step), *config = ls_setup_config_json(r), *trainer = ls_resume_text(at, r, t);
-    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, config, trainer, max_file)
-                                                 : save_now(s, t, d, &c, dir, config, trainer, max_file);
+    const ls_checkpoint_contents texts = { .config = config, .trainer = trainer, .max_file = (uint64_t)r->checkpoint.max_file };
+    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts) : save_now(s, t, d, &c, dir, &texts);
     free(dir);
     free(config);
     free(trainer);

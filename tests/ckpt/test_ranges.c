@@ -233,7 +233,7 @@ static void any_damage_is_named(void **state)
     snprintf(dir, sizeof dir, "%s", ls_test_path("any"));
     ASSERT_OK(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 }));
     uint32_t x = 12345;
-    for (int round = 0; round < 120; round++) {
+    for (int round = 0; round < 60; round++) {
         char *path = ls_path_join(dir, FILES[round % 5]), *good, *bad, expected[80] = "";
         size_t n;
         ASSERT_OK(ls_file_read(&good, &n, path));

@@ -18,7 +18,7 @@ typedef struct job {
     const char *storage;
     const char *sets[3];  /* of the recipe */
     ls_trainer_opts o;
-    int every;            /* steps between saves; each saves another step first, if it is not written yet */
+    int every;            /* steps between saves */
     int64_t best;         /* step of the best */
     rlim_t file_limit;    /* 0: none. From the second save on */
     int others;           /* checkpoints that are there before the first save, as much of them as anybody looks at, and the rest of an interrupted one */
@@ -57,7 +57,8 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
         LS_TRY(ls_snapshots_before_step(s, &writing));
         t->request = writing ? LS_REQUEST_WAIT : 0;
         LS_TRY(ls_trainer_step(t, &images[0][0][0], &labels[0][0], 4 * ROWS, 1e-2 / (double)step, &result));
-        j->failed_after = ls_group_rank(g) ? j->failed_after : step;
+        if (ls_group_rank(g) == 0)
+            j->failed_after = step;
         LS_TRY(ls_snapshots_after_step(s, d, (t->requested & LS_REQUEST_WAIT) != 0));
         const ls_resume_point at = { .step = step, .metrics = d->metrics };
         if (step % j->every == 0) {
@@ -151,7 +152,7 @@ static void the_same_bytes(void **state)
 {
     (void)state;
     static const struct { int ranks; ls_data_parallel data; int every; } CASES[] = {
-        { 1, LS_DATA_FSDP, 4 }, { 2, LS_DATA_FSDP, 4 }, { 4, LS_DATA_FSDP, 1 }, { 4, LS_DATA_DDP, 2 },
+        { 1, LS_DATA_FSDP, 4 }, { 2, LS_DATA_FSDP, 2 }, { 4, LS_DATA_DDP, 4 },
     };
     char at_once[512], beside[512];
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
