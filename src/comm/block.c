@@ -35,13 +35,14 @@ ls_line *ls_block_line(ls_block *b, int axis, int seat)
 
 char *ls_block_stage(ls_block *b, int seat) { return (char *)b + stage_at(b->ranks) + (size_t)seat * LS_STAGE_BYTES; }
 
-void ls_block_fail(ls_block *b, int rank, ls_status code, const char *text)
+void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char *text)
 {
     ls_failure *f = &b->failure;
     int none = 0;
     if (!atomic_compare_exchange_strong(&f->state, &none, 1))
         return;
     f->rank = rank;
+    f->teller = teller;
     f->code = (int)code;
     snprintf(f->text, sizeof f->text, "%s", text);
     atomic_store(&f->state, 2);

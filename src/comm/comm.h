@@ -98,8 +98,11 @@ size_t ls_message_bytes(int ranks);
 void ls_group_doing(ls_group *g, const char *what);
 /* The memory that this rank's plans want, for whoever explains its end. */
 void ls_group_planned(ls_group *g, uint64_t bytes);
-/* The rank that failed first, -1: none. *said: it told why itself (ls_group_fail); else others missed it. Local. */
-int ls_group_failed(const ls_group *g, bool *said);
+/* The rank that is to tell the user of the group's failure: the one that failed, if it could say so, else the one that missed it first; 0 when none has failed,
+ * -1 when that is on another host. Local. */
+int ls_group_teller(const ls_group *g);
+/* Until `rank` has left the group or died, or so many seconds have gone (and these in any case when it is on another host). Local. */
+void ls_group_await_end(const ls_group *g, int rank, double seconds);
 
 /* ---- how ranks of one host find each other (shm.c); used by the launcher and the modules */
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
@@ -56,7 +57,7 @@ int ls_group_seat(const ls_group *g) { return g->rank - g->first; }
 
 /* ---- failure */
 
-void ls_group_fail(ls_group *g, ls_status code, const char *message) { ls_block_fail(g->block, g->rank, code, message); }
+void ls_group_fail(ls_group *g, ls_status code, const char *message) { ls_block_fail(g->block, g->rank, g->rank, code, message); }
 
 ls_status ls_group_failure(const ls_group *g)
 {
@@ -69,11 +70,13 @@ ls_status ls_group_failure(const ls_group *g)
     return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
 }
 
-int ls_group_failed(const ls_group *g, bool *said)
+int ls_group_teller(const ls_group *g) { return ls_block_failed(g->block) ? g->block->failure.teller : 0; }
+
+void ls_group_await_end(const ls_group *g, int rank, double seconds)
 {
-    bool any = ls_block_failed(g->block);
-    *said = any && g->block->failure.code != LS_E_PEER;
-    return any ? g->block->failure.rank : -1;
+    const bool here = rank >= g->first && rank < g->first + g->here;
+    for (double until = ls_now() + seconds; ls_now() < until && !(here && ls_seat_gone(ls_block_seat(g->block, rank - g->first)));)
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 }
 
 /* ---- exchanges */

@@ -131,7 +131,8 @@ static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls
         char text[LS_TRANSPORT_TEXT];
         ops->describe(text);
         return ls_fail(LS_E_UNSUPPORTED, "%d ranks were started, but %.200s sees %d: the module is of another MPI than the one that started them; set "
-                                         "LOCKSTEP_MPI_MODULE to one that fits", expected, text, t->size);
+                                         "LOCKSTEP_MPI_MODULE to one that fits%s", expected, text, t->size,
+                       getenv("SLURM_STEP_NUM_TASKS") ? ", or choose another srun --mpi (srun --mpi=list)" : "");
     }
     LS_TRY(find_layout(y, ops, t));
     return agree(join_host(out, y, ops, t), y, ops, t);

@@ -42,6 +42,7 @@ typedef struct ls_line { /* counters wrap: compare differences */
 typedef struct ls_failure {
     _Atomic int state; /* 0 none, 1 being written, 2 to be read */
     int rank, code;    /* who failed; for a rank that did not come, that rank */
+    int teller;        /* rank that found it out, and is to tell; -1: none of this host */
     char text[LS_FAILURE_BYTES];
 } ls_failure;
 
@@ -61,8 +62,8 @@ ls_seat *ls_block_seat(ls_block *b, int seat);
 ls_line *ls_block_line(ls_block *b, int axis, int seat);
 char *ls_block_stage(ls_block *b, int seat);
 
-/* The first failure is kept, later ones are not heard. `rank` is a rank of the group. */
-void ls_block_fail(ls_block *b, int rank, ls_status code, const char *text);
+/* The first failure is kept, later ones are not heard. `rank` and `teller` are ranks of the group. */
+void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char *text);
 bool ls_block_failed(ls_block *b);
 void ls_block_doing(ls_block *b, int seat, char text[128]);
 enum { LS_DESCRIPTION_BYTES = 256 };

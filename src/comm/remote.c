@@ -51,7 +51,7 @@ static ls_status run(ls_remote *r, const ls_job *j)
     LS_TRY(ls_remote_look(r));
     ls_status s = ls_remote_move(r, j);
     if (s != LS_OK && !ls_block_failed(r->group->block))
-        ls_block_fail(r->group->block, r->group->rank, s, ls_error_message());
+        ls_block_fail(r->group->block, r->group->rank, r->group->rank, s, ls_error_message());
     return s;
 }
 

@@ -14,7 +14,7 @@ static bool is_here(const ls_group *g, int rank) { return rank >= g->first && ra
 ls_status ls_remote_broken(ls_remote *r)
 {
     ls_group *g = r->group;
-    ls_block_fail(g->block, g->rank, LS_E_PEER, r->transport.error);
+    ls_block_fail(g->block, g->rank, g->rank, LS_E_PEER, r->transport.error);
     return ls_group_failure(g);
 }
 
@@ -47,7 +47,7 @@ static void hear(ls_remote *r, const ls_word *w)
     switch (w->kind) {
     case LS_WORD_FAILURE:
         r->told = true; /* whoever tells me has told the others */
-        ls_block_fail(g->block, w->rank, (ls_status)w->code, w->text);
+        ls_block_fail(g->block, w->rank, -1, (ls_status)w->code, w->text);
         break;
     case LS_WORD_QUESTION: {
         int seat = ls_block_culprit(g->block, w->rank - g->first);
@@ -93,6 +93,6 @@ ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char 
         LS_TRY(ls_remote_look(r));
     snprintf(text, sizeof text, "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline, g->rank, what, t->axis.name,
              r->answered ? r->answer.text : is_here(g, rank) ? "it is on this host" : "its host does not answer");
-    ls_block_fail(g->block, r->answered ? r->answer.rank : rank, LS_E_PEER, text);
+    ls_block_fail(g->block, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
     return ls_remote_look(r);
 }

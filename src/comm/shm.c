@@ -128,7 +128,7 @@ ls_status ls_shm_join(ls_group **out, int fd, int rank)
         s = ls_group_open(out, b, &SHM, own, rank, 0, b->ranks);
         if (s == LS_OK)
             return LS_OK;
-        ls_block_fail(b, rank, s, ls_error_message());
+        ls_block_fail(b, rank, rank, s, ls_error_message());
     }
     munmap(b, ls_block_bytes(b->ranks));
     if (own >= 0)
@@ -169,7 +169,7 @@ void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
     char doing[128], text[1024];
     ls_block_doing(w->block, rank, doing);
     snprintf(text, sizeof text, "%s%s%s", message, doing[0] ? "; it last did: " : "", doing);
-    ls_block_fail(w->block, rank, LS_E_PEER, text);
+    ls_block_fail(w->block, rank, -1, LS_E_PEER, text);
 }
 
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]) { ls_block_doing(w->block, rank, text); }

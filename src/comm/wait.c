@@ -74,7 +74,7 @@ static ls_status missing(ls_axis *a, int seat, const char *what, const char *fat
     char doing[LS_DESCRIPTION_BYTES], text[1024];
     ls_block_describe(g->block, seat, doing);
     snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s", fate, g->rank, what, a->name, doing);
-    ls_block_fail(g->block, g->first + seat, LS_E_PEER, text);
+    ls_block_fail(g->block, g->first + seat, g->rank, LS_E_PEER, text);
     return ls_group_failure(g);
 }
 

@@ -183,7 +183,7 @@ static bool hear_failure(launch *l)
 }
 
 /* The program itself is missing or broken: the next attempt would fare no better. */
-static bool status_of_exec(launch *l, int r, int status)
+static bool was_not_executed(launch *l, int r, int status)
 {
     const int error = ls_shm_watch_exec_error(l->watch, r);
     if (!WIFEXITED(status) || !error)
@@ -209,19 +209,25 @@ static bool out_of_memory(const launch *l, int r, char *text, size_t size)
     return true;
 }
 
+static void name_cause(const launch *l, int r, int status, char *text, size_t size)
+{
+    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (number == SIGKILL && out_of_memory(l, r, text, size))
+        return;
+    if (number)
+        snprintf(text, size, "killed by signal %d (SIG%s)", number, sigabbrev_np(number) ? sigabbrev_np(number) : "?");
+    else
+        snprintf(text, size, "ended with status %d and no message", WEXITSTATUS(status));
+}
+
 /* Rank r ended with this status, which is no good one. The ranks that wait for it end with the same message. */
 static void explain_end(launch *l, int r, int status)
 {
     char doing[128], text[512];
-    ls_shm_watch_doing(l->watch, r, doing);
-    if (status_of_exec(l, r, status))
+    if (was_not_executed(l, r, status))
         return;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && out_of_memory(l, r, text, sizeof text))
-        ;
-    else if (WIFSIGNALED(status))
-        snprintf(text, sizeof text, "killed by signal %d (SIG%s)", WTERMSIG(status), sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
-    else
-        snprintf(text, sizeof text, "ended with status %d and no message", WEXITSTATUS(status));
+    ls_shm_watch_doing(l->watch, r, doing);
+    name_cause(l, r, status, text, sizeof text);
     snprintf(l->text, sizeof l->text, "rank %d: %s; %s%s; the other ranks were stopped", r, text, *doing ? "it last did: " : "it had not begun to work", doing);
     note_failure(l, r, LS_E_PEER);
     ls_shm_watch_gone(l->watch, r, text);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "comm/comm.h"
 #include "memory_page.h"
 
 static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
@@ -84,6 +85,11 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         if (l->started)
             l->started(l);
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
+    }
+    if (l->group) { /* alone under a parent nobody says more than this */
+        char doing[32];
+        snprintf(doing, sizeof doing, "step %lld", (long long)(l->step + 1));
+        ls_group_doing(l->group, doing);
     }
     double start = ls_now();
     ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);

@@ -3,8 +3,11 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "comm/comm.h"
 #include "launch.h"
+
+static const double LAST_WORDS = 0.8; /* seconds: mpirun gives ranks one */
 
 /* Until there is a group, one rank of each host tells what is wrong. */
 static bool is_quiet(void)
@@ -31,11 +34,29 @@ ls_status ls_place_say(const ls_group *g, ls_status s, const char *message, cons
 {
     if (!g || s == LS_OK || s == LS_E_STOPPED)
         return ls_fail(s, "%s", message);
-    bool said;
-    int me = ls_group_rank(g), first = ls_group_failed(g, &said), speaker = said ? first : first == 0;
-    if (ls_launch_rank() >= 0 || me != speaker)
+    if (ls_launch_rank() >= 0 || ls_group_rank(g) != ls_group_teller(g))
         return ls_fail(s, "%s", "");
     if (ui->silent)
         *ui->silent = false;
-    return said ? ls_fail(s, "rank %d: %s", me, message) : ls_fail(s, "%s", message);
+    return s == LS_E_PEER ? ls_fail(s, "%s", message) : ls_fail(s, "rank %d: %s", ls_group_rank(g), message);
+}
+
+ls_status ls_place_say_now(const ls_group *g, ls_status s, const char *message, const ls_ui *ui)
+{
+    s = ls_place_say(g, s, message, ui);
+    if (s == LS_OK || s == LS_E_STOPPED || !g || !*ls_error_message())
+        return s;
+    struct ls_rundir *run = ui->log_to ? *ui->log_to : NULL;
+    if (run)
+        *ui->log_to = NULL; /* the run's log gets it when the run is closed */
+    ls_log(LS_ERROR, "%s", ls_error_message());
+    if (run)
+        *ui->log_to = run;
+    return ls_fail(s, "%s", "");
+}
+
+void ls_place_end(const ls_group *g, ls_status s)
+{
+    if (g && s != LS_OK && s != LS_E_STOPPED && ls_launch_rank() < 0 && ls_group_rank(g) > 0)
+        ls_group_await_end(g, 0, LAST_WORDS);
 }

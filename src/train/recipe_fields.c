@@ -31,9 +31,9 @@ const ls_key LS_KEYS[] = {
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true, .help = "folder that holds runs" },
     { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0, .help = "of initial weights, sample order and dropout" },
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true,
-      .help = "seconds after which the run stops with what it has (exit status 75); 0: none" },
+      .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, but a Slurm job's end counts always" },
 
-    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true, .help = "ranks, or `{min: 1, max: 4}`: take what is there" },
+    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true, .help = "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true, .help = "threads of a rank; 0: cores / ranks" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref", .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: the slow, readable truth, also in f64" },

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "metrics.h"
+#include "run_lock.h"
 #include "rundir_own.h"
 
 static char *copy_text(const char *s)
@@ -24,46 +24,6 @@ static char *copy_text(const char *s)
     char *copy = s ? strdup(s) : NULL;
     LS_CHECK(!s || copy, "out of memory");
     return copy;
-}
-
-/* ---- lock ------------------------------------------------------------------------------------------------------------------ */
-
-static ls_status lock(ls_rundir *d)
-{
-    char *path = ls_path_join(d->path, "lock.txt"), text[256] = "", host[128] = "?";
-    ls_status s = LS_OK;
-    int fd = ls_sys_open(path, O_RDWR | O_CREAT);
-    if (fd < 0) {
-        s = ls_fail_os(path, "open", errno);
-    } else if (flock(fd, LOCK_EX | LOCK_NB)) {
-        int error = errno;
-        ssize_t n = pread(fd, text, sizeof text - 1, 0);
-        text[n > 0 ? strcspn(text, "\n") : 0] = 0;
-        s = error == EWOULDBLOCK ? ls_fail(LS_E_USAGE, "run %s is being trained by another process (%s); wait for it, or set run.name", d->path, text)
-                                 : ls_fail_os(path, "lock", error);
-        close(fd);
-    } else {
-        gethostname(host, sizeof host - 1);
-        int n = snprintf(text, sizeof text, "host %s, process %ld\n", host, (long)getpid());
-        errno = ENOSPC; /* that of a short write */
-        if (ls_sys_ftruncate(fd, 0) || ls_sys_pwrite(fd, text, (size_t)n, 0) != n)
-            s = ls_fail_os(path, "write", errno);
-        d->own->lock = fd;
-    }
-    free(path);
-    return s;
-}
-
-bool ls_run_is_held(const char *run_dir)
-{
-    char *path = ls_path_join(run_dir, "lock.txt");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
-    if (fd < 0)
-        return false;
-    bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
-    return held;
 }
 
 /* ---- making and opening ---------------------------------------------------------------------------------------------------- */
@@ -244,7 +204,7 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     bool exists = ls_file_exists(path);
     if (!exists)
         LS_TRY(refuse_foreign_folder(d->path, i->file));
-    LS_TRY(lock(d));
+    LS_TRY(ls_run_lock(&d->own->lock, d->path));
     ls_remove_temporaries(d->path);
     if (exists && i->recipe)
         LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));

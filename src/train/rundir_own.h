@@ -27,4 +27,3 @@ ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const c
 void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best);
 /* How a program's run stands, by what it reported: as ls_run_metrics where they know the name. */
 void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics);
-bool ls_run_is_held(const char *run_dir); /* some process holds its lock */

@@ -359,23 +359,29 @@ static void release(training *t)
     ls_group_destroy(&l->group);
 }
 
+/* The first error is the one to report: at once, to the other ranks, and to the user by the rank that speaks. What is left to say then is the error message. */
+static ls_status report(const training *t, ls_status s, char message[4096], const ls_ui *ui)
+{
+    snprintf(message, 4096, "%s", s == LS_OK ? "" : ls_error_message());
+    if (t->loop.group && s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER)
+        ls_group_fail(t->loop.group, s, message); /* the others need not wait for what follows */
+    return ls_place_say_now(t->loop.group, s, message, ui);
+}
+
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
     training t = { .mark = ls_launch_lead() };
+    char message[4096], left[4096];
     if (t.mark > 0)
         t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
-    ls_status s = run(&t, o, ui);
-    char message[4096] = "";
-    if (s != LS_OK)
-        snprintf(message, sizeof message, "%s", ls_error_message());
-    if (t.loop.group && s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER)
-        ls_group_fail(t.loop.group, s, message); /* the others need not wait for what follows */
+    ls_status s = report(&t, run(&t, o, ui), message, ui);
+    snprintf(left, sizeof left, "%s", ls_error_message());
     ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;
+    ls_place_end(t.loop.group, s);
     if (s == LS_OK && closed != LS_OK) {
-        s = closed;
-        snprintf(message, sizeof message, "%s", ls_error_message());
+        s = report(&t, closed, message, ui);
+        snprintf(left, sizeof left, "%s", ls_error_message());
     }
-    s = ls_place_say(t.loop.group, s, message, ui); /* the first error is the one to report */
     release(&t);
-    return s;
+    return s == LS_OK ? s : ls_fail(s, "%s", left);
 }

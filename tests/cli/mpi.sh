@@ -45,10 +45,43 @@ if "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=wrong --set failur
 fi
 grep -q "failure.max_failures: 1, but these ranks belong to the launcher" err || fails "who restarts"
 [ ! -e runs/wrong ] || fails "a refused run left a folder"
-if LOCKSTEP_FAKE_NODES=2 LOCKSTEP_FAULT="kill@40:rank=3" "$mpirun" -n 4 "$lockstep" train "$work/small.yaml" --set run.name=killed > out 2> err; then
-    fails "a rank was killed, and nobody noticed"
-fi
-[ -z "$(pgrep -f "$work" || true)" ] || fails "a rank was killed, and others live on"
+
+# one that is killed is named, before mpirun ends the others, by the rank that missed it; rank 0, if it lives, writes down how the run stands
+sed 's/steps: 6/epochs: 100000, steps: 10000000/' small.yaml > long.yaml
+for hosts in 1 2; do
+    if LOCKSTEP_FAKE_NODES=$hosts LOCKSTEP_FAULT="kill@140:rank=3" "$mpirun" -n 4 "$lockstep" train "$work/long.yaml" --set run.name=killed > out 2> err; then
+        fails "a rank was killed, and nobody noticed"
+    fi
+    [ "$(grep -c '^error: rank 3: its process is gone; rank [012] waited for it in .*it last did: step' err)" = 1 ] || fails "a rank was killed: who?"
+    [ -z "$(pgrep -f "$work" || true)" ] || fails "a rank was killed, and others live on"
+    rm -r runs/killed
+done
+
+# mpirun passes SIGUSR1 on to all ranks: one checkpoint; SIGTERM too, and gives them a second
+LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train "$work/long.yaml" --set run.name=asked > out 2> err &
+job=$!
+wait_for() { for _ in $(seq 1000); do "$@" 2> /dev/null && return; sleep 0.02; done; fails "waits in vain for $*"; }
+wait_for grep -q '"step":3,' runs/asked/metrics.jsonl
+kill -USR1 $job
+wait_for grep -q "^saved after step [0-9]* of .* on request" err
+[ "$(ls runs/asked/checkpoints | grep -c ^step-)" = 1 ] || fails "one request, and not one checkpoint"
+kill -TERM $job
+wait $job && fails "a job that was stopped ends as if it were done"
+grep -q '"state":"stopped"' runs/asked/result.json || fails "a job that was stopped is not said to have stopped"
+[ "$(ls runs/asked/checkpoints | grep -c ^step-)" = 2 ] || fails "a job that was stopped has not saved"
+
+# srun's variables, without an MPI that fits them
+slurm() { # MESSAGE VARIABLES...
+    message=$1; shift
+    if env SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2 "$@" "$lockstep" train small.yaml --set run.name=slurm > out 2> err; then
+        fails "$*: trains alone"
+    fi
+    grep -q "$message" err || fails "$*: '$message' is not said"
+}
+slurm "srun started 2 tasks that cannot reach each other: use srun --mpi=pmix"
+slurm "none.so does not load" PMIX_RANK=0 LOCKSTEP_MPI_MODULE=none.so
+slurm "2 ranks were started, but Open MPI.* sees 1: .*srun --mpi" PMIX_RANK=0
+[ ! -e runs/slurm ] || fails "a refused job left a folder"
 
 for ranks in 2 3; do # all but the last train
     LOCKSTEP_FAKE_NODES=$((ranks - 1)) "$mpirun" -n $ranks "$example" shapes "example-$ranks.safetensors" > out 2> err || fails "the example with $ranks ranks"

@@ -37,8 +37,8 @@ for n in 2 4; do
     [ "$(weights one)" = "$(weights ranks$n)" ] || bad "$n ranks end with other weights than one"
     [ "$(ls runs/ranks$n/log | grep -c 'rank-[0-9]*.log')" -eq $n ] || bad "not a log for each of $n ranks"
     [ "$(grep -c '"kind":"step"' runs/ranks$n/metrics.jsonl)" -eq 30 ] || bad "$n ranks: metrics.jsonl has not 30 steps"
-    once err "step 1/30"; once err "first step after"
-    has runs/ranks$n/log/rank-1.log "step 1/30"
+    once err "step +1/30"; once err "first step after"
+    has runs/ranks$n/log/rank-1.log "step +1/30"
 done
 has runs/ranks2/result.json '"state":"finished"'
 try 0 train small.yaml --workers 2 --set run.name=ranks2; once err "nothing to do"
