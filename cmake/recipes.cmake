@@ -1,4 +1,4 @@
-# The bundled recipes (recipes/NAME.yaml) as C arrays inside the library: src/train/recipe_bundled.c includes what this writes.
+# The bundled recipes (recipes/NAME.yaml) as C arrays inside the library: src/recipe/recipe_bundled.c includes what this writes.
 # Run as a script (cmake -DOUT=... -DDIR=... -P recipes.cmake) it writes the file; included, it makes the rule for it.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(GLOB recipes ${DIR}/*.yaml)
@@ -16,6 +16,6 @@ else()
   set(out ${CMAKE_BINARY_DIR}/generated/recipes.inc)
   add_custom_command(OUTPUT ${out} DEPENDS ${recipes} ${CMAKE_SOURCE_DIR}/cmake/recipes.cmake
     COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DDIR=${CMAKE_SOURCE_DIR}/recipes -P ${CMAKE_SOURCE_DIR}/cmake/recipes.cmake)
-  target_sources(ls_train PRIVATE ${out})
-  target_include_directories(ls_train PRIVATE ${CMAKE_BINARY_DIR}/generated)
+  target_sources(ls_recipe PRIVATE ${out})
+  target_include_directories(ls_recipe PRIVATE ${CMAKE_BINARY_DIR}/generated)
 endif()

@@ -1,4 +1,4 @@
-/* recipe.h - a run, described. One table (src/train/recipe_fields.c) lists every key with its type, default, range and help; the YAML reader,
+/* recipe.h - a run, described. One table (src/recipe/recipe_fields.c) lists every key with its type, default, range and help; the YAML reader,
  * --set, --help, the resolved recipe, recipe.yaml in the run directory and docs/recipe.md all come from it.
  *
  * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/log.h"
 #include "base/str.h"
-#include "train/commands.h"
+#include "verbs/commands.h"
 
 typedef struct ls_option {
     const char *name;   /* "--set" */

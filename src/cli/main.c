@@ -6,7 +6,7 @@
 #include <sys/prctl.h>
 #include "base/fault.h"
 #include "cli.h"
-#include "train/launch.h"
+#include "comm/launched.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 };
 

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli.h"
-#include "train/launch.h"
-#include "train/rundir.h"
+#include "comm/launched.h"
+#include "record/rundir.h"
 
 static struct {
     pthread_mutex_t lock;

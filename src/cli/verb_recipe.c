@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
-#include "train/rundir.h"
+#include "record/rundir.h"
 
 static ls_status print_owned(FILE *out, char *text)
 {

@@ -3,8 +3,8 @@
 #include <string.h>
 #include "base/file.h"
 #include "cli.h"
-#include "train/metrics_table.h"
-#include "train/rundir.h"
+#include "record/rundir.h"
+#include "verbs/metrics_table.h"
 
 /* RUN is a folder, or the name of a run in STORAGE, as `lockstep runs` shows it. */
 static ls_status show_metrics(const ls_args *a, const char *storage, const ls_ui *ui)

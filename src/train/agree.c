@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "recipe_fields.h"
+#include "recipe/recipe_fields.h"
 
 ls_status ls_ranks_agree(ls_group *g, ls_status mine)
 {

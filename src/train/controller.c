@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "metrics.h"
+#include "record/metrics.h"
 #include "resume.h"
 
 #define PAUSE 0.5      /* seconds before the first restart; each later one waits twice as long, */

@@ -1,8 +1,8 @@
 /* evaluate.h - loss and accuracy of a whole split: every sample counted exactly once, the ragged last batch padded and masked. */
 #pragma once
-#include "commands.h"
 #include "lockstep/data.h"
 #include "lockstep/trainer.h"
+#include "ui.h"
 
 typedef struct ls_eval_result { double loss, accuracy, seconds; int64_t samples, correct; } ls_eval_result;
 

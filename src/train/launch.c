@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "comm/launched.h"
 #include "oom.h"
 
 #define GRACE 1.0 /* seconds for the others to end by themselves after a failure */
@@ -43,31 +44,6 @@ typedef struct launch {
     ls_status code;        /* of the failure, with its message: */
     char text[4400];
 } launch;
-
-int ls_launch_rank(void)
-{
-    const char *rank = getenv("LOCKSTEP_RANK");
-    return rank ? atoi(rank) : -1;
-}
-
-int ls_launch_restart(void)
-{
-    const char *restart = getenv(LS_LAUNCH_RESTART);
-    return restart && ls_launch_rank() >= 0 ? atoi(restart) : 0;
-}
-
-double ls_launch_lead(void)
-{
-    const char *started = getenv(LS_LAUNCH_STARTED);
-    double lead = started ? ls_now() - ls_since_exec() - atof(started) : 0;
-    return lead > 0 ? lead : 0;
-}
-
-double ls_launch_age(void)
-{
-    const char *began = getenv(LS_LAUNCH_COMMAND);
-    return began && ls_launch_rank() >= 0 ? ls_now() - atof(began) : ls_since_exec();
-}
 
 /* ---- starting */
 

@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "plan/describe.h"
-#include "report_chrome.h"
-#include "report_own.h"
+#include "record/report_chrome.h"
+#include "record/report_own.h"
 #include "report_page.h"
 
 enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE }; /* a column is one unit of the drawing; bands: categories, then apart */

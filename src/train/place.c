@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
-#include "launch.h"
+#include "comm/launched.h"
 
 static const double LAST_WORDS = 0.8; /* seconds: mpirun gives ranks one */
 

@@ -1,7 +1,7 @@
 /* place.h - which rank of what group this process is, and which of the ranks speaks to the user: one failure is told once. */
 #pragma once
-#include "commands.h"
 #include "lockstep/group.h"
+#include "ui.h"
 
 /* The group that the environment names (a launcher's, mpirun's, srun's, torchrun's); *g NULL: this process is alone. Silences the ranks that leave the terminal to rank 0.
  * Collective when there is a group. */

@@ -8,7 +8,7 @@
 #include "compiled_recipe.h"
 #include "memory.h"
 #include "plan/describe.h"
-#include "report.h"
+#include "record/report.h"
 
 const char *ls_report_label(ls_arena *a, const ls_plan *p, int step)
 {

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "launch.h"
+#include "comm/launched.h"
 #include "trainer.h"
 
 static const double RESERVE = 2, ENDING = 0.5;

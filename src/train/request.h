@@ -2,7 +2,7 @@
  * the losses of the next step, so that all do the same after the same step (LS_REQUEST_ bits, trainer.h). */
 #pragma once
 #include <signal.h>
-#include "commands.h"
+#include "ui.h"
 
 typedef struct ls_requests {
     const ls_ui *ui;

@@ -2,7 +2,7 @@
 #pragma once
 #include "ckpt/checkpoint.h"
 #include "lockstep/recipe.h"
-#include "rundir.h"
+#include "record/rundir.h"
 #include "trainer.h"
 
 typedef struct ls_resume_point {

@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "comm/comm.h"
+#include "record/rundir_own.h"
 #include "run_own.h"
 #include "run_page.h"
-#include "rundir_own.h"
 
 /* ---- the same call on every rank */
 

@@ -1,8 +1,8 @@
 /* run_own.h - a run of a program of one's own (lockstep/run.h) behind its header: shared by run*.c. */
 #pragma once
 #include "lockstep/run.h"
-#include "metric_list.h"
-#include "rundir.h"
+#include "record/metric_list.h"
+#include "record/rundir.h"
 #include "snapshot.h"
 #include "state.h"
 

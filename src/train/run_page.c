@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "report_chrome.h"
-#include "report_own.h"
+#include "record/report_chrome.h"
+#include "record/report_own.h"
 
 static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_state state)
 {

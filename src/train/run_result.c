@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "metric_list.h"
-#include "rundir.h"
+#include "record/metric_list.h"
+#include "record/rundir.h"
 
 typedef struct owned { ls_result result; ls_arena arena; } owned; /* `result` first: what the caller has */
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "recipe_fields.h"
+#include "recipe/recipe_fields.h"
 
 static void model(ls_setup *s, const ls_recipe *r)
 {

@@ -1,9 +1,9 @@
 /* setup.h - from a recipe to what the engine takes: a model's builder, a trainer's options, data sets, batch arithmetic. */
 #pragma once
-#include "commands.h"
 #include "compile.h"
 #include "lockstep/data.h"
 #include "lockstep/models.h"
+#include "ui.h"
 
 typedef struct ls_setup {
     ls_build_fn build;

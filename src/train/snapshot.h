@@ -6,7 +6,7 @@
 #pragma once
 #include "lockstep/recipe.h"
 #include "lockstep/trainer.h"
-#include "metrics.h"
+#include "record/metrics.h"
 #include "resume.h"
 
 typedef struct ls_snapshots {

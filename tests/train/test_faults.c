@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "support/support.h"
-#include "train/commands.h"
+#include "verbs/commands.h"
 
 #if defined(LS_ASAN) || defined(LS_TSAN)
 #define SLOWER 7 /* every seventh point is enough there */

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "record/history.h"
 #include "support/support.h"
-#include "train/history.h"
-#include "train/metrics_table.h"
+#include "verbs/metrics_table.h"
 
 static const char *run_of(const char *rows)
 {

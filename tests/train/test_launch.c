@@ -9,6 +9,7 @@
 #include "base/affinity.h"
 #include "base/clock.h"
 #include "comm/comm.h"
+#include "comm/launched.h"
 #include "support/support.h"
 #include "train/launch.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "support/support.h"
-#include "train/commands.h"
+#include "verbs/commands.h"
 
 #define SETS(...) .n_sets = (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), .sets = (const char *[]){ __VA_ARGS__ }
 #define RECIPE(...) { .name = "vit-fashion-mnist", SETS("model.layers=4", "train.global_batch=16", __VA_ARGS__) }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "recipe/recipe_fields.h"
 #include "support/support.h"
-#include "train/recipe_fields.h"
 
 #define MINIMAL "model: {type: vit}\ndata: {type: mnist}\n"
 

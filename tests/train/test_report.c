@@ -6,10 +6,10 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "page.h"
+#include "record/metrics.h"
+#include "record/report.h"
+#include "record/report_own.h"
 #include "support/support.h"
-#include "train/metrics.h"
-#include "train/report.h"
-#include "train/report_own.h"
 
 /* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that nobody waits for. */
 static void write_events(ls_rundir *d, int steps)

@@ -16,9 +16,9 @@
 #include "ckpt/checkpoint.h"
 #include "golden/training.h"
 #include "lockstep/run.h"
+#include "record/rundir.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/rundir.h"
 
 static char storage[512];
 

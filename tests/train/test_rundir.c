@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "record/metrics.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/metrics.h"
 
 static ls_recipe *recipe(const char *storage, const char *extra)
 {

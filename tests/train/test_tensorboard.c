@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "record/metrics.h"
+#include "record/tensorboard.h"
 #include "support/support.h"
-#include "train/metrics.h"
-#include "train/tensorboard.h"
 
 /* Made by RecordWriter and the Event message of TensorBoard 2.x (as torch.utils.tensorboard writes them), in hexadecimal. */
 static void records_are_those_of_tensorboard(void **state)

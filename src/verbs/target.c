@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agree.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "ckpt/checkpoint.h"
-#include "rundir.h"
-#include "trainer.h"
+#include "record/rundir.h"
+#include "train/agree.h"
+#include "train/trainer.h"
 
 static bool has(const char *dir, const char *name)
 {

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/sys.h"
-#include "launch.h"
+#include "comm/launched.h"
 #include "rundir.h"
 
 enum { SIGN_OF_LIFE = 30 }; /* seconds: a run that trains writes result.json every ten */

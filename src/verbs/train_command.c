@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agree.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "controller.h"
-#include "loop.h"
-#include "memory.h"
+#include "comm/launched.h"
 #include "metrics_table.h"
-#include "place.h"
-#include "report_page.h"
+#include "train/agree.h"
+#include "train/controller.h"
+#include "train/loop.h"
+#include "train/memory.h"
+#include "train/place.h"
+#include "train/report_page.h"
 
 typedef struct training {
     ls_loop loop;

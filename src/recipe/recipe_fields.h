@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "lockstep/recipe.h"
-#include "train/yaml_tree.h"
+#include "yaml_tree.h"
 
 typedef enum ls_key_kind {
     LS_KEY_TEXT,    /* const char * */

@@ -57,7 +57,7 @@ static bool in_section(const ls_key *k, const char *section)
 
 static const char INTRO[] =
     "# Recipe reference\n\n"
-    "Made from the table in `src/train/recipe_fields.c` by `lockstep recipe --reference`; a test compares.\n\n"
+    "Made from the table in `src/recipe/recipe_fields.c` by `lockstep recipe --reference`; a test compares.\n\n"
     "A recipe is YAML. It names what differs from the defaults; `lockstep recipe FILE` prints every key with its value and who set it.\n\n"
     "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); `$${` is a plain `${`.\n"
     "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; what the including one says wins.\n"

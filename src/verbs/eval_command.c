@@ -1,12 +1,12 @@
 /* eval_command.c - `lockstep eval`: loss and accuracy of a run's weights on the evaluation split. */
 #include <stdio.h>
 
-#include "agree.h"
 #include "base/json.h"
-#include "evaluate.h"
-#include "launch.h"
-#include "place.h"
 #include "target.h"
+#include "train/agree.h"
+#include "train/evaluate.h"
+#include "train/launch.h"
+#include "train/place.h"
 
 static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, bool json)
 {

@@ -1,9 +1,10 @@
 /* explain_command.c - `lockstep explain`: the compiled step as one rank runs it, or the life of one parameter. */
 #include <string.h>
 
+#include "commands.h"
 #include "base/str.h"
-#include "compiled_recipe.h"
 #include "plan/describe.h"
+#include "train/compiled_recipe.h"
 
 static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
 {

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "table.h"
+#include "record/table.h"
 
 enum { LAST_EPOCHS = 20 };
 

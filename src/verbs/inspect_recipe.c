@@ -3,9 +3,9 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "compiled_recipe.h"
 #include "graph/graph.h"
 #include "module_tree.h"
+#include "train/compiled_recipe.h"
 
 typedef struct model {
     ls_recipe *recipe;

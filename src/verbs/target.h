@@ -1,6 +1,7 @@
 /* target.h - what `eval`, `predict` and `inspect` are pointed at: a run directory, a checkpoint, or a recipe (then the run it names). */
 #pragma once
-#include "setup.h"
+#include "commands.h"
+#include "train/setup.h"
 
 typedef struct ls_target {
     ls_recipe *recipe;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "commands.h"
-#include "history.h"
+#include "record/history.h"
 
 /* The epochs, the best marked; with `most` > 0 only so many of the last. Then one line for each attempt after the first. */
 void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step /* -1: none */, int most, int width);

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "commands.h"
-#include "rundir.h"
+#include "record/rundir.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
 static ls_status find_weights(char **out, const char *name)
