@@ -127,7 +127,8 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
 {
-    ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics };
+    ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics,
+                           .builtin_data = l->run->builtin_data };
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;

@@ -40,6 +40,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_text(&j, "mesh", ls_mesh_text(mesh, &c->parallel.mesh));
     ls_json_text(&j, "device", c->device.ops->name);
     ls_json_text(&j, "isa", ls_isa_name(c->device.isa));
+    ls_json_bool(&j, "builtin_data", p->builtin_data);
     ls_json_text(&j, "version", LS_VERSION);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
@@ -95,7 +96,7 @@ static void explain(ls_str *out, const char *differences)
     }
 }
 
-static ls_status compare(ls_str *out, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r)
+static ls_status compare(ls_str *out, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, bool builtin)
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")), *isa = json_string_value(json_object_get(j, "isa"));
     const char *here = ls_isa_name(t->compiled.device.isa);
@@ -117,16 +118,20 @@ static ls_status compare(ls_str *out, const json_t *j, const char *path, const l
     if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)", out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
+    const json_t *was_builtin = json_object_get(j, "builtin_data");
+    if (was_builtin && json_is_true(was_builtin) != builtin)
+        ls_str_printf(out, "%sdata: %s (the samples; data.path or LOCKSTEP_DATA says where they are)", out->len ? "; " : "",
+                      builtin ? "the built-in shapes here, the real ones there" : "the real ones here, the built-in shapes there");
     if (world != ranks && r->parallel.sync_batch_norm)
         ls_str_printf(out, "%sranks: %lld here, %lld there (what batch norm's statistics are over: parallel.sync_batch_norm)", out->len ? "; " : "", (long long)ranks,
                       (long long)world);
     return LS_OK;
 }
 
-static ls_status check_unchanged(const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, bool allow_change)
+static ls_status check_unchanged(const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, bool builtin, bool allow_change)
 {
     ls_str changed = { 0 };
-    ls_status s = compare(&changed, j, path, t, r);
+    ls_status s = compare(&changed, j, path, t, r, builtin);
     if (s == LS_OK && changed.len > 0 && !allow_change)
         s = ls_fail(LS_E_USAGE, "%s was made with other settings: %s; set run.name for a new run, or continue with these changes: --allow-change", path, changed.data);
     else if (s == LS_OK && changed.len > 0)
@@ -218,7 +223,7 @@ static ls_status damaged(const char *path)
                    "--resume CHECKPOINT with another run.name", message, path);
 }
 
-ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change)
+ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool builtin_data, bool allow_change)
 {
     ls_checkpoint c;
     json_t *j = NULL;
@@ -227,7 +232,7 @@ ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, 
     if (s != LS_OK)
         return s == LS_E_FORMAT ? damaged(path) : s;
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
-    LS_TRY_TO(s, check_unchanged(j, path, t, r, allow_change), done);
+    LS_TRY_TO(s, check_unchanged(j, path, t, r, builtin_data, allow_change), done);
     s = ls_trainer_load_state(t, &c);
     if (s == LS_E_FORMAT)
         s = damaged(path);

@@ -10,6 +10,7 @@ typedef struct ls_resume_point {
     int64_t epoch, epoch_step;   /* of the next one */
     struct { double loss, seconds; int64_t samples; } sums; /* over the running epoch */
     ls_run_metrics metrics;
+    bool builtin_data;           /* the built-in set stood in for the recipe's */
 } ls_resume_point;
 
 /* The text; malloc'ed. Numbers read back as the same. */
@@ -29,5 +30,6 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *
 ls_status ls_resume_step(int64_t *step, const char *checkpoint);
 
 /* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and what depends on it, when the checkpoint
- * belongs to another recipe, another ISA level, or rounds its sums over another number of ranks; `allow_change` makes that a warning. Collective. */
-ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool allow_change);
+ * belongs to another recipe, another ISA level, or rounds its sums over another number of ranks, or when the built-in set stands in for the recipe's data on one
+ * side only; `allow_change` makes that a warning. Collective. */
+ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool builtin_data, bool allow_change);

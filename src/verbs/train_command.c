@@ -151,7 +151,7 @@ static ls_status first_state(training *t, const ls_train_opts *o)
     l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
     if (!t->checkpoint[0])
         return initial_weights(l->trainer, l->recipe);
-    return ls_resume_load(&l->from, t->checkpoint, l->trainer, l->recipe, o->allow_change);
+    return ls_resume_load(&l->from, t->checkpoint, l->trainer, l->recipe, l->train->builtin, o->allow_change);
 }
 
 /* ---- ranks */

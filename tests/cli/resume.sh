@@ -116,6 +116,18 @@ try 2 train small.yaml $more --set run.name=grown --set optimizer.lr=1e-3
 has err "optimizer.lr: 0.001 here, 0.002 there \(the update"; has err "--allow-change"
 try 0 train small.yaml $more --set run.name=grown --set optimizer.lr=1e-3 --allow-change; has err "changed since .*optimizer.lr"
 
+# ---- the same data: when it is not found any more, the built-in set does not take its place unseen
+mkdir -p real/mnist
+for part in train t10k; do
+    { printf '\0\0\010\003\0\0\0\100\0\0\0\034\0\0\0\034'; head -c 50176 /dev/urandom; } >real/mnist/$part-images-idx3-ubyte
+    { printf '\0\0\010\001\0\0\0\100'; head -c 64 images | tr '\000-\377' '\000-\011\000-\011\000-\011\000-\011'; } | head -c 72 >real/mnist/$part-labels-idx1-ubyte
+done
+sed 's/image_size: 8/image_size: 28/; s/^data:.*/data: {type: mnist, download: false}/; s/global_batch: 64/global_batch: 32/' small.yaml >mnist.yaml
+unset LOCKSTEP_DATA
+try 0 train mnist.yaml --set data.path=real --set train.steps=2 --set run.name=moved
+try 2 train mnist.yaml --set train.steps=4 --set run.name=moved; has err "the built-in shapes here, the real ones there"
+try 0 train mnist.yaml --set data.path=real --set train.steps=4 --set run.name=moved; has err "continues after step 2"
+
 # ---- damage is named, and nothing else is taken in its place
 last=runs/early/checkpoints/$(readlink runs/early/checkpoints/latest)
 printf '\xff\xff' | dd of="$last/optimizer.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
