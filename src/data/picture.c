@@ -1,6 +1,6 @@
-/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability. A
- * right prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for those who do not tell the
- * colours apart. */
+/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability; short names
+ * stand in one line ("label: 7; pred: 7"). A right prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for
+ * those who do not tell the colours apart. */
 #include "data/picture.h"
 
 #include <stdio.h>
@@ -74,14 +74,15 @@ static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const 
 typedef struct layout {
     int scale, image_width, image_height; /* shown */
     int cell_width, cell_height, columns, text_chars;
-    bool labels, predictions;
+    bool labels, predictions, one_line; /* one_line: "label: 7; pred: 7" */
 } layout;
 
 static int probability_text(char out[16], double p) { return snprintf(out, 16, "%.2f", p); }
 
 static layout plan(const ls_picture *p) {
     layout l = { 0 };
-    int longest = 0;
+    int longest = 0, short_names = 0;
+    bool both = true;
     for (int64_t i = 0; i < p->n; i++) {
         const ls_picture_cell *c = &p->cells[i];
         l.labels = l.labels || c->label;
@@ -89,7 +90,12 @@ static layout plan(const ls_picture *p) {
         int a = c->label ? 7 + characters(c->label) : 0, b = c->predicted ? 7 + characters(c->predicted) : 0;
         longest = a > longest ? a : longest;
         longest = b > longest ? b : longest;
+        both = both && a && b;
+        short_names = a + b > short_names ? a + b : short_names;
     }
+    l.one_line = both && short_names <= 7 + 7 + 4;
+    if (l.one_line)
+        longest = short_names + 1;
     int larger = p->width > p->height ? p->width : p->height;
     l.scale = larger < IMAGE_WISH ? IMAGE_WISH / larger : 1;
     l.image_width = p->width * l.scale;
@@ -98,7 +104,7 @@ static layout plan(const ls_picture *p) {
     int text = l.text_chars * LS_GLYPH_ADVANCE * TEXT;
     l.cell_width = (l.image_width + 2 * FRAME > text ? l.image_width + 2 * FRAME : text);
     l.text_chars = l.cell_width / (LS_GLYPH_ADVANCE * TEXT);
-    l.cell_height = l.image_height + 2 * FRAME + 6 + (l.labels ? LINE : 0) + (l.predictions ? 2 * LINE : 0);
+    l.cell_height = l.image_height + 2 * FRAME + 6 + (l.labels && !l.one_line ? LINE : 0) + (l.predictions ? 2 * LINE : 0);
     if (p->columns > 0) {
         l.columns = p->columns;
     } else { /* about 3 : 2 */
@@ -126,18 +132,25 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
     m->rows = p->height;
     m->columns = p->width;
     y += l->image_height + 2 * FRAME + 8;
-    int indent = 7 * LS_GLYPH_ADVANCE * TEXT;
+    int indent = 7 * LS_GLYPH_ADVANCE * TEXT, left = x;
     if (c->label) {
         add_text(d, x, y, TEXT, SOFT, "label:", 6);
         add_text(d, x + indent, y, TEXT, INK, c->label, l->text_chars - 7);
     }
-    y += l->labels ? LINE : 0;
+    if (l->one_line) {
+        x += indent + characters(c->label) * LS_GLYPH_ADVANCE * TEXT;
+        add_text(d, x, y, TEXT, SOFT, ";", 1);
+        x += 2 * LS_GLYPH_ADVANCE * TEXT;
+    } else if (l->labels) {
+        y += LINE;
+    }
     if (!c->predicted)
         return;
     add_text(d, x, y, TEXT, SOFT, "pred:", 6);
-    add_text(d, x + indent, y, TEXT, colour, c->predicted, l->text_chars - 7);
+    add_text(d, x + (l->one_line ? 6 : 7) * LS_GLYPH_ADVANCE * TEXT, y, TEXT, colour, c->predicted, l->text_chars - 7);
     if (c->probability < 0)
         return;
+    x = left;
     y += LINE;
     char text[16];
     int chars = probability_text(text, c->probability);
