@@ -1,9 +1,7 @@
 #!/bin/bash
 # controller.sh COMMAND - the process above the ranks: requests to save and to stop, the end of its time, causes, another number of workers after a failure,
 # what is not tried again, and who owns a run.
-set -u
-lockstep=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-controller-XXXXXX")
+source "$(dirname "$0")/common.sh"
 group=
 cleanup() {
     cd /
@@ -11,22 +9,7 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-cd "$work" || exit 1
-export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT LOCKSTEP_CGROUP SLURM_JOB_END_TIME
-failures=0
 
-bad() { echo "controller.sh: $*"; failures=$((failures + 1)); }
-# try STATUS ARGS...: runs the command, keeps ./out and ./err
-try() {
-    local want=$1; shift
-    what="lockstep $*"
-    "$lockstep" "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; tail -n 20 "$1"; }; }
-times() { [ "$(grep -cE -- "$3" "$2")" = "$1" ] || { bad "$what: '$3' is not $1 times in $2:"; tail -n 20 "$2"; }; }
 until_true() { for _ in $(seq 1500); do "$@" 2>/dev/null && return; sleep 0.01; done; bad "$what: waits in vain for: $*"; tail -n 20 err; false; }
 begin() { what="lockstep $*"; "$lockstep" "$@" >out 2>err </dev/null & parent=$!; } # in the background
 ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; tail -n 20 err; }; }
@@ -35,12 +18,6 @@ stands() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$(child "$1")/stat")" = T ]; }   
 has_saved() { [ "$(ls "runs/$1/checkpoints" | grep -c '^step-')" -ge "$2" ]; }
 steps_of() { grep -c '"kind":"step"' "runs/$1/metrics.jsonl"; }
 has_steps() { [ "$(steps_of "$1")" -ge "$2" ]; }
-same() {
-    for file in model.safetensors optimizer.safetensors; do
-        cmp "runs/whole/checkpoints/latest/$file" "runs/$1/checkpoints/latest/$file" || bad "$what: another $file"
-    done
-    has "runs/$1/result.json" '"state":"finished"'
-}
 
 cat >small.yaml <<END
 model: {type: mlp, hidden: [32]}
@@ -193,4 +170,4 @@ try 2 train long.yaml --set run.name=owned; times 1 err "runs/owned belongs to h
 sed -i "s/\"time\":[0-9]*/\"time\":$(($(date +%s) - 100))/" runs/owned/result.json
 try 75 train long.yaml --set run.name=owned --set run.time_limit=0.001; times 1 err "warning: runs/owned was left by host elsewhere, process 1, which did not end well"
 
-[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+finish

@@ -1,25 +1,6 @@
 #!/bin/bash
 # ranks.sh COMMAND - several ranks as a user has them: the same weights as one rank, one message for a failure, nothing left behind by any death.
-set -u
-lockstep=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-ranks-XXXXXX")
-cd "$work" || exit 1
-trap 'cd /; rm -rf "$work"' EXIT
-export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
-failures=0
-
-bad() { echo "ranks.sh: $*"; failures=$((failures + 1)); }
-# try STATUS ARGS...: runs the command, keeps ./out and ./err
-try() {
-    want=$1; shift
-    "$lockstep" "$@" >out 2>err </dev/null
-    got=$?
-    what="lockstep $*"
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
-once() { [ "$(grep -cE -- "$2" "$1")" = 1 ] || { bad "$what: '$2' is not once in $1:"; cat "$1"; }; }
+source "$(dirname "$0")/common.sh"
 
 cat >small.yaml <<END
 model: {type: mlp, hidden: [32]}
@@ -137,4 +118,4 @@ ended 75 30
 
 ! grep -qs lockstep /proc/sysvipc/shm /proc/sysvipc/sem || bad "something is left in System V memory"
 [ -z "$(find /dev/shm -name '*lockstep*' -newer small.yaml 2>/dev/null)" ] || bad "something is left in /dev/shm"
-[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+finish

@@ -1,24 +1,7 @@
 #!/bin/bash
 # resnet.sh COMMAND - tutorial 2 as a user walks through it, in a few steps on few pictures; and what goes wrong there: one message each.
-set -u
-lockstep=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-resnet-XXXXXX")
-cd "$work" || exit 1
-trap 'cd /; rm -rf "$work"' EXIT
-export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_DATA LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
-failures=0
+source "$(dirname "$0")/common.sh"
 
-bad() { echo "resnet.sh: $*"; failures=$((failures + 1)); }
-# try STATUS ARGS...: runs the command, keeps ./out and ./err
-try() {
-    want=$1; shift
-    "$lockstep" "$@" >out 2>err </dev/null
-    got=$?
-    what="lockstep $*"
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
 # refused STATUS MESSAGE ARGS...: one error, which says so
 refused() {
     local status=$1 message=$2
@@ -94,5 +77,5 @@ refused 1 "mnist is neither in LOCKSTEP_DATA \(not set\) nor in .*put the files 
     train $fresh --set data.path= --set data.download=false --set data.fallback=false
 [ ! -e runs/fresh ] || bad "a run without data left a folder"
 
-[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+finish
 echo "all as it should be"

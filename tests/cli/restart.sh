@@ -1,16 +1,8 @@
 #!/bin/bash
 # restart.sh COMMAND - failure.max_failures: ranks that were killed or hang are started again and end with the files of a run that nothing disturbed;
 # what would come again is not tried again.
-set -u
-lockstep=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-restart-XXXXXX")
-cd "$work" || exit 1
-trap 'cd /; rm -rf "$work"' EXIT
-export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT
-failures=0
+source "$(dirname "$0")/common.sh"
 
-bad() { echo "restart.sh: $*"; failures=$((failures + 1)); }
 # try STATUS FAULT ARGS...: runs the command with this LOCKSTEP_FAULT in every attempt, keeps ./out and ./err
 try() {
     local want=$1 fault=$2; shift 2
@@ -18,14 +10,6 @@ try() {
     if [ "$fault" = none ]; then "$lockstep" "$@" >out 2>err </dev/null; else LOCKSTEP_FAULT=$fault "$lockstep" "$@" >out 2>err </dev/null; fi
     local got=$?
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
-times() { [ "$(grep -cE -- "$3" "$2")" = "$1" ] || { bad "$what: '$3' is not $1 times in $2:"; cat "$2"; }; }
-same() {
-    for file in model.safetensors optimizer.safetensors; do
-        cmp "runs/whole/checkpoints/latest/$file" "runs/$1/checkpoints/latest/$file" || bad "$what: another $file"
-    done
-    has "runs/$1/result.json" '"state":"finished"'
 }
 
 cat >small.yaml <<END
@@ -94,4 +78,4 @@ times 1 err "stopped on request before restart 2; start it again to continue fro
 has runs/waits/result.json '"state":"stopped".*"error":null'
 try 0 none $two --set run.name=waits; same waits; has runs/waits/result.json '"attempt":2'
 
-[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+finish

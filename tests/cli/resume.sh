@@ -1,24 +1,7 @@
 #!/bin/bash
 # resume.sh COMMAND - a run that was stopped, killed or grown, on any number of ranks, ends with the files of one that nothing ever disturbed.
-set -u
-lockstep=$1
-work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-resume-XXXXXX")
-cd "$work" || exit 1
-trap 'cd /; rm -rf "$work"' EXIT
-export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD
-failures=0
+source "$(dirname "$0")/common.sh"
 
-bad() { echo "resume.sh: $*"; failures=$((failures + 1)); }
-# try STATUS ARGS...: runs the command, keeps ./out and ./err
-try() {
-    want=$1; shift
-    "$lockstep" "$@" >out 2>err </dev/null
-    got=$?
-    what="lockstep $*"
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; cat "$1"; }; }
 newest() { ls "runs/$1/checkpoints" | sed -n 's/^step-0*//p' | tail -n 1; }
 last_step() { grep -o '"kind":"step","step":[0-9]*' "runs/$1/metrics.jsonl" 2>/dev/null | tail -n 1 | grep -o '[0-9]*$'; }
 # begin NAME WORKERS: without end, in the background; returns after a few steps
@@ -78,12 +61,10 @@ rm -rf runs/early/checkpoints # killed before its first one
 steps=$(printf '%s\n' "$(last_step stopped)" "$(last_step killed)" "$(last_step early)" | sort -n | tail -n 1)
 steps="--set train.steps=$((steps + 50))"
 try 0 train small.yaml $steps --set run.name=whole
-# same NAME: its last checkpoint and its losses are those of the run `whole`; of a step or epoch that came twice, the last time counts.
+# same_run NAME: its last checkpoint and its losses are those of the run `whole`; of a step or epoch that came twice, the last time counts.
 # (The run that is grown was evaluated where it had its end at first.)
-same() {
-    for file in model.safetensors optimizer.safetensors; do
-        cmp "runs/whole/checkpoints/latest/$file" "runs/$1/checkpoints/latest/$file" || bad "$what: another $file"
-    done
+same_run() {
+    same "$1"
     for run in whole "$1"; do
         for kind in '"step","step":[0-9]*,"epoch":[0-9]*' '"epoch","epoch":[0-9]*,"step":[0-9]*,"samples":[0-9]*' '"eval","step":[0-9]*,"epoch":[0-9]*'; do
             grep -o "\"kind\":$kind,\"loss\":[^,]*" "runs/$run/metrics.jsonl" | grep -v '"eval","step":37,' | tac | awk -F'[:,]' '!seen[$4]++' | tac
@@ -93,18 +74,18 @@ same() {
     has "runs/$1/result.json" '"state":"finished"'
 }
 try 0 train small.yaml $steps --set run.name=stopped --workers 4
-same stopped; has runs/stopped/result.json '"attempt":2'; has runs/stopped/report.html '>finished<'
+same_run stopped; has runs/stopped/result.json '"attempt":2'; has runs/stopped/report.html '>finished<'
 try 0 train small.yaml $steps --set run.name=stopped; has err "nothing to do"
 try 0 train small.yaml $steps --set run.name=killed
 has err "continues after step $saved of .*runs/killed died"
-same killed
+same_run killed
 [ "$(grep -c '^{"kind":"st$' runs/killed/metrics.jsonl)" -eq 1 ] || bad "$what: the torn line was not ended"
 [ -z "$(ls -A runs/killed/checkpoints | grep unfinished)" ] || bad "$what: left-overs of a save are still there"
 try 0 train small.yaml $steps --set run.name=early; has err "begins again"
-same early
+same_run early
 try 0 train small.yaml --set run.name=grown --set train.steps=37
 try 0 train small.yaml $steps --set run.name=grown --workers 2; has err "continues after step 37 of "
-same grown
+same_run grown
 
 # ---- as another run; refusals name what changed
 from=$(ls -d runs/killed/checkpoints/step-* | head -n 1)
@@ -123,7 +104,6 @@ for part in train t10k; do
     { printf '\0\0\010\001\0\0\0\100'; head -c 64 images | tr '\000-\377' '\000-\011\000-\011\000-\011\000-\011'; } | head -c 72 >real/mnist/$part-labels-idx1-ubyte
 done
 sed 's/image_size: 8/image_size: 28/; s/^data:.*/data: {type: mnist, download: false}/; s/global_batch: 64/global_batch: 32/' small.yaml >mnist.yaml
-unset LOCKSTEP_DATA
 try 0 train mnist.yaml --set data.path=real --set train.steps=2 --set run.name=moved
 try 2 train mnist.yaml --set train.steps=4 --set run.name=moved; has err "the built-in shapes here, the real ones there"
 try 0 train mnist.yaml --set data.path=real --set train.steps=4 --set run.name=moved; has err "continues after step 2"
@@ -138,4 +118,4 @@ done
 rm "$last/manifest.json"
 try 1 train small.yaml $more --set run.name=early; has err "manifest.json: not there"
 
-[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+finish
