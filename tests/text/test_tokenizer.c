@@ -1,4 +1,4 @@
-/* test_tokenizer.c - tokenizers against Hugging Face's library (tests/golden/tokenizers.json, made by tools/golden/tokenizers.py): three small ones that
+/* test_tokenizer.c - tokenizers against Hugging Face's library (tests/golden/tokenizers.json, made by tools/golden/tokenizers.py): four small ones that
  * lie beside it, Qwen2.5's and T5's when LOCKSTEP_DATA has them. And what is refused. */
 #include <pthread.h>
 #include <stdio.h>
@@ -74,6 +74,7 @@ static void small_ones(void **state)
 {
     (void)state;
     compare("bpe", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_bpe.json");
+    compare("gpt2", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_gpt2.json");
     compare("llama", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_llama.json");
     compare("unigram", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_unigram.json");
 }

@@ -3,7 +3,7 @@
     .venv/bin/pip install tokenizers==0.23.3
     LOCKSTEP_DATA=... .venv/bin/python tools/golden/tokenizers.py
 
-The small ones are trained on this project's own documents: bpe (NFC, a pattern, byte-level), llama (Prepend, Replace, byte fallback) and unigram (Metaspace, byte
+The small ones are trained on this project's own documents: bpe (NFC, a pattern, byte-level), gpt2 (byte-level with its own pattern and a space in front), llama (Prepend, Replace, byte fallback) and unigram (Metaspace, byte
 fallback, a template). qwen2.5 and t5-base are read from LOCKSTEP_DATA, where the test finds them too.
 """
 import json
@@ -46,6 +46,15 @@ def bpe():
     return t
 
 
+def gpt2():
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True)
+    t.decoder = decoders.ByteLevel()
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    t.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=340, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    return t
+
+
 def llama():
     t = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
@@ -82,7 +91,7 @@ def main():
         sys.exit("LOCKSTEP_DATA is needed: a folder that holds qwen2.5/tokenizer.json and t5-base/tokenizer.json")
     texts = TEXTS + ["un \u00e9l\u00e8ve, e\u0301le\u0300ve"] + noise(40)
     out = {"tokenizers": __version__, "texts": texts, "of": {}}
-    for name, make in [("bpe", bpe), ("llama", llama), ("unigram", unigram), ("qwen2.5", None), ("t5-base", None)]:
+    for name, make in [("bpe", bpe), ("gpt2", gpt2), ("llama", llama), ("unigram", unigram), ("qwen2.5", None), ("t5-base", None)]:
         if make:
             t = make()
             add_tokens(t)
