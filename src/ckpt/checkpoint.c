@@ -147,6 +147,8 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = together(g, of_saving(v, s));
+    if (s == LS_OK)
+        s = together(g, of_saving(v, ls_ranges_find(&v->ranges)));
     if (s != LS_OK)
         ls_saving_end(out);
     return s;

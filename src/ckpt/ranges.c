@@ -78,6 +78,19 @@ ls_status ls_ranges_create(ls_ranges *w)
     return LS_OK;
 }
 
+ls_status ls_ranges_find(const ls_ranges *w)
+{
+    ls_status s = LS_OK;
+    for (int l = 0; l < w->n_lists; l++)
+        for (int k = 0; k < w->layouts[l].n && s == LS_OK; k++) {
+            char *path = ls_path_join(w->dir, w->layouts[l].files[k].name);
+            if (!ls_file_exists(path))
+                s = ls_fail(LS_E_IO, "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the same on all hosts", path, w->rank);
+            free(path);
+        }
+    return s;
+}
+
 static ls_status write_texts(ls_ranges *w)
 {
     LS_TRY(create_text(w, "config.json", w->config, strlen(w->config)));
@@ -104,10 +117,13 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     char *path = ls_path_join(w->dir, f->name);
     int fd = ls_sys_open(path, O_WRONLY);
     ls_status s = LS_OK;
+    if (fd < 0 && errno == ENOENT && w->rank > 0) { /* rank 0 has given up and cleaned up: its reason is the one to be heard, and on its way */
+        w->gone = true;
+        free(path);
+        return LS_OK;
+    }
     if (fd < 0)
-        s = errno == ENOENT ? ls_fail(LS_E_IO, "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the same on all hosts", path,
-                                      w->rank)
-                            : ls_fail_os(path, "open", errno);
+        s = ls_fail_os(path, "open", errno);
     uint64_t at = f->head.len;
     for (int64_t i = f->first; i < f->end && s == LS_OK; i++) {
         const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
@@ -140,6 +156,8 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
         return LS_OK;
     int64_t counts[w->ranks], most = 0;
     LS_TRY(ls_group_all_gather(g, &w->manifest.n, sizeof(int64_t), counts));
+    if (w->gone) /* and rank 0 has not failed */
+        return ls_fail(LS_E_IO, "%s: somebody removed files of it while rank %d wrote them", w->dir, w->rank);
     for (int r = 0; r < w->ranks; r++)
         most = counts[r] > most ? counts[r] : most;
     const size_t each = (size_t)most;

@@ -61,15 +61,21 @@ static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float 
     *out = (ls_tensor_list){ TENSORS, t, mine };
 }
 
+static ls_checkpoint_contents contents(ls_named_tensor t[2][TENSORS], ls_range mine[2][TENSORS], const job *j, int rank)
+{
+    ls_checkpoint_contents c = { "{\"type\": \"mlp\"}\n", "{\"step\": 3}\n", .max_file = j->max_file };
+    list(&c.model, t[0], mine[0], values[0], NAMES[0], j, rank);
+    list(&c.optimizer, t[1], mine[1], values[1], NAMES[1], j, rank);
+    return c;
+}
+
 static ls_status save(ls_group *g, void *context)
 {
     const job *j = context;
     const int rank = g ? ls_group_rank(g) : 0;
     ls_named_tensor t[2][TENSORS];
     ls_range mine[2][TENSORS];
-    ls_checkpoint_contents c = { "{\"type\": \"mlp\"}\n", "{\"step\": 3}\n", .max_file = j->max_file };
-    list(&c.model, t[0], mine[0], values[0], NAMES[0], j, rank);
-    list(&c.optimizer, t[1], mine[1], values[1], NAMES[1], j, rank);
+    const ls_checkpoint_contents c = contents(t, mine, j, rank);
     ls_range *e = &mine[1][5];
     if (j->hole == 1 && e->first == 0 && e->count > 0)
         e->count--;
@@ -175,6 +181,64 @@ static void failures(void **state)
     ASSERT_CONTAINS(ls_error_message(), "already there");
 }
 
+/* Rank 1 sees another folder than rank 0, as hosts without a common file system do. */
+static ls_status save_elsewhere(ls_group *g, void *context)
+{
+    job j = *(const job *)context;
+    char other[600];
+    snprintf(other, sizeof other, "%s-of-1", j.dir);
+    j.dir = ls_group_rank(g) ? other : j.dir;
+    return save(g, &j);
+}
+
+/* Rank 0 fails (`failing` 0), or somebody takes its files away (-1), before rank 1 has opened one. */
+static ls_status save_late(ls_group *g, void *context)
+{
+    const job *j = context;
+    const int rank = ls_group_rank(g);
+    ls_named_tensor t[2][TENSORS];
+    ls_range mine[2][TENSORS];
+    const ls_checkpoint_contents c = contents(t, mine, j, rank);
+    ls_saving *v;
+    LS_TRY(ls_saving_begin(&v, j->dir, &c, g));
+    ls_status s = LS_OK;
+    if (rank == 0) {
+        char path[700];
+        s = ls_saving_write(v);
+        snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(j->dir) - strlen("step-1")), j->dir);
+        if (j->failing == 0)
+            ls_saving_end(&v);
+        else
+            RANK_CHECK(unlink(path) == 0);
+    }
+    LS_TRY(s);
+    LS_TRY(ls_group_barrier(g));
+    if (rank == 0 && j->failing == 0)
+        return ls_fail(LS_E_IO, "rank 0's own reason");
+    if (rank == 1)
+        s = ls_saving_write(v);
+    if (s == LS_OK)
+        s = ls_saving_collect(v);
+    ls_saving_end(&v);
+    return s;
+}
+
+static void the_cause_is_told(void **state)
+{
+    (void)state;
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("late/step-1"));
+    job j = { .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 };
+    assert_true(run_ranks(2, save_elsewhere, &j) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "model.safetensors: rank 0 has made it, but it is not there for rank 1: the folder must be the same on all hosts");
+    assert_true(run_ranks(2, save_late, &j) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "somebody removed files of it while rank 1 wrote them");
+    j.failing = 0;
+    assert_true(run_ranks(2, save_late, &j) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "rank 0's own reason");
+    assert_int_equal(ls_test_count(ls_test_path("late")), 0);
+}
+
 /* Each rank compares a part of the pieces; a flipped byte anywhere ends the call on all, with file and range. */
 static void damage_is_found_together(void **state)
 {
@@ -268,8 +332,8 @@ static void any_damage_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(damage_is_found_together),
-        cmocka_unit_test(any_damage_is_named),
+        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(the_cause_is_told),
+        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }
