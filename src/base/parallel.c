@@ -25,10 +25,11 @@
 /* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to 200 microseconds). */
 enum { WORKER_SPINS = 4000, CALLER_SPINS = 1000 };
 
-/* Pieces that a range is cut into. More of them even out better, and make a kernel begin more often. */
-enum { PIECES = 8 };
+/* Whoever takes tasks takes a quarter of what is left of the range: long pieces first, and short ones at the end, so that all finish together. None
+ * is under a 32nd of the range, since every piece makes a kernel begin anew. */
+enum { SHARE = 4, SMALLEST = 32 };
 
-/* What is left of a range: pieces [front, back), in one word so that its owner and others can take from both ends. A cache line each. */
+/* What is left of a range, [front, back) of its tasks, in one word so that its owner and others can take from both ends. A cache line each. */
 typedef struct range {
     _Alignas(64) _Atomic uint64_t left; /* front + (back << 32) */
 } range;
@@ -78,33 +79,30 @@ static uint32_t next_round(uint32_t seen)
 
 static int64_t range_begin(int t) { return pool.n * t / pool.threads; }
 
-static uint64_t pieces_of(int t)
+/* Takes a piece of range t, from its front or its back; false if nothing is left. */
+static bool take(int t, bool front, int64_t *begin, int64_t *end)
 {
-    int64_t n = range_begin(t + 1) - range_begin(t);
-    return n < PIECES ? (uint64_t)n : PIECES;
-}
-
-/* The number of a piece of range t, from its front or its back; -1 if none is left. */
-static int64_t take(int t, bool front)
-{
+    const int64_t first = range_begin(t), smallest = (range_begin(t + 1) - first + SMALLEST - 1) / SMALLEST;
     uint64_t left = atomic_load_explicit(&pool.ranges[t].left, memory_order_relaxed);
     for (;;) {
-        uint64_t begin = left & UINT32_MAX, end = left >> 32;
-        if (begin == end)
-            return -1;
-        if (atomic_compare_exchange_weak(&pool.ranges[t].left, &left, front ? left + 1 : left - (1ull << 32)))
-            return (int64_t)(front ? begin : end - 1);
+        const int64_t from = (int64_t)(left & UINT32_MAX), to = (int64_t)(left >> 32), share = (to - from + SHARE - 1) / SHARE;
+        const int64_t n = share > smallest ? share : to - from < smallest ? to - from : smallest;
+        if (n == 0)
+            return false;
+        if (atomic_compare_exchange_weak(&pool.ranges[t].left, &left, front ? left + (uint64_t)n : left - ((uint64_t)n << 32))) {
+            *begin = first + (front ? from : to - n);
+            *end = *begin + n;
+            return true;
+        }
     }
 }
 
 static void run_pieces(int worker)
 {
-    for (int k = 0; k < pool.threads; k++) {
-        int t = (worker + k) % pool.threads;
-        int64_t first = range_begin(t), n = range_begin(t + 1) - first, pieces = (int64_t)pieces_of(t);
-        for (int64_t piece; (piece = take(t, k == 0)) >= 0;)
-            pool.fn(pool.context, first + n * piece / pieces, first + n * (piece + 1) / pieces, worker);
-    }
+    int64_t begin, end;
+    for (int k = 0; k < pool.threads; k++)
+        while (take((worker + k) % pool.threads, k == 0, &begin, &end))
+            pool.fn(pool.context, begin, end, worker);
 }
 
 static bool enter(void)
@@ -178,13 +176,14 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
         fn(context, 0, n, 0);
         return;
     }
+    LS_CHECK(n / threads < UINT32_MAX, "a loop of %lld tasks", (long long)n);
     add_workers(threads);
     pool.n = n;
     pool.fn = fn;
     pool.context = context;
     pool.threads = threads;
     for (int t = 0; t < threads; t++)
-        atomic_store_explicit(&pool.ranges[t].left, pieces_of(t) << 32, memory_order_relaxed);
+        atomic_store_explicit(&pool.ranges[t].left, (uint64_t)(range_begin(t + 1) - range_begin(t)) << 32, memory_order_relaxed);
     atomic_store(&pool.inside, 0);
     atomic_fetch_add(&pool.round, 1);
     if (atomic_load(&pool.sleepers))

@@ -197,8 +197,8 @@ static void rows_part(const gemm *g, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Rows are shared out in blocks of two tiles' height. */
-static int64_t row_blocks(const gemm *g) { return (g->i1 - g->i0 + 2 * g->p.mr - 1) / (2 * g->p.mr); }
+/* Rows are shared out in blocks of a tile's height. */
+static int64_t row_blocks(const gemm *g) { return (g->i1 - g->i0 + g->p.mr - 1) / g->p.mr; }
 
 static void pack_task(void *context, int64_t begin, int64_t end, int worker) {
     (void)worker;

@@ -190,7 +190,6 @@ KERNEL_WORKSPACE(layer_norm_grad) {
 
 KERNEL(layer_norm_grad) {
     norm_job j = grad_job(a);
-    const int threads = threads_for(a, j.rows * j.k);
-    ls_parallel_for(threads, j.parts, grad_task, &j);
-    ls_parallel_for(threads, (2 * j.k + 15) / 16, tree_task, &j);
+    ls_parallel_for(threads_for(a, j.rows * j.k), j.parts, grad_task, &j);
+    ls_parallel_for(threads_for(a, j.parts * 2 * j.k), (2 * j.k + 15) / 16, tree_task, &j);
 }
