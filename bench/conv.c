@@ -1,6 +1,6 @@
 /* conv.c - how fast the convolutions of a ResNet18 are, beside what the machine can do in the same moment.
  *
- *   bench_conv [isa|best] [threads] [batch] [28|224]
+ *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn]
  *
  * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time counts. GFLOP/s are nominal: they
  * count products with padding, which the kernels leave out, so small pictures can be above the burst. Last row: all layers of a step. */
@@ -59,11 +59,12 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "best";
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, picture = argc > 4 ? atoi(argv[4]) : 28;
     ls_device d;
-    if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1) {
-        fprintf(stderr, "usage: bench_conv [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size]\n");
+    if (argc > 6 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1) {
+        fprintf(stderr, "usage: bench_conv [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size] [own|onednn]\n");
         return 2;
     }
-    if (ls_device_open(&d, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" })) {
+    const ls_device_opts opts = { .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = argc > 5 ? argv[5] : "own" };
+    if (ls_device_open(&d, "cpu", &opts)) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }

@@ -52,7 +52,7 @@ struct ls_device {
 };
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
-extern const ls_kernel ls_kernels_onednn[]; /* linear, linear_dx, linear_dw through the library; ended by op NULL; only present with oneDNN */
+extern const ls_kernel ls_kernels_onednn[]; /* products and convolutions through the library; ended by op NULL; only present with oneDNN */
 
 typedef struct ls_device_opts {
     int isa;             /* an ls_isa, or -1: LOCKSTEP_ISA, else the best here */

@@ -40,7 +40,7 @@ const ls_key LS_KEYS[] = {
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
       .help = "the most of the device's memory that a program may use; 0: no cap. What does not fit is refused; parallel.offload needs less" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
-      .help = "matrix products of device cpu: `own` (the same bits on any number of threads) or `onednn`" },
+      .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of threads) or `onednn`" },
     { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 

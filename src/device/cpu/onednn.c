@@ -1,6 +1,6 @@
 /* onednn.c - linear, linear_dx, linear_dw with the product computed by oneDNN (kernels: onednn): the second opinion, and for machines
  * where the library knows better. Bias, activation and residual are applied afterwards by the same code as in our own kernels. The
- * library promises neither the same bits for any number of threads nor for a row among others.
+ * library promises neither the same bits for any number of threads nor for a row among others. (Convolutions: onednn_conv.c.)
  *
  * All operands are contiguous (the rows below ask for it), so that a product is known by its shape when a step is compiled. f32 sums
  * go straight to the output, where the epilogue finds them; those of bf16 to scratch. */
@@ -45,10 +45,11 @@ typedef struct job {
 static job job_of(const ls_kernel_args *a, gemm_kind kind) {
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
     job j = { .a = a, .kind = kind, .finish = finish_of(a->isa) };
-    onednn_key *k = &j.key;
-    memset(k, 0, sizeof *k); /* compared byte by byte */
-    k->dtype = x->type.dtype;
-    k->threads = a->threads < 1 ? 1 : a->threads;
+    onednn_product *k = &j.key.product;
+    memset(&j.key, 0, sizeof j.key);
+    j.key.kind = ONEDNN_PRODUCT;
+    j.key.dtype = x->type.dtype;
+    j.key.threads = a->threads < 1 ? 1 : a->threads;
     k->m = kind == GEMM_DW ? cols_of(x) : rows_of(x);
     k->n = kind == GEMM_LINEAR ? rows_of(w) : cols_of(w);
     k->k = kind == GEMM_DW ? rows_of(x) : cols_of(x);
@@ -60,20 +61,20 @@ static job job_of(const ls_kernel_args *a, gemm_kind kind) {
 }
 
 static size_t sums_bytes(const job *j) {
-    return j->key.dtype == LS_F32 ? 0 : (size_t)round_up(j->key.m * j->key.n * 4, 64);
+    return j->key.dtype == LS_F32 ? 0 : (size_t)round_up(j->key.product.m * j->key.product.n * 4, 64);
 }
 
 static size_t workspace(const ls_kernel_args *a, gemm_kind kind) {
     const job j = job_of(a, kind);
-    const onednn_product *p = ls_onednn_product(&j.key);
-    return sums_bytes(&j) + (p ? ls_onednn_scratch(p) : 0);
+    const onednn_op *o = ls_onednn_find(&j.key);
+    return sums_bytes(&j) + (o ? ls_onednn_scratch(o) : 0);
 }
 
 static void finish_rows(void *context, int64_t begin, int64_t end, int worker) {
     (void)worker;
     const job *j = context;
     for (int64_t i = begin; i < end; i++)
-        j->finish(j->a, j->kind, j->sums + i * j->key.n, j->key.n, i, 1, 0, (int)j->key.n);
+        j->finish(j->a, j->kind, j->sums + i * j->key.product.n, j->key.product.n, i, 1, 0, (int)j->key.product.n);
 }
 
 /* db of linear_dw: rows in blocks of GEMM_KC, blocks added in ascending order. */
@@ -99,16 +100,16 @@ static void sum_columns(void *context, int64_t begin, int64_t end, int worker) {
 
 static void run(const ls_kernel_args *a, gemm_kind kind) {
     job j = job_of(a, kind);
-    onednn_product *p = ls_onednn_product(&j.key);
     j.sums = sums_bytes(&j) ? a->workspace : a->out[0].data;
-    ls_onednn_run(p, a->in[0].data, a->in[1].data, j.sums, (char *)a->workspace + sums_bytes(&j));
+    const void *const operands[ONEDNN_OPERANDS] = { a->in[0].data, a->in[1].data, j.sums };
+    ls_onednn_run(ls_onednn_find(&j.key), operands, (char *)a->workspace + sums_bytes(&j));
     const bool plain = kind == GEMM_DW || (kind == GEMM_LINEAR && a->in[2].type.ndim < 0 && a->in[3].type.ndim < 0) ||
                        (kind == GEMM_DX && a->in[3].type.ndim < 0);
     const int64_t act = kind != GEMM_DW && a->attrs ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
     if (!plain || act || sums_bytes(&j))
-        ls_parallel_for(threads_for(a, j.key.m * j.key.n), j.key.m, finish_rows, &j);
+        ls_parallel_for(threads_for(a, j.key.product.m * j.key.product.n), j.key.product.m, finish_rows, &j);
     if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
-        ls_parallel_for(threads_for(a, j.key.m * j.key.k), (j.key.m + 15) / 16, sum_columns, &j);
+        ls_parallel_for(threads_for(a, j.key.product.m * j.key.product.k), (j.key.product.m + 15) / 16, sum_columns, &j);
 }
 
 static const char *supports(const ls_kernel_args *a, gemm_kind kind) {
@@ -118,9 +119,9 @@ static const char *supports(const ls_kernel_args *a, gemm_kind kind) {
             return "kernels: onednn wants operands of one type, f32 or bf16";
     }
     const job j = job_of(a, kind);
-    if (!j.key.m || !j.key.n || !j.key.k)
+    if (!j.key.product.m || !j.key.product.n || !j.key.product.k)
         return "kernels: onednn has no empty products";
-    return ls_onednn_product(&j.key) ? NULL : "this oneDNN cannot multiply this type on this CPU (kernels: own can)";
+    return ls_onednn_find(&j.key) ? NULL : "this oneDNN cannot multiply this type on this CPU (kernels: own can)";
 }
 
 #define EACH(f) f(linear, GEMM_LINEAR) f(dx, GEMM_DX) f(dw, GEMM_DW)
@@ -134,6 +135,8 @@ const ls_kernel ls_kernels_onednn[] = {
     { .op = "linear", .run = run_linear, .workspace = workspace_linear, .supports = supports_linear },
     { .op = "linear_dx", .run = run_dx, .workspace = workspace_dx, .supports = supports_dx },
     { .op = "linear_dw", .run = run_dw, .workspace = workspace_dw, .supports = supports_dw },
+#define CONV(name) { .op = #name, .run = ls_onednn_##name, .workspace = ls_onednn_##name##_workspace, .supports = ls_onednn_##name##_supports },
+    CONV(conv2d) CONV(conv2d_dx) CONV(conv2d_dw)
     { 0 },
 };
 #else

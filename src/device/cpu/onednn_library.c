@@ -1,5 +1,6 @@
-/* onednn_library.c - the only file that includes dnnl.h. Products are made when a step is compiled (`supports` asks for them) and kept
- * in a list by shape, because making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
+/* onednn_library.c - the only file that includes dnnl.h. An operation is a few primitives in order: a product is one; a convolution chooses
+ * its own layouts and has a reorder for each operand that it wants otherwise. They are made when a step is compiled (`supports` asks for
+ * them) and kept in a list by shape, because making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
 #ifdef LS_HAVE_ONEDNN
 #include <dnnl.h>
 #include <omp.h>
@@ -9,125 +10,307 @@
 #include "base/check.h"
 #include "onednn.h"
 
-struct onednn_product {
+enum { MOST_STEPS = ONEDNN_OPERANDS + 1, MOST_ARGS = ONEDNN_OPERANDS + 1, MOST_PLACES = 4 * ONEDNN_OPERANDS };
+enum { BLOCKED = -1, SCRATCHPAD = -2 };
+
+/* What a primitive reads or writes: an operand of the caller's (its number), or in scratch memory a blocked copy or the scratchpad. */
+typedef struct place {
+    dnnl_memory_t memory;
+    int operand;
+    size_t offset;
+} place;
+
+typedef struct step {
+    dnnl_primitive_t primitive;
+    int n;
+    dnnl_exec_arg_t args[MOST_ARGS];
+} step;
+
+struct onednn_op {
     onednn_key key;
-    dnnl_primitive_t primitive; /* NULL: the library refused; remembered, too */
-    dnnl_memory_t memory[4];    /* a, b, c, scratch; their data is set for each run */
-    size_t scratch;
-    onednn_product *next;
+    bool works; /* false: the library refused; remembered, too, with what was made until then */
+    int n_steps, n_places;
+    step steps[MOST_STEPS];
+    place places[MOST_PLACES]; /* their memory gets its data for each run */
+    size_t blocked, scratchpad; /* bytes: of all blocked copies, of the largest scratchpad */
+    onednn_op *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below, and the products' memory objects during a run */
-static onednn_product *products;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below, and the operations' memory objects during a run */
+static onednn_op *ops;
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
+static dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
 
-static bool start(void) {
+static bool start(void)
+{
     return (engine || dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success) &&
-           (stream || dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success);
+           (stream || dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success) &&
+           (attr || (dnnl_primitive_attr_create(&attr) == dnnl_success &&
+                     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success));
 }
 
 #if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t layout;
+typedef dnnl_memory_desc_t layout; /* NULL: none */
 typedef const_dnnl_memory_desc_t const_layout;
 #define LAYOUT(l) (l)
+#define FORGET(l) ((l) ? (void)dnnl_memory_desc_destroy(l) : (void)0)
+#define WITH_STRIDES dnnl_memory_desc_create_with_strides
+#define WITH_TAG dnnl_memory_desc_create_with_tag
 #else
-typedef dnnl_memory_desc_t layout;
+typedef dnnl_memory_desc_t layout; /* ndims 0: none */
 typedef const dnnl_memory_desc_t *const_layout;
 #define LAYOUT(l) (&(l))
+#define FORGET(l) ((void)(l))
+#define WITH_STRIDES dnnl_memory_desc_init_by_strides
+#define WITH_TAG dnnl_memory_desc_init_by_tag
 #endif
 
-static bool describe(layout *l, ls_dtype t, int64_t rows, int64_t cols, int64_t row_step, int64_t col_step) {
-    const dnnl_dims_t dims = { rows, cols }, strides = { row_step, col_step };
-    const dnnl_data_type_t type = t == LS_F32 ? dnnl_f32 : t == LS_BF16 ? dnnl_bf16 : dnnl_f16;
-#if DNNL_VERSION_MAJOR >= 3
-    return dnnl_memory_desc_create_with_strides(l, 2, dims, type, strides) == dnnl_success;
-#else
-    return dnnl_memory_desc_init_by_strides(l, 2, dims, type, strides) == dnnl_success;
-#endif
+static dnnl_data_type_t type_of(ls_dtype t)
+{
+    return t == LS_F32 ? dnnl_f32 : t == LS_BF16 ? dnnl_bf16 : dnnl_f16;
 }
 
-static bool make_description(dnnl_primitive_desc_t *pd, const_layout a, const_layout b, const_layout c) {
-    dnnl_primitive_attr_t attr = NULL;
-    bool ok = dnnl_primitive_attr_create(&attr) == dnnl_success &&
-              dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
-#if DNNL_VERSION_MAJOR >= 3
-    ok = ok && dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, c, attr) == dnnl_success;
-#else
-    dnnl_matmul_desc_t op;
-    ok = ok && dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success &&
-         dnnl_primitive_desc_create(pd, &op, attr, engine, NULL) == dnnl_success;
-#endif
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
+/* ---- an operation's steps -------------------------------------------------------------------------------------------------------- */
+
+static dnnl_memory_t add_place(onednn_op *o, const_layout l, int operand)
+{
+    LS_CHECK(o->n_places < MOST_PLACES, "too many operands of a oneDNN operation");
+    place *p = &o->places[o->n_places];
+    const size_t bytes = (dnnl_memory_desc_get_size(l) + 63) / 64 * 64;
+    *p = (place){ .operand = operand, .offset = operand == BLOCKED ? o->blocked : 0 };
+    if (dnnl_memory_create(&p->memory, l, engine, DNNL_MEMORY_NONE) != dnnl_success)
+        return NULL;
+    o->n_places++;
+    if (operand == BLOCKED)
+        o->blocked += bytes;
+    else if (operand == SCRATCHPAD && bytes > o->scratchpad)
+        o->scratchpad = bytes;
+    return p->memory;
+}
+
+/* An argument without memory makes it fail. */
+static bool add_step(onednn_op *o, dnnl_primitive_desc_t pd, int n, const dnnl_exec_arg_t *args)
+{
+    step *s = &o->steps[o->n_steps];
+    LS_CHECK(o->n_steps < MOST_STEPS && n < MOST_ARGS, "too many steps of a oneDNN operation");
+    memcpy(s->args, args, sizeof *args * (size_t)n);
+    s->n = n;
+    const_layout scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
+        s->args[s->n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, add_place(o, scratchpad, SCRATCHPAD) };
+    bool ok = dnnl_primitive_create(&s->primitive, pd) == dnnl_success;
+    for (int i = 0; i < s->n; i++)
+        ok = ok && s->args[i].memory;
+    o->n_steps++;
     return ok;
 }
 
-static void make(onednn_product *p) {
-    const onednn_key *k = &p->key;
-    layout l[3];
-    dnnl_primitive_desc_t pd = NULL;
-    if (!start() || !describe(&l[0], k->dtype, k->m, k->k, k->a_rows, k->a_cols) ||
-        !describe(&l[1], k->dtype, k->k, k->n, k->b_rows, k->b_cols) || !describe(&l[2], LS_F32, k->m, k->n, k->n, 1) ||
-        !make_description(&pd, LAYOUT(l[0]), LAYOUT(l[1]), LAYOUT(l[2])))
-        return;
-    const_layout scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    p->scratch = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    bool ok = dnnl_primitive_create(&p->primitive, pd) == dnnl_success;
-    for (int i = 0; ok && i < 3; i++)
-        ok = dnnl_memory_create(&p->memory[i], LAYOUT(l[i]), engine, DNNL_MEMORY_NONE) == dnnl_success;
-    if (ok && p->scratch)
-        ok = dnnl_memory_create(&p->memory[3], scratch, engine, DNNL_MEMORY_NONE) == dnnl_success;
+static bool add_reorder(onednn_op *o, const_layout from, dnnl_memory_t source, const_layout to, dnnl_memory_t target)
+{
+    dnnl_primitive_desc_t pd;
+    if (dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr) != dnnl_success)
+        return false;
+    const bool ok = add_step(o, pd, 2, (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, source }, { DNNL_ARG_TO, target } });
     dnnl_primitive_desc_destroy(pd);
-    if (!ok && p->primitive) {
-        dnnl_primitive_destroy(p->primitive);
-        p->primitive = NULL;
-    }
+    return ok;
 }
 
-/* The library asks OpenMP how many threads it may use, when a product is made and when it runs. */
-static int use_threads(int threads) {
+/* ---- products --------------------------------------------------------------------------------------------------------------------- */
+
+static bool describe_matrix(layout *l, ls_dtype t, int64_t rows, int64_t cols, int64_t row_step, int64_t col_step)
+{
+    const dnnl_dims_t dims = { rows, cols }, strides = { row_step, col_step };
+    return WITH_STRIDES(l, 2, dims, type_of(t), strides) == dnnl_success;
+}
+
+static bool describe_product(dnnl_primitive_desc_t *pd, const_layout a, const_layout b, const_layout c)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, c, attr) == dnnl_success;
+#else
+    dnnl_matmul_desc_t op;
+    return dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success && dnnl_primitive_desc_create(pd, &op, attr, engine, NULL) == dnnl_success;
+#endif
+}
+
+static bool make_product(onednn_op *o)
+{
+    static const int slots[3] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST };
+    const onednn_product *k = &o->key.product;
+    layout l[3] = { 0 };
+    dnnl_exec_arg_t args[3];
+    dnnl_primitive_desc_t pd = NULL;
+    bool ok = describe_matrix(&l[0], o->key.dtype, k->m, k->k, k->a_rows, k->a_cols) &&
+              describe_matrix(&l[1], o->key.dtype, k->k, k->n, k->b_rows, k->b_cols) && describe_matrix(&l[2], LS_F32, k->m, k->n, k->n, 1) &&
+              describe_product(&pd, LAYOUT(l[0]), LAYOUT(l[1]), LAYOUT(l[2]));
+    for (int i = 0; ok && i < 3; i++)
+        args[i] = (dnnl_exec_arg_t){ slots[i], add_place(o, LAYOUT(l[i]), i) };
+    ok = ok && add_step(o, pd, 3, args);
+    dnnl_primitive_desc_destroy(pd);
+    for (int i = 0; i < 3; i++)
+        FORGET(l[i]);
+    return ok;
+}
+
+/* ---- convolutions ------------------------------------------------------------------------------------------------------------------ */
+
+enum { X, W, BIAS, Y, TENSORS };
+
+/* What stands at each operand of y, dx and dw; a result behind the inputs. */
+static const struct role { int slot, tensor; bool result; } ROLES[3][ONEDNN_OPERANDS] = {
+    [LS_CONV_Y] = { { DNNL_ARG_SRC, X, false }, { DNNL_ARG_WEIGHTS, W, false }, { DNNL_ARG_BIAS, BIAS, false }, { DNNL_ARG_DST, Y, true } },
+    [LS_CONV_DX] = { { DNNL_ARG_DIFF_DST, Y, false }, { DNNL_ARG_WEIGHTS, W, false }, { DNNL_ARG_DIFF_SRC, X, true } },
+    [LS_CONV_DW] = { { DNNL_ARG_DIFF_DST, Y, false }, { DNNL_ARG_SRC, X, false }, { DNNL_ARG_DIFF_WEIGHTS, W, true },
+                     { DNNL_ARG_DIFF_BIAS, BIAS, true } },
+};
+
+/* As all our kernels have it, rows of pictures one after the other; or any: as the library wants it. */
+static bool describe_tensor(layout *l, const onednn_key *key, int tensor, bool any)
+{
+    const ls_conv *s = &key->conv.s;
+    const int64_t g = s->at.groups;
+    const dnnl_dims_t all[TENSORS] = { [X] = { s->n, s->c, s->h, s->w }, [W] = { g, s->o / g, s->c / g, s->kh, s->kw }, [BIAS] = { s->o },
+                                       [Y] = { s->n, s->o, s->oh, s->ow } };
+    const bool grouped = tensor == W && g > 1;
+    const int64_t *dims = all[tensor] + (tensor == W && !grouped); /* with one group the kernel has no dimension for it */
+    const int n = tensor == BIAS ? 1 : grouped ? 5 : 4;
+    const dnnl_data_type_t type = type_of(key->dtype);
+    dnnl_dims_t strides;
+    for (int64_t d = n - 1, stride = 1; d >= 0; stride *= dims[d--])
+        strides[d] = stride;
+    return (any ? WITH_TAG(l, n, dims, type, dnnl_format_tag_any) : WITH_STRIDES(l, n, dims, type, strides)) == dnnl_success;
+}
+
+/* forward: the description of y, which those of the gradients want to see. */
+static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_conv_kind kind, const_layout x, const_layout w, const_layout bias,
+                          const_layout y, dnnl_primitive_desc_t forward)
+{
+    const ls_conv_attrs *at = &c->s.at;
+    const dnnl_dims_t by = { at->stride_h, at->stride_w }, pad = { at->pad_h, at->pad_w };
+    const dnnl_dims_t gap = { at->dilation_h - 1, at->dilation_w - 1 };
+    const dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_status_t s;
+#if DNNL_VERSION_MAJOR >= 3
+    if (kind == LS_CONV_Y)
+        s = dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad, attr);
+    else if (kind == LS_CONV_DX)
+        s = dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, x, w, y, by, gap, pad, pad, forward, attr);
+    else
+        s = dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, direct, x, w, bias, y, by, gap, pad, pad, forward, attr);
+#else
+    dnnl_convolution_desc_t op;
+    if (kind == LS_CONV_Y)
+        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad);
+    else if (kind == LS_CONV_DX)
+        s = dnnl_dilated_convolution_backward_data_desc_init(&op, direct, x, w, y, by, gap, pad, pad);
+    else
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, x, w, bias, y, by, gap, pad, pad);
+    if (s == dnnl_success)
+        s = dnnl_primitive_desc_create(pd, &op, attr, engine, forward);
+#endif
+    return s == dnnl_success;
+}
+
+/* Reorders into the layouts that pd wants, the convolution, reorders back. */
+static bool add_conv(onednn_op *o, dnnl_primitive_desc_t pd, layout plain[TENSORS])
+{
+    const struct role *roles = ROLES[o->key.conv.kind];
+    const_layout wanted[ONEDNN_OPERANDS];
+    dnnl_memory_t theirs[ONEDNN_OPERANDS]; /* the caller's */
+    dnnl_exec_arg_t args[ONEDNN_OPERANDS];
+    struct role role[ONEDNN_OPERANDS];
+    int n = 0;
+    bool ok = true;
+    for (int i = 0; i < ONEDNN_OPERANDS; i++)
+        if (roles[i].slot && (roles[i].tensor != BIAS || o->key.conv.s.at.bias))
+            role[n++] = roles[i];
+    for (int i = 0; i < n; i++) {
+        const_layout given = LAYOUT(plain[role[i].tensor]);
+        wanted[i] = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, role[i].slot);
+        theirs[i] = add_place(o, given, i);
+        const bool same = dnnl_memory_desc_equal(given, wanted[i]);
+        args[i] = (dnnl_exec_arg_t){ role[i].slot, same ? theirs[i] : add_place(o, wanted[i], BLOCKED) };
+        if (!same && !role[i].result)
+            ok = ok && add_reorder(o, given, theirs[i], wanted[i], args[i].memory);
+    }
+    ok = ok && add_step(o, pd, n, args);
+    for (int i = 0; i < n; i++)
+        if (role[i].result && args[i].memory != theirs[i])
+            ok = ok && add_reorder(o, wanted[i], args[i].memory, LAYOUT(plain[role[i].tensor]), theirs[i]);
+    return ok;
+}
+
+static bool make_conv(onednn_op *o)
+{
+    const ls_conv_kind kind = (ls_conv_kind)o->key.conv.kind;
+    layout plain[TENSORS] = { 0 }, any[TENSORS] = { 0 };
+    dnnl_primitive_desc_t forward = NULL, pd = NULL;
+    bool ok = true;
+    for (int t = 0; t < TENSORS; t++)
+        ok = ok && describe_tensor(&plain[t], &o->key, t, false) && describe_tensor(&any[t], &o->key, t, t != BIAS);
+    const_layout bias = o->key.conv.s.at.bias ? LAYOUT(any[BIAS]) : NULL;
+    ok = ok && describe_conv(&forward, &o->key.conv, LS_CONV_Y, LAYOUT(any[X]), LAYOUT(any[W]), bias, LAYOUT(any[Y]), NULL);
+    if (kind != LS_CONV_Y)
+        ok = ok && describe_conv(&pd, &o->key.conv, kind, LAYOUT(any[X]), LAYOUT(any[W]), bias, LAYOUT(any[Y]), forward);
+    ok = ok && add_conv(o, pd ? pd : forward, plain);
+    dnnl_primitive_desc_destroy(pd);
+    dnnl_primitive_desc_destroy(forward);
+    for (int t = 0; t < TENSORS; t++) {
+        FORGET(plain[t]);
+        FORGET(any[t]);
+    }
+    return ok;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------------------------- */
+
+/* The library asks OpenMP how many threads it may use, when a primitive is made and when it runs. */
+static int use_threads(int threads)
+{
     const int before = omp_get_max_threads();
     omp_set_num_threads(threads);
     return before;
 }
 
-onednn_product *ls_onednn_product(const onednn_key *key) {
+onednn_op *ls_onednn_find(const onednn_key *key)
+{
     pthread_mutex_lock(&lock);
-    onednn_product *p = products;
-    while (p && memcmp(&p->key, key, sizeof *key) != 0)
-        p = p->next;
-    if (!p) {
-        p = calloc(1, sizeof *p);
-        LS_CHECK(p != NULL, "out of memory");
-        memcpy(&p->key, key, sizeof *key);
+    onednn_op *o = ops;
+    while (o && memcmp(&o->key, key, sizeof *key) != 0)
+        o = o->next;
+    if (!o) {
+        o = calloc(1, sizeof *o);
+        LS_CHECK(o != NULL, "out of memory");
+        memcpy(&o->key, key, sizeof *key);
         const int before = use_threads(key->threads);
-        make(p);
+        o->works = start() && (key->kind == ONEDNN_CONV ? make_conv(o) : make_product(o));
         omp_set_num_threads(before);
-        p->next = products;
-        products = p;
+        o->next = ops;
+        ops = o;
     }
     pthread_mutex_unlock(&lock);
-    return p->primitive ? p : NULL;
+    return o->works ? o : NULL;
 }
 
-size_t ls_onednn_scratch(const onednn_product *p) {
-    return p->scratch;
+size_t ls_onednn_scratch(const onednn_op *o)
+{
+    return o->blocked + o->scratchpad;
 }
 
-void ls_onednn_run(onednn_product *p, const void *a, const void *b, float *c, void *scratch) {
-    void *data[4] = { (void *)(uintptr_t)a, (void *)(uintptr_t)b, c, scratch };
-    static const int slots[4] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD };
-    dnnl_exec_arg_t args[4];
+void ls_onednn_run(onednn_op *o, const void *const operands[ONEDNN_OPERANDS], void *scratch)
+{
     pthread_mutex_lock(&lock);
-    int n = 0;
-    for (; n < 4 && p->memory[n]; n++) {
-        dnnl_memory_set_data_handle(p->memory[n], data[n]);
-        args[n] = (dnnl_exec_arg_t){ slots[n], p->memory[n] };
+    for (int i = 0; i < o->n_places; i++) {
+        const place *p = &o->places[i];
+        char *in_scratch = (char *)scratch + (p->operand == BLOCKED ? p->offset : o->blocked);
+        dnnl_memory_set_data_handle(p->memory, p->operand < 0 ? in_scratch : (void *)(uintptr_t)operands[p->operand]);
     }
-    const int before = use_threads(p->key.threads);
-    const dnnl_status_t s = dnnl_primitive_execute(p->primitive, stream, n, args);
-    LS_CHECK(s == dnnl_success && dnnl_stream_wait(stream) == dnnl_success, "oneDNN refused to run a product that it made (%d)", (int)s);
+    const int before = use_threads(o->key.threads);
+    dnnl_status_t s = dnnl_success;
+    for (int i = 0; i < o->n_steps && s == dnnl_success; i++)
+        s = dnnl_primitive_execute(o->steps[i].primitive, stream, o->steps[i].n, o->steps[i].args);
+    LS_CHECK(s == dnnl_success && dnnl_stream_wait(stream) == dnnl_success, "oneDNN refused to run what it made (%d)", (int)s);
     omp_set_num_threads(before);
     pthread_mutex_unlock(&lock);
 }
