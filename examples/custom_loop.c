@@ -22,7 +22,7 @@ static void ask_to_stop(int signal) { stop_asked = signal; }
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
     const ls_dataset *set = context;
-    ls_value images = ls_input(g, "images", LS_TYPE(LS_U8, batch, set->channels, set->height, set->width));
+    ls_value images = ls_input(g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     ls_value logits = ls_linear(g, "fc2", ls_relu(g, ls_linear(g, "fc1", x, 64)), set->classes);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)), count = ls_input(g, "count", LS_SCALAR(LS_F32));
@@ -51,7 +51,7 @@ static ls_status loop(ls_run *run, ls_trainer *trainer, ls_loader *loader)
             ls_loader_step batch;
             ls_step_result r;
             LS_TRY(ls_loader_next(loader, &batch, &(bool){ false }));
-            LS_TRY(ls_trainer_step(trainer, batch.images, batch.labels, batch.samples, lr, &r));
+            LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, lr, &r));
             loss += r.loss / STEPS;
         }
         if (ls_run_where(run)->rank == 0)

@@ -31,7 +31,7 @@ static ls_status train(const char *set_name, const char *path)
     ls_loader *loader = NULL;
     ls_trainer *trainer = NULL;
     LS_TRY(ls_dataset_open(&set, set_name, LS_SPLIT_TRAIN));
-    config c = { .size = set->height, .hidden = 128, .classes = set->classes };
+    config c = { .size = set->input.dims[1], .hidden = 128, .classes = set->classes };
     ls_order order = { .n = set->n, .global_batch = 64, .micro_batch = 64, .seed = 0, .shuffle = true, .drop_last = true };
     LS_TRY(ls_trainer_create(&trainer, build, &c, .micro_batch = 64));
     LS_TRY(ls_trainer_init(trainer, 0));
@@ -43,7 +43,7 @@ static ls_status train(const char *set_name, const char *path)
         LS_TRY(ls_loader_next(loader, &batch, &done));
         if (done)
             break;
-        LS_TRY(ls_trainer_step(trainer, batch.images, batch.labels, batch.samples, 1e-3, &r));
+        LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, 1e-3, &r));
         if (batch.step % 100 == 0)
             printf("step %4lld  loss %.4f  %.2f ms\n", (long long)batch.step, r.loss, 1e3 * r.seconds);
     }

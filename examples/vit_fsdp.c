@@ -23,7 +23,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch) { return 
 static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t batch, int64_t limit)
 {
     const int64_t ranks = ls_group_size(group), n = limit && limit * batch < set->n ? limit * batch : set->n;
-    uint8_t *images = malloc((size_t)(batch * set->channels * set->height * set->width));
+    uint8_t *images = malloc((size_t)batch * ls_type_bytes(&set->input));
     int32_t *labels = malloc(sizeof *labels * (size_t)batch), *said = malloc(sizeof *said * (size_t)batch);
     const ls_order order = { .n = set->n, .global_batch = batch, .micro_batch = batch };
     int64_t right = 0;
@@ -77,7 +77,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
             ls_step_result r;
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
-            LS_TRY(ls_trainer_step(t, batch.images, batch.labels, batch.samples, 1e-3, &r));
+            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count, 1e-3, &r));
             loss += r.loss / (double)steps;
         }
         LS_TRY(accuracy(&right, group, t, test, order.micro_batch, limit));

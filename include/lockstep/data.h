@@ -1,8 +1,8 @@
-/* data.h - image data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
+/* data.h - data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
  *
- * A data set is a function from index to (image u8 [channels, height, width], label). The order of an epoch is a pure
- * function of (seed, epoch, position), so any process can start at any step and any rank can find its samples without talking
- * to the others. */
+ * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its label, or the ids i32 [tokens] of
+ * text and what follows each. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
+ * any rank can find its samples without talking to the others. */
 #pragma once
 #include "parallel.h"
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define LS_IGNORE_LABEL (-100) /* label of a padded sample: no loss, no metric, not counted */
+#define LS_IGNORE_LABEL (-100) /* target that is padding: no loss, no metric, not counted */
 
 /* ---- data sets ------------------------------------------------------------------------------------------------------------- */
 
@@ -23,11 +23,13 @@ struct ls_dataset {
     bool builtin;       /* the procedural set: every result must say so */
     ls_split split;
     int64_t n;
-    int channels, height, width;
-    int classes;
-    const char *const *class_names; /* [classes] */
-    /* Sample i, 0 <= i < n, into image u8 [channels, height, width] and *label (0 .. classes-1). Any thread, any order. */
-    ls_status (*read)(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label);
+    ls_type input;      /* of one sample: u8 [channels, height, width] of images, i32 [tokens] of text */
+    ls_type target;     /* i32 []: a label; i32 [tokens] */
+    int classes;        /* targets, and ids of text, are below it */
+    const char *const *class_names; /* [classes]; NULL: they have none */
+    /* Sample i, 0 <= i < n, into memory of the types above. Any thread, any order. */
+    ls_status (*read)(const ls_dataset *set, int64_t i, void *input, int32_t *target);
+    int64_t (*count)(const ls_dataset *set, int64_t i); /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */
     void (*close)(ls_dataset *set); /* frees everything, the struct too */
 };
 
@@ -53,7 +55,7 @@ LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_spl
     ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ })
 LS_API void ls_dataset_close(ls_dataset **set); /* harmless on NULL; the loaders on it must be destroyed first */
 
-/* LS_E_SHAPE with both sizes if the set does not fit a model with this input and this many classes. Local. */
+/* LS_E_SHAPE with both sizes if images do not fit a model with this input and this many classes. Local. */
 LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes);
 /* "mnist, fashion-mnist, idx, shapes": for help and messages. */
 LS_API const char *ls_dataset_types(void);
@@ -62,6 +64,37 @@ LS_API bool ls_dataset_type_known(const char *type);
 /* Sizes that are known without any file, so that `plan` needs no data. False for "idx". Counts are of the real set. */
 LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width,
                              int *classes);
+
+/* ---- text ------------------------------------------------------------------------------------------------------------------ */
+
+typedef enum ls_documents { LS_DOCUMENTS_FILE, LS_DOCUMENTS_LINE, LS_DOCUMENTS_BLANK, LS_DOCUMENTS_JSON } ls_documents; /* a document is a file; a line;
+    what blank lines divide; a text in each line's JSON object */
+
+typedef struct ls_text_options {
+    const char *eval_path;   /* files of the evaluation split; "": eval_fraction of the documents, the same ones for every seed */
+    double eval_fraction;
+    ls_documents documents;
+    const char *field;       /* LS_DOCUMENTS_JSON: the text's name in the object */
+    const char *end_token;   /* as the tokenizer writes it; "": the usual ones are tried */
+    bool pack;               /* windows of the documents one behind the other; else a row for each document, padded or cut */
+    int vocabulary;          /* the model's; ids must be below it. 0: any */
+    int threads;             /* that tokenize; 0: as many as there are cores */
+    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second); /* while text is tokenized; NULL: none */
+    void *context;
+} ls_text_options;
+#define LS_TEXT_DEFAULTS \
+    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true, .vocabulary = 0, .threads = 0
+
+/* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32 [seq_length], target t being what follows id t, or
+ * LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA; `tokenizer`: as
+ * ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not there: docs/text.md. Local.
+ *     ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512, .documents = LS_DOCUMENTS_BLANK)
+ * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be; LS_E_FORMAT with file and offset or line;
+ * LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the cache cannot be written. */
+LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length,
+                                   const ls_text_options *options);
+#define ls_text_open(out, split, path, tokenizer, seq_length, ...) \
+    ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ })
 
 /* ---- order ----------------------------------------------------------------------------------------------------------------- */
 
@@ -79,12 +112,14 @@ LS_API int64_t ls_order_steps(const ls_order *o);   /* per epoch */
 LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position); /* sample, 0 .. n-1 */
 /* The sample in that row of micro-batch m, or -1: padding. */
 LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row);
-LS_API int64_t ls_order_targets(const ls_order *o, int64_t step); /* samples of that step that are not padding */
+LS_API int64_t ls_order_samples(const ls_order *o, int64_t step); /* of that step, without padding */
+/* Targets of that step, of all its micro-batches, that are not LS_IGNORE_LABEL: what its loss is divided by. No rank needs another to know it. */
+LS_API int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step);
 
-/* Fills one micro-batch: images u8 [micro_batch, C, H, W], labels i32 [micro_batch]; padding is zero images with LS_IGNORE_LABEL.
- * One copy, straight from the mapped file. Local; any thread. */
-LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, uint8_t *images,
-                               int32_t *labels);
+/* Fills one micro-batch: inputs [micro_batch, input of a sample], targets [micro_batch, target of a sample]; padding is zeros with
+ * LS_IGNORE_LABEL. One copy, straight from the mapped file. Local; any thread. */
+LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, void *inputs,
+                               int32_t *targets);
 
 /* ---- loader ---------------------------------------------------------------------------------------------------------------- */
 
@@ -94,10 +129,11 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
-    int64_t micro_batches; /* of the share: all M by default */
-    int64_t samples;       /* of the whole step, over all ranks; not padding: what the loss of the step is divided by */
-    const uint8_t *images; /* [micro_batches, micro_batch, C, H, W] */
-    const int32_t *labels; /* [micro_batches, micro_batch] */
+    int64_t micro_batches;  /* of the share: all M by default */
+    int64_t samples;        /* of the whole step, over all ranks; not padding */
+    int64_t count;          /* of their targets, those that are not LS_IGNORE_LABEL: what the loss of the step is divided by */
+    const void *inputs;     /* [micro_batches, micro_batch, input of a sample] */
+    const int32_t *targets; /* [micro_batches, micro_batch, target of a sample] */
 } ls_loader_step;
 
 typedef struct ls_loader_options {

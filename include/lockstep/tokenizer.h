@@ -16,7 +16,7 @@ extern "C" {
 
 typedef struct ls_tokenizer ls_tokenizer;
 
-/* A tokenizer.json, or a folder with one. LS_E_IO, LS_E_FORMAT; LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
+/* A tokenizer.json, or a folder with one; or "bytes", which needs no file: ids 0 to 255 are bytes, 256 is <|endoftext|>. LS_E_IO, LS_E_FORMAT; LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
 LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
 LS_API void ls_tokenizer_close(ls_tokenizer **t); /* nulls *t; null is fine */
 
@@ -29,6 +29,8 @@ typedef struct ls_tokens { int32_t *ids; int64_t n, room; } ls_tokens; /* begin 
 /* Appends the ids of `bytes` bytes of UTF-8, with the post-processor's special tokens when `special`. Text that is not UTF-8 is LS_E_FORMAT with the
  * offset. Tokens that the file adds (<|endoftext|>) are found in the text, as Hugging Face does. */
 LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special, ls_tokens *out);
+
+LS_API size_t ls_utf8_sound(const char *text, size_t n); /* how many bytes from the beginning are sound UTF-8 */
 
 /* The text of ids, malloc'ed, NUL added after *bytes. skip_special leaves special tokens out. Bytes that are no UTF-8 (a cut sequence) become U+FFFD.
  * LS_E_ARG for an id that does not exist. */

@@ -71,13 +71,14 @@ typedef struct ls_step_result {
     double seconds;
 } ls_step_result;
 
-/* One optimizer step. images u8 [count, micro_batch, C, H, W], labels i32 [count, micro_batch] (-100: padding): this rank's micro-batches
- * (ls_parallel_share; all M on one rank). `targets`: the labels of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
-LS_API ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets, double lr, ls_step_result *r);
+/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100: padding) as the
+ * model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch]. `count`: the targets of the whole step, over all ranks, that are
+ * no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
 
 /* Evaluates one batch of micro_batch samples. Any of loss [micro_batch], predicted [micro_batch], probability [micro_batch, classes] may
  * be NULL. Rows with label -100 have loss 0. */
-LS_API ls_status ls_trainer_eval(ls_trainer *t, const uint8_t *images, const int32_t *labels, float *loss, int32_t *predicted, float *probability);
+LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability);
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */
 /* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them; with more, gathered into a copy of the trainer's that the next

@@ -22,7 +22,7 @@ typedef struct idx_set {
 
 /* ---- one split from two files ---- */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
     const idx_set *d = (const idx_set *)set;
     memcpy(image, d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
     *label = d->labels.idx.data[i];
@@ -83,7 +83,7 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
     d->set = (ls_dataset){ .name = known ? known->name : "idx",
                            .source = d->source,
                            .split = split,
-                           .channels = 1,
+                           .target = LS_SCALAR(LS_I32),
                            .read = read_sample,
                            .close = close_set };
     LS_TRY_TO(s, ls_idx_open(&d->images, images, 3), fail);
@@ -91,9 +91,8 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
     LS_TRY_TO(s, check_labels(d, &classes, images, labels), fail);
     d->set.classes = classes;
     d->set.n = d->images.idx.dims[0];
-    d->set.height = (int)d->images.idx.dims[1];
-    d->set.width = (int)d->images.idx.dims[2];
-    d->sample_bytes = (size_t)d->set.height * (size_t)d->set.width;
+    d->set.input = LS_TYPE(LS_U8, 1, d->images.idx.dims[1], d->images.idx.dims[2]);
+    d->sample_bytes = ls_type_bytes(&d->set.input);
     if (known && classes == known->classes) {
         d->set.class_names = known->class_names;
     } else {
@@ -300,12 +299,12 @@ void ls_dataset_close(ls_dataset **set) {
 }
 
 ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
-    if (set->channels != channels || set->height != height || set->width != width)
+    const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
+    if (c != channels || h != height || w != width)
         return ls_fail(LS_E_SHAPE,
-                       "%s (%s) has images of %d x %d x %d (channels, height, width), the model takes %d x %d x %d; set "
-                       "model.image_size: %d and model.in_channels: %d",
-                       set->name, set->source, set->channels, set->height, set->width, channels, height, width, set->height,
-                       set->channels);
+                       "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model takes %d x %d x %d; set "
+                       "model.image_size: %lld and model.in_channels: %lld",
+                       set->name, set->source, c, h, w, channels, height, width, h, c);
     if (set->classes > classes)
         return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d", set->name, set->source,
                        set->classes, classes, set->classes);

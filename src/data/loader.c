@@ -16,9 +16,9 @@
 #include "lockstep/data.h"
 
 typedef struct slot {
-    uint8_t *images;
-    int32_t *labels;
-    int64_t epoch, step;
+    uint8_t *inputs;
+    int32_t *targets;
+    int64_t epoch, step, count;
 } slot;
 
 struct ls_loader {
@@ -28,8 +28,8 @@ struct ls_loader {
     int64_t steps, epochs; /* per epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
-    slot *slots;                     /* [ring + 1] */
-    size_t slot_images, slot_labels; /* bytes */
+    slot *slots;                      /* [ring + 1] */
+    size_t slot_inputs, slot_targets; /* bytes */
 
     pthread_t thread;
     bool started;
@@ -47,10 +47,11 @@ struct ls_loader {
 /* Fills one step; gives up early when nobody wants it any more. */
 static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
     bool wanted = true;
-    size_t images = l->slot_images / (size_t)l->share.count, labels = (size_t)l->order.micro_batch;
+    size_t inputs = l->slot_inputs / (size_t)l->share.count, targets = l->slot_targets / sizeof(int32_t) / (size_t)l->share.count;
+    to->count = ls_order_count(&l->order, l->set, to->epoch, to->step);
     for (int64_t i = 0; wanted && i < l->share.count; i++) {
-        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride, to->images + (size_t)i * images,
-                             to->labels + (size_t)i * labels));
+        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride, to->inputs + (size_t)i * inputs,
+                             to->targets + (size_t)i * targets));
         pthread_mutex_lock(&l->lock);
         wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
@@ -115,11 +116,11 @@ static ls_status check_share(const ls_share *s, int64_t micro_batches) {
 static ls_status allocate(ls_loader *l) {
     l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
-        l->slots[i].images = ls_sys_aligned_alloc(64, (l->slot_images + 63) / 64 * 64);
-        l->slots[i].labels = ls_sys_aligned_alloc(64, (l->slot_labels + 63) / 64 * 64);
-        if (!l->slots[i].images || !l->slots[i].labels)
+        l->slots[i].inputs = ls_sys_aligned_alloc(64, (l->slot_inputs + 63) / 64 * 64);
+        l->slots[i].targets = ls_sys_aligned_alloc(64, (l->slot_targets + 63) / 64 * 64);
+        if (!l->slots[i].inputs || !l->slots[i].targets)
             return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1,
-                           l->slot_images + l->slot_labels);
+                           l->slot_inputs + l->slot_targets);
     }
     return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
@@ -165,8 +166,8 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
                       .epoch = o->epoch,
                       .step = o->step };
     size_t samples = (size_t)(share.count * order->micro_batch);
-    l->slot_images = samples * (size_t)set->channels * (size_t)set->height * (size_t)set->width;
-    l->slot_labels = samples * sizeof(int32_t);
+    l->slot_inputs = samples * ls_type_bytes(&set->input);
+    l->slot_targets = samples * ls_type_bytes(&set->target);
     ls_status s;
     LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
     LS_TRY_TO(s, allocate(l), fail);
@@ -192,8 +193,8 @@ void ls_loader_destroy(ls_loader **loader) {
         pthread_mutex_destroy(&l->lock);
     }
     for (int i = 0; l->slots && i <= l->ring; i++) {
-        free(l->slots[i].images);
-        free(l->slots[i].labels);
+        free(l->slots[i].inputs);
+        free(l->slots[i].targets);
     }
     free(l->slots);
     free(l);
@@ -237,9 +238,10 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
         *step = (ls_loader_step){ .epoch = from->epoch,
                                   .step = from->step,
                                   .micro_batches = l->share.count,
-                                  .samples = ls_order_targets(&l->order, from->step),
-                                  .images = from->images,
-                                  .labels = from->labels };
+                                  .samples = ls_order_samples(&l->order, from->step),
+                                  .count = from->count,
+                                  .inputs = from->inputs,
+                                  .targets = from->targets };
         l->taken++;
         pthread_cond_broadcast(&l->changed);
     }
@@ -261,4 +263,4 @@ ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step) {
     return LS_OK;
 }
 
-size_t ls_loader_bytes(const ls_loader *l) { return ((size_t)l->ring + 1) * (l->slot_images + l->slot_labels); }
+size_t ls_loader_bytes(const ls_loader *l) { return ((size_t)l->ring + 1) * (l->slot_inputs + l->slot_targets); }

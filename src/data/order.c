@@ -39,22 +39,34 @@ int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t 
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
 }
 
-int64_t ls_order_targets(const ls_order *o, int64_t step) {
+int64_t ls_order_samples(const ls_order *o, int64_t step) {
     int64_t left = o->n - step * o->global_batch;
     return left < 0 ? 0 : left < o->global_batch ? left : o->global_batch;
 }
 
-ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, uint8_t *images,
-                        int32_t *labels) {
-    size_t bytes = (size_t)set->channels * (size_t)set->height * (size_t)set->width;
-    for (int64_t row = 0; row < o->micro_batch; row++, images += bytes) {
+int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step) {
+    int64_t samples = ls_order_samples(o, step), n = 0;
+    if (!set->count)
+        return samples * ls_type_count(&set->target);
+    for (int64_t i = 0; i < samples; i++)
+        n += set->count(set, ls_order_index(o, epoch, step * o->global_batch + i));
+    return n;
+}
+
+ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, void *inputs,
+                        int32_t *targets) {
+    size_t bytes = ls_type_bytes(&set->input);
+    int64_t each = ls_type_count(&set->target);
+    uint8_t *input = inputs;
+    for (int64_t row = 0; row < o->micro_batch; row++, input += bytes, targets += each) {
         int64_t i = ls_order_sample(o, epoch, step, m, row);
-        if (i < 0) {
-            memset(images, 0, bytes);
-            labels[row] = LS_IGNORE_LABEL;
-        } else {
-            LS_TRY(set->read(set, i, images, &labels[row]));
+        if (i >= 0) {
+            LS_TRY(set->read(set, i, input, targets));
+            continue;
         }
+        memset(input, 0, bytes);
+        for (int64_t k = 0; k < each; k++)
+            targets[k] = LS_IGNORE_LABEL;
     }
     return LS_OK;
 }

@@ -72,7 +72,7 @@ typedef struct shapes {
     char *source;
 } shapes;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
     *label = ls_shapes_draw(set->split, i, image);
     return LS_OK;
 }
@@ -93,9 +93,8 @@ ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why) {
                            .builtin = true,
                            .split = split,
                            .n = split == LS_SPLIT_TRAIN ? LS_SHAPES_TRAIN : LS_SHAPES_EVAL,
-                           .channels = 1,
-                           .height = LS_SHAPES_SIZE,
-                           .width = LS_SHAPES_SIZE,
+                           .input = LS_TYPE(LS_U8, 1, LS_SHAPES_SIZE, LS_SHAPES_SIZE),
+                           .target = LS_SCALAR(LS_I32),
                            .classes = 10,
                            .class_names = NAMES,
                            .read = read_sample,

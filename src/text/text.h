@@ -127,6 +127,7 @@ struct ls_tokenizer {
     int n_before, n_after;
 };
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path); /* read.c */
+ls_status ls_tokenizer_read_bytes(ls_tokenizer *t); /* bytes.c */
 
 /* One character of UTF-8 that is known to be sound; returns its bytes. */
 static inline size_t ls_utf8_next(const char *s, uint32_t *c)

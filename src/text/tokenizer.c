@@ -7,14 +7,12 @@
 #include "base/file.h"
 #include "text.h"
 
-ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
+static ls_status read_file(ls_tokenizer *t, const char *path)
 {
     char *file = ls_dir_exists(path) ? ls_path_join(path, "tokenizer.json") : strdup(path), *text = NULL;
     size_t size = 0;
     json_t *root = NULL;
-    ls_tokenizer *t = calloc(1, sizeof *t);
-    LS_CHECK(t && file, "out of memory");
-    ls_arena_init(&t->arena);
+    LS_CHECK(file, "out of memory");
     ls_status s = ls_file_read(&text, &size, file);
     if (s == LS_OK)
         s = ls_json_parse(&root, text, size, file);
@@ -23,6 +21,15 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
     json_decref(root);
     free(text);
     free(file);
+    return s;
+}
+
+ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
+{
+    ls_tokenizer *t = calloc(1, sizeof *t);
+    LS_CHECK(t, "out of memory");
+    ls_arena_init(&t->arena);
+    ls_status s = strcmp(path, "bytes") ? read_file(t, path) : ls_tokenizer_read_bytes(t);
     if (s != LS_OK)
         ls_tokenizer_close(&t);
     *out = t;
@@ -61,7 +68,7 @@ const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id)
 
 /* ---- text to ids */
 
-static ls_status check_utf8(const char *text, size_t n)
+size_t ls_utf8_sound(const char *text, size_t n)
 {
     utf8proc_int32_t c;
     for (size_t i = 0; i < n;) {
@@ -71,10 +78,10 @@ static ls_status check_utf8(const char *text, size_t n)
         }
         const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
         if (bytes < 0)
-            return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", i, (uint8_t)text[i]);
+            return i;
         i += (size_t)bytes;
     }
-    return LS_OK;
+    return n;
 }
 
 typedef struct work { ls_pieces in, out; ls_str text, other; } work;
@@ -137,7 +144,9 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
 {
     work w = { 0 };
     const int64_t before = out->n;
-    LS_TRY(check_utf8(text, bytes));
+    const size_t sound = ls_utf8_sound(text, bytes);
+    if (sound < bytes)
+        return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", sound, (uint8_t)text[sound]);
     for (int i = 0; special && i < t->n_before; i++)
         ls_tokens_add(out, t->before[i]);
     ls_status s = encode_rest(t, &w, false, text, bytes, true, out);

@@ -10,26 +10,35 @@
 
 typedef struct sums {
     __int128 loss;        /* in units of 2^-60 */
-    int64_t correct, samples;
+    int64_t correct, count, samples;
     int64_t wild;         /* the first sample whose loss no sum can hold; INT64_MAX: none */
     double wild_loss;
 } sums;
 
-/* Every rank goes on after a wild loss: the others wait for it in the next batch. */
-static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, const int32_t *labels, const float *loss, const int32_t *predicted)
+/* The `each` targets of a sample. Every rank goes on after a wild loss: the others wait for it in the next batch. */
+static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *targets, const float *loss, const int32_t *predicted)
 {
-    for (int64_t row = 0; row < order->micro_batch; row++) {
-        if (labels[row] == LS_IGNORE_LABEL)
+    for (int64_t i = 0; i < each; i++) {
+        if (targets[i] == LS_IGNORE_LABEL)
             continue;
-        int64_t sample = ls_order_sample(order, 0, step, m, row);
-        if (fabsf(loss[row]) < 0x1p40f) { /* the sum of 2^26 such fits */
-            s->loss += (__int128)ldexp((double)loss[row], 60);
-            s->correct += predicted[row] == labels[row];
-            s->samples++;
+        if (fabsf(loss[i]) < 0x1p32f) { /* the sum of 2^34 such fits */
+            s->loss += (__int128)ldexp((double)loss[i], 60);
+            s->correct += predicted[i] == targets[i];
+            s->count++;
         } else if (sample < s->wild) {
             s->wild = sample;
-            s->wild_loss = (double)loss[row];
+            s->wild_loss = (double)loss[i];
         }
+    }
+    s->samples++;
+}
+
+static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each, const int32_t *targets, const float *loss, const int32_t *predicted)
+{
+    for (int64_t row = 0; row < order->micro_batch; row++) {
+        const int64_t sample = ls_order_sample(order, 0, step, m, row);
+        if (sample >= 0)
+            add_sample(s, sample, each, targets + row * each, loss + row * each, predicted + row * each);
     }
 }
 
@@ -44,6 +53,7 @@ static ls_status combine(sums *s, ls_group *group)
     for (int r = 0; r < ranks && status == LS_OK; r++) {
         total.loss += all[r].loss;
         total.correct += all[r].correct;
+        total.count += all[r].count;
         total.samples += all[r].samples;
         if (all[r].wild < total.wild) {
             total.wild = all[r].wild;
@@ -61,8 +71,8 @@ static ls_status result(const sums *s, double start, ls_eval_result *out)
     if (s->wild != INT64_MAX)
         return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
                        (long long)s->wild, s->wild_loss);
-    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->samples, .accuracy = (double)s->correct / (double)s->samples,
-                             .seconds = ls_now() - start, .samples = s->samples, .correct = s->correct };
+    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->count, .accuracy = (double)s->correct / (double)s->count,
+                             .seconds = ls_now() - start, .samples = s->samples, .count = s->count, .correct = s->correct };
     return LS_OK;
 }
 
@@ -79,9 +89,9 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     int64_t ranks = t->group ? ls_group_size(t->group) : 1, rank = t->group ? ls_group_rank(t->group) : 0;
     ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
     LS_TRY(ls_order_check(&order));
-    int64_t steps = ls_order_steps(&order);
-    float *loss = ls_sys_malloc(sizeof *loss * (size_t)batch);
-    int32_t *predicted = ls_sys_malloc(sizeof *predicted * (size_t)batch);
+    int64_t steps = ls_order_steps(&order), each = ls_type_count(&set->target);
+    float *loss = ls_sys_malloc(sizeof *loss * (size_t)(batch * each));
+    int32_t *predicted = ls_sys_malloc(sizeof *predicted * (size_t)(batch * each));
     ls_loader *loader = NULL;
     sums s = { .wild = INT64_MAX };
     bool done = false;
@@ -90,8 +100,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
         LS_TRY_TO(status, ls_loader_next(loader, &b, &done), end);
-        LS_TRY_TO(status, ls_trainer_eval(t, b.images, b.labels, loss, predicted, NULL), end);
-        add_batch(&s, &order, k, rank, b.labels, loss, predicted);
+        LS_TRY_TO(status, ls_trainer_eval(t, b.inputs, b.targets, loss, predicted, NULL), end);
+        add_batch(&s, &order, k, rank, each, b.targets, loss, predicted);
         show(ui, (k + 1) * order.global_batch, set->n, start);
     }
     if (status == LS_OK && ranks > 1)

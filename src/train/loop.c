@@ -15,7 +15,7 @@
 
 static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
 
-typedef struct epoch_sum { double loss; int64_t samples; double start; } epoch_sum; /* start: on this clock, had one process run the whole epoch */
+typedef struct epoch_sum { double loss; int64_t samples, count; double start; } epoch_sum; /* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
 
 /* What was asked of this rank, at step `b`. */
 static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
@@ -92,7 +92,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         ls_group_doing(l->group, doing);
     }
     double start = ls_now();
-    ls_status s = ls_trainer_step(l->trainer, b->images, b->labels, b->samples, lr, &r);
+    ls_status s = ls_trainer_step(l->trainer, b->inputs, b->targets, b->count, lr, &r);
     if (s == LS_E_PEER)
         return s; /* it says what the other rank did */
     if (s != LS_OK)
@@ -102,7 +102,8 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         l->first_step_seconds = seconds;
     l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
     l->requests.step = fmax(l->requests.step, seconds);
-    sum->loss += r.loss * (double)b->samples;
+    sum->loss += r.loss * (double)b->count;
+    sum->count += b->count;
     sum->samples += b->samples;
     ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
                         .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
@@ -132,6 +133,7 @@ static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool 
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
+        at.sums.count = sum->count;
         at.sums.seconds = ls_now() - sum->start;
     }
     return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
@@ -161,7 +163,7 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
 {
     const ls_recipe *r = l->recipe;
-    ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->samples,
+    ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->count,
                          .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start };
     char evaluated[96] = "", duration[32];
@@ -174,7 +176,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
         LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
-        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f  accuracy %.2f%% (%lld of %lld)", e.loss, 100 * e.accuracy, (long long)e.correct, (long long)e.samples);
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f  accuracy %.2f%% (%lld of %lld)", e.loss, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch, digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
                 ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
@@ -208,7 +210,7 @@ static void find_median(ls_loop *l)
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = ls_now();
-    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, start - l->from.sums.seconds };
+    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count, start - l->from.sums.seconds };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps) {
         ls_loader_step b;

@@ -18,7 +18,7 @@
 /* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
 #define NUMBERS(X) X("epoch_loss", sums.loss) X("epoch_seconds", sums.seconds) X("loss", metrics.loss) X("lr", metrics.lr) \
     X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X) X("step", step) X("epoch", epoch) X("epoch_step", epoch_step) X("epoch_samples", sums.samples) \
+#define COUNTS(X) X("step", step) X("epoch", epoch) X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count) \
     X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)

@@ -8,7 +8,7 @@
 typedef struct ls_resume_point {
     int64_t step;                /* finished optimizer steps */
     int64_t epoch, epoch_step;   /* of the next one */
-    struct { double loss, seconds; int64_t samples; } sums; /* over the running epoch */
+    struct { double loss, seconds; int64_t samples, count; } sums; /* over the running epoch; count: targets */
     ls_run_metrics metrics;
     bool builtin_data;           /* the built-in set stood in for the recipe's */
 } ls_resume_point;

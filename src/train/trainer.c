@@ -80,11 +80,11 @@ static ls_status bind(ls_trainer *t)
     bool training = c->plans[LS_MICRO] != NULL;
     LS_TRY(bind_units(t, training));
     LS_TRY(bind_buffers(t));
-    LS_TRY(ls_session_tensor(s, "images", &t->images));
+    LS_TRY(ls_session_tensor(s, "images", &t->inputs));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
     LS_TRY(ls_session_tensor(s, "eval.probability", &t->eval_probability));
-    LS_TRY(ls_session_tensor(s, "labels", &t->labels));
+    LS_TRY(ls_session_tensor(s, "labels", &t->targets));
     LS_TRY(ls_session_tensor(s, "count", &t->count));
     LS_TRY(optional(s, "loss", training, &t->loss));
     LS_TRY(optional(s, "lr", training, &t->lr));
@@ -216,11 +216,11 @@ static ls_status blame(ls_trainer *t, int64_t m)
                    (long long)m);
 }
 
-static void feed(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets)
+static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count)
 {
-    memcpy(t->images.data, images, ls_type_bytes(&t->images.type));
-    memcpy(t->labels.data, labels, ls_type_bytes(&t->labels.type));
-    put_scalar(&t->count, (double)targets);
+    memcpy(t->inputs.data, inputs, ls_type_bytes(&t->inputs.type));
+    memcpy(t->targets.data, targets, ls_type_bytes(&t->targets.type));
+    put_scalar(&t->count, (double)count);
 }
 
 /* What every rank learns of a step from the others: the losses of the micro-batches in order, and the requests. Rank by rank: request, losses. */
@@ -248,23 +248,23 @@ static ls_status exchange(ls_trainer *t)
     return s;
 }
 
-ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *labels, int64_t targets, double lr, ls_step_result *r)
+ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
     if (!c->plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
-    if (targets < 1)
-        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)targets);
+    if (count < 1)
+        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
     double start = ls_now();
-    size_t image_bytes = ls_type_bytes(&t->images.type);
-    int64_t rows = t->labels.type.dims[0];
+    size_t input_bytes = ls_type_bytes(&t->inputs.type);
+    int64_t each = ls_type_count(&t->targets.type);
     char label[48];
     snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
     ls_session_label(t->session, label);
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
-        feed(t, images + (size_t)k * image_bytes, labels + k * rows, targets);
+        feed(t, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count);
         if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
             *(int32_t *)t->track.data = k == 0 && c->share.first == 0;
         LS_TRY(run(t, LS_MICRO));
@@ -284,11 +284,11 @@ ls_status ls_trainer_step(ls_trainer *t, const uint8_t *images, const int32_t *l
     return LS_OK;
 }
 
-ls_status ls_trainer_eval(ls_trainer *t, const uint8_t *images, const int32_t *labels, float *loss, int32_t *predicted, float *probability)
+ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability)
 {
-    int64_t n = t->labels.type.dims[0];
+    int64_t n = ls_type_count(&t->targets.type);
     LS_TRY(ls_trainer_share_buffers(t));
-    feed(t, images, labels, 1);
+    feed(t, inputs, targets, 1);
     LS_TRY(run(t, LS_EVAL));
     for (int64_t i = 0; i < n && loss; i++)
         loss[i] = t->eval_rows.type.dtype == LS_F64 ? (float)((double *)t->eval_rows.data)[i] : ((float *)t->eval_rows.data)[i];

@@ -21,7 +21,7 @@ struct ls_trainer {
     int n_buffers;
     ls_named_tensor *buffers;            /* state of the model that is not trained, whole: running statistics */
     bool buffers_moved;                  /* rank 0's have changed since the others were given them; the same on all ranks */
-    ls_tensor loss, images, labels, count, lr, step;
+    ls_tensor loss, inputs, targets, count, lr, step;
     ls_tensor track;                     /* data NULL when the model has no such input */
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */

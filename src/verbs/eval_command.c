@@ -12,7 +12,7 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
 {
     if (!json) {
         fprintf(ui->out, "%s  step %lld\n%s%s\nloss %.6f  accuracy %.4f  (%lld of %lld)  %.2f s\n", t->checkpoint, (long long)step, set->source,
-                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, e->accuracy, (long long)e->correct, (long long)e->samples, e->seconds);
+                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
         return;
     }
     ls_json j = { 0 };
@@ -24,6 +24,7 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     ls_json_f64(&j, "loss", e->loss);
     ls_json_f64(&j, "accuracy", e->accuracy);
     ls_json_int(&j, "correct", e->correct);
+    ls_json_int(&j, "targets", e->count);
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);
     ls_json_close_object(&j);

@@ -18,9 +18,7 @@ static void test_path_and_gzip(void **state) {
             ls_dataset *set;
             assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, roots[r])));
             assert_int_equal(set->n, 40);
-            assert_int_equal(set->channels, 1);
-            assert_int_equal(set->height, 6);
-            assert_int_equal(set->width, 5);
+            assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_U8, 1, 6, 5)) && ls_type_equal(&set->target, &LS_SCALAR(LS_I32)));
             assert_int_equal(set->classes, 10);
             assert_string_equal(set->class_names[7], "Sneaker");
             assert_false(set->builtin);
@@ -192,7 +190,7 @@ static void test_real_fashion_mnist(void **state) {
     for (int split = 0; split < 2; split++) {
         assert_ok(ls_dataset_open(&set, "fashion-mnist", split, .download = false, .fallback = false));
         assert_int_equal(set->n, split ? 10000 : 60000);
-        assert_int_equal(set->height * set->width, 784);
+        assert_int_equal(ls_type_bytes(&set->input), 784);
         int count[10] = { 0 };
         uint8_t image[784];
         int32_t label, first[5];

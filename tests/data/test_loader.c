@@ -7,7 +7,8 @@
 
 enum { N = 23, BYTES = 6 };
 
-static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
+static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32_t *label) {
+    uint8_t *image = input;
     (void)set;
     for (int p = 0; p < BYTES; p++)
         image[p] = (uint8_t)(i * 7 + p);
@@ -17,7 +18,7 @@ static ls_status read_plain(const ls_dataset *set, int64_t i, uint8_t *image, in
 
 static ls_dataset make_set(int64_t n) {
     return (ls_dataset){
-        .name = "made", .source = "the test", .n = n, .channels = 1, .height = 2, .width = 3, .classes = 10, .read = read_plain
+        .name = "made", .source = "the test", .n = n, .input = LS_TYPE(LS_U8, 1, 2, 3), .target = LS_SCALAR(LS_I32), .classes = 10, .read = read_plain
     };
 }
 
@@ -30,12 +31,13 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     assert_int_equal(step->micro_batches, micro_batches);
     for (int64_t m = 0; m < micro_batches; m++) {
         assert_ok(ls_order_fill(o, set, epoch, k, m, images, labels));
-        assert_memory_equal(step->images + m * o->micro_batch * BYTES, images, (size_t)(o->micro_batch * BYTES));
-        assert_memory_equal(step->labels + m * o->micro_batch, labels, (size_t)o->micro_batch * 4);
+        assert_memory_equal((const uint8_t *)step->inputs + m * o->micro_batch * BYTES, images, (size_t)(o->micro_batch * BYTES));
+        assert_memory_equal(step->targets + m * o->micro_batch, labels, (size_t)o->micro_batch * 4);
         for (int64_t row = 0; row < o->micro_batch; row++)
             valid += labels[row] != LS_IGNORE_LABEL;
     }
     assert_int_equal(step->samples, valid);
+    assert_int_equal(step->count, valid);
     free(images);
     free(labels);
 }
@@ -137,12 +139,12 @@ static void test_every_sample_once(void **state) {
             break;
         samples += step.samples;
         for (int64_t r = 0; r < 10; r++) {
-            if (step.labels[r] == LS_IGNORE_LABEL) {
+            if (step.targets[r] == LS_IGNORE_LABEL) {
                 padding++;
                 continue;
             }
             int i = 0;
-            while ((uint8_t)(i * 7) != step.images[r * BYTES])
+            while ((uint8_t)(i * 7) != ((const uint8_t *)step.inputs)[r * BYTES])
                 i++;
             seen[i]++;
         }
@@ -181,7 +183,7 @@ static void test_ranks_share_every_step(void **state) {
                         assert_false(done);
                         assert_int_equal(step.epoch * steps + step.step, k);
                         assert_int_equal(step.micro_batches, per_rank);
-                        assert_int_equal(step.samples, ls_order_targets(&o, step.step)); /* of all ranks */
+                        assert_int_equal(step.samples, ls_order_samples(&o, step.step)); /* of all ranks */
                         for (int64_t i = 0; i < step.micro_batches; i++) {
                             int64_t m = share.first + i * share.stride;
                             dealt[k * micro_batches + m]++;
@@ -191,8 +193,8 @@ static void test_ranks_share_every_step(void **state) {
                                 int32_t label = LS_IGNORE_LABEL;
                                 if (sample >= 0)
                                     assert_ok(read_plain(&set, sample, image, &label));
-                                assert_memory_equal(step.images + (i * 2 + row) * BYTES, image, BYTES);
-                                assert_int_equal(step.labels[i * 2 + row], label);
+                                assert_memory_equal((const uint8_t *)step.inputs + (i * 2 + row) * BYTES, image, BYTES);
+                                assert_int_equal(step.targets[i * 2 + row], label);
                             }
                         }
                     }
@@ -206,7 +208,7 @@ static void test_ranks_share_every_step(void **state) {
             }
 }
 
-static ls_status read_failing(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
+static ls_status read_failing(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
     return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
 }
 
@@ -231,7 +233,7 @@ static void test_errors_come_out_in_order(void **state) {
 }
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static ls_status read_blocked(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label) {
+static ls_status read_blocked(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
     return read_plain(set, i, image, label);

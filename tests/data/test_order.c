@@ -61,8 +61,8 @@ static void test_deal(void **state) {
                     assert_int_equal(ls_order_sample(&o, 2, step, m, row), ls_order_index(&o, 2, step * 12 + m + 4 * row));
         o.drop_last = false;
         assert_int_equal(ls_order_steps(&o), 5);
-        assert_int_equal(ls_order_targets(&o, 3), 12);
-        assert_int_equal(ls_order_targets(&o, 4), 2);
+        assert_int_equal(ls_order_samples(&o, 3), 12);
+        assert_int_equal(ls_order_samples(&o, 4), 2);
         int padding = 0;
         for (int64_t m = 0; m < 4; m++)
             for (int64_t row = 0; row < 3; row++) {
@@ -74,8 +74,8 @@ static void test_deal(void **state) {
     }
     ls_order exact = { .n = 24, .global_batch = 12, .micro_batch = 12 };
     assert_int_equal(ls_order_steps(&exact), 2);
-    assert_int_equal(ls_order_targets(&exact, 1), 12);
-    assert_int_equal(ls_order_targets(&exact, 2), 0);
+    assert_int_equal(ls_order_samples(&exact, 1), 12);
+    assert_int_equal(ls_order_samples(&exact, 2), 0);
 }
 
 static void test_refused(void **state) {

@@ -14,8 +14,9 @@ static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channel
                                    .mlp_size = 16, .classes = 5, .mean = 0.5, .std = 0.5 };
 static int reads[SAMPLES]; /* how often each sample was read; atomic */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *input, int32_t *label)
 {
+    uint8_t *image = input;
     (void)set;
     __atomic_add_fetch(&reads[i], 1, __ATOMIC_RELAXED);
     *label = (int32_t)(i % 5);
@@ -24,8 +25,8 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, i
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .channels = 1, .height = 8, .width = 8,
-                                .classes = 5, .read = read_sample };
+static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .input = { LS_U8, 3, { 1, 8, 8 } },
+                                .target = { LS_I32, 0, { 0 } }, .classes = 5, .read = read_sample };
 
 typedef struct rank {
     pthread_t thread;

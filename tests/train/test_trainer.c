@@ -263,7 +263,7 @@ static void a_bad_weight_is_named(void **state)
 
 /* ---- evaluation ------------------------------------------------------------------------------------------------------------- */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, int32_t *label)
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
 {
     (void)set;
     memcpy(image, images + i * PIXELS, PIXELS);
@@ -271,8 +271,8 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, uint8_t *image, i
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .channels = 1, .height = 8, .width = 8,
-                                .classes = 5, .read = read_sample };
+static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .input = { LS_U8, 3, { 1, 8, 8 } },
+                                .target = { LS_I32, 0, { 0 } }, .classes = 5, .read = read_sample };
 
 static void evaluation_does_not_depend_on_the_batch(void **state)
 {

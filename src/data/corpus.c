@@ -1,0 +1,206 @@
+/* corpus.c - finding text files, reading them, cutting them into documents. */
+#include "data/corpus.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "data/idx.h"
+#include "lockstep/tokenizer.h"
+
+/* ---- which files */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void match(ls_corpus *out, const char *pattern)
+{
+    glob_t found = { 0 };
+    if (ls_file_exists(pattern)) { /* also one with a * in its name */
+        out->paths = calloc(1, sizeof *out->paths);
+        LS_CHECK(out->paths && (out->paths[out->n++] = strdup(pattern)), "out of memory");
+    } else if (glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found) == 0) {
+        out->paths = calloc(found.gl_pathc, sizeof *out->paths);
+        LS_CHECK(out->paths, "out of memory");
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (ls_file_exists(found.gl_pathv[i]))
+                LS_CHECK((out->paths[out->n++] = strdup(found.gl_pathv[i])), "out of memory");
+    }
+    globfree(&found);
+    if (out->n)
+        qsort(out->paths, out->n, sizeof *out->paths, by_name); /* not by the language of whoever runs it, as glob does */
+}
+
+ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
+{
+    const char *data = getenv("LOCKSTEP_DATA");
+    *out = (ls_corpus){ 0 };
+    match(out, pattern);
+    if (!out->n && *pattern != '/' && data && *data) {
+        char *there = ls_path_join(data, pattern);
+        free(out->paths);
+        match(out, there);
+        free(there);
+    }
+    for (size_t i = 0; i < out->n; i++)
+        out->bytes += ls_file_size(out->paths[i]);
+    if (out->n)
+        return LS_OK;
+    ls_corpus_release(out);
+    if (ls_dir_exists(pattern))
+        return ls_fail(LS_E_USAGE, "%s is a folder; name its files, as in %s/*.txt", pattern, pattern);
+    return ls_fail(LS_E_USAGE, "%s: no such file%s%s%s", pattern, *pattern == '/' ? "" : data && *data ? ", neither here nor in LOCKSTEP_DATA, " : " here, and LOCKSTEP_DATA is not set",
+                   *pattern != '/' && data && *data ? data : "", "");
+}
+
+void ls_corpus_release(ls_corpus *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->paths[i]);
+    free(c->paths);
+    *c = (ls_corpus){ 0 };
+}
+
+/* ---- one file */
+
+/* All members of a gzip file, one behind the other, as gunzip takes them. */
+static ls_status inflate_all(ls_text_file *f, const char *path)
+{
+    z_stream z = { .next_in = (Bytef *)(uintptr_t)f->map.data };
+    const uint8_t *end = f->map.data + f->map.size;
+    size_t room = 0;
+    int r = Z_OK;
+    if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: largest window, 16: gzip only */
+        return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", path);
+    for (;;) {
+        if (f->n == room) {
+            char *more = realloc(f->heap, room = room ? 2 * room : 4 * f->map.size + 4096);
+            if (!more) {
+                inflateEnd(&z);
+                return ls_fail(LS_E_MEMORY, "%s: no memory for %zu inflated bytes", path, room);
+            }
+            f->heap = more;
+        }
+        const size_t in = (size_t)(end - z.next_in), left = room - f->n;
+        const uInt some = (uInt)(left < 1u << 30 ? left : 1u << 30);
+        z.avail_in = (uInt)(in < 1u << 30 ? in : 1u << 30);
+        z.next_out = (Bytef *)f->heap + f->n;
+        z.avail_out = some;
+        r = inflate(&z, Z_NO_FLUSH);
+        f->n += some - z.avail_out;
+        if (r == Z_STREAM_END && z.next_in < end)
+            r = inflateReset(&z);
+        if (r != Z_OK)
+            break;
+    }
+    const size_t at = (size_t)(z.next_in - f->map.data);
+    const char *why = z.msg ? z.msg : "cut short";
+    inflateEnd(&z);
+    return r == Z_STREAM_END ? LS_OK : ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path, at, why, f->n);
+}
+
+/* \r\n becomes \n. */
+static ls_status mend_lines(ls_text_file *f, const char *path)
+{
+    if (!memmem(f->text, f->n, "\r\n", 2))
+        return LS_OK;
+    char *to = ls_sys_malloc(f->n);
+    size_t n = 0;
+    if (!to)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for %zu bytes of text", path, f->n);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->text[i] != '\r' || i + 1 == f->n || f->text[i + 1] != '\n')
+            to[n++] = f->text[i];
+    free(f->heap);
+    f->text = f->heap = to;
+    f->n = n;
+    return LS_OK;
+}
+
+static ls_status check(const ls_text_file *f, const char *path, bool inflated)
+{
+    const size_t sound = ls_utf8_sound(f->text, f->n);
+    const uint8_t *bad = (const uint8_t *)f->text + sound;
+    if (sound == f->n)
+        return LS_OK;
+    const bool wide = sound == 0 && f->n >= 2 && ((bad[0] == 0xff && bad[1] == 0xfe) || (bad[0] == 0xfe && bad[1] == 0xff));
+    return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path, sound, inflated ? " of the inflated text" : "", *bad,
+                   wide ? "this is UTF-16, not UTF-8" : "this is not UTF-8");
+}
+
+ls_status ls_text_file_open(ls_text_file *out, const char *path)
+{
+    *out = (ls_text_file){ 0 };
+    ls_status s;
+    LS_TRY(ls_file_map(&out->map, path));
+    const bool gzip = ls_idx_is_gzip(out->map.data, out->map.size);
+    out->text = "";
+    if (gzip) {
+        LS_TRY_TO(s, inflate_all(out, path), fail);
+        out->text = out->heap;
+    } else if (out->map.size) {
+        out->text = (const char *)out->map.data;
+        out->n = out->map.size;
+    }
+    LS_TRY_TO(s, check(out, path, gzip), fail);
+    LS_TRY_TO(s, mend_lines(out, path), fail);
+    if (out->n >= 3 && !memcmp(out->text, "\xef\xbb\xbf", 3)) {
+        out->text += 3;
+        out->n -= 3;
+    }
+    return LS_OK;
+fail:
+    ls_text_file_close(out);
+    return s;
+}
+
+void ls_text_file_close(ls_text_file *f)
+{
+    ls_file_unmap(&f->map);
+    free(f->heap);
+    *f = (ls_text_file){ 0 };
+}
+
+/* ---- documents */
+
+/* The end of the line that begins at `at`, without its \n. */
+static size_t line_end(const ls_text_file *f, size_t at)
+{
+    const char *end = memchr(f->text + at, '\n', f->n - at);
+    return end ? (size_t)(end - f->text) : f->n;
+}
+
+static bool is_empty(const ls_text_file *f, size_t begin, size_t end)
+{
+    while (begin < end && (f->text[begin] == ' ' || f->text[begin] == '\t'))
+        begin++;
+    return begin == end;
+}
+
+bool ls_document_next(const ls_text_file *f, ls_documents how, ls_document_cursor *c, ls_document *out)
+{
+    bool inside = false;
+    if (how == LS_DOCUMENTS_FILE) {
+        *out = (ls_document){ 0, f->n, 1 };
+        inside = c->at < f->n;
+        c->at = f->n;
+        return inside;
+    }
+    while (c->at < f->n) {
+        const size_t begin = c->at, end = line_end(f, begin);
+        const bool empty = is_empty(f, begin, end);
+        if (empty && inside)
+            return true;
+        c->at = end < f->n ? end + 1 : end;
+        c->line++;
+        if (empty)
+            continue;
+        *out = inside ? (ls_document){ out->begin, end - out->begin, out->line } : (ls_document){ begin, end - begin, c->line - 1 };
+        inside = true;
+        if (how != LS_DOCUMENTS_BLANK)
+            return true;
+    }
+    return inside;
+}

@@ -1,0 +1,215 @@
+/* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a row. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "data/tokens.h"
+
+typedef struct text_set {
+    ls_dataset set;
+    ls_token_store tokens;
+    int64_t length;      /* of a sample */
+    int64_t documents;   /* of this split */
+    int64_t *document;   /* [documents]; their numbers in the file */
+    int64_t *first;      /* [documents + 1]; packed: where each begins in the stream, and where that ends */
+    char *source;
+} text_set;
+
+static ls_status damaged(const text_set *d, int64_t at)
+{
+    return ls_fail(LS_E_FORMAT, "%s: an id between tokens %lld and %lld is not below %d: the copy in the cache is damaged; delete the folder tokens of the cache",
+                   d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
+}
+
+/* ---- packed: window i of the stream */
+
+/* The document in which place `at` of the stream lies. */
+static int64_t find(const text_set *d, int64_t at)
+{
+    int64_t low = 0, high = d->documents;
+    while (high - low > 1) {
+        const int64_t mid = low + (high - low) / 2;
+        *(d->first[mid] <= at ? &low : &high) = mid;
+    }
+    return low;
+}
+
+/* Places [at, at + n) of the stream. */
+static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
+{
+    for (int64_t k = find(d, at); n > 0; k++) {
+        const int64_t left = d->first[k + 1] - at, some = left < n ? left : n;
+        if (!ls_tokens_read(&d->tokens, ls_tokens_begin(&d->tokens, d->document[k]) + at - d->first[k], some, to))
+            return false;
+        to += some;
+        at += some;
+        n -= some;
+    }
+    return true;
+}
+
+/* Each token after the first of the stream is a target of one window. */
+static int64_t window_count(const ls_dataset *set, int64_t i)
+{
+    const text_set *d = (const text_set *)set;
+    const int64_t left = d->first[d->documents] - 1 - i * d->length;
+    return left < d->length ? left : d->length;
+}
+
+static ls_status read_window(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+{
+    const text_set *d = (const text_set *)set;
+    const int64_t n = window_count(set, i), at = i * d->length;
+    int32_t *ids = input;
+    if (!read_stream(d, at + 1, n, target) || !read_stream(d, at, 1, ids))
+        return damaged(d, at);
+    memcpy(ids + 1, target, sizeof *ids * (size_t)(n < d->length ? n : n - 1));
+    for (int64_t k = n; k < d->length; k++) { /* the last window */
+        target[k] = LS_IGNORE_LABEL;
+        if (k > n)
+            ids[k] = d->tokens.footer.end;
+    }
+    return LS_OK;
+}
+
+/* ---- a document a row */
+
+/* Tokens of row i: those of the document without its end token, as many as there is room for. */
+static int64_t row_tokens(const text_set *d, int64_t i)
+{
+    const int64_t n = d->tokens.ends[d->document[i]] - ls_tokens_begin(&d->tokens, d->document[i]) - 1;
+    return n < d->length ? n : d->length;
+}
+
+static int64_t row_count(const ls_dataset *set, int64_t i) { return row_tokens((const text_set *)set, i) - 1; }
+
+static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+{
+    const text_set *d = (const text_set *)set;
+    const int64_t n = row_tokens(d, i), begin = ls_tokens_begin(&d->tokens, d->document[i]);
+    int32_t *ids = input;
+    if (!ls_tokens_read(&d->tokens, begin, n, ids))
+        return damaged(d, begin);
+    for (int64_t k = n; k < d->length; k++)
+        ids[k] = d->tokens.footer.end;
+    for (int64_t k = 0; k < d->length; k++)
+        target[k] = k < n - 1 ? ids[k + 1] : LS_IGNORE_LABEL;
+    return LS_OK;
+}
+
+/* ---- the split */
+
+/* Marks the documents of the evaluation split: round(fraction * n) of them, at least one, not all. The same for every seed, so that runs can be compared. */
+static ls_status mark_evaluation(char *marks, int64_t n, double fraction, const char *path)
+{
+    int64_t k = llround(fraction * (double)n);
+    const ls_rng_key key = ls_rng_key_of(0, ls_hash_text("evaluation documents"));
+    if (n < 2)
+        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set data.eval_path", path);
+    k = k < 1 ? 1 : k > n - 1 ? n - 1 : k;
+    for (int64_t p = 0; p < k; p++)
+        marks[ls_permute_index(key, (uint64_t)p, (uint64_t)n)] = 1;
+    return LS_OK;
+}
+
+/* Which documents of the file this split has; of rows, those with a target. */
+static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
+{
+    const int64_t n = d->tokens.footer.documents;
+    char *marks = ls_sys_calloc((size_t)n, 1);
+    d->document = ls_sys_malloc(sizeof *d->document * (size_t)n);
+    ls_status s = marks && d->document ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
+    if (s == LS_OK && !*o->eval_path)
+        s = mark_evaluation(marks, n, o->eval_fraction, path);
+    const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        d->document[d->documents] = i;
+        d->documents += marks[i] == wanted && (o->pack || row_tokens(d, d->documents) > 1);
+    }
+    free(marks);
+    return s;
+}
+
+static ls_status lay_out(text_set *d)
+{
+    d->first = ls_sys_malloc(sizeof *d->first * (size_t)(d->documents + 1));
+    if (!d->first)
+        return ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)d->documents);
+    d->first[0] = 0;
+    for (int64_t k = 0; k < d->documents; k++)
+        d->first[k + 1] = d->first[k] + d->tokens.ends[d->document[k]] - ls_tokens_begin(&d->tokens, d->document[k]);
+    return LS_OK;
+}
+
+/* Windows or rows, and how many. */
+static ls_status cut(text_set *d, ls_split split, const char *path, const ls_text_options *o)
+{
+    ls_dataset *set = &d->set;
+    if (!o->pack) {
+        set->n = d->documents;
+        set->read = read_row;
+        set->count = row_count;
+        return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: no document has two tokens", path);
+    }
+    LS_TRY(lay_out(d));
+    const int64_t targets = d->first[d->documents] - 1;
+    if (split == LS_SPLIT_TRAIN && targets < d->length)
+        return ls_fail(LS_E_USAGE, "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens", (long long)d->length, path,
+                       (long long)targets + 1);
+    set->n = (targets + d->length - 1) / d->length;
+    set->read = read_window;
+    set->count = window_count;
+    return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: one token is no text", path);
+}
+
+static void close_set(ls_dataset *set)
+{
+    text_set *d = (text_set *)set;
+    ls_tokens_close(&d->tokens);
+    free(d->document);
+    free(d->first);
+    free(d->source);
+    free(d);
+}
+
+static ls_status open_split(text_set *d, ls_split split, const char *path, const char *tokenizer, const ls_text_options *o)
+{
+    LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, o));
+    const ls_token_footer *f = &d->tokens.footer;
+    if (o->vocabulary && f->vocabulary > o->vocabulary)
+        return ls_fail(LS_E_SHAPE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer, f->vocabulary - 1,
+                       o->vocabulary, f->vocabulary);
+    LS_TRY(choose(d, split, path, o));
+    LS_TRY(cut(d, split, path, o));
+    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path, (long long)d->documents, (long long)f->documents,
+                 (long long)f->tokens, tokenizer) < 0)
+        return ls_fail(LS_E_MEMORY, "no memory for a text data set");
+    d->set.source = d->source;
+    d->set.classes = f->vocabulary;
+    return LS_OK;
+}
+
+ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length, const ls_text_options *o)
+{
+    *out = NULL;
+    if (!*path || !*tokenizer)
+        return ls_fail(LS_E_USAGE, "data.type text needs data.%s", *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "path: the text files");
+    if (seq_length < 2 || seq_length > 1 << 24)
+        return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length, 1 << 24);
+    text_set *d = ls_sys_calloc(1, sizeof *d);
+    if (!d)
+        return ls_fail(LS_E_MEMORY, "no memory for a text data set");
+    d->length = seq_length;
+    d->set = (ls_dataset){ .name = "text", .source = path, .split = split, .input = LS_TYPE(LS_I32, seq_length), .target = LS_TYPE(LS_I32, seq_length), .close = close_set };
+    ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path, tokenizer, o);
+    if (s != LS_OK)
+        close_set(&d->set);
+    else
+        *out = &d->set;
+    return s;
+}

@@ -1,0 +1,122 @@
+/* tokens.c - the file of tokens: writing and parsing. */
+#include "data/tokens.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define MAGIC 0x314e454b4f54534cu /* "LSTOKEN1" where the low byte comes first: another order of bytes is another file */
+
+static size_t padded(int64_t bytes) { return (size_t)(bytes + 7) / 8 * 8; }
+static uint64_t footer_hash(const ls_token_footer *f) { return ls_hash64(f, offsetof(ls_token_footer, hash)); }
+
+/* ---- reading */
+
+ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, uint64_t key, const char *what)
+{
+    ls_token_footer f;
+    const uint8_t *p = bytes;
+    if (size < sizeof f)
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no file of tokens", what, size);
+    memcpy(&f, p + size - sizeof f, sizeof f);
+    if (f.magic != MAGIC || f.hash != footer_hash(&f) || f.key != key)
+        return ls_fail(LS_E_FORMAT, "%s: the footer at offset %zu is damaged, or of other text", what, size - sizeof f);
+    const int64_t most = (int64_t)(size / 2);
+    const bool sound = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 && f.end < f.vocabulary && f.documents > 0 && f.tokens >= f.documents &&
+                       f.tokens <= most && f.documents <= most && padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f == size;
+    if (!sound)
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size, (long long)f.tokens, (long long)f.documents);
+    const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
+    bool rising = ls_hash64(ends, (size_t)f.documents * 8) == f.ends_hash;
+    for (int64_t i = 0; i < f.documents && rising; i++)
+        rising = ends[i] > (i ? ends[i - 1] : 0);
+    if (!rising || ends[f.documents - 1] != f.tokens)
+        return ls_fail(LS_E_FORMAT, "%s: the table of documents is damaged", what);
+    *out = (ls_token_store){ .ids = p, .ends = ends, .footer = f };
+    return LS_OK;
+}
+
+bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to)
+{
+    bool below = true;
+    if (t->footer.width == 4) {
+        memcpy(to, t->ids + 4 * at, 4 * (size_t)n);
+    } else {
+        const uint16_t *from = (const uint16_t *)(const void *)t->ids + at;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        below &= (uint32_t)to[i] < (uint32_t)t->footer.vocabulary;
+    return below;
+}
+
+void ls_tokens_close(ls_token_store *t)
+{
+    ls_file_unmap(&t->map);
+    *t = (ls_token_store){ 0 };
+}
+
+/* ---- writing */
+
+ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary, int32_t end)
+{
+    *w = (ls_token_writer){ .footer = { .magic = MAGIC, .key = key, .width = vocabulary <= 1 << 16 ? 2 : 4, .vocabulary = vocabulary, .end = end } };
+    return ls_writer_open(&w->file, path);
+}
+
+static ls_status put_ids(ls_token_writer *w, const int32_t *ids, int64_t n)
+{
+    uint16_t narrow[1024];
+    w->footer.tokens += n;
+    if (w->footer.width == 4)
+        return ls_writer_put(&w->file, ids, 4 * (size_t)n);
+    for (int64_t done = 0; done < n;) {
+        int64_t k = 0;
+        for (; k < 1024 && done < n; k++)
+            narrow[k] = (uint16_t)ids[done++];
+        LS_TRY(ls_writer_put(&w->file, narrow, 2 * (size_t)k));
+    }
+    return LS_OK;
+}
+
+ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n)
+{
+    ls_token_footer *f = &w->footer;
+    if (f->documents == w->room) {
+        int64_t *more = realloc(w->ends, sizeof *w->ends * (size_t)(w->room = w->room ? 2 * w->room : 1024));
+        if (!more)
+            return ls_fail(LS_E_MEMORY, "no memory for a table of %lld documents", (long long)w->room);
+        w->ends = more;
+    }
+    LS_TRY(put_ids(w, ids, n));
+    if (!n || ids[n - 1] != f->end)
+        LS_TRY(put_ids(w, &f->end, 1));
+    w->ends[f->documents++] = f->tokens;
+    return LS_OK;
+}
+
+ls_status ls_tokens_commit(ls_token_writer *w)
+{
+    ls_token_footer *f = &w->footer;
+    const size_t bytes = (size_t)(f->tokens * f->width);
+    ls_status s;
+    f->ends_hash = ls_hash64(w->ends, 8 * (size_t)f->documents);
+    f->hash = footer_hash(f);
+    LS_TRY_TO(s, ls_writer_put(&w->file, "\0\0\0\0\0\0\0", padded((int64_t)bytes) - bytes), fail);
+    LS_TRY_TO(s, ls_writer_put(&w->file, w->ends, 8 * (size_t)f->documents), fail);
+    LS_TRY_TO(s, ls_writer_put(&w->file, f, sizeof *f), fail);
+    s = ls_writer_commit(&w->file);
+fail:
+    ls_tokens_abort(w);
+    return s;
+}
+
+void ls_tokens_abort(ls_token_writer *w)
+{
+    ls_writer_abort(&w->file);
+    free(w->ends);
+    w->ends = NULL;
+}

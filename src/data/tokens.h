@@ -1,0 +1,41 @@
+/* tokens.h - the ids of a corpus in one file of the cache, and how it is read: all ids, padded to 8 bytes; for each document where it ends, its end token
+ * included; a footer. The file is mapped, so that it costs neither time nor memory to have it. */
+#pragma once
+#include "base/file.h"
+#include "lockstep/data.h"
+
+typedef struct ls_token_footer {
+    uint64_t magic, key;           /* key: what was tokenized, by which tokenizer, how (tokenize.c) */
+    int64_t tokens, documents;
+    int32_t width, vocabulary;     /* bytes of an id, 2 or 4; ids are below the vocabulary */
+    int32_t end, zero;             /* the end token */
+    uint64_t ends_hash, hash;      /* xxh3 of the ends, and of this footer up to here */
+} ls_token_footer;
+
+typedef struct ls_token_store {
+    ls_mapping map;
+    const uint8_t *ids;
+    const int64_t *ends;           /* [documents]; rising, the last is `tokens` */
+    ls_token_footer footer;
+} ls_token_store;
+
+/* Views bytes that somebody else owns. `what` (a path) begins every message. Never reads beyond `size`. */
+ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, uint64_t key, const char *what);
+/* Ids [at, at + n) of the file into `to`; false: one of them is not below the vocabulary. */
+bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to);
+static inline int64_t ls_tokens_begin(const ls_token_store *t, int64_t document) { return document ? t->ends[document - 1] : 0; }
+
+/* Opens the tokens of the files that `pattern` names, from the cache; else tokenizes them into it. A process that finds another at that waits for it. */
+ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_text_options *o);
+void ls_tokens_close(ls_token_store *t); /* harmless twice */
+
+/* Writing: ids document by document, then the rest. */
+typedef struct ls_token_writer {
+    ls_writer file;
+    ls_token_footer footer;
+    int64_t *ends, room;
+} ls_token_writer;
+ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary, int32_t end);
+ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n); /* a document without its end token, which is added unless it has one */
+ls_status ls_tokens_commit(ls_token_writer *w); /* releases w, also when it fails */
+void ls_tokens_abort(ls_token_writer *w);       /* harmless after commit */

@@ -1,0 +1,32 @@
+/* bytes.c - the tokenizer that needs no file: each byte is an id, and <|endoftext|> is 256. It is written as a tokenizer.json, so that nothing else need
+ * know of it. */
+#include "text.h"
+
+ls_status ls_tokenizer_read_bytes(ls_tokenizer *t)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_object(&j, "model");
+    ls_json_text(&j, "type", "BPE");
+    ls_json_object(&j, "vocab");
+    for (int b = 0; b < 256; b++) {
+        ls_str c = { 0 };
+        ls_utf8_add(&c, ls_char_of_byte((uint8_t)b));
+        ls_json_int(&j, c.data, b);
+        ls_str_release(&c);
+    }
+    ls_json_close_object(&j);
+    ls_json_raw(&j, "merges", "[]");
+    ls_json_close_object(&j);
+    ls_json_raw(&j, "pre_tokenizer", "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}"); /* pieces, or a book would be one */
+    ls_json_raw(&j, "decoder", "{\"type\": \"ByteLevel\"}");
+    ls_json_raw(&j, "added_tokens", "[{\"id\": 256, \"content\": \"<|endoftext|>\", \"special\": true, \"normalized\": false}]");
+    ls_json_close_object(&j);
+    json_t *root = NULL;
+    ls_status s = ls_json_parse(&root, j.out.data, j.out.len, "bytes");
+    if (s == LS_OK)
+        s = ls_tokenizer_read(t, root, "bytes");
+    json_decref(root);
+    ls_str_release(&j.out);
+    return s;
+}
