@@ -100,6 +100,8 @@ SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *fr
         const vf f = vf_set1(scale[r * scale_step]);
         char *row = to + r * stride * elem_size(T);
         int64_t c = 0;
+        for (; c + 2 * VF_LANES <= d; c += 2 * VF_LANES)
+            vf_put2(row, T, c, vf_load(from + r * dp + c) * f, vf_load(from + r * dp + c + VF_LANES) * f);
         for (; c + VF_LANES <= d; c += VF_LANES)
             vf_put(row, T, c, vf_load(from + r * dp + c) * f);
         if (c < d)

@@ -128,6 +128,8 @@ static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t 
 
 SIMD_FN void store_run(ls_dtype T, char *to, const float *from, int64_t n) {
     int64_t i = 0;
+    for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES)
+        vf_put2(to, T, i, vf_load(from + i), vf_load(from + i + VF_LANES));
     for (; i + VF_LANES <= n; i += VF_LANES)
         vf_put(to, T, i, vf_load(from + i));
     if (i < n)

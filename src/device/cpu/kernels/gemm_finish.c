@@ -16,39 +16,77 @@ SIMD_FN void *next(walk *w) {
     return row;
 }
 
-/* One row: n columns from j0. */
+/* One row: n columns from j0; two vectors at a time, as wide as a tile. */
 SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y,
                            int64_t j0, int n) {
-    for (int j = 0; j < n; j += VF_LANES) {
-        const int m = n - j;
-        const bool whole = m >= VF_LANES;
-        vf v = vf_load(sums + j);
-#define GET(p) (whole ? vf_get(p, t, j0 + j) : vf_get_n(p, t, j0 + j, m))
-#define PUT(p, value) (whole ? vf_put(p, t, j0 + j, value) : vf_put_n(p, t, j0 + j, value, m))
-        if (bias)
-            v = v + GET(bias);
+    int j = 0;
+    for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
+        const int64_t at = j0 + j, next = at + VF_LANES;
+        vf v = vf_load(sums + j), w = vf_load(sums + j + VF_LANES);
+        if (bias) {
+            v += vf_get(bias, t, at);
+            w += vf_get(bias, t, next);
+        }
         if (act != LS_ACT_NONE) {
-            PUT(pre, v);
+            vf_round2(t, &v, &w);
+            vf_put2_rounded(pre, t, at, v, w);
+            v = vf_act(act, v);
+            w = vf_act(act, w);
+        }
+        if (residual) {
+            vf_round2(t, &v, &w);
+            v += vf_get(residual, t, at);
+            w += vf_get(residual, t, next);
+        }
+        vf_put2(y, t, at, v, w);
+    }
+    for (; j < n; j += VF_LANES) {
+        const int m = n - j < VF_LANES ? n - j : VF_LANES;
+        vf v = vf_load(sums + j);
+        if (bias)
+            v += vf_get_n(bias, t, j0 + j, m);
+        if (act != LS_ACT_NONE) {
+            vf_put_n(pre, t, j0 + j, v, m);
             v = vf_act(act, vf_round_to(v, t));
         }
         if (residual)
-            v = vf_round_to(v, t) + GET(residual);
-        PUT(y, v);
+            v = vf_round_to(v, t) + vf_get_n(residual, t, j0 + j, m);
+        vf_put_n(y, t, j0 + j, v, m);
     }
 }
 
+/* v, rounded, through the activation whose input was `pre`. */
+SIMD_FN vf sloped(ls_act act, vf v, vf pre) {
+    if (act == LS_ACT_RELU) /* not a product with the slope: 0 * inf */
+        return vf_select(vf_lt(vf_zero(), pre), v, vf_zero());
+    return v * vf_act_slope(act, pre);
+}
+
 SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pre, const void *addend, void *dx, int64_t j0, int n) {
-    for (int j = 0; j < n; j += VF_LANES) {
-        const int m = n - j;
-        const bool whole = m >= VF_LANES;
+    int j = 0;
+    for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
+        const int64_t at = j0 + j, next = at + VF_LANES;
+        vf v = vf_load(sums + j), w = vf_load(sums + j + VF_LANES);
+        if (act != LS_ACT_NONE) {
+            vf_round2(t, &v, &w);
+            v = sloped(act, v, vf_get(pre, t, at));
+            w = sloped(act, w, vf_get(pre, t, next));
+        }
+        if (addend) {
+            vf_round2(t, &v, &w);
+            v += vf_get(addend, t, at);
+            w += vf_get(addend, t, next);
+        }
+        vf_put2(dx, t, at, v, w);
+    }
+    for (; j < n; j += VF_LANES) {
+        const int m = n - j < VF_LANES ? n - j : VF_LANES;
         vf v = vf_load(sums + j);
-        if (act == LS_ACT_RELU) /* not a product with the slope: 0 * inf */
-            v = vf_select(vf_lt(vf_zero(), GET(pre)), v, vf_zero());
-        else if (act != LS_ACT_NONE)
-            v = vf_round_to(v, t) * vf_act_slope(act, GET(pre));
+        if (act != LS_ACT_NONE)
+            v = sloped(act, vf_round_to(v, t), vf_get_n(pre, t, j0 + j, m));
         if (addend)
-            v = vf_round_to(v, t) + GET(addend);
-        PUT(dx, v);
+            v = vf_round_to(v, t) + vf_get_n(addend, t, j0 + j, m);
+        vf_put_n(dx, t, j0 + j, v, m);
     }
 }
 

@@ -21,11 +21,14 @@ SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, cons
                       float *rstd) {
     vf s0 = vf_zero(), s1 = s0, s2 = s0, s3 = s0;
     int64_t c = 0;
+    vf x0, x1, x2, x3;
     for (; c + 4 * VF_LANES <= k; c += 4 * VF_LANES) {
-        s0 += vf_get(x, T, c);
-        s1 += vf_get(x, T, c + VF_LANES);
-        s2 += vf_get(x, T, c + 2 * VF_LANES);
-        s3 += vf_get(x, T, c + 3 * VF_LANES);
+        vf_get_pair(x, T, c, &x0, &x1);
+        vf_get_pair(x, T, c + 2 * VF_LANES, &x2, &x3);
+        s0 += x0;
+        s1 += x1;
+        s2 += x2;
+        s3 += x3;
     }
     for (; c + VF_LANES <= k; c += VF_LANES)
         s0 += vf_get(x, T, c);
@@ -38,12 +41,12 @@ SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, cons
 
     s0 = s1 = s2 = s3 = vf_zero();
     for (c = 0; c + 4 * VF_LANES <= k; c += 4 * VF_LANES) {
-        const vf d0 = vf_get(x, T, c) - mv, d1 = vf_get(x, T, c + VF_LANES) - mv;
-        const vf d2 = vf_get(x, T, c + 2 * VF_LANES) - mv, d3 = vf_get(x, T, c + 3 * VF_LANES) - mv;
-        s0 = vf_fma(d0, d0, s0);
-        s1 = vf_fma(d1, d1, s1);
-        s2 = vf_fma(d2, d2, s2);
-        s3 = vf_fma(d3, d3, s3);
+        vf_get_pair(x, T, c, &x0, &x1);
+        vf_get_pair(x, T, c + 2 * VF_LANES, &x2, &x3);
+        s0 = vf_fma(x0 - mv, x0 - mv, s0);
+        s1 = vf_fma(x1 - mv, x1 - mv, s1);
+        s2 = vf_fma(x2 - mv, x2 - mv, s2);
+        s3 = vf_fma(x3 - mv, x3 - mv, s3);
     }
     for (; c < full; c += VF_LANES) {
         const vf d = vf_get(x, T, c) - mv;
@@ -55,7 +58,14 @@ SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, cons
     }
     const float r = 1.0f / __builtin_sqrtf(vf_sum((s0 + s1) + (s2 + s3)) / (float)k + eps);
     const vf vr = vf_set1(r);
-    for (c = 0; c < full; c += VF_LANES)
+    for (c = 0; c + 2 * VF_LANES <= k; c += 2 * VF_LANES) {
+        vf g0, g1, b0, b1;
+        vf_get_pair(x, T, c, &x0, &x1);
+        vf_get_pair(gain, T, c, &g0, &g1);
+        vf_get_pair(bias, T, c, &b0, &b1);
+        vf_put_pair(y, T, c, vf_fma((x0 - mv) * vr, g0, b0), vf_fma((x1 - mv) * vr, g1, b1));
+    }
+    for (; c < full; c += VF_LANES)
         vf_put(y, T, c, vf_fma((vf_get(x, T, c) - mv) * vr, vf_get(gain, T, c), vf_get(bias, T, c)));
     if (tail)
         vf_put_n(y, T, c, vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail), vf_get_n(bias, T, c, tail)),
@@ -116,21 +126,27 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
         GRAD_SUMS(y, vf_get_n(x, T, c, n), vf_get_n(gain, T, c, n), s0, t0, dgain + c, dbias + c, LOAD_N, STORE_N);
     }
     const vf mh = vf_set1(vf_sum(s0 + s1) / (float)k), mhx = vf_set1(vf_sum(t0 + t1) / (float)k);
-    for (c = 0; c < k; c += VF_LANES) {
-        const int n = (int)min_i64(k - c, VF_LANES);
-        if (n == VF_LANES) {
-            const vf hat = (vf_get(x, T, c) - mean) * rstd, h = vf_get(dy, T, c) * vf_get(gain, T, c);
-            vf d = rstd * vf_fnma(hat, mhx, h - mh);
-            if (addend)
-                d = vf_round_to(d, T) + vf_get(addend, T, c);
-            vf_put(dx, T, c, d);
-        } else {
-            const vf hat = (vf_get_n(x, T, c, n) - mean) * rstd, h = vf_get_n(dy, T, c, n) * vf_get_n(gain, T, c, n);
-            vf d = rstd * vf_fnma(hat, mhx, h - mh);
-            if (addend)
-                d = vf_round_to(d, T) + vf_get_n(addend, T, c, n);
-            vf_put_n(dx, T, c, d, n);
+#define GRAD_DX(x, dy, gain) (rstd * vf_fnma(((x)-mean) * rstd, mhx, (dy) * (gain)-mh))
+    for (c = 0; c + 2 * VF_LANES <= k; c += 2 * VF_LANES) {
+        vf x0, x1, y0, y1, g0, g1;
+        vf_get_pair(x, T, c, &x0, &x1);
+        vf_get_pair(dy, T, c, &y0, &y1);
+        vf_get_pair(gain, T, c, &g0, &g1);
+        vf d0 = GRAD_DX(x0, y0, g0), d1 = GRAD_DX(x1, y1, g1);
+        if (addend) {
+            vf_round2(T, &d0, &d1);
+            vf_get_pair(addend, T, c, &x0, &x1);
+            d0 += x0;
+            d1 += x1;
         }
+        vf_put_pair(dx, T, c, d0, d1);
+    }
+    for (; c < k; c += VF_LANES) {
+        const int n = (int)min_i64(k - c, VF_LANES);
+        vf d = GRAD_DX(vf_get_n(x, T, c, n), vf_get_n(dy, T, c, n), vf_get_n(gain, T, c, n));
+        if (addend)
+            d = vf_round_to(d, T) + vf_get_n(addend, T, c, n);
+        vf_put_n(dx, T, c, d, n);
     }
 }
 

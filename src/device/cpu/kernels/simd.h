@@ -56,6 +56,7 @@ SIMD_FN vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 SIMD_FN vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); } /* false where a NaN takes part */
 SIMD_FN vm vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 SIMD_FN vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+SIMD_FN bool vf_any_nan(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0; }
 SIMD_FN vm vf_isnan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 SIMD_FN vm vi_lt(vi a, vi b) { return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b); }
 SIMD_FN vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask((__m512i)a, (__m512i)b); }
@@ -86,6 +87,7 @@ SIMD_FN vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 SIMD_FN vm vf_lt(vf a, vf b) { return a < b; }
 SIMD_FN vm vf_le(vf a, vf b) { return a <= b; }
 SIMD_FN vm vf_eq(vf a, vf b) { return a == b; }
+SIMD_FN bool vf_any_nan(vf a, vf b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0; }
 SIMD_FN vm vf_isnan(vf a) { return a != a; }
 SIMD_FN vm vi_lt(vi a, vi b) { return a < b; }
 SIMD_FN vm vi_eq(vi a, vi b) { return a == b; }
@@ -245,6 +247,66 @@ SIMD_FN vf vf_round_to(vf v, ls_dtype t) {
     case LS_F16: return vf_from_f16(vf_to_f16(v));
     default: return v;
     }
+}
+
+/* The same for two vectors: bf16's special case, NaN, is looked for in both at once. */
+SIMD_FN void vf_round2(ls_dtype t, vf *a, vf *b) {
+#if !defined(LS_SIMD_128)
+    if (t == LS_BF16 && __builtin_expect(!vf_any_nan(*a, *b), 1)) {
+        *a = (vf)(((vi)*a + (0x7fff + (vi_shr_logical((vi)*a, 16) & 1))) & (int32_t)0xffff0000);
+        *b = (vf)(((vi)*b + (0x7fff + (vi_shr_logical((vi)*b, 16) & 1))) & (int32_t)0xffff0000);
+        return;
+    }
+#endif
+    *a = vf_round_to(*a, t);
+    *b = vf_round_to(*b, t);
+}
+/* Two neighbouring vectors, rounded already. */
+SIMD_FN void vf_put2_rounded(void *p, ls_dtype t, int64_t i, vf a, vf b) {
+#if defined(LS_SIMD_256)
+    if (t == LS_BF16) {
+        const __m256i both = _mm256_packus_epi32(_mm256_srli_epi32((__m256i)a, 16), _mm256_srli_epi32((__m256i)b, 16));
+        _mm256_storeu_si256((__m256i *)((uint16_t *)p + i), _mm256_permute4x64_epi64(both, 0xd8)); /* it packs each half for itself */
+        return;
+    }
+#endif
+    if (t == LS_BF16) {
+        vh_store((uint16_t *)p + i, vi_narrow(vi_shr_logical((vi)a, 16)));
+        vh_store((uint16_t *)p + i + VF_LANES, vi_narrow(vi_shr_logical((vi)b, 16)));
+    } else {
+        vf_put(p, t, i, a);
+        vf_put(p, t, i + VF_LANES, b);
+    }
+}
+SIMD_FN void vf_put2(void *p, ls_dtype t, int64_t i, vf a, vf b) {
+    if (t == LS_BF16)
+        vf_round2(t, &a, &b);
+    vf_put2_rounded(p, t, i, a, b);
+}
+
+/* 2 * VF_LANES neighbours in whatever order is cheapest, the same for a type at a level: of bf16, those at even places in a, the others in b. */
+SIMD_FN void vf_get_pair(const void *p, ls_dtype t, int64_t i, vf *a, vf *b) {
+#if !defined(LS_SIMD_128)
+    if (t == LS_BF16) {
+        const vi both = vi_load((const void *)((const uint16_t *)p + i));
+        *a = (vf)(both << 16);
+        *b = (vf)(both & (int32_t)0xffff0000);
+        return;
+    }
+#endif
+    *a = vf_get(p, t, i);
+    *b = vf_get(p, t, i + VF_LANES);
+}
+SIMD_FN void vf_put_pair(void *p, ls_dtype t, int64_t i, vf a, vf b) {
+#if !defined(LS_SIMD_128)
+    if (t == LS_BF16) {
+        vf_round2(t, &a, &b);
+        vi_store((void *)((uint16_t *)p + i), vi_shr_logical((vi)a, 16) | (vi)b);
+        return;
+    }
+#endif
+    vf_put(p, t, i, a);
+    vf_put(p, t, i + VF_LANES, b);
 }
 /* One element, through the same conversions. */
 SIMD_FN float f_get(const void *p, ls_dtype t, int64_t i) { return vf_get_n(p, t, i, 1)[0]; }
