@@ -64,6 +64,8 @@ LS_API ls_value ls_square(ls_graph *g, ls_value a);
 LS_API ls_value ls_relu(ls_graph *g, ls_value a);
 LS_API ls_value ls_gelu(ls_graph *g, ls_value a);      /* x * Phi(x), erf form */
 LS_API ls_value ls_gelu_tanh(ls_graph *g, ls_value a);
+LS_API ls_value ls_silu(ls_graph *g, ls_value a);      /* x * sigmoid(x) */
+LS_API ls_value ls_swiglu(ls_graph *g, ls_value gate, ls_value up); /* silu(gate) * up */
 LS_API ls_value ls_add_const(ls_graph *g, ls_value a, double c);
 LS_API ls_value ls_mul_const(ls_graph *g, ls_value a, double c);
 LS_API ls_value ls_div_const(ls_graph *g, ls_value a, double c);
@@ -87,6 +89,13 @@ LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims
 LS_API ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b);
 /* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean and rstd [rows]. */
 LS_API ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
+/* x [rows.., dim] -> x * rstd * gain with rstd = 1 / sqrt(mean of x^2 over the last dim + eps); output 1 is rstd [rows]. */
+LS_API ls_value ls_rms_norm_op(ls_graph *g, ls_value x, ls_value gain, double eps);
+/* ids i32 [..], table [rows, K] -> [.., K]: row ids[i] for each i; NaN where the table has no such row. */
+LS_API ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table);
+/* Rotary positions, Hugging Face's layout. x [batch, tokens, heads * head_dim]: features i and i + head_dim/2 of each head are turned by the
+ * angle position * theta^(-2i/head_dim). positions i32 [batch, tokens], or LS_NONE: 0, 1, .. in each sequence. */
+LS_API ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta);
 /* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's F.conv2d. */
 typedef struct ls_conv_opts { int64_t stride[2], padding[2], dilation[2], groups; } ls_conv_opts; /* height, width */
 #define LS_CONV_DEFAULTS .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1
@@ -136,6 +145,8 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_tanh(g, ...) (ls_tanh)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_square(g, ...) (ls_square)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_gelu_tanh(g, ...) (ls_gelu_tanh)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_silu(g, ...) (ls_silu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_swiglu(g, ...) (ls_swiglu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_add_const(g, ...) (ls_add_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_mul_const(g, ...) (ls_mul_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_div_const(g, ...) (ls_div_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -147,6 +158,9 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_concat(g, ...) (ls_concat)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_matmul_wt(g, ...) (ls_matmul_wt)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_layer_norm_op(g, ...) (ls_layer_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_rms_norm_op(g, ...) (ls_rms_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_embedding_op(g, ...) (ls_embedding_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_rope(g, ...) (ls_rope)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_conv2d_op(g, ...) (ls_conv2d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_max_pool2d(g, ...) (ls_max_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_adaptive_avg_pool2d(g, ...) (ls_adaptive_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -33,6 +33,9 @@ LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_
 /* x [.., K] -> [.., K]; weight 1, bias 0. PyTorch's default eps is 1e-5. */
 LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps);
 
+/* torch.nn.RMSNorm: x [.., K] -> [.., K]; weight 1. */
+LS_API ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps);
+
 /* torch.nn.MultiheadAttention(hidden, heads, batch_first=True) of x with itself, in_proj packed [3*hidden, hidden]; no dropout.
  * x [batch, tokens, hidden] -> the same. heads must divide hidden. */
 LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads);

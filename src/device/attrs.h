@@ -25,7 +25,7 @@ typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pac
 typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;                  /* broadcast_to, sum_to: numpy rules; -1 keeps */
 typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;                             /* linear, linear_dx */
 typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;                      /* linear_dw: 1 = also the bias gradient */
-typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm and its gradient */
+typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, rms_norm and their gradients */
 typedef struct ls_batch_norm_attrs { double eps; int64_t act; } ls_batch_norm_attrs;         /* batch_norm, its gradient, batch_norm_eval; relu or none */
 /* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for conv2d_dx and the kernel's for
  * conv2d_dw. bias 1: conv2d_dw also gives the bias gradient. */
@@ -35,6 +35,8 @@ typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_upd
 typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height, width; } ls_max_pool_attrs;
 typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;               /* of the output: adaptive_avg_pool2d, and its gradient */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; } ls_attention_attrs; /* attention, attention_grad */
+typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;                      /* embedding_grad: of the table */
+typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;     /* rope; inverse 1: turns back, which is its gradient */
 typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;                        /* cross_entropy and its gradient */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
@@ -56,8 +58,9 @@ typedef struct ls_fused_attrs { ls_i64_list code; ls_f64_list numbers; int64_t t
 typedef enum ls_ew {
     LS_EW_ADD, LS_EW_SUB, LS_EW_MUL, LS_EW_DIV, LS_EW_MAX, LS_EW_MIN,          /* a, b */
     LS_EW_NEG, LS_EW_SQRT, LS_EW_EXP, LS_EW_LOG, LS_EW_TANH, LS_EW_SQUARE,     /* a */
-    LS_EW_RELU, LS_EW_GELU, LS_EW_GELU_TANH,                                   /* a */
-    LS_EW_RELU_GRAD, LS_EW_GELU_GRAD, LS_EW_GELU_TANH_GRAD,                    /* a = dy, b = x; result dy * f'(x) */
+    LS_EW_RELU, LS_EW_GELU, LS_EW_GELU_TANH, LS_EW_SILU,                       /* a */
+    LS_EW_RELU_GRAD, LS_EW_GELU_GRAD, LS_EW_GELU_TANH_GRAD, LS_EW_SILU_GRAD,   /* a = dy, b = x; result dy * f'(x) */
+    LS_EW_SWIGLU,                                                              /* a = gate, b: silu(a) * b */
     LS_EW_ADD_CONST, LS_EW_MUL_CONST, LS_EW_DIV_CONST, LS_EW_CAST,             /* a, number */
     LS_EW_COUNT
 } ls_ew;

@@ -44,6 +44,12 @@ ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps)
     return ls_layer_norm_op(g, x, gain, bias, eps);
 }
 
+ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps)
+{
+    LS_SCOPE(g, name, "RMSNorm");
+    return ls_rms_norm_op(g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
+}
+
 ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads)
 {
     LS_SCOPE(g, name, "MultiheadAttention");

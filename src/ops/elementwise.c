@@ -1,5 +1,6 @@
 /* elementwise.c - one row per element-wise op; each has an ls_ew opcode, so all of them can be fused into one pass over memory.
- * Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016), gelu_tanh its tanh approximation. */
+ * Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016), gelu_tanh its tanh approximation,
+ * silu x*sigmoid(x) (the same paper; also called swish). */
 #include "rules.h"
 
 static ls_cost cost_elementwise(const ls_infer *i)
@@ -72,6 +73,18 @@ static void grad_gelu_tanh(ls_grad *c)
     c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_tanh_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
 }
 
+static ls_value silu_grad(ls_graph *g, ls_value dy, ls_value x) { return ls_graph_apply(g, &ls_op_silu_grad, 2, (ls_value[]){ dy, x }, NULL); }
+static void grad_silu(ls_grad *c) { c->din[0] = silu_grad(c->g, c->dout[0], in0(c)); }
+
+/* silu(gate) is computed again: to keep it would cost as much memory as gate itself. */
+static void grad_swiglu(ls_grad *c)
+{
+    if (c->needs[0])
+        give(c, 0, silu_grad(c->g, ls_mul(c->g, c->dout[0], in1(c)), in0(c)));
+    if (c->needs[1])
+        give(c, 1, ls_mul(c->g, c->dout[0], ls_silu(c->g, in0(c))));
+}
+
 static const ls_attr_field NUMBER_FIELDS[] = { { "value", LS_FIELD_F64, offsetof(ls_number_attrs, value), NULL }, { 0 } };
 
 #define ROW(symbol, text, arity, opcode, gradient, about)                                                                             \
@@ -99,9 +112,12 @@ ROW(square, "square", 1, LS_EW_SQUARE, grad_square, "a * a");
 ROW(relu, "relu", 1, LS_EW_RELU, grad_relu, "max(a, 0)");
 ROW(gelu, "gelu", 1, LS_EW_GELU, grad_gelu, "a * Phi(a), erf form");
 ROW(gelu_tanh, "gelu_tanh", 1, LS_EW_GELU_TANH, grad_gelu_tanh, "tanh approximation of gelu");
+ROW(silu, "silu", 1, LS_EW_SILU, grad_silu, "a * sigmoid(a)");
+ROW(swiglu, "swiglu", 2, LS_EW_SWIGLU, grad_swiglu, "silu(a) * b (Shazeer 2020)");
 ROW(relu_grad, "relu_grad", 2, LS_EW_RELU_GRAD, NULL, "dy where x > 0, else 0");
 ROW(gelu_grad, "gelu_grad", 2, LS_EW_GELU_GRAD, NULL, "dy * (Phi(x) + x * phi(x))");
 ROW(gelu_tanh_grad, "gelu_tanh_grad", 2, LS_EW_GELU_TANH_GRAD, NULL, "dy * d/dx gelu_tanh(x)");
+ROW(silu_grad, "silu_grad", 2, LS_EW_SILU_GRAD, NULL, "dy * d/dx silu(x)");
 ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "a + number");
 ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "a * number");
 ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "a / number");
@@ -194,6 +210,8 @@ UNARY(ls_square, ls_op_square)
 UNARY(ls_relu, ls_op_relu)
 UNARY(ls_gelu, ls_op_gelu)
 UNARY(ls_gelu_tanh, ls_op_gelu_tanh)
+UNARY(ls_silu, ls_op_silu)
+BINARY(ls_swiglu, ls_op_swiglu)
 WITH_CONST(ls_add_const, ls_op_add_const)
 WITH_CONST(ls_mul_const, ls_op_mul_const)
 WITH_CONST(ls_div_const, ls_op_div_const)

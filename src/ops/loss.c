@@ -78,7 +78,7 @@ const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .min_in = 3, .max_i
                                     .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row" };
 const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                          .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_grad,
-                                         .cost = cost_rows, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
+                                         .cost = cost_rows, .inplace = 1, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
 const ls_op ls_op_argmax = { .name = "argmax", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
                              .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
 

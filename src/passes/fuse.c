@@ -4,7 +4,7 @@
  *     gelu(linear)                 -> linear act=gelu, whose second output is the value before it
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
- *     add(linear_dx, r)            -> linear_dx with addend r;  layer_norm_grad likewise
+ *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad, embedding_grad likewise
  *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
  *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
  *     element-wise trees           -> fused */
@@ -46,6 +46,12 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
     return p && p->op == op && p->n_in <= operands && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
+/* Gradients whose last operand is an addend. */
+static bool ends_with_addend(const ls_op *op)
+{
+    return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad;
+}
+
 static bool is_norm(const ls_node *p) { return p->op == &ls_op_batch_norm || p->op == &ls_op_batch_norm_eval; }
 
 static bool plain_norm(const ls_node *p)
@@ -65,7 +71,8 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
     const ls_type *out = ls_type_of(f->r.from, add->out[0]);
     if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) || !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
         return false;
-    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p) || (p->op == &ls_op_layer_norm_grad && p->n_in == 5);
+    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p) 
+           || (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
 }
 
 /* A later output of p (dgain, dbias) is read before node `at`: p cannot wait until then. */
@@ -261,16 +268,14 @@ static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
         other = ls_rewrite_value(&f->r, producer(f, n->in[0]) == p ? n->in[1] : n->in[0]);
     ls_linear_attrs act = { activation(n->op) ? activation(n->op) : activation_grad(n->op) };
     int count = p->n_in;
-    if (p->op == &ls_op_layer_norm_grad) {
-        in[count++] = other;
-    } else if (activation_grad(n->op)) {
+    if (ends_with_addend(p->op) || activation_grad(n->op)) {
         in[count++] = other;
     } else if (!activation(n->op)) {
         in[3] = other;
         count = 4;
     }
     ls_rewrite_like(&f->r, p);
-    ls_node *fused = ls_graph_add(f->r.to, p->op, count, in, p->op == &ls_op_layer_norm_grad ? p->attrs : &act);
+    ls_node *fused = ls_graph_add(f->r.to, p->op, count, in, ends_with_addend(p->op) ? p->attrs : &act);
     if (!fused)
         return;
     fused->clone_of = p->clone_of < 0 ? -1 : fused->id;

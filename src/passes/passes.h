@@ -84,6 +84,6 @@ ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p);
  * their first reader there; only what enters the block is kept. LS_E_USAGE when no block has the class. After differentiation. */
 ls_status ls_pass_recompute(ls_graph **g, const char *block_class);
 
-/* Epilogues of matrix products (activation, residual, activation gradient, addend), addend of layer_norm_grad, and element-wise chains
+/* Epilogues of matrix products (activation, residual, activation gradient, addend), addend of layer_norm_grad and its like, and element-wise chains
  * into one pass over memory. Rounds where the unfused graph rounds, so results are the same bits. After differentiation. */
 ls_status ls_pass_fuse(ls_graph **g);

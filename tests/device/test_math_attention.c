@@ -67,47 +67,74 @@ static double *numbers_of(const ls_tensor *t) {
     return v;
 }
 
+/* Forward, and the gradient from y and lse as ref gives them. */
+static void check(const shape *s, ls_dtype d, uint64_t seed) {
+    const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 1 / sqrt((double)s->D) };
+    math_case f = forward_case(s, d, &attrs, seed);
+    math_check(&f);
+    const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+    math_run r;
+    math_make(&r, &f);
+    math_execute(&r, &f, &ref);
+    double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
+    math_case g = { .op = "attention_grad",
+                    .n_in = 7,
+                    .n_out = s->bias ? 4 : 3,
+                    .attrs = &attrs,
+                    .seed = f.seed,
+                    .rel = 40 * EPS,
+                    .of_max = 60 * EPS };
+    g.in[0] = (operand){ .type = f.in[0].type, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
+    double *q[4];
+    for (int j = 0; j < 4; j++) {
+        q[j] = f.in[j].type.ndim < 0 ? NULL : numbers_of(&r.in[j]);
+        g.in[1 + j] = f.in[j];
+        g.in[1 + j].kind = FILL_DATA;
+        g.in[1 + j].data = q[j];
+    }
+    g.in[5] = (operand){ .type = f.in[0].type, .kind = FILL_DATA, .data = y, .pad = s->pad };
+    g.in[6] = (operand)DATA(f.out[1].type, lse);
+    for (int j = 0; j < 3; j++)
+        g.out[j] = (operand){ .type = f.in[j].type, .pad = s->pad };
+    g.out[3].type = f.in[3].type;
+    math_check(&g);
+    for (int j = 0; j < 4; j++)
+        free(q[j]);
+    free(y);
+    free(lse);
+    math_free(&r);
+}
+
 static void test_attention(void **state) {
     (void)state;
     for (int i = 0; i < COUNT(SHAPES); i++)
-        for (int t = 0; t < 3; t++) {
-            const shape *s = &SHAPES[i];
-            const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 1 / sqrt((double)s->D) };
-            math_case f = forward_case(s, FLOATS[t], &attrs, (uint64_t)i);
-            math_check(&f);
-            /* the gradient, from y and lse as ref gives them */
-            const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
-            math_run r;
-            math_make(&r, &f);
-            math_execute(&r, &f, &ref);
-            double *y = numbers_of(&r.out[0]), *lse = numbers_of(&r.out[1]);
-            math_case g = { .op = "attention_grad",
-                            .n_in = 7,
-                            .n_out = s->bias ? 4 : 3,
-                            .attrs = &attrs,
-                            .seed = f.seed,
-                            .rel = 40 * EPS,
-                            .of_max = 60 * EPS };
-            g.in[0] = (operand){ .type = f.in[0].type, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
-            double *q[4];
-            for (int j = 0; j < 4; j++) {
-                q[j] = f.in[j].type.ndim < 0 ? NULL : numbers_of(&r.in[j]);
-                g.in[1 + j] = f.in[j];
-                g.in[1 + j].kind = FILL_DATA;
-                g.in[1 + j].data = q[j];
-            }
-            g.in[5] = (operand){ .type = f.in[0].type, .kind = FILL_DATA, .data = y, .pad = s->pad };
-            g.in[6] = (operand)DATA(f.out[1].type, lse);
-            for (int j = 0; j < 3; j++)
-                g.out[j] = (operand){ .type = f.in[j].type, .pad = s->pad };
-            g.out[3].type = f.in[3].type;
-            math_check(&g);
-            for (int j = 0; j < 4; j++)
-                free(q[j]);
-            free(y);
-            free(lse);
-            math_free(&r);
+        for (int t = 0; t < 3; t++)
+            check(&SHAPES[i], FLOATS[t], (uint64_t)i);
+}
+
+/* A language model's sequence: many tiles; and scratch that does not grow with it. */
+static void test_long(void **state) {
+    (void)state;
+    check(&(shape){ .B = 1, .Tq = 517, .Tk = 517, .H = 2, .G = 1, .D = 64, .causal = true }, LS_F32, 1);
+    const ls_attention_attrs attrs = { .head_dim = 64, .causal = true, .scale = 0.125 };
+    size_t bytes[2][2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t tokens = i ? 4096 : 128;
+        const ls_tensor q = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 14 * 64)), k = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 2 * 64)),
+                        lse = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, 14, tokens)), none = { .type.ndim = -1 };
+        const ls_tensor in[] = { q, q, k, k, none, q, lse }, out[] = { q, k, k };
+        for (int grad = 0; grad < 2; grad++) {
+            const ls_kernel_args a = { .n_in = grad ? 7 : 3, .n_out = grad ? 3 : 2, .in = in + !grad, .out = grad ? out : (ls_tensor[]){ q, lse }, .attrs = &attrs,
+                                       .threads = 2, .isa = LS_ISA_GENERIC };
+            const ls_device d = math_cpu(LS_ISA_GENERIC, 2);
+            const char *why;
+            const ls_kernel *kernel = ls_device_find(&d, grad ? "attention_grad" : "attention", &a, &why);
+            assert_non_null(kernel);
+            bytes[i][grad] = kernel->workspace(&a);
         }
+    }
+    assert_int_equal(bytes[0][0], bytes[1][0]);
+    assert_int_equal(bytes[0][1], bytes[1][1]);
 }
 
 /* Keys that a bias of -inf hides do not count; a query that sees none gives zeros, lse -inf and no gradient. */
@@ -190,7 +217,7 @@ static void test_batch(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_masked),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_long), cmocka_unit_test(test_masked),
                                         cmocka_unit_test(test_batch) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

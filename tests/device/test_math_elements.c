@@ -39,9 +39,12 @@ static const struct {
     { "relu", 1, FILL_EXTREME, 1, 0 },
     { "gelu", 1, FILL_NORMAL, 4, 8 * EPS },
     { "gelu_tanh", 1, FILL_NORMAL, 4, 16 * EPS },
+    { "silu", 1, FILL_NORMAL, 4, 16 * EPS },
+    { "swiglu", 2, FILL_NORMAL, 4, 32 * EPS },
     { "relu_grad", 2, FILL_EXTREME, 1, 0 },
     { "gelu_grad", 2, FILL_NORMAL, 4, 16 * EPS },
     { "gelu_tanh_grad", 2, FILL_NORMAL, 4, 16 * EPS },
+    { "silu_grad", 2, FILL_NORMAL, 4, 16 * EPS },
     { "add_const", 1, FILL_EXTREME, 1, EPS },
     { "mul_const", 1, FILL_EXTREME, 1, EPS },
     { "div_const", 1, FILL_EXTREME, 1, 2 * EPS },
@@ -185,7 +188,7 @@ static void test_fused(void **state) {
 /* An element's bits do not depend on where in the tensor it lies: vector loop, tail and blocks do the same. */
 static void test_position(void **state) {
     (void)state;
-    static const char *const ops[] = { "exp", "log", "tanh", "gelu", "gelu_tanh", "sqrt" };
+    static const char *const ops[] = { "exp", "log", "tanh", "gelu", "gelu_tanh", "silu", "sqrt" };
     double values[1000];
     for (int i = 0; i < 1000; i++)
         values[i] = (i - 300) / 64.0;

@@ -16,7 +16,8 @@ typedef struct op_case {
     const char *operands[MAX_OPERANDS + 1];
     ls_value (*build)(ls_graph *g, const ls_value *x, const struct op_case *c);
     const char *extra[2];     /* golden names of outputs 1 and 2 of the op */
-    int64_t head_dim;         /* attention */
+    const char *integers;     /* another input, i32 */
+    int64_t head_dim;         /* attention, rope */
     double scale;
     bool causal;
 } op_case;
@@ -30,6 +31,18 @@ static ls_value relu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c
 static ls_value gelu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_gelu(g, x[0]); }
 static ls_value gelu_tanh(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_gelu_tanh(g, x[0]); }
 static ls_value softmax(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_softmax(g, x[0]); }
+static ls_value silu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_silu(g, x[0]); }
+static ls_value swiglu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_swiglu(g, x[0], x[1]); }
+static ls_value rms_norm(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_rms_norm_op(g, x[0], x[1], 1e-6); }
+static ls_value embedding(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_embedding_op(g, ls_input(g, "ids", LS_TYPE(LS_I32, 3, 5)), x[0]);
+}
+static ls_value rope(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    return ls_rope(g, x[0], c->integers ? ls_input(g, "positions", LS_TYPE(LS_I32, 2, 5)) : LS_NONE, c->head_dim, 10000);
+}
 static ls_value attention(ls_graph *g, const ls_value *x, const op_case *c)
 {
     return ls_attention(g, x[0], x[1], x[2], c->operands[3] ? x[3] : LS_NONE, c->head_dim, c->scale, c->causal);
@@ -48,8 +61,14 @@ static const op_case CASES[] = {
     { .name = "relu", .operands = { "x" }, .build = relu },
     { .name = "gelu", .operands = { "x" }, .build = gelu },
     { .name = "gelu_tanh", .operands = { "x" }, .build = gelu_tanh },
+    { .name = "silu", .operands = { "x" }, .build = silu },
+    { .name = "swiglu", .operands = { "gate", "up" }, .build = swiglu },
+    { .name = "rms_norm", .operands = { "x", "gain" }, .build = rms_norm, .extra = { "rstd" } },
+    { .name = "embedding", .operands = { "table" }, .build = embedding, .integers = "ids" },
+    { .name = "rope", .operands = { "x" }, .build = rope, .head_dim = 6 },
+    { .name = "rope_positions", .operands = { "x" }, .build = rope, .integers = "positions", .head_dim = 8 },
     { .name = "softmax", .operands = { "x" }, .build = softmax },
-    { .name = "cross_entropy", .operands = { "x" }, .build = cross_entropy, .extra = { "lse", "rows" } },
+    { .name = "cross_entropy", .operands = { "x" }, .build = cross_entropy, .integers = "labels", .extra = { "lse", "rows" } },
 #define ATTENTION .build = attention, .extra = { "lse" }
     { .name = "attention", .operands = { "q", "k", "v" }, ATTENTION, .head_dim = 8, .scale = R8 },
     { .name = "attention_causal", .operands = { "q", "k", "v" }, ATTENTION, .head_dim = 5, .scale = 0.5, .causal = true },
@@ -106,10 +125,10 @@ static void check(const ls_weights *golden, const op_case *c, const ls_device *d
         put(s, c->operands[i], golden_get(golden, "%s.%s", c->name, c->operands[i]));
     if (t.ndim > 0)
         put(s, "dy", golden_get(golden, "%s.dy", c->name));
-    if (c->build == cross_entropy) {
-        put(s, "labels", golden_get(golden, "%s.labels", c->name));
+    if (c->integers)
+        put(s, c->integers, golden_get(golden, "%s.%s", c->name, c->integers));
+    if (c->build == cross_entropy)
         put(s, "count", golden_get(golden, "%s.count", c->name));
-    }
     ASSERT_OK(ls_session_run(s, 0, false));
 
     char what[64];

@@ -16,6 +16,7 @@
 #define TYPED(t, ...) { t, FILL_NORMAL, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define TYPED_POSITIVE(t, ...) { t, FILL_POSITIVE, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define INDEX(n, ...) { LS_I32, FILL_INDEX, n, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define ID(n, ...) { LS_I32, FILL_ID, n, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define SCALAR(t, x) { t, FILL_CONST, x, 0, { 0 } }
 #define X_SCALAR { DATA, FILL_NORMAL, 0, 0, { 0 } }
 #define RESULT(t, ...) { t, FILL_RESULT, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
@@ -31,6 +32,15 @@ static void prepare_norm(const op_case *c, ls_tensor *in)
     ls_tensor y = { .type = in[1].type };
     y = ls_tensor_of(exact_alloc(ls_type_bytes(&y.type)), &y.type);
     run_op(&d, "layer_norm", c->attrs, 3, (ls_tensor[]){ in[1], in[2], in[2] }, 3, (ls_tensor[]){ y, in[3], in[4] });
+    case_free(1, &y);
+}
+
+/* rms_norm_grad: dy, x, gain, rstd, addend? */
+static void prepare_rms_norm(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    ls_tensor y = ls_tensor_of(exact_alloc(ls_type_bytes(&in[1].type)), &in[1].type);
+    run_op(&d, "rms_norm", c->attrs, 2, (ls_tensor[]){ in[1], in[2] }, 2, (ls_tensor[]){ y, in[3] });
     case_free(1, &y);
 }
 
@@ -124,6 +134,18 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
     { .op = "layer_norm_grad", .n_in = n, .in = { X(R, K), X(R, K), X(K), RESULT(STAT, R), RESULT(STAT, R), __VA_ARGS__ }, \
       .attrs = ATTRS(ls_norm_attrs, 1e-5), .prepare = prepare_norm, .compare = COMPARE_SUM, .reduce = K > R ? K : R, \
       .batch_in = 1 | 2 | 8 | 16 | (n > 5 ? 32 : 0) }
+#define RMS_NORM(R, K) \
+    { .op = "rms_norm", .n_in = 2, .in = { X(R, K), X(K) }, .attrs = ATTRS(ls_norm_attrs, 1e-5), .compare = COMPARE_SUM, .reduce = K, \
+      .extreme = EXTREME_WIDE, .batch_in = 1 }
+#define RMS_NORM_GRAD(R, K, n, ...) \
+    { .op = "rms_norm_grad", .n_in = n, .in = { X(R, K), X(R, K), X(K), RESULT(STAT, R), __VA_ARGS__ }, .attrs = ATTRS(ls_norm_attrs, 1e-5), \
+      .prepare = prepare_rms_norm, .compare = COMPARE_SUM, .reduce = K > R ? K : R, .batch_in = 1 | 2 | 8 | (n > 4 ? 16 : 0) }
+#define EMBEDDING_GRAD(about, rows, n, ...) \
+    { .op = "embedding_grad", .what = about, .n_in = n, .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_embedding_attrs, rows), .compare = COMPARE_SUM, \
+      .reduce = 131, .extreme = EXTREME_WIDE }
+#define ROPE(about, D, back, n, ...) \
+    { .op = "rope", .what = about, .n_in = n, .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_rope_attrs, .head_dim = D, .inverse = back, .theta = 1e4), \
+      .compare = COMPARE_SUM, .reduce = 2, .extreme = EXTREME_WIDE, .batch_in = n > 1 ? 3 : 1 }
 /* B batches, H query heads, G key heads of D, Tq queries, Tk keys */
 #define ATTEND(about, B, H, G, D, Tq, Tk, c, n, bias) \
     { .op = "attention", .what = about, .n_in = n, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias }, \
@@ -246,9 +268,12 @@ const op_case ls_test_cases[] = {
     UNARY("relu", X(3, 37), COMPARE_EXACT), UNARY("exp", X(3, 37), COMPARE_ELEMENT, .ulps = 2),
     UNARY("log", POSITIVE(3, 37), COMPARE_ELEMENT, .ulps = 2), UNARY("tanh", X(3, 37), COMPARE_ELEMENT, .ulps = 4),
     UNARY("gelu", X(3, 37), COMPARE_ELEMENT, .ulps = 4, .absolute = 2), UNARY("gelu_tanh", X(3, 37), COMPARE_ELEMENT, .ulps = 4, .absolute = 2),
+    UNARY("silu", X(3, 37), COMPARE_ELEMENT, .ulps = 4, .absolute = 2),
+    { .op = "swiglu", .n_in = 2, .in = { X(3, 37), PLAIN(37) }, .ulps = 4, .absolute = 8, .extreme = EXTREME_SPECIAL },
     BINARY("relu_grad", X(3, 37), X(3, 37)),
     { .op = "gelu_grad", .n_in = 2, .in = { PLAIN(3, 37), X(3, 37) }, .ulps = 4, .absolute = 8, .extreme = EXTREME_SPECIAL },
     { .op = "gelu_tanh_grad", .n_in = 2, .in = { PLAIN(3, 37), X(3, 37) }, .ulps = 4, .absolute = 8, .extreme = EXTREME_SPECIAL },
+    { .op = "silu_grad", .n_in = 2, .in = { PLAIN(3, 37), X(3, 37) }, .ulps = 4, .absolute = 8, .extreme = EXTREME_SPECIAL },
     NUMBER("add_const", 0.3), NUMBER("mul_const", -1.7), NUMBER("div_const", 0.3),
     UNARY("cast", X(3, 37), COMPARE_EXACT, .attrs = ATTRS(ls_cast_attrs, LS_F32)),
     UNARY("cast", X(3, 37), COMPARE_EXACT, .what = "to bf16", .attrs = ATTRS(ls_cast_attrs, LS_BF16), .no_gradient = true),
@@ -314,6 +339,22 @@ const op_case ls_test_cases[] = {
     { .op = "layer_norm", .what = "three dimensions", .n_in = 3, .in = { X(2, 3, 19), X(19), X(19) }, .attrs = ATTRS(ls_norm_attrs, 1e-6),
       .compare = COMPARE_SUM, .reduce = 19, .batch_in = 1 },
     NORM_GRAD(5, 8, 5), NORM_GRAD(3, 37, 5), NORM_GRAD(131, 128, 5), NORM_GRAD(5, 19, 6, X(5, 19)), NORM_GRAD(2, 300, 6, X(2, 300)),
+
+    RMS_NORM(5, 8), RMS_NORM(3, 37), RMS_NORM(70, 128), RMS_NORM(2, 300), RMS_NORM(4, 1),
+    { .op = "rms_norm", .what = "three dimensions", .n_in = 2, .in = { X(2, 3, 19), X(19) }, .attrs = ATTRS(ls_norm_attrs, 1e-6),
+      .compare = COMPARE_SUM, .reduce = 19, .batch_in = 1 },
+    RMS_NORM_GRAD(5, 8, 4), RMS_NORM_GRAD(3, 37, 4), RMS_NORM_GRAD(131, 128, 4), RMS_NORM_GRAD(5, 19, 5, X(5, 19)),
+    RMS_NORM_GRAD(2, 300, 5, X(2, 300)),
+
+    { .op = "embedding", .n_in = 2, .in = { ID(7, 5), X(7, 19) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .batch_in = 1 },
+    { .op = "embedding", .what = "two dimensions", .n_in = 2, .in = { ID(1000, 3, 37), X(1000, 33) }, .compare = COMPARE_EXACT, .batch_in = 1 },
+    { .op = "embedding", .what = "no such rows", .n_in = 2, .in = { INDEX(9, 11), X(7, 8) }, .compare = COMPARE_EXACT, .no_gradient = true },
+    EMBEDDING_GRAD("", 7, 2, X(5, 19), ID(7, 5)), EMBEDDING_GRAD("one row", 1, 2, X(3, 5, 8), ID(1, 3, 5)),
+    EMBEDDING_GRAD("rows of many places", 9, 2, X(131, 37), ID(9, 131)), EMBEDDING_GRAD("many rows", 5000, 2, X(131, 7), ID(5000, 131)),
+    EMBEDDING_GRAD("no such rows", 7, 2, X(37, 3), INDEX(9, 37)), EMBEDDING_GRAD("addend", 130, 3, X(131, 150), ID(130, 131), X(130, 150)),
+    ROPE("", 8, 0, 1, X(2, 7, 24)), ROPE("odd half", 38, 0, 1, X(3, 5, 76)), ROPE("vectors", 64, 0, 1, X(1, 70, 128)),
+    ROPE("back", 8, 1, 1, X(2, 7, 24)),
+    ROPE("positions", 6, 0, 2, X(2, 7, 18), ID(100000, 2, 7)),
 
     ATTEND("", 2, 2, 2, 8, 5, 5, 0, 3, ABSENT),
     ATTEND("the ViT's shape", 1, 2, 2, 64, 17, 17, 0, 3, ABSENT),

@@ -16,6 +16,7 @@ typedef enum case_fill {
     FILL_POSITIVE, /* 0.5 and more: denominators, logarithms */
     FILL_CONST,    /* `value` everywhere */
     FILL_INDEX,    /* integers 0 .. value-1, every fifth one -100 */
+    FILL_ID,       /* integers 0 .. value-1 */
     FILL_RESULT,   /* the case's `prepare` writes it */
 } case_fill;
 

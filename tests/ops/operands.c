@@ -58,6 +58,7 @@ static void fill(const case_operand *o, const ls_tensor *t, ls_rng_key key, case
         case FILL_PLAIN: element_put(t, i, draw(o, key, (uint64_t)i, EXTREME_NONE, grid)); break;
         case FILL_CONST: element_put(t, i, o->value); break;
         case FILL_INDEX: element_put(t, i, i % 5 == 4 ? -100 : (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
+        case FILL_ID: element_put(t, i, (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
         case FILL_RESULT: break;
         }
 }

@@ -144,6 +144,27 @@ static void norm_gradient_as_addend(parts *c) /* dgain of one that waits is the 
     out(c, "1", ls_add(c->g, a, ls_tanh(c->g, c->y)));
     out(c, "2", ls_add(c->g, product, ls_nth(c->g, a, 1)));
 }
+static void norm_gradient_of_rms(parts *c)
+{
+    ls_value n = ls_rms_norm_op(c->g, c->x, c->row, 1e-5), later = ls_tanh(c->g, c->y);
+    ls_value a = ls_graph_apply(c->g, &ls_op_rms_norm_grad, 4, (ls_value[]){ c->y, c->x, c->row, ls_nth(c->g, n, 1) }, &(ls_norm_attrs){ .eps = 1e-5 });
+    out(c, "1", ls_add(c->g, a, later));
+    out(c, "2", ls_neg(c->g, ls_nth(c->g, a, 1)));
+}
+static void table_gradient(parts *c) /* of a table that is a matrix, too: both gradients are added */
+{
+    ls_value ids = ls_input(c->g, "ids", LS_TYPE(LS_I32, 6));
+    ls_value a = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->x, ids }, &(ls_embedding_attrs){ .rows = 32 });
+    out(c, "1", ls_add(c->g, ls_linear_dw(c->g, c->x, c->y, false), a));
+}
+static void gated(parts *c)
+{
+    out(c, "1", ls_swiglu(c->g, c->x, c->y));
+    c->g->phase = LS_PHASE_BACKWARD;
+    out(c, "2", ls_mul(c->g, c->p, ls_silu(c->g, c->x)));
+    out(c, "3", ls_graph_apply(c->g, &ls_op_silu_grad, 2, (ls_value[]){ ls_mul(c->g, c->p, c->y), c->x }, NULL));
+    c->g->phase = LS_PHASE_FORWARD;
+}
 static ls_value batch_norm(parts *c, ls_value x) { return ls_batch_norm_op(c->g, x, c->row, c->b, 1e-5); }
 static void norm_relu(parts *c) { out(c, "1", ls_relu(c->g, batch_norm(c, c->x))); }
 static void norm_residual(parts *c) /* the mean is read before the addition stands */
@@ -206,7 +227,8 @@ static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
     CASE(residual_of_the_product), CASE(gelu_twice), CASE(two_activations), CASE(product_is_an_output), CASE(gelu_then_residual),
     CASE(product_read_before_activation), CASE(broadcast_addend), CASE(product_is_broadcast), CASE(across_phases), CASE(long_chain),
     CASE(many_operands), CASE(same_operand_often), CASE(mixed_types), CASE(gradient_epilogues), CASE(norm_gradient),
-    CASE(norm_gradient_as_addend), CASE(norm_relu), CASE(norm_residual), CASE(norm_two), CASE(norm_waits_for_nothing), CASE(norm_read_twice),
+    CASE(norm_gradient_as_addend), CASE(norm_gradient_of_rms), CASE(table_gradient), CASE(gated),
+    CASE(norm_relu), CASE(norm_residual), CASE(norm_two), CASE(norm_waits_for_nothing), CASE(norm_read_twice),
     CASE(norm_mask), CASE(second_output_added), CASE(fill_and_scalar),
 };
 
@@ -274,6 +296,7 @@ static void what_is_fused(void **state)
         { norm_relu, "relu", 1, 0 },             { norm_residual, "relu", 1, 0 },    { norm_residual, "add", 2, 0 },
         { norm_two, "relu", 2, 0 },              { norm_two, "add", 2, 0 },          { norm_waits_for_nothing, "batch_norm", 1, 1 },
         { norm_read_twice, "relu", 2, 1 },       { norm_read_twice, "add", 1, 0 },   { norm_mask, "relu_grad", 2, 0 }, { norm_mask, "fused", 0, 1 },
+        { norm_gradient_of_rms, "add", 1, 0 },   { table_gradient, "add", 1, 0 },    { gated, "fused", 0, 2 }, { gated, "swiglu", 1, 1 },
         { across_phases, "tanh", 1, 0 },        { across_phases, "fused", 0, 2 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -308,7 +331,7 @@ static int pick(int n)
 static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
 {
     ls_graph *g = c->g;
-    switch (pick(19)) {
+    switch (pick(21)) {
     case 0: case 1: return ls_add(g, a, b);
     case 2: return ls_sub(g, a, b);
     case 3: return ls_mul(g, a, ls_tanh(g, b));
@@ -321,6 +344,8 @@ static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
     case 10: return ls_exp(g, ls_tanh(g, a));
     case 11: return ls_layer_norm_op(g, a, c->row, c->b, 1e-5);
     case 17: return ls_batch_norm_op(g, a, c->row, c->b, 1e-5);
+    case 19: return ls_rms_norm_op(g, a, c->row, 1e-5);
+    case 20: return ls_swiglu(g, a, b);
     case 18: return ls_relu(g, ls_add(g, ls_batch_norm_op(g, a, c->row, c->b, 1e-5), b));
     case 12: return ls_cast(g, ls_cast(g, a, LS_BF16), c->t);
     case 13: return gradients ? ls_neg(g, a) : ls_max(g, a, b);

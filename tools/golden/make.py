@@ -208,6 +208,29 @@ def attention(out, case, batch, tq, tk, heads, kv_heads, dim, bias_batch, causal
         assert torch.allclose(other.transpose(1, 2).reshape(y.shape), y, rtol=1e-12, atol=1e-12)
 
 
+def text_ops(out):
+    """The ops of language models. Rotary positions as Hugging Face's modelling code has them, in float64."""
+    x = torch.cat([values("silu.x", (56,), 4.0), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 80, -80], dtype=torch.float64)])
+    x = x.float().double().requires_grad_()
+    keep(out, "silu", {"x": x}, F.silu(x), values("silu.dy", (64,), 1.0))
+    gate, up = leaf("swiglu.gate", (3, 17), 4.0), leaf("swiglu.up", (3, 17), 2.0)
+    keep(out, "swiglu", {"gate": gate, "up": up}, F.silu(gate) * up, values("swiglu.dy", (3, 17), 1.0))
+    x, gain = leaf("rms_norm.x", (3, 5, 24), 2.0), leaf("rms_norm.gain", (24,), 0.5, 1.0)
+    out["rms_norm.rstd"] = (x.square().mean(-1) + 1e-6).rsqrt()
+    keep(out, "rms_norm", {"x": x, "gain": gain}, F.rms_norm(x, (24,), gain, 1e-6), values("rms_norm.dy", x.shape, 1.0))
+    table, ids = leaf("embedding.table", (7, 9), 2.0), torch.tensor([[3, 0, 6, 3, 3], [1, 1, 0, 5, 3], [6, 2, 0, 0, 1]])
+    out["embedding.ids"] = ids.int()
+    keep(out, "embedding", {"table": table}, F.embedding(ids, table), values("embedding.dy", (3, 5, 9), 1.0))
+    for case, dim, positions in (("rope", 6, torch.arange(5).expand(2, 5)), ("rope_positions", 8, torch.tensor([[0, 1, 2, 0, 1], [7, 500, 31, 4, 12345]]))):
+        x = leaf(case + ".x", (2, 5, 3 * dim), 2.0)
+        frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+        angle = torch.cat([positions[..., None] * frequency] * 2, -1)[:, :, None]  # [batch, tokens, 1, dim]
+        heads = x.view(2, 5, 3, dim)
+        half = torch.cat([-heads[..., dim // 2 :], heads[..., : dim // 2]], -1)
+        out[case + ".positions"] = positions.int()
+        keep(out, case, {"x": x}, (heads * angle.cos() + half * angle.sin()).flatten(2), values(case + ".dy", x.shape, 1.0))
+
+
 def ops():
     """Single ops in float64; every input is exact in float32."""
     out = {}
@@ -222,6 +245,7 @@ def ops():
         x = torch.cat([values("act.x", (56,), 4.0), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 100, -100], dtype=torch.float64)])
         x = x.float().double().requires_grad_()
         keep(out, case, {"x": x}, function(x), values(case + ".dy", (64,), 1.0))
+    text_ops(out)
     attention(out, "attention", 2, 5, 7, 2, 2, 8, 0, False, 8**-0.5)
     attention(out, "attention_causal", 1, 3, 6, 2, 2, 5, 0, True, 0.5)
     attention(out, "attention_bias", 2, 4, 4, 3, 3, 4, 1, False, 1.0)

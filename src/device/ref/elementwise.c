@@ -25,6 +25,15 @@ static double gelu_tanh_grad(double x)
     return s + 2 * x * s * (1 - s) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x);
 }
 
+static double silu(double x) { return x / (1 + exp(-x)); }
+static double silu_grad(double x)
+{
+    if (isinf(x))
+        return x > 0;
+    const double s = 1 / (1 + exp(-x));
+    return s + x * s / (1 + exp(x)); /* 1 - s without cancelling */
+}
+
 double ls_ref_act(ls_act act, double x)
 {
     switch (act) {
@@ -68,9 +77,12 @@ static double value(ls_ew op, double a, double b, double number)
     case LS_EW_RELU: return ls_ref_act(LS_ACT_RELU, a);
     case LS_EW_GELU: return ls_ref_act(LS_ACT_GELU, a);
     case LS_EW_GELU_TANH: return ls_ref_act(LS_ACT_GELU_TANH, a);
+    case LS_EW_SILU: return silu(a);
     case LS_EW_RELU_GRAD: return ls_ref_act_grad(LS_ACT_RELU, a, b);
     case LS_EW_GELU_GRAD: return ls_ref_act_grad(LS_ACT_GELU, a, b);
     case LS_EW_GELU_TANH_GRAD: return ls_ref_act_grad(LS_ACT_GELU_TANH, a, b);
+    case LS_EW_SILU_GRAD: return a * silu_grad(b);
+    case LS_EW_SWIGLU: return silu(a) * b;
     case LS_EW_ADD_CONST: return a + number;
     case LS_EW_MUL_CONST: return a * number;
     case LS_EW_DIV_CONST: return a / number;
@@ -139,9 +151,12 @@ RUN(square, LS_EW_SQUARE)
 RUN(relu, LS_EW_RELU)
 RUN(gelu, LS_EW_GELU)
 RUN(gelu_tanh, LS_EW_GELU_TANH)
+RUN(silu, LS_EW_SILU)
 RUN(relu_grad, LS_EW_RELU_GRAD)
 RUN(gelu_grad, LS_EW_GELU_GRAD)
 RUN(gelu_tanh_grad, LS_EW_GELU_TANH_GRAD)
+RUN(silu_grad, LS_EW_SILU_GRAD)
+RUN(swiglu, LS_EW_SWIGLU)
 RUN(add_const, LS_EW_ADD_CONST)
 RUN(mul_const, LS_EW_MUL_CONST)
 RUN(div_const, LS_EW_DIV_CONST)

@@ -45,6 +45,7 @@ double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 REF_RUN(add); REF_RUN(sub); REF_RUN(mul); REF_RUN(div); REF_RUN(max); REF_RUN(min); /* elementwise.c */
 REF_RUN(neg); REF_RUN(sqrt); REF_RUN(exp); REF_RUN(log); REF_RUN(tanh); REF_RUN(square);
 REF_RUN(relu); REF_RUN(gelu); REF_RUN(gelu_tanh); REF_RUN(relu_grad); REF_RUN(gelu_grad); REF_RUN(gelu_tanh_grad);
+REF_RUN(silu); REF_RUN(silu_grad); REF_RUN(swiglu);
 REF_RUN(add_const); REF_RUN(mul_const); REF_RUN(div_const); REF_RUN(cast);
 REF_RUN(fused); REF_WORKSPACE(fused);
 REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack); REF_RUN(sum_to); /* shape.c */
@@ -56,6 +57,8 @@ REF_RUN(max_pool2d); REF_RUN(max_pool2d_grad); REF_WORKSPACE(max_pool2d_grad); /
 REF_RUN(adaptive_avg_pool2d); REF_RUN(adaptive_avg_pool2d_grad);
 REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update); /* batch_norm.c */
 REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */
+REF_RUN(rms_norm); REF_RUN(rms_norm_grad); REF_WORKSPACE(rms_norm_grad);
+REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope); /* tokens.c */
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */

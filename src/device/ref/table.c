@@ -8,6 +8,7 @@
 static const ls_kernel KERNELS[] = {
     ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(max), ROW(min), ROW(neg), ROW(sqrt), ROW(exp), ROW(log), ROW(tanh), ROW(square),
     ROW(relu), ROW(gelu), ROW(gelu_tanh), ROW(relu_grad), ROW(gelu_grad), ROW(gelu_tanh_grad),
+    ROW(silu), ROW(silu_grad), ROW(swiglu),
     ROW(add_const), ROW(mul_const), ROW(div_const), ROW(cast), ROW_WORKSPACE(fused),
     ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to),
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
@@ -15,7 +16,8 @@ static const ls_kernel KERNELS[] = {
     ROW_WORKSPACE(conv2d), ROW_WORKSPACE(conv2d_dx), ROW_WORKSPACE(conv2d_dw),
     ROW(max_pool2d), ROW_WORKSPACE(max_pool2d_grad), ROW(adaptive_avg_pool2d), ROW(adaptive_avg_pool2d_grad),
     ROW(batch_norm), ROW(batch_norm_grad), ROW(batch_norm_eval), ROW(batch_norm_update),
-    ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad),
+    ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad), ROW(rms_norm), ROW_WORKSPACE(rms_norm_grad),
+    ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope),
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
     ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),

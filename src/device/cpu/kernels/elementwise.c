@@ -69,6 +69,9 @@ static void execute(const instruction *in, float *r, const float *a, const float
     case LS_EW_RELU_GRAD: EACH(where_positive(x, y)); break;
     case LS_EW_GELU_GRAD: EACH(x * vf_gelu_slope(y)); break;
     case LS_EW_GELU_TANH_GRAD: EACH(x * vf_gelu_tanh_slope(y)); break;
+    case LS_EW_SILU: EACH(vf_silu(x)); break;
+    case LS_EW_SILU_GRAD: EACH(x * vf_silu_slope(y)); break;
+    case LS_EW_SWIGLU: EACH(vf_silu(x) * y); break;
     case LS_EW_ADD_CONST: EACH(x + c); break;
     case LS_EW_MUL_CONST: EACH(x * c); break;
     case LS_EW_DIV_CONST: EACH(x / c); break;

@@ -2,17 +2,14 @@
  *
  * Forward reads a row three times (mean, variance, result); it stays in the first cache. Sums of a row: four vectors of lanes over
  * columns, then pairwise, so a row's bits depend on K and the ISA level only.
- * dgain and dbias are sums over rows: at most SUM_PARTS blocks of consecutive rows (a function of the number of rows), each summed
- * row after row, then combined as a balanced tree. Threads share blocks, then columns. */
+ * dgain and dbias are sums over rows (column_sums.h). */
 #include "table.h"
-#include "kernel.h"
-
-enum { SUM_PARTS = 64, SUM_ROWS = 16 }; /* at most so many blocks, of a multiple of so many rows */
+#include "column_sums.h"
 
 typedef struct norm_job {
     const ls_kernel_args *a;
-    int64_t rows, k, rows_per_part, parts;
-    float *part; /* [parts, 2, k] */
+    int64_t rows, k;
+    column_sums sums; /* [dgain, dbias] side by side */
 } norm_job;
 
 /* ---- forward --------------------------------------------------------------------------------------------------------------- */
@@ -157,10 +154,9 @@ SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t en
     const int64_t as = addend ? row_stride(addend) : 0;
     const float *mean = a->in[3].data, *rstd = a->in[4].data;
     for (int64_t p = begin; p < end; p++) {
-        float *sums = j->part + p * 2 * k;
-        memset(sums, 0, sizeof(float) * 2 * (size_t)k);
-        const int64_t stop = min_i64((p + 1) * j->rows_per_part, j->rows);
-        for (int64_t r = p * j->rows_per_part; r < stop; r++)
+        int64_t stop;
+        float *sums = column_sums_begin(&j->sums, p, &stop);
+        for (int64_t r = p * j->sums.rows_per_part; r < stop; r++)
             grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs), a->in[2].data,
                      addend ? elem_at(addend, r * as) : NULL, mean[r], rstd[r], sums, sums + k, k);
     }
@@ -172,40 +168,32 @@ static void grad_task(void *context, int64_t begin, int64_t end, int worker) {
     BY_FLOAT(j->a->in[1].type.dtype, grad_parts, j, begin, end);
 }
 
-/* Columns [begin, end) of [dgain, dbias] in units of 16: parts 0+1, 2+3, .. then those by pairs, in place. */
-static void tree_task(void *context, int64_t begin, int64_t end, int worker) {
+static void join_task(void *context, int64_t begin, int64_t end, int worker) { /* columns in units of 16 */
     const norm_job *j = context;
-    const int64_t width = 2 * j->k, from = begin * 16, to = min_i64(end * 16, width);
+    const int64_t from = begin * 16, to = min_i64(end * 16, j->sums.width);
     (void)worker;
-    for (int64_t step = 1; step < j->parts; step *= 2)
-        for (int64_t p = 0; p + step < j->parts; p += 2 * step) {
-            float *left = j->part + p * width;
-            const float *right = left + step * width;
-            for (int64_t c = from; c < to; c++)
-                left[c] += right[c];
-        }
+    column_sums_join(&j->sums, from, to);
     const ls_tensor *gain = &j->a->out[1], *bias = &j->a->out[2];
     for (int64_t c = from; c < to; c++)
         if (c < j->k)
-            f_put(gain->data, gain->type.dtype, c, j->part[c]);
+            f_put(gain->data, gain->type.dtype, c, j->sums.part[c]);
         else
-            f_put(bias->data, bias->type.dtype, c - j->k, j->part[c]);
+            f_put(bias->data, bias->type.dtype, c - j->k, j->sums.part[c]);
 }
 
 static norm_job grad_job(const ls_kernel_args *a) {
-    norm_job j = { .a = a, .rows = rows_of(&a->in[1]), .k = cols_of(&a->in[1]), .part = a->workspace };
-    j.rows_per_part = round_up(j.rows / SUM_PARTS + 1, SUM_ROWS);
-    j.parts = j.rows / j.rows_per_part + 1; /* the last one may be empty */
+    norm_job j = { .a = a, .rows = rows_of(&a->in[1]), .k = cols_of(&a->in[1]) };
+    j.sums = column_sums_of(j.rows, 2 * j.k, a->workspace);
     return j;
 }
 
 KERNEL_WORKSPACE(layer_norm_grad) {
     const norm_job j = grad_job(a);
-    return sizeof(float) * 2 * (size_t)(j.parts * j.k);
+    return column_sums_bytes(&j.sums);
 }
 
 KERNEL(layer_norm_grad) {
     norm_job j = grad_job(a);
-    ls_parallel_for(threads_for(a, j.rows * j.k), j.parts, grad_task, &j);
-    ls_parallel_for(threads_for(a, j.parts * 2 * j.k), (2 * j.k + 15) / 16, tree_task, &j);
+    ls_parallel_for(threads_for(a, j.rows * j.k), j.sums.parts, grad_task, &j);
+    ls_parallel_for(threads_for(a, j.sums.parts * j.sums.width), (2 * j.k + 15) / 16, join_task, &j);
 }

@@ -45,6 +45,18 @@ KERNEL(batch_norm_update);
 KERNEL(layer_norm);
 KERNEL(layer_norm_grad);
 KERNEL_WORKSPACE(layer_norm_grad);
+/* rms_norm.c */
+KERNEL(rms_norm);
+KERNEL(rms_norm_grad);
+KERNEL_WORKSPACE(rms_norm_grad);
+/* embedding.c */
+KERNEL(embedding);
+KERNEL(embedding_grad);
+KERNEL_WORKSPACE(embedding_grad);
+KERNEL_SUPPORTS(embedding_grad);
+/* rope.c */
+KERNEL(rope);
+KERNEL_SUPPORTS(rope);
 /* softmax.c */
 KERNEL(softmax);
 KERNEL(softmax_grad);

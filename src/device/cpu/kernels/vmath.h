@@ -108,6 +108,14 @@ SIMD_FN vf vf_gelu_tanh_slope(vf x) {
     return vf_fma(x * s * (1.0f - s), du2, s);
 }
 
+/* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. Beyond 87 the slope is 0 or 1 to the last digit that counts. */
+SIMD_FN vf vf_silu(vf x) { return x / (1.0f + vf_exp(vf_neg(x))); }
+SIMD_FN vf vf_silu_slope(vf x) {
+    x = vf_max(vf_set1(-87.0f), vf_min(vf_set1(87.0f), x));
+    const vf e = vf_exp(vf_neg(x)), s = 1.0f / (1.0f + e);
+    return vf_fma(x * s, e * s, s);
+}
+
 SIMD_FN vf vf_relu(vf x) { /* NaN passes, -0 becomes 0 */
     return vf_max(vf_zero(), x) + 0.0f;
 }

@@ -1,0 +1,51 @@
+/* tokens.c - what models of text begin with: rows of a table by number, and positions as rotations. */
+#include "ref.h"
+
+void ls_ref_embedding(const ls_kernel_args *a) /* ids, table -> y */
+{
+    const int64_t n = ls_type_count(&a->in[0].type), rows = a->in[1].type.dims[0], K = a->in[1].type.dims[1];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = (int64_t)flat_get(&a->in[0], i);
+        const bool there = id >= 0 && id < rows;
+        for (int64_t k = 0; k < K; k++)
+            row_put(ref_row(&a->out[0], i), k, there ? row_get(ref_row(&a->in[1], id), k) : (double)NAN);
+    }
+}
+
+void ls_ref_embedding_grad(const ls_kernel_args *a) /* dy, ids, addend? -> dtable */
+{
+    const int64_t n = ls_type_count(&a->in[1].type), rows = a->out[0].type.dims[0], K = a->out[0].type.dims[1];
+    double *sum = a->workspace; /* [K] */
+    for (int64_t v = 0; v < rows; v++) {
+        for (int64_t k = 0; k < K; k++)
+            sum[k] = 0;
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; (int64_t)flat_get(&a->in[1], i) == v && k < K; k++)
+                sum[k] += row_get(ref_row(&a->in[0], i), k);
+        for (int64_t k = 0; k < K; k++) /* the unfused graph stores the sum before it adds */
+            row_put(ref_row(&a->out[0], v), k,
+                    given(a, 2) ? ls_ref_round(sum[k], a->out[0].type.dtype) + row_get(ref_row(&a->in[2], v), k) : sum[k]);
+    }
+}
+
+size_t ls_ref_embedding_grad_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)columns(&a->in[0].type); }
+
+void ls_ref_rope(const ls_kernel_args *a) /* x, positions? -> y; y may be x */
+{
+    const ls_rope_attrs *at = a->attrs;
+    const int64_t rows = ls_type_rows(&a->in[0].type), half = at->head_dim / 2, heads = columns(&a->in[0].type) / at->head_dim;
+    for (int64_t r = 0; r < rows; r++) {
+        const double position = given(a, 1) ? flat_get(&a->in[1], r) : (double)(r % a->in[0].type.dims[1]);
+        const ls_ref_row x = ref_row(&a->in[0], r), y = ref_row(&a->out[0], r);
+        for (int64_t i = 0; i < half; i++) {
+            const double angle = position * pow(at->theta, -(double)i / (double)half);
+            const double c = cos(angle), s = at->inverse ? -sin(angle) : sin(angle);
+            for (int64_t h = 0; h < heads; h++) {
+                const int64_t k = h * at->head_dim + i;
+                const double u = row_get(x, k), v = row_get(x, k + half);
+                row_put(y, k, u * c - v * s);
+                row_put(y, k + half, v * c + u * s);
+            }
+        }
+    }
+}
