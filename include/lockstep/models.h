@@ -10,6 +10,10 @@
 extern "C" {
 #endif
 
+/* A language model's graph has inputs "ids" i32 [batch, seq_length], "targets" i32 [batch, seq_length] (what comes after each id; -100:
+ * does not count) and "count" f32 [], and outputs "loss" f32 [], "rows" f32 [batch * seq_length] (loss of each target) and "logits"
+ * [batch * seq_length, vocabulary]. */
+
 /* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class token, learned positions. With
  * in_channels other than 3 the patch projection has Conv2d's default initial values, as when the layer is replaced by a new one. */
 typedef struct ls_vit_config {
@@ -35,9 +39,21 @@ typedef struct ls_mlp_config {
     double mean, std;
 } ls_mlp_config;
 
-/* Builds the model for `batch` images into g; LS_E_SHAPE with the numbers when the configuration is impossible. Local. */
+/* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",
+ * "model.layers.0.self_attn.q_proj.weight", ... */
+typedef struct ls_decoder_config {
+    int64_t seq_length;      /* tokens of a sequence */
+    int64_t vocab_size, hidden_size, mlp_size, layers, heads, kv_heads, head_dim;
+    double norm_eps, rope_theta, init_deviation; /* of initial weights, which are normal */
+    bool tied;               /* the output head is the table of the embedding; else lm_head */
+    bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
+    const char *block;       /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
+} ls_decoder_config;
+
+/* Builds the model for `batch` images (or sequences) into g; LS_E_SHAPE with the numbers when the configuration is impossible. Local. */
 LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch);
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
+LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers|decoder ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -384,9 +384,38 @@ def buffers():
     save("buffers", out)
 
 
+def decoder():
+    """Small Qwen2 and Llama in float64: one step of 3 sequences of 9 in detail, where some targets do not count, then losses of 5 steps of AdamW."""
+    from decoder import MODELS  # the only one that needs transformers
+
+    ids = (values("decoder.ids", (5 * 3, 9), 4096) + 4096).long() % 37
+    targets = torch.cat([ids[:, 1:], ids[:, :1]], 1)
+    targets[1, 5:] = targets[2, 0] = -100
+    out = {"ids": ids.int(), "targets": targets.int()}
+    for name, make in MODELS.items():
+        model = fill(make().double())
+        loss_of = lambda logits, at: F.cross_entropy(logits.flatten(0, 1), targets[at].flatten(), ignore_index=-100)
+        logits = model(ids[:3]).logits
+        loss = loss_of(logits, slice(0, 3))
+        loss.backward()
+        out[name + ".logits"], out[name + ".loss"] = logits.flatten(0, 1), loss
+        for key, p in model.named_parameters():
+            out[f"{name}.grad.{key}"], out[f"{name}.grad_max.{key}"] = sample(p.grad, 64), p.grad.abs().max()
+        optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1), []
+        for k in range(5):
+            at = slice(3 * k, 3 * k + 3)
+            loss = loss_of(model(ids[at]).logits, at)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        out[name + ".losses"] = torch.stack(losses)
+    save("decoder", out)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers, decoder)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -1,0 +1,79 @@
+/* decoder.c - language models of the Llama family (Touvron et al. 2023; Qwen2 has biases on q, k and v) with Hugging Face's names, structure
+ * and initial values: pre-norm blocks of rotary, causal, grouped-query attention and a gated MLP. */
+#include <math.h>
+#include <stdio.h>
+
+#include "lockstep/models.h"
+#include "lockstep/nn.h"
+
+typedef struct builder {
+    ls_graph *g;
+    const ls_decoder_config *c;
+    ls_init weight, zero;
+} builder;
+
+static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
+{
+    return ls_linear(b->g, name, x, out, .bias = bias, .weight_init = &b->weight, .bias_init = &b->zero);
+}
+
+static ls_value attention(const builder *b, ls_value x)
+{
+    LS_SCOPE(b->g, "self_attn", "Attention");
+    const ls_decoder_config *c = b->c;
+    ls_value q = linear(b, "q_proj", x, c->heads * c->head_dim, c->qkv_bias);
+    ls_value k = linear(b, "k_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
+    ls_value v = linear(b, "v_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
+    q = ls_rope(b->g, q, LS_NONE, c->head_dim, c->rope_theta);
+    k = ls_rope(b->g, k, LS_NONE, c->head_dim, c->rope_theta);
+    ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, 1.0 / sqrt((double)c->head_dim), true);
+    return linear(b, "o_proj", y, c->hidden_size, c->output_bias);
+}
+
+static ls_value mlp(const builder *b, ls_value x)
+{
+    LS_SCOPE(b->g, "mlp", "MLP");
+    const ls_decoder_config *c = b->c;
+    ls_value gate = linear(b, "gate_proj", x, c->mlp_size, c->mlp_bias), up = linear(b, "up_proj", x, c->mlp_size, c->mlp_bias);
+    return linear(b, "down_proj", ls_swiglu(b->g, gate, up), c->hidden_size, c->mlp_bias);
+}
+
+static ls_value layer(const builder *b, ls_value x, int64_t i)
+{
+    char name[48];
+    snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
+    LS_SCOPE(b->g, name, b->c->block);
+    x = ls_add(b->g, x, attention(b, ls_rms_norm(b->g, "input_layernorm", x, b->c->norm_eps)));
+    return ls_add(b->g, x, mlp(b, ls_rms_norm(b->g, "post_attention_layernorm", x, b->c->norm_eps)));
+}
+
+static ls_status check(const ls_decoder_config *c)
+{
+    if (c->seq_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 || c->mlp_size < 1 || c->layers < 1)
+        return ls_fail(LS_E_SHAPE, "decoder: seq_length %lld, vocab_size %lld, hidden_size %lld, mlp_size %lld and layers %lld must be positive",
+                       (long long)c->seq_length, (long long)c->vocab_size, (long long)c->hidden_size, (long long)c->mlp_size, (long long)c->layers);
+    if (c->heads < 1 || c->kv_heads < 1 || c->heads % c->kv_heads)
+        return ls_fail(LS_E_SHAPE, "decoder: heads %lld is no multiple of kv_heads %lld", (long long)c->heads, (long long)c->kv_heads);
+    if (c->head_dim < 2 || c->head_dim % 2)
+        return ls_fail(LS_E_SHAPE, "decoder: rotary positions turn pairs of features, and head_dim is %lld", (long long)c->head_dim);
+    return LS_OK;
+}
+
+ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch)
+{
+    LS_TRY(check(c));
+    const builder b = { .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO } };
+    const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
+    ls_value table = ls_param(g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), b.weight);
+    ls_value x = ls_embedding_op(g, ls_input(g, "ids", ids), table);
+    for (int64_t i = 0; i < c->layers; i++)
+        x = layer(&b, x, i);
+    x = ls_reshape(g, ls_rms_norm(g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
+    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE) : linear(&b, "lm_head", x, c->vocab_size, false);
+    ls_value targets = ls_reshape(g, ls_input(g, "targets", ids), -1), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value loss = ls_cross_entropy(g, logits, targets, count, -100);
+    ls_output(g, "loss", loss);
+    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_output(g, "logits", logits);
+    return ls_graph_finish(g);
+}
