@@ -196,6 +196,8 @@ typedef struct ls_picture {
 /* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong
  * ones red and say both names. Local. */
 LS_API ls_status ls_picture_write(const char *path, const ls_picture *picture);
+/* Refuses what ls_picture_write would: another extension, or too large, with how many samples are not (LS_E_USAGE). Reads no pixels. Local. */
+LS_API ls_status ls_picture_fits(const char *path, const ls_picture *picture);
 /* One image [channels, height, width] as terminal text, two rows of pixels a line: half blocks in true colour, or without
  * colour (NO_COLOR, a file) a ramp of ASCII characters. The caller frees it. Local. */
 LS_API char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour);

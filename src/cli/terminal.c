@@ -174,16 +174,16 @@ static void take_signals(void)
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool terminal = isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
+    const bool able = !(term && !strcmp(term, "dumb")), colours = able && !(no_color && *no_color), terminal = able && isatty(STDERR_FILENO);
     T.json = o->json;
-    T.color = terminal && !(no_color && *no_color);
+    T.color = terminal && colours;
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
     ls_log_set(sink, NULL, o->level);
     T.silent = ls_launch_rank() > 0;
     is_rank = ls_launch_rank() >= 0;
     take_signals();
-    *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .quiet = o->level < LS_INFO, .progress = T.bars ? progress : NULL,
-                   .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
+    *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .colour = colours && isatty(STDOUT_FILENO), .quiet = o->level < LS_INFO,
+                   .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
 }
 
 void ls_terminal_close(void)

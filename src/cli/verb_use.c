@@ -46,11 +46,14 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
                           .count = 10,
                           .resize = ls_args_has(a, "--resize"),
                           .out = ls_args_value(a, "--out"),
+                          .show = ls_args_has(a, "--show"),
                           .json = ls_args_has(a, "--json") };
     if (split && strcmp(split, "train") && strcmp(split, "eval"))
         return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
     LS_TRY(ls_args_int(a, "--first", 0, &o.first));
     LS_TRY(ls_args_int(a, "--count", 1, &o.count));
+    if (o.show && o.json)
+        return ls_fail(LS_E_USAGE, "--show and --json: one of them is needed");
     if (o.n_inputs && (split || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
         return ls_fail(LS_E_USAGE, "--split, --first and --count choose samples of the data set; with image files leave them out");
     const char *dot = o.out ? strrchr(o.out, '.') : NULL;

@@ -42,14 +42,16 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
       (const ls_option[]){ JSON, END }, ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true, "predictions for samples or images",
-      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to stdout; --out draws a picture as well.",
+      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to stdout; --out draws a picture as well,\n"
+      "--show small ones on the terminal.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize",
       (const ls_option[]){ { "--split", 0, "eval|train", "which samples (default eval)" },
                            { "--first", 0, "N", "number of the first sample (default 0)" },
                            { "--count", 0, "N", "how many (default 10)" },
                            { "--resize", 0, NULL, "scale image files to the model's size" },
-                           { "--out", 0, "FILE", "picture of the predictions: .svg or .png" }, JSON, END },
+                           { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
+                           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" }, JSON, END },
       ls_verb_predict },
     { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
       "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, FLOPs, bytes, estimated time, for any number of\n"

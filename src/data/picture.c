@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/file.h"
 
+enum { MOST_SAMPLES = 10000, MOST_PIXELS = 100000000 }; /* of a page: a PNG is painted in memory, three bytes a pixel */
 enum { MARGIN = 24, GAP = 20, TEXT = 2, TITLE = 3, LINE = LS_GLYPH_ROWS * TEXT + 6, IMAGE_WISH = 168, FRAME = 6, MOST_TEXT = 28 };
 static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de, AMBER = 0x9a6700,
                       BLUE = 0x0550ae;
@@ -186,17 +187,30 @@ static bool ends_in(const char *path, const char *ending) {
     return n > k && !strcasecmp(path + n - k, ending);
 }
 
-ls_status ls_picture_write(const char *path, const ls_picture *p) {
-    bool svg = ends_in(path, ".svg");
+ls_status ls_picture_fits(const char *path, const ls_picture *p) {
+    const bool svg = ends_in(path, ".svg");
     if (!svg && !ends_in(path, ".png"))
         return ls_fail(LS_E_USAGE, "%s: a picture's name must end in .svg or .png", path);
-    if (p->n < 1 || p->n > 10000 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 ||
-        p->width > 4096)
-        return ls_fail(
-            LS_E_ARG,
-            "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 to 10000 samples of 1 or 3 channels, "
-            "at most 4096 x 4096",
-            path, (long long)p->n, p->channels, p->height, p->width);
+    if (p->n < 1 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 || p->width > 4096)
+        return ls_fail(LS_E_ARG, "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 or 3 channels, at most 4096 x 4096",
+                       path, (long long)p->n, p->channels, p->height, p->width);
+    if (p->n > MOST_SAMPLES)
+        return ls_fail(LS_E_USAGE, "%s: %lld samples in one picture: at most %d, so ask for fewer", path, (long long)p->n, MOST_SAMPLES);
+    const layout l = plan(p);
+    const int64_t rows = (p->n + l.columns - 1) / l.columns, cell_width = l.cell_width + GAP, cell_height = l.cell_height + GAP;
+    const int64_t width = l.columns * cell_width, height = rows * cell_height;
+    if (!svg && width * height > MOST_PIXELS)
+        return ls_fail(LS_E_USAGE,
+                       "%s: %lld samples in %lld rows of %d, each %lld x %lld pixels, make %lld x %lld: more than the %d million of a PNG; "
+                       "ask for %lld samples at most, or for .svg",
+                       path, (long long)p->n, (long long)rows, l.columns, (long long)cell_width, (long long)cell_height, (long long)width,
+                       (long long)height, MOST_PIXELS / 1000000, (long long)(MOST_PIXELS / (cell_width * cell_height)));
+    return LS_OK;
+}
+
+ls_status ls_picture_write(const char *path, const ls_picture *p) {
+    LS_TRY(ls_picture_fits(path, p));
+    const bool svg = ends_in(path, ".svg");
     ls_drawing d = { 0 };
     draw(&d, p);
     ls_status s;

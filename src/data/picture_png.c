@@ -45,9 +45,9 @@ static void paint_image(canvas *c, const ls_drawing_mark *m) {
 ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n) {
     canvas c = { .width = d->width, .height = d->height };
     size_t bytes = (size_t)c.width * (size_t)c.height * 3;
-    c.rgb = bytes <= (size_t)1 << 30 ? malloc(bytes) : NULL;
+    c.rgb = malloc(bytes);
     if (!c.rgb)
-        return ls_fail(LS_E_MEMORY, "a PNG of %d x %d pixels is too large: fewer samples, or .svg", d->width, d->height);
+        return ls_fail(LS_E_MEMORY, "out of memory for a PNG of %d x %d pixels: fewer samples, or .svg", d->width, d->height);
     memset(c.rgb, 255, bytes);
     for (int64_t i = 0; i < d->n; i++) {
         const ls_drawing_mark *m = &d->marks[i];

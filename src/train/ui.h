@@ -16,6 +16,7 @@ typedef struct ls_progress {
 typedef struct ls_ui {
     FILE *out;                                             /* results */
     int width;                                             /* of `out` in columns; 0: it is no terminal */
+    bool colour;                                           /* `out` is a terminal that shows colours */
     bool quiet;                                            /* no summary that nobody asked for */
     void (*progress)(void *context, const ls_progress *p); /* may be NULL; cheap: it throttles itself. p NULL: remove the line */
     void *context;

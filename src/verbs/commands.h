@@ -28,6 +28,7 @@ typedef struct ls_predict_opts {
     int64_t first, count;                 /* samples of the split; default 0, 10 */
     bool resize;                          /* --resize: scale image files to the model's size */
     const char *out;                      /* --out FILE.svg|FILE.png, NULL: none */
+    bool show;                            /* --show: the pictures as text, too */
     bool json;
 } ls_predict_opts;
 

@@ -127,7 +127,51 @@ static void print_json(const job *j)
     ls_str_release(&out.out);
 }
 
-static ls_status draw(const job *j)
+/* A picture is as many columns wide as it has pixels; how high it is does not matter, for a terminal scrolls. */
+static ls_status check_width(const job *j)
+{
+    const int width = j->ui->width, size = j->setup.size;
+    if (!j->o->show || !width || size <= width)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "--show: a picture of %d x %d is %d columns wide, the terminal %d: make it wider, or have them drawn with --out FILE.png",
+                   size, size, size, width);
+}
+
+/* Label, or where the picture comes from; and the prediction. */
+static void show_caption(const job *j, const sample *s, bool prediction, int width, bool last)
+{
+    char caption[96], buffer[16];
+    const bool known = s->label >= 0;
+    snprintf(caption, sizeof caption, "%s%s", prediction ? "pred: " : known ? "label: " : "",
+             prediction ? class_text(j, s->predicted, buffer) : known ? class_text(j, s->label, buffer) : s->name);
+    fprintf(j->ui->out, "%-*.*s%s", last ? 0 : width, width, caption, last ? "\n" : "  ");
+}
+
+/* Pictures side by side, as many as fit, in rows; into a file one below the other. */
+static void show(const job *j)
+{
+    enum { LEAST = 16, GAP = 2, MOST_BESIDE = 8 };
+    const int size = j->setup.size, cell = size < LEAST ? LEAST : size; /* captions have room below small ones */
+    const int fit = (j->ui->width + GAP) / (cell + GAP), beside = fit < 1 ? 1 : fit < MOST_BESIDE ? fit : MOST_BESIDE;
+    for (int64_t first = 0; first < j->n; first += beside) {
+        const int n = j->n - first < beside ? (int)(j->n - first) : beside;
+        char *texts[MOST_BESIDE], *rest[MOST_BESIDE];
+        for (int k = 0; k < n; k++)
+            rest[k] = texts[k] = ls_image_text(j->images + (size_t)(first + k) * j->image_bytes, j->setup.channels, size, size, j->ui->colour);
+        for (int line = 0; line < (size + 1) / 2; line++)
+            for (int k = 0; k < n; k++)
+                fprintf(j->ui->out, "%s%*s", strsep(&rest[k], "\n"), k == n - 1 ? 0 : cell - size + GAP, k == n - 1 ? "\n" : "");
+        for (int line = 0; line < 2; line++)
+            for (int k = 0; k < n; k++)
+                show_caption(j, &j->samples[first + k], line == 1, cell, k == n - 1);
+        fputs("\n", j->ui->out);
+        for (int k = 0; k < n; k++)
+            free(texts[k]);
+    }
+}
+
+/* only_check: before predictions are known; the labels tell how wide names are. */
+static ls_status draw(const job *j, bool only_check)
 {
     ls_picture_cell *cells = calloc((size_t)j->n, sizeof *cells);
     char(*text)[2][16] = calloc((size_t)j->n, sizeof *text);
@@ -145,10 +189,10 @@ static ls_status draw(const job *j)
     bool builtin = j->set && j->set->builtin;
     ls_picture p = { .title = title, .note = builtin ? "built-in shapes, not real data" : "", .channels = j->setup.channels,
                      .height = j->setup.size, .width = j->setup.size, .columns = 0, .n = j->n, .cells = cells };
-    ls_status s = ls_picture_write(j->o->out, &p);
+    ls_status s = only_check ? ls_picture_fits(j->o->out, &p) : ls_picture_write(j->o->out, &p);
     free(cells);
     free(text);
-    if (s == LS_OK)
+    if (s == LS_OK && !only_check)
         ls_log_info("picture %s", j->o->out);
     return s;
 }
@@ -165,20 +209,27 @@ static ls_status run(job *j)
             return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld", (long long)j->o->first, (long long)j->o->count,
                            (long long)j->set->n - 1);
         j->n = j->o->count < j->set->n - j->o->first ? j->o->count : j->set->n - j->o->first;
+        if (j->n < j->o->count)
+            ls_log_info("--count %lld: the split has %lld from sample %lld on", (long long)j->o->count, (long long)j->n, (long long)j->o->first);
     }
+    LS_TRY(check_width(j));
     j->images = malloc((size_t)j->n * j->image_bytes);
     j->samples = calloc((size_t)j->n, sizeof *j->samples);
     if (!j->images || !j->samples)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld images", (long long)j->n);
     LS_TRY(j->o->n_inputs ? read_files(j) : read_samples(j));
+    if (j->o->out)
+        LS_TRY(draw(j, true));
     LS_TRY(compute(j));
+    if (j->o->show)
+        show(j);
     if (j->o->json)
         print_json(j);
     else
         print_table(j);
     if (j->set && j->set->builtin)
         ls_log_warn("these are BUILT-IN shapes, not %s", j->target.recipe->data.type);
-    return j->o->out ? draw(j) : LS_OK;
+    return j->o->out ? draw(j, false) : LS_OK;
 }
 
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)

@@ -1,0 +1,100 @@
+/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too wide, and what is too large to be drawn. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "support/support.h"
+#include "verbs/commands.h"
+
+enum { SAMPLES = 12000, SIDE = 6 };
+static char recipe[450];
+
+/* A run of one step with eval samples 0, 1, 2, ..., each picture in one gray. */
+static int begin(void **state)
+{
+    (void)state;
+    const char *work = ls_test_dir();
+    uint8_t images[16 + SAMPLES * SIDE * SIDE] = { 0, 0, 8, 3, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0, 0, 0, SIDE, 0, 0, 0, SIDE };
+    uint8_t labels[8 + SAMPLES] = { 0, 0, 8, 1, 0, 0, SAMPLES >> 8, SAMPLES & 255 };
+    for (int i = 0; i < SAMPLES; i++) {
+        memset(images + 16 + i * SIDE * SIDE, i % 2 ? 255 : 0, SIDE * SIDE);
+        labels[8 + i] = (uint8_t)(i % 10);
+    }
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    ASSERT_OK(ls_file_write(ls_test_path("images"), images, sizeof images));
+    ASSERT_OK(ls_file_write(ls_test_path("labels"), labels, sizeof labels));
+    ls_str yaml = { 0 };
+    ls_str_printf(&yaml, "model: {type: mlp, image_size: %d, hidden: [6]}\nrun: {name: one, storage: %s/runs}\n", SIDE, work);
+    ls_str_printf(&yaml, "data: {type: idx, train_images: %s/images, train_labels: %s/labels, ", work, work);
+    ls_str_printf(&yaml, "eval_images: %s/images, eval_labels: %s/labels}\n", work, work);
+    ls_str_add(&yaml, "train: {steps: 1, global_batch: 8}\neval: {every_epochs: 0}\nthreads: 1\n");
+    snprintf(recipe, sizeof recipe, "%s", ls_test_path("one.yaml"));
+    ASSERT_OK(ls_file_write(recipe, yaml.data, yaml.len));
+    ls_str_release(&yaml);
+    char *text = NULL;
+    size_t size;
+    const ls_ui ui = { .out = open_memstream(&text, &size) };
+    ASSERT_OK(ls_train_command(&(ls_train_opts){ .recipe = { .name = recipe } }, &ui));
+    fclose(ui.out);
+    free(text);
+    return 0;
+}
+
+/* What it prints; the caller frees it. */
+static char *predict(int width, ls_predict_opts o, ls_status expected)
+{
+    char *text = NULL;
+    size_t size;
+    const ls_ui ui = { .out = open_memstream(&text, &size), .width = width };
+    o.target.name = recipe;
+    o.count = o.count ? o.count : 3;
+    assert_int_equal(ls_predict_command(&o, &ui), expected);
+    fclose(ui.out);
+    return text;
+}
+
+static void pictures_beside_each_other(void **state)
+{
+    (void)state;
+    char *text = predict(34, (ls_predict_opts){ .show = true }, LS_OK); /* two and a gap; the third below */
+    const char *first = "                  @@@@@@\n                  @@@@@@\n                  @@@@@@\nlabel: 0          label: 1\npred: ";
+    if (strncmp(text, first, strlen(first)))
+        fail_msg("not two pictures side by side:\n%s", text);
+    ASSERT_CONTAINS(text, "\n\n      \n      \n      \nlabel: 2\npred: ");
+    ASSERT_CONTAINS(text, "\nsample ");
+    free(text);
+    text = predict(0, (ls_predict_opts){ .show = true }, LS_OK); /* a file: one below the other */
+    ASSERT_CONTAINS(text, "\n\n@@@@@@\n@@@@@@\n@@@@@@\nlabel: 1\n");
+    free(text);
+    text = predict(0, (ls_predict_opts){ 0 }, LS_OK);
+    assert_int_equal(strncmp(text, "sample ", 7), 0);
+    free(text);
+}
+
+static void what_is_too_wide_or_too_large(void **state)
+{
+    (void)state;
+    free(predict(SIDE, (ls_predict_opts){ .show = true }, LS_OK));
+    free(predict(SIDE - 1, (ls_predict_opts){ .show = true }, LS_E_USAGE));
+    ASSERT_CONTAINS(ls_error_message(), "--show: a picture of 6 x 6 is 6 columns wide, the terminal 5: make it wider, or have them drawn with --out");
+    char path[450];
+    snprintf(path, sizeof path, "%s", ls_test_path("large.png"));
+    char *text = predict(0, (ls_predict_opts){ .count = 9000, .out = path }, LS_E_USAGE);
+    assert_string_equal(text, ""); /* told before anything is predicted */
+    free(text);
+    ASSERT_CONTAINS(ls_error_message(), "large.png: 9000 samples in ");
+    ASSERT_CONTAINS(ls_error_message(), "more than the 100 million of a PNG; ask for ");
+    free(predict(0, (ls_predict_opts){ .count = 1000000, .out = path }, LS_E_USAGE));
+    ASSERT_CONTAINS(ls_error_message(), "large.png: 12000 samples in one picture: at most 10000");
+    assert_false(ls_file_exists(path));
+    free(predict(0, (ls_predict_opts){ .count = 2, .out = path }, LS_OK));
+    assert_true(ls_file_exists(path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures_beside_each_other), cmocka_unit_test(what_is_too_wide_or_too_large) };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
