@@ -2,7 +2,8 @@
  *
  * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place in the pack's output, if
  * that kernel can write with the strides that result and the value has no other home: it is no source, aliases nothing, is no graph
- * output and lies in no other pack. Packs are visited last to first, so an outer pack has its place before the inner ones look.
+ * output and lies in no other pack. Packs are visited last to first, so an outer pack has its place before the inner ones look. What such a
+ * kernel may overwrite, and nobody reads after it, is born there too: both gradients of a tied table are made in one memory.
  *
  * An output that is named like a source replaces that source's content; where the op may work in place and nothing reads the old
  * content later, it is computed there. (Where not, lower.c ends the program with a copy.) */
@@ -37,7 +38,24 @@ static int behind_reshapes(const ls_graph *g, int v)
     return ls_is_source(g->nodes[g->vals[v].node]) ? 0 : v;
 }
 
-static void place_parts(ls_planner *p, const ls_node *pack)
+/* The operand that v, which has its place, is to be written over; 0: none. */
+static int overwritten(const ls_planner *p, int v, const int *last_use)
+{
+    const ls_graph *g = p->old;
+    const ls_node *n = g->nodes[g->vals[v].node];
+    for (int j = 0; j < n->n_in && j < 32 && g->vals[v].out == 0; j++) {
+        const int u = n->in[j].id;
+        bool once = true;
+        for (int k = 0; k < n->n_in; k++)
+            once = once && (k == j || n->in[k].id != u);
+        if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && once && p->root[u] == u && last_use[u] == p->when[n->id] && !p->placed[u].host
+            && !p->named[u] && !has_alias(g, u) && p->kernel[g->vals[u].node] && ls_type_equal(&g->vals[u].type, &g->vals[v].type))
+            return u;
+    }
+    return 0;
+}
+
+static void place_parts(ls_planner *p, const ls_node *pack, const int *last_use)
 {
     const ls_graph *g = p->old;
     const ls_pack_attrs *a = pack->attrs;
@@ -61,6 +79,8 @@ static void place_parts(ls_planner *p, const ls_node *pack)
         p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
         p->placed[v].part = j;
         memcpy(p->placed[v].strides, inside.strides, sizeof inside.strides);
+        for (int u, at = v; ls_strides_are_contiguous(&inside) && (u = overwritten(p, at, last_use)); at = u)
+            p->placed[u] = p->placed[v];
     }
 }
 
@@ -140,6 +160,6 @@ ls_status ls_planner_place(ls_planner *p)
 
     for (int i = p->n_order - 1; i >= 0; i--)
         if (!strcmp(g->nodes[p->order[i]]->op->name, "pack"))
-            place_parts(p, g->nodes[p->order[i]]);
+            place_parts(p, g->nodes[p->order[i]], last_use);
     return LS_OK;
 }

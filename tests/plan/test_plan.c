@@ -199,6 +199,31 @@ static void flat_gradients(void **state)
     }
 }
 
+/* A gradient that is a sum is made where it belongs from its first addend on, unless somebody reads that later. */
+static void sums_in_place(void **state)
+{
+    (void)state;
+    for (int read_later = 0; read_later < 2; read_later++) {
+        ls_graph *g = graph();
+        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 16, 8)), dy = ls_input(g, "dy", LS_TYPE(LS_F32, 16, 4));
+        g->phase = LS_PHASE_BACKWARD;
+        ls_value head = ls_linear_dw(g, dy, x, false), late = ls_linear_dw(g, ls_relu(g, dy), x, false);
+        ls_value parts[2] = { ls_fill(g, LS_TYPE(LS_F32, 16), 0), ls_reshape(g, ls_add(g, head, late), 32) };
+        ls_output(g, "grad.flat", ls_pack(g, 2, parts, 0, 48, (int64_t[]){ 0, 16 }));
+        if (read_later)
+            ls_output(g, "y", ls_exp(g, head));
+        ls_plan *p = plan_of(g);
+        const ls_place *flat = place(p, "pack", 0), *sum = place(p, "add", 0), *first = place(p, "linear_dw", 0), *second = place(p, "linear_dw", 1);
+        assert_int_equal(sum->alloc, flat->alloc);
+        assert_int_equal(sum->offset, 64);
+        const ls_place *in_place = read_later ? second : first, *elsewhere = read_later ? first : second;
+        assert_int_equal(in_place->alloc, flat->alloc);
+        assert_int_equal(in_place->offset, 64);
+        assert_int_not_equal(elsewhere->alloc, flat->alloc);
+        done(p, g);
+    }
+}
+
 /* dq, dk, dv side by side: row-strided outputs where the kernel can, copies where not. */
 static void strided_parts(void **state)
 {
@@ -519,7 +544,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_by_hand), cmocka_unit_test(memory_is_reused), cmocka_unit_test(views_keep_storage),
-        cmocka_unit_test(in_place_needs_the_whole), cmocka_unit_test(flat_gradients), cmocka_unit_test(strided_parts),
+        cmocka_unit_test(in_place_needs_the_whole), cmocka_unit_test(flat_gradients), cmocka_unit_test(sums_in_place), cmocka_unit_test(strided_parts),
         cmocka_unit_test(copies_for_the_strict), cmocka_unit_test(size_one_dims), cmocka_unit_test(nested_packs),
         cmocka_unit_test(parts_with_homes), cmocka_unit_test(state_in_place), cmocka_unit_test(old_state_is_gone),
         cmocka_unit_test(replaced_inputs), cmocka_unit_test(lazy_nodes), cmocka_unit_test(partial_output), cmocka_unit_test(refusals),
