@@ -4,7 +4,7 @@
  * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so
  * was what this version cannot do. All functions are local. Strings are never NULL and live as long as the recipe. */
 #pragma once
-#include "parallel.h"
+#include "data.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +14,7 @@ extern "C" {
 
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
-typedef enum ls_model_choice { LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50 } ls_model_choice;
+typedef enum ls_model_choice { LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2 } ls_model_choice;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
@@ -35,16 +35,25 @@ typedef struct ls_recipe {
     struct {
         ls_model_choice type;
         int64_t image_size, in_channels, classes;
-        int64_t patch_size, layers, heads, hidden_size, mlp_size; /* vit */
+        int64_t patch_size;               /* vit */
+        int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 */
+        int64_t vocab_size, kv_heads, head_dim; /* llama qwen2; kv_heads 0: heads; head_dim 0: hidden_size / heads */
+        double norm_eps, rope_theta, init_deviation;
+        bool tied;
         ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_mlp_act act;                /* mlp */
         const char *init;                 /* "random" or a path */
     } model;
     struct {
-        const char *type, *path;          /* type as ls_dataset_open takes it */
+        const char *type, *path;          /* type as ls_dataset_open takes it, or "text" */
         const char *train_images, *train_labels, *eval_images, *eval_labels; /* type idx */
         bool download, fallback;          /* may fetch a missing set; may use the built-in one */
         const char *mirror;
+        const char *train_text, *eval_text, *tokenizer, *field, *end_token; /* type text, as ls_text_open takes it */
+        double eval_fraction;
+        ls_documents documents;
+        int64_t seq_length;
+        bool pack;
         double mean, std;
         bool shuffle;
     } data;
@@ -120,6 +129,7 @@ LS_API char *ls_recipe_reference(bool markdown);
 
 /* Names as recipes write them, for messages and reports. */
 LS_API const char *ls_model_choice_name(ls_model_choice c);
+LS_API bool ls_model_choice_is_text(ls_model_choice c); /* predicts the next token */
 LS_API const char *ls_optimizer_choice_name(ls_optimizer_choice c);
 
 #ifdef __cplusplus

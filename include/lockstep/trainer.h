@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Builds a classifier for `batch` samples into g, with the inputs and outputs that models.h names, and finishes it. */
+/* Builds a classifier or a language model for `batch` samples into g, with the inputs and outputs that models.h names, and finishes it. */
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
 typedef enum ls_accumulation { LS_SUM_TREE, LS_SUM_RUNNING } ls_accumulation;
@@ -72,12 +72,12 @@ typedef struct ls_step_result {
 } ls_step_result;
 
 /* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100: padding) as the
- * model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch]. `count`: the targets of the whole step, over all ranks, that are
+ * model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step, over all ranks, that are
  * no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
 
-/* Evaluates one batch of micro_batch samples. Any of loss [micro_batch], predicted [micro_batch], probability [micro_batch, classes] may
- * be NULL. Rows with label -100 have loss 0. */
+/* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a
+ * classifier alone has, may be NULL. Targets of -100 have loss 0. */
 LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability);
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */

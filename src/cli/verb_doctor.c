@@ -1,6 +1,11 @@
 /* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the user's cache, where `plan` finds it. */
+#include <dirent.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
 #include "doctor.h"
 #include "lockstep/data.h"
 #include "plan/plan.h"
@@ -31,6 +36,28 @@ void ls_doctor_note(ls_doctor *d, const char *format, ...)
     d->notes++;
 }
 
+/* Text that has been tokenized. */
+static void texts(ls_doctor *d)
+{
+    char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), size[32];
+    DIR *folder = opendir(dir);
+    int64_t n = 0, bytes = 0;
+    for (const struct dirent *e; folder && (e = readdir(folder));) {
+        const size_t length = strlen(e->d_name);
+        char *path = ls_path_join(dir, e->d_name);
+        if (length > 7 && !strcmp(e->d_name + length - 7, ".tokens")) {
+            n++;
+            bytes += ls_file_size(path);
+        }
+        free(path);
+    }
+    if (folder)
+        closedir(folder);
+    ls_doctor_line(d, "text", "%lld tokenized, %s in %s", (long long)n, ls_format_bytes(size, (uint64_t)bytes), dir);
+    free(dir);
+    free(cache);
+}
+
 /* Looks where training would look, but neither downloads nor makes up anything. */
 static void data(ls_doctor *d)
 {
@@ -45,6 +72,7 @@ static void data(ls_doctor *d)
             ls_doctor_line(d, SETS[i], "not here; training downloads it, or without a network takes the built-in set and says so");
         }
     }
+    texts(d);
 }
 
 static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)

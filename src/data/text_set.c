@@ -110,7 +110,7 @@ static ls_status mark_evaluation(char *marks, int64_t n, double fraction, const 
     int64_t k = llround(fraction * (double)n);
     const ls_rng_key key = ls_rng_key_of(0, ls_hash_text("evaluation documents"));
     if (n < 2)
-        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set data.eval_path", path);
+        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set data.eval_text", path);
     k = k < 1 ? 1 : k > n - 1 ? n - 1 : k;
     for (int64_t p = 0; p < k; p++)
         marks[ls_permute_index(key, (uint64_t)p, (uint64_t)n)] = 1;
@@ -198,7 +198,7 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
 {
     *out = NULL;
     if (!*path || !*tokenizer)
-        return ls_fail(LS_E_USAGE, "data.type text needs data.%s", *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "path: the text files");
+        return ls_fail(LS_E_USAGE, "data.type text needs data.%s", *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "train_text: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
         return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length, 1 << 24);
     text_set *d = ls_sys_calloc(1, sizeof *d);

@@ -50,10 +50,27 @@ static ls_status check_name(ls_recipe *r)
     return ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
+bool ls_model_choice_is_text(ls_model_choice c) { return c >= LS_MODEL_LLAMA; }
+
+static ls_status check_language_model(const ls_recipe *r)
+{
+    const long long hidden = r->model.hidden_size, heads = r->model.heads, kv = r->model.kv_heads, dim = r->model.head_dim;
+    if (!dim && hidden % heads)
+        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
+    if ((dim ? dim : hidden / heads) % 2)
+        return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs", at_either(r, "model.head_dim", "model.heads"),
+                       dim ? dim : hidden / heads);
+    if (kv && heads % kv)
+        return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads", at_either(r, "model.kv_heads", "model.heads"), kv, heads);
+    return LS_OK;
+}
+
 static ls_status check_model(const ls_recipe *r)
 {
+    if (ls_model_choice_is_text(r->model.type))
+        LS_TRY(check_language_model(r));
     long long image = r->model.image_size, patch = r->model.patch_size, hidden = r->model.hidden_size, heads = r->model.heads;
-    if ((double)image * (double)image * (double)r->model.in_channels > 1e9)
+    if (!ls_model_choice_is_text(r->model.type) && (double)image * (double)image * (double)r->model.in_channels > 1e9)
         return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is more than this version can address", at(r, "model.image_size"),
                        (long long)r->model.in_channels, image, image);
     if (r->model.type == LS_MODEL_VIT) {
@@ -74,6 +91,13 @@ static ls_status check_model(const ls_recipe *r)
 
 static ls_status check_data(const ls_recipe *r)
 {
+    const bool text = !strcmp(r->data.type, "text");
+    if (text != ls_model_choice_is_text(r->model.type))
+        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s, and model.type %s is one of %s", at_either(r, "data.type", "model.type"), r->data.type,
+                       text ? "text (llama, qwen2)" : "images", ls_model_choice_name(r->model.type), text ? "images" : "text");
+    if (text && (!*r->data.train_text || !*r->data.tokenizer))
+        return ls_fail(LS_E_USAGE, "%s: data.type text needs %s", at(r, "data.type"), *r->data.train_text ? "data.tokenizer: a tokenizer.json, a folder with one, or `bytes`"
+                                                                                                           : "data.train_text: text files");
     if (strcmp(r->data.type, "idx"))
         return LS_OK;
     static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };
@@ -89,7 +113,7 @@ static ls_status check_train(const ls_recipe *r)
     long long batch = r->train.global_batch, micro = r->train.micro_batch;
     if (micro && batch % micro)
         return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", at_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
-    if (!r->train.drop_last && r->model.type >= LS_MODEL_RESNET18)
+    if (!r->train.drop_last && r->model.type >= LS_MODEL_RESNET18 && r->model.type <= LS_MODEL_RESNET50)
         return ls_fail(LS_E_USAGE, "%s: false pads the last batch of an epoch, and batch norm would count the padding in its statistics; with model.type %s "
                        "it is true", at_either(r, "train.drop_last", "model.type"), ls_model_choice_name(r->model.type));
     if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))

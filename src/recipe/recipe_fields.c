@@ -7,6 +7,10 @@
 #define MAX_COUNT 1e15
 
 #define PICTURES "model.type vit mlp resnet18 resnet34 resnet50"
+#define LANGUAGE "model.type llama qwen2"
+#define BLOCKS "model.type vit llama qwen2"
+#define IMAGES "data.type fashion-mnist mnist idx shapes"
+#define TEXT "data.type text"
 #define FLOATS "f32 bf16 f16 f64"
 
 const ls_section LS_SECTIONS[] = {
@@ -44,24 +48,32 @@ const ls_key LS_KEYS[] = {
     { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
-    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "resnet34", "resnet50", "qwen2", "t5"),
-      .now = "vit mlp resnet18 resnet34 resnet50", .later = "this version has the models vit, mlp and resnet18, 34 and 50", .help = "the architecture" },
+    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "resnet34", "resnet50", "llama", "qwen2", "t5"),
+      .now = "vit mlp resnet18 resnet34 resnet50 llama qwen2", .later = "this version has no T5",
+      .help = "the architecture; llama and qwen2 predict the next token of text" },
     { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES, .help = "height and width of an image" },
     { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
     { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = PICTURES, .help = "channels of an image" },
-    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = "model.type vit", .help = "encoder blocks" },
-    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = "model.type vit", .help = "attention heads; divides `hidden_size`" },
-    { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = "model.type vit", .help = "width of a token" },
-    { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = "model.type vit", .help = "width inside a block's MLP" },
+    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = BLOCKS, .help = "blocks" },
+    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = BLOCKS, .help = "attention heads; divides `hidden_size`" },
+    { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = BLOCKS, .help = "width of a token" },
+    { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = BLOCKS, .help = "width inside a block's MLP" },
+    { "model.vocab_size", LS_KEY_INT, AT(model.vocab_size), "257", 2, 1e9, .only = LANGUAGE, .help = "tokens that the model knows: at least those of `data.tokenizer` (bytes: 257)" },
+    { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .only = LANGUAGE, .help = "heads of keys and values; divides `heads`; 0: as many" },
+    { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .only = LANGUAGE, .help = "width of a head, even; 0: hidden_size / heads" },
+    { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .only = LANGUAGE, .help = "of RMS norm" },
+    { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .only = LANGUAGE, .help = "base of the rotary positions" },
+    { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .only = LANGUAGE, .help = "the output layer is the table of the embedding" },
+    { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .only = LANGUAGE, .help = "standard deviation of initial weights" },
     { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp", .help = "widths of the hidden layers; `[]`: none" },
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
-    { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .help = "size of the output" },
+    { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, or a checkpoint folder" },
 
-    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes"),
-      .help = "data set by name; `idx`: files of your own; `shapes`: the built-in procedural set" },
-    { "data.path", LS_KEY_TEXT, AT(data.path), "", .may_change = true,
+    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text"),
+      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own (docs/text.md)" },
+    { "data.path", LS_KEY_TEXT, AT(data.path), "", .only = IMAGES, .may_change = true,
       .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
     { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
@@ -73,8 +85,18 @@ const ls_key LS_KEYS[] = {
       .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
     { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist", .may_change = true,
       .help = "URL of a folder with the set's files; empty: the known mirrors" },
-    { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
-    { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .help = "see `mean`" },
+    { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .only = TEXT, .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in LOCKSTEP_DATA" },
+    { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .only = TEXT, .help = "likewise, for evaluation; empty: `eval_fraction` of the documents" },
+    { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TEXT, .help = "part of the documents that is kept for evaluation when there is no `eval_text`" },
+    { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TEXT, .help = "a tokenizer.json, a folder with one, or `bytes`, which is built in" },
+    { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"), .only = TEXT,
+      .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each line's JSON object" },
+    { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, .help = "documents: json: name of the text in the object" },
+    { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .only = TEXT, .help = "token that ends a document; empty: the tokenizer's <|endoftext|>, <|end_of_text|>, </s> or <eos>" },
+    { "data.seq_length", LS_KEY_INT, AT(data.seq_length), "512", 2, 16777216, .only = TEXT, .help = "tokens of a sample" },
+    { "data.pack", LS_KEY_BOOL, AT(data.pack), "true", .only = TEXT, .help = "true: samples are windows of the documents one behind the other; false: a document each, padded or cut" },
+    { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .only = IMAGES, .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
+    { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .only = IMAGES, .help = "see `mean`" },
     { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true", .help = "false: the order in the files, every epoch" },
 
     { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true, .help = "times through the data" },

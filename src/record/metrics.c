@@ -75,6 +75,8 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
     ls_json_f32(j, "loss", row->loss);
     ls_json_f64(j, "lr", row->lr);
     ls_json_int(j, "samples", row->samples);
+    if (row->targets)
+        ls_json_int(j, "targets", row->targets);
     ls_json_f64(j, "seconds", clocked(row->seconds));
     if (row->grad_norm >= 0)
         ls_json_f64(j, "grad_norm", row->grad_norm);
@@ -87,7 +89,7 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
 
 static ls_status show_step(ls_rundir *d, const ls_step_row *row)
 {
-    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, { "train/images_per_second", (double)row->samples / row->seconds } };
+    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, { row->targets ? "train/tokens_per_second" : "train/images_per_second", (double)(row->targets ? row->targets : row->samples) / row->seconds } };
     int n = 3;
     if (row->grad_norm >= 0)
         scalars[n++] = (ls_scalar){ "train/grad_norm", row->grad_norm };

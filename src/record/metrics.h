@@ -6,6 +6,7 @@
 
 typedef struct ls_step_row {
     int64_t step, epoch, samples; /* step: number of finished optimizer steps, so the first row says 1 */
+    int64_t targets;              /* of text: tokens that had a loss; 0: one a sample */
     float loss;                   /* global mean over the step's targets */
     double lr, seconds;
     double grad_norm;             /* before clipping; < 0: not measured */

@@ -23,7 +23,7 @@ static ls_value output_named(const ls_graph *g, const char *name)
 static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 
 /* Model as built, for `batch` samples, with only what is read computed. The outputs that the program keeps are chosen first. */
-static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, const ls_trainer_opts *o, bool training, ls_units *units)
+static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, bool training)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -48,15 +48,18 @@ static ls_status forward(ls_graph **out, ls_build_fn build, const void *config, 
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
-    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, units), fail);
+    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, &c->units), fail);
     if (training)
-        LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, units), fail);
+        LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     if (!training) { /* only now is the type of the logits known */
         logits = output_named(g, "logits");
         g->n_outputs--;
         (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
+        const ls_type scores = ls_value_type(g, logits);
+        c->classes = scores.dims[1];
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
-        (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
+        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for every token of a text */
+            (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
     LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;
@@ -155,15 +158,14 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
 {
     ls_graph *g = NULL;
     double t = ls_now();
-    LS_TRY(forward(&g, build, config, o, false, &c->units));
+    LS_TRY(forward(&g, c, build, config, o, false));
     c->graph_seconds += ls_now() - t;
-    c->classes = ls_value_type(g, output_named(g, "eval.probability")).dims[1];
     LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
         return LS_OK;
     ls_units_release(&c->units);
     t = ls_now();
-    LS_TRY(forward(&g, build, config, o, true, &c->units));
+    LS_TRY(forward(&g, c, build, config, o, true));
     ls_status s = differentiate(&g, &c->units, o);
     if (s != LS_OK) {
         ls_graph_destroy(&g);

@@ -77,6 +77,8 @@ static ls_status profile_end(ls_loop *l)
 
 static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
 
+static bool is_text(const ls_dataset *set) { return set->target.ndim > 0; }
+
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
@@ -105,12 +107,12 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     sum->loss += r.loss * (double)b->count;
     sum->count += b->count;
     sum->samples += b->samples;
-    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
+    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .targets = is_text(l->train) ? b->count : 0, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
                         .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f images/s%s", (long long)b->epoch, digits(l->total_steps), (long long)l->step,
-                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->samples / seconds, r.skipped ? "  (skipped: overflow)" : "");
+        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch, digits(l->total_steps), (long long)l->step,
+                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds, is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
     return LS_OK;
 }
 
@@ -166,7 +168,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->count,
                          .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start };
-    char evaluated[96] = "", duration[32];
+    char evaluated[128] = "", perplexity[40] = "", duration[32];
     bool best = false, evaluate = l->eval && (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     if (evaluate) {
         ls_eval_result e;
@@ -176,7 +178,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
         LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
-        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f  accuracy %.2f%% (%lld of %lld)", e.loss, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
+        if (is_text(l->eval))
+            snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss, perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch, digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
                 ls_format_duration(duration, row.seconds), best ? "  best so far" : "",

@@ -58,6 +58,8 @@ static void read_point(ls_resume_point *p, const json_t *j)
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
+    if (!p->sums.count)
+        p->sums.count = p->sums.samples; /* an older version wrote it: one target a sample */
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
 }

@@ -11,8 +11,24 @@
 #include "base/str.h"
 #include "recipe/recipe_fields.h"
 
+static void language_model(ls_setup *s, const ls_recipe *r)
+{
+    const bool qwen = r->model.type == LS_MODEL_QWEN2;
+    s->classes = (int)r->model.vocab_size;
+    s->build = (ls_build_fn)(void (*)(void))ls_decoder_build;
+    s->config.decoder = (ls_decoder_config){
+        .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size, .layers = r->model.layers,
+        .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
+        .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps, .rope_theta = r->model.rope_theta,
+        .init_deviation = r->model.init_deviation, .tied = r->model.tied, .qkv_bias = qwen, .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
+}
+
 static void model(ls_setup *s, const ls_recipe *r)
 {
+    if (ls_model_choice_is_text(r->model.type)) {
+        language_model(s, r);
+        return;
+    }
     s->channels = (int)r->model.in_channels;
     s->size = (int)r->model.image_size;
     s->classes = (int)r->model.classes;
@@ -139,18 +155,38 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
-static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+static void show(const ls_ui *ui, const char *doing, const char *file, int64_t bytes, int64_t total, double rate)
 {
-    const ls_ui *ui = context;
     char what[96];
-    snprintf(what, sizeof what, "downloading %s", file);
+    snprintf(what, sizeof what, "%s %s", doing, file);
     if (ui && ui->progress)
         ui->progress(ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
+}
+
+static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate) { show(context, "downloading", file, bytes, total, rate); }
+
+static void show_tokenizing(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+{
+    const char *name = strrchr(file, '/');
+    show(context, "tokenizing", name ? name + 1 : file, bytes, total, rate);
+}
+
+static ls_status open_text(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
+{
+    const ls_text_options o = { LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction, .documents = r->data.documents,
+                                .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack, .vocabulary = s->classes, .threads = s->trainer.threads,
+                                .progress = show_tokenizing, .context = (void *)(uintptr_t)ui };
+    ls_status status = ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &o);
+    if (ui && ui->progress)
+        ui->progress(ui->context, NULL);
+    return status;
 }
 
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
 {
     bool train = split == LS_SPLIT_TRAIN;
+    if (!strcmp(r->data.type, "text"))
+        return open_text(out, r, s, split, ui);
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .path = r->data.path, .images = train ? r->data.train_images : r->data.eval_images,
                              .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = s->classes,
                              .download = r->data.download, .fallback = r->data.fallback, .mirror = r->data.mirror,
@@ -176,7 +212,7 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *section, const c
     char *value = ls_recipe_value(r, key);
     if (!value)
         return;
-    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9');
+    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9') || !strcmp(value, "true") || !strcmp(value, "false");
     if (raw)
         ls_json_raw(j, name, value);
     else
@@ -184,22 +220,43 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *section, const c
     free(value);
 }
 
+static void add_text(ls_json *j, const ls_recipe *r)
+{
+    ls_json_text(j, "train_text", r->data.train_text);
+    ls_json_text(j, "eval_text", r->data.eval_text);
+    ls_json_f64(j, "eval_fraction", r->data.eval_fraction);
+    ls_json_text(j, "tokenizer", r->data.tokenizer);
+    add_key(j, r, "data", "documents");
+    ls_json_text(j, "field", r->data.field);
+    ls_json_text(j, "end_token", r->data.end_token);
+    ls_json_int(j, "seq_length", r->data.seq_length);
+    ls_json_bool(j, "pack", r->data.pack);
+}
+
 char *ls_setup_config_json(const ls_recipe *r)
 {
     static const char *const vit[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
     static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
     static const char *const resnet[] = { "image_size", "in_channels", "classes", NULL };
+    static const char *const language[] = { "vocab_size", "hidden_size", "mlp_size", "layers", "heads", "kv_heads", "head_dim", "norm_eps", "rope_theta", "tied",
+                                            "init_deviation", NULL };
+    const bool text = ls_model_choice_is_text(r->model.type);
+    const char *const *keys = text ? language : r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet;
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_object(&j, "model");
     add_key(&j, r, "model", "type");
-    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet; *k; k++)
+    for (const char *const *k = keys; *k; k++)
         add_key(&j, r, "model", *k);
     ls_json_close_object(&j);
     ls_json_object(&j, "data");
     ls_json_text(&j, "type", r->data.type);
-    ls_json_f64(&j, "mean", r->data.mean);
-    ls_json_f64(&j, "std", r->data.std);
+    if (text) {
+        add_text(&j, r);
+    } else {
+        ls_json_f64(&j, "mean", r->data.mean);
+        ls_json_f64(&j, "std", r->data.std);
+    }
     ls_json_close_object(&j);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");

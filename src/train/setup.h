@@ -7,11 +7,11 @@
 
 typedef struct ls_setup {
     ls_build_fn build;
-    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; } config;
+    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; ls_decoder_config decoder; } config;
     char recompute[64];          /* block class, "" none */
     ls_trainer_opts trainer;
     ls_share share;              /* this rank's micro-batches of a step: for the loader */
-    int channels, size, classes; /* what the model wants of the data */
+    int channels, size, classes; /* what the model wants of the data; of text only classes: the vocabulary */
     ls_schedule schedule;
     double lr;
 } ls_setup;

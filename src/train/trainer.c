@@ -52,6 +52,14 @@ static int count_buffers(const ls_graph *g)
     return n;
 }
 
+static bool has_input(const ls_graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->nodes[i]->op->name, "input") && !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, name))
+            return true;
+    return false;
+}
+
 /* Buffers in the order of the model, and the input that says when they change. */
 static ls_status bind_buffers(ls_trainer *t)
 {
@@ -67,10 +75,7 @@ static ls_status bind_buffers(ls_trainer *t)
         LS_TRY(ls_session_tensor(t->session, b->name, &b->tensor));
         t->n_buffers++;
     }
-    for (int i = 0; micro && i < micro->n_nodes; i++)
-        if (!strcmp(micro->nodes[i]->op->name, "input") && !strcmp(((const ls_source_attrs *)micro->nodes[i]->attrs)->name, "track"))
-            return ls_session_tensor(t->session, "track", &t->track);
-    return LS_OK;
+    return optional(t->session, "track", micro && has_input(micro, "track"), &t->track);
 }
 
 static ls_status bind(ls_trainer *t)
@@ -80,11 +85,12 @@ static ls_status bind(ls_trainer *t)
     bool training = c->plans[LS_MICRO] != NULL;
     LS_TRY(bind_units(t, training));
     LS_TRY(bind_buffers(t));
-    LS_TRY(ls_session_tensor(s, "images", &t->inputs));
+    const bool text = has_input(c->plans[LS_EVAL]->graph, "ids");
+    LS_TRY(ls_session_tensor(s, text ? "ids" : "images", &t->inputs));
+    LS_TRY(ls_session_tensor(s, text ? "targets" : "labels", &t->targets));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
-    LS_TRY(ls_session_tensor(s, "eval.probability", &t->eval_probability));
-    LS_TRY(ls_session_tensor(s, "labels", &t->targets));
+    LS_TRY(optional(s, "eval.probability", !text, &t->eval_probability));
     LS_TRY(ls_session_tensor(s, "count", &t->count));
     LS_TRY(optional(s, "loss", training, &t->loss));
     LS_TRY(optional(s, "lr", training, &t->lr));
@@ -287,6 +293,8 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability)
 {
     int64_t n = ls_type_count(&t->targets.type);
+    if (probability && !t->eval_probability.data)
+        return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
     LS_TRY(ls_trainer_share_buffers(t));
     feed(t, inputs, targets, 1);
     LS_TRY(run(t, LS_EVAL));

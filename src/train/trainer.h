@@ -23,7 +23,7 @@ struct ls_trainer {
     bool buffers_moved;                  /* rank 0's have changed since the others were given them; the same on all ranks */
     ls_tensor loss, inputs, targets, count, lr, step;
     ls_tensor track;                     /* data NULL when the model has no such input */
-    ls_tensor eval_rows, eval_predicted, eval_probability;
+    ls_tensor eval_rows, eval_predicted, eval_probability; /* the last has data NULL for a language model */
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
     double *losses;                      /* of the step's M micro-batches */
     double *exchange;                    /* request and losses of this rank, then those of every rank */

@@ -1,4 +1,5 @@
 /* eval_command.c - `lockstep eval`: loss and accuracy of a run's weights on the evaluation split. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -10,9 +11,13 @@
 
 static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, bool json)
 {
+    const bool text = set->target.ndim > 0;
+    char perplexity[40] = "";
     if (!json) {
-        fprintf(ui->out, "%s  step %lld\n%s%s\nloss %.6f  accuracy %.4f  (%lld of %lld)  %.2f s\n", t->checkpoint, (long long)step, set->source,
-                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
+        if (text)
+            snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
+        fprintf(ui->out, "%s  step %lld\n%s%s\nloss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s\n", t->checkpoint, (long long)step, set->source,
+                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, perplexity, e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
         return;
     }
     ls_json j = { 0 };
@@ -22,6 +27,8 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     ls_json_text(&j, "data", set->source);
     ls_json_bool(&j, "builtin_data", set->builtin);
     ls_json_f64(&j, "loss", e->loss);
+    if (text)
+        ls_json_f64(&j, "perplexity", exp(e->loss));
     ls_json_f64(&j, "accuracy", e->accuracy);
     ls_json_int(&j, "correct", e->correct);
     ls_json_int(&j, "targets", e->count);

@@ -78,16 +78,17 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 
 static void steps_print(FILE *out, const ls_history *h, int width)
 {
-    static const ls_column COLUMNS[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 },
-                                         { "loss scale", false, 5 }, { "time", false, 1 }, { "images/s", false, 6 }, { "attempt", false, 7 }, { "", true, 0 } };
-    ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
+    const bool text = h->n_steps && h->steps[0].row.targets;
+    const ls_column columns[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 }, { "loss scale", false, 5 },
+                                  { "time", false, 1 }, { text ? "tokens/s" : "images/s", false, 6 }, { "attempt", false, 7 }, { "", true, 0 } };
+    ls_table t = { .n_columns = sizeof columns / sizeof columns[0], .columns = columns };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         cell c[9];
         ls_table_row(&t, (const char *const[]){ whole(c[0], r->step), whole(c[1], r->epoch), isnan(r->loss) ? "none" : number(c[2], "%.4f", (double)r->loss),
                                                 number(c[3], "%.3g", r->lr), number(c[4], "%.4g", r->grad_norm < 0 ? NAN : r->grad_norm),
                                                 number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
-                                                number(c[7], "%.0f", r->seconds > 0 ? (double)r->samples / r->seconds : NAN), whole(c[8], h->steps[i].attempt),
+                                                number(c[7], "%.0f", r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN), whole(c[8], h->steps[i].attempt),
                                                 r->skipped ? "skipped: overflow" : "" }, NULL);
     }
     ls_table_print(out, &t, width);

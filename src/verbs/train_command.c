@@ -66,7 +66,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch);
     if (t->setup.schedule.total_steps == 0)
         t->setup.schedule.total_steps = l->total_steps;
-    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld images, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
+    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
              l->train->source);
     ls_log_info("data   %s", t->data_note);
     if (l->train->builtin && strcmp(l->recipe->data.type, "shapes"))
@@ -107,7 +107,7 @@ static void describe(const training *t)
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
-    ls_log_info("step   %lld micro-batch%s of %lld images%s: %.2f GFLOP%s, memory %s planned (arena %s)", (long long)c->micro_batches,
+    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)", (long long)c->micro_batches,
                 c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch, share, 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }

@@ -444,7 +444,7 @@ static void refuses(void **state)
     (void)state;
     ls_dataset *set;
     const char *path = put("a.txt", "abc\n\ndef\n");
-    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.path", "");
+    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.train_text", "");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "data.tokenizer", "`bytes`");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer no/tokenizer: no such file", "tokenizer.json");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "data.seq_length 1", "");

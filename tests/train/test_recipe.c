@@ -77,7 +77,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
         { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
         { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
-        { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" } };
+        { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" }, { "model.head_dim", "32" }, { "model.rope_theta", "500000" } };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
             return SPECIAL[i][1];
@@ -106,14 +106,19 @@ static const char *other_value(const ls_key *k, char buffer[64])
 static int conditions(const ls_key *k, const char **sets, char (*made)[64])
 {
     int n = 0;
+    const char *only = k->only ? k->only : "";
     if (k->only) {
         int length = (int)strcspn(k->only, " ");
         const char *value = k->only + length + 1;
         snprintf(made[0], 64, "%.*s=%.*s", length, k->only, (int)strcspn(value, " "), value);
         sets[n++] = made[0];
     }
-    if (strstr(k->only ? k->only : k->key, "data.type") && strcmp(k->only ? k->only : "", "data.type fashion-mnist mnist"))
+    if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
         sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
+    if (!strcmp(only, "data.type text"))
+        sets[n++] = "model.type=llama";
+    if (!strcmp(only, "data.type text") || strstr(only, "model.type llama"))
+        sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(k->key, "optimizer.nesterov"))
         sets[n++] = "optimizer.momentum=0.5";
     if (!strcmp(k->key, "checkpoint.best.metric"))
@@ -291,7 +296,7 @@ static void what_comes_later_is_refused(void **state)
 {
     (void)state;
     SET_REFUSED("device=cuda", "GPU module");
-    SET_REFUSED("model.type=t5", "vit, mlp and resnet18");
+    SET_REFUSED("model.type=t5", "this version has no T5", "llama qwen2");
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------------------------------------- */

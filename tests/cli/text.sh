@@ -1,0 +1,59 @@
+#!/bin/bash
+# text.sh COMMAND - a language model on text as a user meets it: one and two ranks give the same bytes, a run is resumed, evaluated, planned, exported;
+# the text is tokenized once; and what goes wrong, one message each.
+source "$(dirname "$0")/common.sh"
+
+refused() {
+    local status=$1 message=$2
+    shift 2
+    try "$status" "$@"
+    has err "$message"
+    [ "$(grep -c '^error: ' err)" -eq 1 ] || { bad "$what: not one message:"; cat err; }
+}
+
+for i in $(seq 60); do printf 'the %d-th of many small documents\nof two lines, and of %d words\n\n' "$i" $((i % 7)); done >all.txt
+cat >recipe.yaml <<'EOF'
+model: {type: llama, layers: 2, heads: 2, kv_heads: 1, hidden_size: 16, mlp_size: 24, tied: true}
+data: {type: text, train_text: all.txt, documents: blank, tokenizer: bytes, seq_length: 32, eval_fraction: 0.2}
+train: {epochs: 2, global_batch: 8, micro_batch: 4}
+optimizer: {type: adamw, lr: 1e-2}
+threads: 1
+log: {every: 2}
+parallel: {units: "class:LlamaDecoderLayer"}
+EOF
+
+# ---- a whole run; another on two ranks; a third in two parts
+try 0 train recipe.yaml --set run.name=whole
+once err "tokenized all.txt: 60 documents"; has err "data +text: [0-9]+ \+ [0-9]+ samples, all.txt \(48 of 60 documents"; has err "tokens/s"; has err "perplexity [0-9.]+  accuracy"
+has runs/whole/metrics.jsonl '"samples":8,"targets":256'
+try 0 train recipe.yaml --set run.name=two --workers 2; same two
+times 0 err "tokenized"
+try 0 train recipe.yaml --set run.name=parts --set train.steps=3
+try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts
+try 0 eval runs/whole; has out "perplexity"; cp out eval
+try 0 eval runs/whole/checkpoints/latest; [ "$(tail -1 out | cut -d' ' -f1-8)" = "$(tail -1 eval | cut -d' ' -f1-8)" ] || bad "$what: another loss"
+try 0 eval runs/whole --workers 2; [ "$(tail -1 out | cut -d' ' -f1-8)" = "$(tail -1 eval | cut -d' ' -f1-8)" ] || bad "$what: another loss on two ranks"
+try 0 runs --metrics whole --steps; has out "tokens/s"
+try 0 export runs/whole --to model.safetensors
+try 0 plan recipe.yaml --workers 2; has out "samples of 32 tokens"
+try 0 inspect recipe.yaml; has out "embed_tokens"
+try 0 train recipe.yaml --set run.name=rows --set data.pack=false --set data.documents=line --set train.steps=2; has runs/rows/metrics.jsonl '"samples":8,"targets":2[0-9]+'
+! grep -q '"targets":256' runs/rows/metrics.jsonl || bad "$what: the targets of padded rows are counted"
+
+# ---- what goes wrong
+refused 2 "data.type text needs data.tokenizer" train recipe.yaml --set run.name=x --set data.tokenizer=
+echo '{model: {type: mlp}, data: {type: text}}' >a.yaml; refused 2 "text is for models of text .llama, qwen2., and model.type mlp" recipe a.yaml
+echo '{model: {type: llama}, data: {type: mnist}}' >b.yaml; refused 2 "mnist is for models of images, and model.type llama" recipe b.yaml
+refused 2 "3 heads do not divide hidden_size 16" recipe recipe.yaml --set model.heads=3
+refused 2 "kv_heads do not divide" recipe recipe.yaml --set model.kv_heads=3
+refused 2 "nothing.txt: no such file here, and LOCKSTEP_DATA is not set" train recipe.yaml --set run.name=x --set data.train_text=nothing.txt
+refused 2 "data.tokenizer none: no such file" train recipe.yaml --set run.name=x --set data.tokenizer=none
+refused 2 "data.seq_length 4000 is more than the text has" train recipe.yaml --set run.name=x --set data.seq_length=4000
+refused 1 "ids up to 256, the model's vocabulary is 100: set model.vocab_size: 257" train recipe.yaml --set run.name=x --set model.vocab_size=100
+refused 1 "rank [01]: .*model's vocabulary is 100" train recipe.yaml --set run.name=x --set model.vocab_size=100 --workers 2
+printf 'caf\351' >latin.txt
+refused 1 "latin.txt: byte 3 is 0xe9: this is not UTF-8" train recipe.yaml --set run.name=x --set data.train_text=latin.txt
+: >empty.txt
+refused 2 "empty.txt: no text in this file" train recipe.yaml --set run.name=x --set data.train_text=empty.txt
+refused 1 "predict shows what a model says of images" predict runs/whole
+finish

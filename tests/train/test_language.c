@@ -1,0 +1,110 @@
+/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an evaluation counts every target once, whatever
+ * the batch. The model's own numbers are those of tests/golden/test_decoder.c. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lockstep/models.h"
+#include "support/support.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+enum { ROWS = 13, TOKENS = 6 };
+static const ls_decoder_config MODEL = { .seq_length = TOKENS, .vocab_size = 11, .hidden_size = 16, .mlp_size = 24, .layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 8,
+                                         .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = true, .block = "LlamaDecoderLayer" };
+
+static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+
+/* Row i has i % 5 + 1 targets. */
+static int64_t row_count(const ls_dataset *set, int64_t i)
+{
+    (void)set;
+    return i % 5 + 1;
+}
+
+static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+{
+    for (int64_t k = 0; k < TOKENS; k++) {
+        ((int32_t *)input)[k] = (int32_t)((3 * i + k * k) % 11);
+        target[k] = k < row_count(set, i) ? (int32_t)((3 * i + (k + 1) * (k + 1)) % 11) : LS_IGNORE_LABEL;
+    }
+    return LS_OK;
+}
+
+static const ls_dataset SET = { .name = "text", .source = "test", .n = ROWS, .input = { LS_I32, 1, { TOKENS } }, .target = { LS_I32, 1, { TOKENS } }, .classes = 11,
+                                .read = read_row, .count = row_count };
+
+#define START(t, ...)                                                                  \
+    do {                                                                               \
+        ASSERT_OK(ls_trainer_create(&(t), build, &MODEL, .threads = 2, ##__VA_ARGS__)); \
+        ASSERT_OK(ls_trainer_init(t, 1));                                              \
+    } while (0)
+
+static void evaluation_counts_targets(void **state)
+{
+    (void)state;
+    static const int sizes[] = { 1, 4, 13, 20 };
+    double sum = 0;
+    int64_t count = 0, right = 0;
+    ls_eval_result e;
+    for (int k = 0; k < 4; k++) {
+        ls_trainer *t;
+        START(t, .micro_batch = sizes[k], .eval_only = true);
+        for (int64_t i = 0; i < ROWS && !k; i++) {
+            int32_t ids[TOKENS], targets[TOKENS], said[TOKENS];
+            float loss[TOKENS], all[11];
+            ASSERT_OK(read_row(&SET, i, ids, targets));
+            ASSERT_OK(ls_trainer_eval(t, ids, targets, loss, said, NULL));
+            for (int j = 0; j < TOKENS; j++)
+                if (targets[j] != LS_IGNORE_LABEL) {
+                    sum += (double)loss[j];
+                    right += said[j] == targets[j];
+                    count++;
+                }
+            ASSERT_FAILS(ls_trainer_eval(t, ids, targets, loss, said, all), LS_E_ARG, "no probabilities");
+        }
+        ASSERT_OK(ls_evaluate(t, &SET, sizes[k], NULL, &e));
+        assert_int_equal(e.samples, ROWS);
+        assert_int_equal(e.count, count);
+        assert_int_equal(e.correct, right);
+        assert_true(fabs(e.loss - sum / (double)count) < 1e-12 && e.accuracy == (double)right / (double)count);
+        assert_int_equal(ls_trainer_classes(t), 11);
+        ls_trainer_destroy(&t);
+    }
+}
+
+/* The loss of a step is the mean over its targets, not of the means of its micro-batches. */
+static void a_step_is_divided_by_its_targets(void **state)
+{
+    (void)state;
+    const ls_order o = { .n = ROWS, .global_batch = 12, .micro_batch = 3 };
+    int32_t ids[12 * TOKENS], targets[12 * TOKENS];
+    ls_step_result r;
+    ls_trainer *t, *one;
+    double sum = 0;
+    START(t, .micro_batch = 3, .micro_batches = 4);
+    START(one, .micro_batch = 1, .eval_only = true);
+    for (int64_t m = 0; m < 4; m++)
+        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m, ids + 3 * m * TOKENS, targets + 3 * m * TOKENS));
+    for (int i = 0; i < 12; i++) {
+        float loss[TOKENS];
+        ASSERT_OK(ls_trainer_eval(one, ids + i * TOKENS, targets + i * TOKENS, loss, NULL, NULL));
+        for (int j = 0; j < TOKENS; j++)
+            sum += (double)loss[j];
+    }
+    const int64_t count = ls_order_count(&o, &SET, 0, 0);
+    assert_int_equal(count, 33); /* 1 2 3 4 5 1 2 3 4 5 1 2 */
+    ASSERT_OK(ls_trainer_step(t, ids, targets, count, 1e-3, &r));
+    assert_true(fabs(r.loss - sum / (double)count) < 1e-6);
+    for (int k = 0; k < 60; k++) /* and it learns what it sees */
+        ASSERT_OK(ls_trainer_step(t, ids, targets, count, 1e-2, &r));
+    assert_true(r.loss < 0.5 * sum / (double)count);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(&one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets), cmocka_unit_test(a_step_is_divided_by_its_targets) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
