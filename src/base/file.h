@@ -14,7 +14,7 @@ void ls_file_unmap(ls_mapping *m);
 
 ls_status ls_file_read(char **out, size_t *size, const char *path); /* malloc'ed, NUL added after the last byte */
 
-/* Write to PATH.tmp-PID, fsync, rename over PATH, fsync the folder. A failure leaves the old file as it was and no temporary.
+/* Write to PATH.tmp-PID-CHANCE, fsync, rename over PATH, fsync the folder. A failure leaves the old file as it was and no temporary.
  * A pipe or a device (/dev/stdout) cannot be replaced; it is written directly, and `tmp` is NULL. */
 typedef struct ls_writer {
     int fd;
@@ -29,7 +29,7 @@ ls_status ls_writer_commit(ls_writer *w); /* releases w also when it fails */
 void ls_writer_abort(ls_writer *w);       /* harmless after commit */
 ls_status ls_file_write(const char *path, const void *data, size_t n); /* the four above in one */
 
-void ls_remove_temporaries(const char *dir); /* those in it whose process died before it could rename them; says nothing */
+void ls_remove_temporaries(const char *dir); /* those in it whose process died, or is this one and failed, before it could rename them; says nothing */
 
 ls_status ls_file_append(const char *path, const void *data, size_t n); /* O_APPEND, one write */
 ls_status ls_make_dirs(const char *path); /* mkdir -p */

@@ -1,7 +1,7 @@
 /* writer.c - replacing a file all or nothing, and appending to one.
  *
- * The new content goes to PATH.tmp-PID, which is renamed over PATH once it is on disk; so a reader, and a crash at any moment, sees
- * the old file or the new one. What is not a regular file (a pipe, /dev/stdout) cannot be replaced and is written directly: then
+ * The new content goes to PATH.tmp-PID-CHANCE, which is renamed over PATH once it is on disk; so a reader, and a crash at any moment, sees
+ * the old file or the new one. Chance, because threads, containers and hosts that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout) cannot be replaced and is written directly: then
  * `tmp` is NULL. */
 #include "file.h"
 #include "check.h"
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,8 +53,10 @@ ls_status ls_writer_open(ls_writer *w, const char *path) {
     if (!error && there && !S_ISREG(st.st_mode))
         w->fd = ls_sys_open(path, O_WRONLY);
     else if (!error) {
-        LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld", path, (long)getpid()) >= 0, "out of memory");
-        w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+        uint32_t chance = 0;
+        (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK); /* without it a meeting fails: the file is new (O_EXCL) */
+        LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) >= 0, "out of memory");
+        w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
         if (w->fd >= 0 && there)
             (void)!fchmod(w->fd, st.st_mode & 07777); /* keeps the old file's permissions where the file system lets us */
     }
@@ -152,7 +155,8 @@ void ls_remove_temporaries(const char *dir) {
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         const char *mark = strstr(e->d_name, ".tmp-");
         int pid, used = 0;
-        if (!mark || sscanf(mark, ".tmp-%d%n", &pid, &used) != 1 || mark[used] || pid < 1 || kill(pid, 0) == 0 || errno != ESRCH)
+        if (!mark || sscanf(mark, ".tmp-%d-%*8[0-9a-f]%n", &pid, &used) != 1 || !used || mark[used] || pid < 1 ||
+            (pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH)))
             continue;
         char *path = ls_path_join(dir, e->d_name);
         ls_sys_remove(path);

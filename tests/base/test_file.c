@@ -185,6 +185,67 @@ static void devices_are_written_directly(void **state) {
     in_child(write_to_devices);
 }
 
+/* Threads, like processes in containers of their own, share a process number: each of them still replaces the file whole. */
+enum { LARGE = 200000 };
+static char shared[512];
+
+static void *write_often(void *argument)
+{
+    char *data = malloc(LARGE);
+    memset(data, *(const char *)argument, LARGE);
+    bool fine = true;
+    for (int i = 0; i < 20; i++)
+        fine = ls_file_write(shared, data, LARGE) == LS_OK && fine;
+    free(data);
+    return fine ? argument : NULL;
+}
+
+static void writers_do_not_meet(void **state)
+{
+    (void)state;
+    static const char LETTERS[] = "abc";
+    pthread_t threads[3];
+    char *text;
+    size_t size;
+    void *fine;
+    snprintf(shared, sizeof shared, "%s", ls_test_path("shared"));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_often, (void *)(uintptr_t)&LETTERS[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &fine);
+        assert_non_null(fine);
+        ASSERT_OK(ls_file_read(&text, &size, shared));
+        assert_int_equal(size, LARGE);
+        for (int k = 1; k < LARGE; k++)
+            assert_int_equal(text[k], text[0]);
+        free(text);
+    }
+}
+
+/* A process that died left one, this one did too, and another that lives has one. */
+static void temporaries_of_the_dead_go(void **state)
+{
+    (void)state;
+    char dead[64], own[64], living[64];
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    snprintf(dead, sizeof dead, "left/x.tmp-%d-0123abcd", (int)child);
+    snprintf(own, sizeof own, "left/x.tmp-%d-0123abcd", (int)getpid());
+    snprintf(living, sizeof living, "left/x.tmp-%d-0123abcd", (int)getppid());
+    static const char *const OTHERS[] = { "left/x.tmp-", "left/x.tmp-1x", "left/tmp" };
+    ASSERT_OK(ls_make_dirs(ls_test_path("left")));
+    ASSERT_OK(ls_file_append(ls_test_path(dead), "x", 1));
+    ASSERT_OK(ls_file_append(ls_test_path(own), "x", 1));
+    ASSERT_OK(ls_file_append(ls_test_path(living), "x", 1));
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(ls_file_append(ls_test_path(OTHERS[i]), "x", 1));
+    ls_remove_temporaries(ls_test_path("left"));
+    assert_false(ls_file_exists(ls_test_path(dead)) || ls_file_exists(ls_test_path(own)));
+    assert_int_equal(ls_test_count(ls_test_path("left")), 4);
+}
+
 static void nothing(int signal) { (void)signal; }
 
 /* A pipe that is read slowly while a timer interrupts the writer: short writes and EINTR in numbers. */
@@ -303,6 +364,7 @@ int main(void) {
         cmocka_unit_test(unwritable_folder), cmocka_unit_test(full_disk_leaves_the_old_file), cmocka_unit_test(devices_are_written_directly),
         cmocka_unit_test(interrupted_writes), cmocka_unit_test(appending),         cmocka_unit_test(folders_and_paths),
         cmocka_unit_test(cache_folder),      cmocka_unit_test(files_that_lie_about_their_size),
+        cmocka_unit_test(writers_do_not_meet), cmocka_unit_test(temporaries_of_the_dead_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
