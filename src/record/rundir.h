@@ -1,7 +1,7 @@
 /* rundir.h - the run directory storage/name/ (docs/run_directory.md): made or refused, locked against a second process, and result.json kept
  * true. metrics.h writes the rows, report.h the page.
  *
- * One process owns a run directory at a time: lock.txt in it is flock'ed for the life of the run and says host and process id. result.json is
+ * One process owns a run directory at a time: lock.txt in it is locked for the life of the run and says host and process id. result.json is
  * replaced whole: at the start, at evaluations, checkpoints and the end, and every ten seconds of steps in between. A run whose result.json
  * names a state of a living run while nobody holds the lock has died; `lockstep runs` says so. */
 #pragma once

@@ -55,22 +55,46 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     return LS_OK;
 }
 
-ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
+/* The file's text too, malloc'ed. */
+static ls_status read_file(ls_run_info *out, char **text, const char *path)
 {
-    char *path = ls_path_join(run_dir, "result.json"), *text = NULL;
     size_t size;
     json_t *tree = NULL;
+    LS_TRY(ls_file_read(text, &size, path));
+    ls_status s = ls_json_parse(&tree, *text, size, path);
+    if (s == LS_OK)
+        s = read_info(out, tree, path);
+    json_decref(tree);
+    return s;
+}
+
+/* Between two attempts the parent of the ranks has let go of the lock, and they do not have it yet. */
+static bool is_alive(const ls_run_info *i, const char *run_dir)
+{
+    return ls_run_is_held(run_dir) || (i->state == LS_RUN_RESTARTING && ls_run_owner_lives(run_dir));
+}
+
+/* A run may end, or go on, between the look at its state and the look at its lock: it has died if the same state stands there after both. */
+ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "result.json"), *text = NULL, *before = NULL;
+    bool same, credible;
     ls_status s;
     *out = (ls_run_info){ 0 };
     const char *slash = strrchr(run_dir, '/');
     snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : run_dir);
-    LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
-    LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
-    LS_TRY_TO(s, read_info(out, tree, path), done);
-    if (ls_run_state_lives(out->state) && !ls_run_is_held(run_dir))
+    do {
+        free(before);
+        before = text;
+        text = NULL;
+        LS_TRY_TO(s, read_file(out, &text, path), done);
+        same = before && !strcmp(before, text);
+        credible = !ls_run_state_lives(out->state) || is_alive(out, run_dir);
+    } while (!credible && !same);
+    if (!credible)
         out->state = LS_RUN_DIED;
 done:
-    json_decref(tree);
+    free(before);
     free(text);
     free(path);
     return s;

@@ -132,7 +132,7 @@ static bool lacks_cause(const controller *c, ls_status s)
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
     free(recipe);
     free(run);
-    return there && (!read || info.state == LS_RUN_DIED || (s == LS_E_PEER && info.state == LS_RUN_FAILED));
+    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING || (s == LS_E_PEER && info.state == LS_RUN_FAILED));
 }
 
 /* No attempt follows. */

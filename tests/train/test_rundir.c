@@ -1,7 +1,9 @@
 /* test_rundir.c - the run directory: what is made, what is refused, rows that read back exactly, states as others see them, a full disk. */
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +202,43 @@ static void one_process_at_a_time(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* Others look at a run all the time (`lockstep runs`): that keeps nobody from opening it, and what they see is never a run that died. */
+typedef struct onlooker { char path[700]; _Atomic bool ended; bool died; } onlooker;
+
+static void *look_on(void *context)
+{
+    onlooker *o = context;
+    ls_run_info info;
+    while (!atomic_load(&o->ended))
+        o->died = o->died || (ls_run_info_read(&info, o->path) == LS_OK && info.state == LS_RUN_DIED);
+    return NULL;
+}
+
+static void looking_disturbs_nobody(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("looked-at");
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    onlooker o = { .died = false };
+    pthread_t thread;
+    snprintf(o.path, sizeof o.path, "%s/one", storage);
+    assert_int_equal(pthread_create(&thread, NULL, look_on, &o), 0);
+    ls_status s = LS_OK;
+    for (int i = 0; i < 200 && s == LS_OK; i++) {
+        s = ls_rundir_open(&d, r);
+        if (s == LS_OK && i > 0)
+            s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+        if (s == LS_OK)
+            s = ls_rundir_close(&d, LS_RUN_STOPPED, NULL);
+    }
+    atomic_store(&o.ended, true);
+    pthread_join(thread, NULL);
+    ASSERT_OK(s);
+    assert_false(o.died);
+    ls_recipe_destroy(&r);
+}
+
 static ls_run_state shown(const ls_rundir *d)
 {
     ls_run_info info;
@@ -367,6 +406,15 @@ static void start_and_die(const char *storage)
         _exit(2);
 }
 
+static int a_dead_process(void)
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return (int)child;
+}
+
 static void between_attempts_the_parent_keeps_the_run(void **state)
 {
     (void)state;
@@ -384,7 +432,14 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     assert_int_equal(info.state, LS_RUN_RESTARTING);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
-    assert_int_equal(info.state, LS_RUN_DIED); /* as far as others can see, until the ranks hold it */
+    assert_int_equal(info.state, LS_RUN_RESTARTING); /* nobody holds it until the ranks do, but their parent lives */
+    char *lock = ls_path_join(path, "lock.txt"), host[64] = "", owner[128];
+    gethostname(host, sizeof host - 1);
+    snprintf(owner, sizeof owner, "host %s, process %d\n", host, a_dead_process());
+    ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
+    free(lock);
+    ASSERT_OK(ls_run_info_read(&info, path));
+    assert_int_equal(info.state, LS_RUN_DIED);
     ASSERT_OK(ls_rundir_open_between(&d, r, false)); /* the next one left nothing either */
     assert_int_equal(d->attempt, 2);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
@@ -538,7 +593,7 @@ int main(void)
         cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
         cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
-        cmocka_unit_test(a_killed_run_is_seen_as_died),
+        cmocka_unit_test(looking_disturbs_nobody), cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(runs_lists_all_and_says_what_is_broken),
     };
