@@ -57,6 +57,7 @@ static ls_status take_name(int *listener, const char *name)
                                : ls_fail_os(name, "open the meeting place of this host's ranks", error);
 }
 
+/* A byte with the descriptor is yes, one without is no; nothing at all: the other end is gone. */
 static bool give(int connection, int fd)
 {
     union { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control = { 0 };
@@ -71,19 +72,21 @@ static bool give(int connection, int fd)
     return sendmsg(connection, &m, MSG_NOSIGNAL) == 1;
 }
 
-static bool take(int connection, int *fd)
+typedef enum answer { NO_ANSWER, REFUSED, TAKEN } answer;
+
+static answer take(int connection, int *fd)
 {
     union { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control = { 0 };
     char byte;
     struct iovec part = { &byte, 1 };
     struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
     if (recvmsg(connection, &m, MSG_CMSG_CLOEXEC) != 1)
-        return false;
+        return NO_ANSWER;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     if (!c || c->cmsg_type != SCM_RIGHTS)
-        return false;
+        return REFUSED;
     memcpy(fd, CMSG_DATA(c), sizeof *fd);
-    return true;
+    return TAKEN;
 }
 
 static ls_status missing(const bool *came, int others, double seconds)
@@ -113,10 +116,13 @@ static ls_status serve(int listener, int fd, int others, double seconds)
         if (connection < 0)
             continue;
         /* a stranger, or a rank that died meanwhile, does not count */
-        if (same_user(connection) && ready(connection, ls_now() + 5) && recv(connection, &rank, sizeof rank, 0) == sizeof rank && rank >= 1 &&
-            rank <= others && !came[rank] && give(connection, fd)) {
-            came[rank] = true;
-            left--;
+        if (same_user(connection) && ready(connection, ls_now() + 5) && recv(connection, &rank, sizeof rank, 0) == sizeof rank) {
+            if (rank < 1 || rank > others || came[rank]) {
+                send(connection, "", 1, MSG_NOSIGNAL);
+            } else if (give(connection, fd)) {
+                came[rank] = true;
+                left--;
+            }
         }
         close(connection);
     }
@@ -146,13 +152,16 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
         if (connection < 0)
             return ls_fail_os(name, "open a socket to local rank 0", errno);
         bool mine = !connect(connection, (struct sockaddr *)&a, length) && same_user(connection);
-        bool got = mine && send(connection, &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank && ready(connection, until) && take(connection, fd);
+        answer got = mine && send(connection, &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank && ready(connection, until) ? take(connection, fd) : NO_ANSWER;
         close(connection);
-        if (got)
+        if (got == TAKEN)
             return LS_OK;
-        if (mine)
+        if (got == REFUSED)
             return ls_fail(LS_E_PEER, "local rank 0 took no local rank %d: two ranks say that they are this one, or their numbers exceed "
                                       "LOCAL_WORLD_SIZE", rank);
+        if (mine && ls_now() < until)
+            return ls_fail(LS_E_PEER, "local rank 0 did not answer local rank %d: it has ended, and says why, or all its ranks had come, and two say that they "
+                                      "are this one", rank);
         if (ls_now() >= until)
             return ls_fail(LS_E_PEER, "local rank 0 did not come to the start within %g s (local rank %d waited at '%s')", seconds, rank, name);
         usleep(pause);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +205,28 @@ static void a_rank_twice(void **state)
     assert_int_equal(waitpid(leader, NULL, 0), leader);
 }
 
+/* Local rank 0 fails before it has answered: that it is gone is all that the others know, and they do not blame themselves. */
+static void a_leader_that_ends(void **state)
+{
+    (void)state;
+    ls_group *g = NULL;
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    const int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "lockstep-test-%d", (int)getpid());
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rank;
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    pid_t other = fork();
+    if (other == 0)
+        _exit(ls_rendezvous_join_within(&g, a.sun_path + 1, 1, 2, 60) != LS_E_PEER || !strstr(ls_error_message(), "it has ended, and says why"));
+    int connection = accept(listener, NULL, NULL), status;
+    assert_int_equal(recv(connection, &rank, sizeof rank, 0), sizeof rank);
+    assert_int_equal(rank, 1);
+    close(connection);
+    close(listener);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+}
+
 /* ---- modules */
 
 static void modules(void **state)
@@ -229,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places),       cmocka_unit_test(refused),           cmocka_unit_test(alone),
         cmocka_unit_test(torchrun),     cmocka_unit_test(own_launcher),      cmocka_unit_test(own_launcher_refused),
-        cmocka_unit_test(a_rank_twice), cmocka_unit_test(who_does_not_come), cmocka_unit_test(modules),
+        cmocka_unit_test(a_rank_twice), cmocka_unit_test(who_does_not_come), cmocka_unit_test(a_leader_that_ends), cmocka_unit_test(modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
