@@ -3,6 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 
 static const uint64_t MAGIC = 0x6b636f6c62736cull; /* "lsblock" */
 
@@ -39,16 +43,28 @@ void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char
 {
     ls_failure *f = &b->failure;
     int none = 0;
-    if (!atomic_compare_exchange_strong(&f->state, &none, 1))
+    if (!atomic_compare_exchange_strong(&f->state, &none, (int)getpid()))
         return;
     f->rank = rank;
     f->teller = teller;
     f->code = (int)code;
     snprintf(f->text, sizeof f->text, "%s", text);
-    atomic_store(&f->state, 2);
+    atomic_store(&f->state, LS_TOLD);
 }
 
-bool ls_block_failed(ls_block *b) { return atomic_load_explicit(&b->failure.state, memory_order_acquire) == 2; }
+bool ls_block_failed(ls_block *b) { return atomic_load_explicit(&b->failure.state, memory_order_acquire) == LS_TOLD; }
+
+/* Who says it may have lost its core in the middle of the sentence; only of the dead nothing more is heard, and of the stopped not in time. */
+bool ls_block_hear(ls_block *b)
+{
+    for (double until = ls_now() + 10; ls_now() < until;) {
+        const int writer = atomic_load(&b->failure.state);
+        if (writer == 0 || writer == LS_TOLD || !ls_process_born(writer, NULL))
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+    }
+    return ls_block_failed(b);
+}
 
 /* Words, one after the other, while their rank may be writing: a text mixed of two is possible and harmless. */
 void ls_block_doing(ls_block *b, int seat, char text[128])

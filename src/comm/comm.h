@@ -116,6 +116,7 @@ ls_status ls_shm_watch_open(ls_shm_watch **out, int fd);
 void ls_shm_watch_close(ls_shm_watch **w);
 void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message);
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]);
+bool ls_shm_watch_ending(const ls_shm_watch *w, int rank); /* it has left, or its process is a corpse, which may not be there to be taken away yet */
 /* Of a process that was to become `rank` and could not execute the program: errno, 0: it could. The first is safe between fork and exec. */
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error);
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank);

@@ -1,7 +1,6 @@
 /* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces of the stage's size. */
 #include "remote.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,10 +61,7 @@ void ls_group_fail(ls_group *g, ls_status code, const char *message) { ls_block_
 ls_status ls_group_failure(const ls_group *g)
 {
     const ls_failure *f = &g->block->failure;
-    double until = ls_now() + 0.1;
-    while (!ls_block_failed(g->block) && ls_now() < until) /* somebody is writing it */
-        sched_yield();
-    if (!ls_block_failed(g->block))
+    if (!ls_block_hear(g->block))
         return ls_fail(LS_E_PEER, "a rank failed, and was killed while it said why");
     return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
 }

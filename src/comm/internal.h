@@ -39,8 +39,9 @@ typedef struct ls_line { /* counters wrap: compare differences */
     _Atomic uint32_t sleepers[2]; /* who must be woken when that count is raised */
 } ls_line;
 
+enum { LS_TOLD = -1 };
 typedef struct ls_failure {
-    _Atomic int state; /* 0 none, 1 being written, 2 to be read */
+    _Atomic int state; /* 0 none, LS_TOLD to be read; else the process that is writing it */
     int rank, code;    /* who failed; for a rank that did not come, that rank */
     int teller;        /* rank that found it out, and is to tell; -1: none of this host */
     char text[LS_FAILURE_BYTES];
@@ -65,6 +66,7 @@ char *ls_block_stage(ls_block *b, int seat);
 /* The first failure is kept, later ones are not heard. `rank` and `teller` are ranks of the group. */
 void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char *text);
 bool ls_block_failed(ls_block *b);
+bool ls_block_hear(ls_block *b); /* the same, and waits while somebody is saying why */
 void ls_block_doing(ls_block *b, int seat, char text[128]);
 enum { LS_DESCRIPTION_BYTES = 256 };
 void ls_block_describe(ls_block *b, int seat, char text[LS_DESCRIPTION_BYTES]); /* "it last did: step 12, micro"; "; it is stopped (state T)" */
@@ -132,12 +134,16 @@ ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t target, const
 void ls_group_tune(ls_group *g);
 void ls_seat_publish_cpus(ls_seat *s);
 
+/* What of a pause counts against a deadline. A long one means that this process had no core, or was stopped (Ctrl-Z), and so may the others have been. */
+double ls_patience_spent(double seconds);
+
 /* Every member's `bytes` (at most LS_STAGE_BYTES), by position. Also a barrier, before and after. */
 ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const char *what);
 
 /* ---- watching (watch.c) */
 
 /* Start time of a process, 0: there is no such process (or only its corpse). *stopped: it was stopped by a signal. */
+enum { LS_BORN_UNKNOWN = 1 }; /* there is one, and nobody can say since when: the first tick after boot had no ranks */
 uint64_t ls_process_born(int pid, bool *stopped);
 /* What has become of the rank in a seat. NULL: it lives, as far as one can know from here. Else why it will not come. */
 const char *ls_seat_gone(ls_seat *s);

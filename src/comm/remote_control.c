@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-static const double WORD_SECONDS = 1; /* what a question may take, or saying something */
+static const double WORD_SECONDS = 1, ANSWER_SECONDS = 2; /* what saying something may take, and a question */
 
 static bool is_here(const ls_group *g, int rank) { return rank >= g->first && rank < g->first + g->here; }
 
@@ -89,8 +89,11 @@ ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char 
     int first = rank / g->here * g->here;
     r->answered = false;
     say(r, LS_WORD_QUESTION, rank, 0, "", first, first + g->here);
-    for (double until = ls_now() + WORD_SECONDS; !r->answered && ls_now() < until; usleep(1000))
+    for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0; patience -= ls_patience_spent(ls_now() - began)) {
+        began = ls_now();
         LS_TRY(ls_remote_look(r));
+        usleep(1000);
+    }
     snprintf(text, sizeof text, "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline, g->rank, what, t->axis.name,
              r->answered ? r->answer.text : is_here(g, rank) ? "it is on this host" : "its host does not answer");
     ls_block_fail(g->block, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);

@@ -65,14 +65,17 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
 /* Gives its core away at first, then sleeps: up to a fifth of a millisecond, which is little where hosts are waited for. */
 static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
-    double until = ls_now() + r->group->deadline;
+    double patience = r->group->deadline, last = ls_now();
     for (int looks = 0; f->n; looks++) {
         usleep(looks < 100 ? 20 : 200);
         if (looks % 50 == 0)
             LS_TRY(ls_remote_look(r));
-        if (ls_now() > until)
-            return ls_remote_blame(r, t, missing, what);
         LS_TRY(test_all(r, f, &missing));
+        const double now = ls_now();
+        patience -= ls_patience_spent(now - last);
+        last = now;
+        if (f->n && patience <= 0)
+            return ls_remote_blame(r, t, missing, what);
     }
     return LS_OK;
 }

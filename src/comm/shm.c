@@ -77,9 +77,11 @@ static ls_status map_block(ls_block **out, int fd)
 /* What ls_block_fail says, by a rank that could not map the block. */
 static void leave_word(int fd, int rank, ls_status code)
 {
-    ls_failure f = { .state = 2, .rank = rank, .code = (int)code };
+    ls_failure f = { .state = LS_TOLD, .rank = rank, .code = (int)code };
+    const off_t at = offsetof(ls_block, failure);
     snprintf(f.text, sizeof f.text, "%s", ls_error_message());
-    ls_sys_pwrite(fd, &f, sizeof f, offsetof(ls_block, failure));
+    if (ls_sys_pwrite(fd, &f.rank, sizeof f - offsetof(ls_failure, rank), at + (off_t)offsetof(ls_failure, rank)) > 0)
+        ls_sys_pwrite(fd, &f.state, sizeof f.state, at); /* last: then it is read */
 }
 
 ls_status ls_shm_create(int ranks, int *fd)
@@ -174,13 +176,15 @@ void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
 
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]) { ls_block_doing(w->block, rank, text); }
 
+bool ls_shm_watch_ending(const ls_shm_watch *w, int rank) { return ls_seat_gone(ls_block_seat(w->block, rank)) != NULL; }
+
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error) { atomic_store(&ls_block_seat(w->block, rank)->exec_error, error); }
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->exec_error); }
 uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->planned); }
 
 int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096])
 {
-    if (!ls_block_failed(w->block))
+    if (!ls_block_hear(w->block))
         return -1;
     *code = (ls_status)w->block->failure.code;
     snprintf(text, LS_FAILURE_BYTES, "%s", w->block->failure.text);

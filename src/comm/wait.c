@@ -78,18 +78,20 @@ static ls_status missing(ls_axis *a, int seat, const char *what, const char *fat
     return ls_group_failure(g);
 }
 
-/* A look at the world between two sleeps. LS_OK: go on waiting. */
-static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what, double until)
+/* A look at the world between two sleeps; `patience`: seconds that are left. LS_OK: go on waiting. */
+static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what, double patience)
 {
     ls_group *g = a->group;
     int seat = a->members[position] - g->first;
     if (ls_block_failed(g->block))
         return ls_group_failure(g);
     const char *gone = ls_seat_gone(ls_block_seat(g->block, seat));
-    if (gone && !reached(a->lines[position], which, target)) /* it may have come, and then left */
+    if (reached(a->lines[position], which, target)) /* it may have come, and then left */
+        return LS_OK;
+    if (gone)
         return missing(a, seat, what, gone);
     int culprit = ls_block_culprit(g->block, seat);
-    if (ls_now() < until || atomic_load(&ls_block_seat(g->block, culprit)->abroad))
+    if (patience > 0 || atomic_load(&ls_block_seat(g->block, culprit)->abroad))
         return LS_OK;
     char fate[64];
     snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
@@ -97,6 +99,8 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
 }
 
 /* ---- waiting */
+
+double ls_patience_spent(double seconds) { return seconds < 5 * LOOK_SECONDS ? seconds : LOOK_SECONDS; }
 
 static bool spin(ls_line *l, ls_counter which, uint32_t target, double seconds)
 {
@@ -120,7 +124,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
     ls_group *g = a->group;
     ls_line *l = a->lines[position];
     ls_seat *me = ls_block_seat(g->block, ls_group_seat(g));
-    double until = ls_now() + g->deadline;
+    double patience = g->deadline;
     ls_status s = LS_OK;
     atomic_store(&me->awaits, a->members[position] - g->first + 1);
     atomic_fetch_add(&l->sleepers[which], 1);
@@ -128,10 +132,12 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
         uint32_t now = atomic_load(&l->count[which]);
         if ((int32_t)(now - target) >= 0)
             break;
-        double left = until - ls_now(), nap = left < LOOK_SECONDS ? left : LOOK_SECONDS;
-        struct timespec t = { .tv_nsec = nap > 0 ? (long)(nap * 1e9) : 1 };
-        if (syscall(SYS_futex, &l->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 && errno == ETIMEDOUT)
-            s = look(a, which, position, target, what, until);
+        double nap = patience > 0 && patience < LOOK_SECONDS ? patience : LOOK_SECONDS, began = ls_now();
+        struct timespec t = { .tv_nsec = (long)(nap * 1e9) };
+        const bool in_vain = syscall(SYS_futex, &l->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 && errno == ETIMEDOUT;
+        patience -= ls_patience_spent(ls_now() - began);
+        if (in_vain)
+            s = look(a, which, position, target, what, patience);
     }
     atomic_fetch_sub(&l->sleepers[which], 1);
     atomic_store(&me->awaits, 0);

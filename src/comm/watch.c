@@ -17,17 +17,23 @@ uint64_t ls_process_born(int pid, bool *stopped)
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
-    if (n <= 0) /* gone, or no /proc here: then any number will do that is the same each time */
-        return kill(pid, 0) == 0 || errno != ESRCH;
+    if (n <= 0) /* gone, or its records cannot be read: no /proc here, or no descriptor left */
+        return kill(pid, 0) == 0 || errno != ESRCH ? LS_BORN_UNKNOWN : 0;
     text[n] = 0;
     const char *rest = strrchr(text, ')');
     char state = 0;
     unsigned long long born = 0;
     if (!rest || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &born) != 2)
-        return 1;
+        return LS_BORN_UNKNOWN;
     if (stopped)
         *stopped = state == 'T' || state == 't';
     return state == 'Z' || state == 'X' ? 0 : born;
+}
+
+static bool has_ended(int process, uint64_t born)
+{
+    const uint64_t now = ls_process_born(process, NULL);
+    return !now || (now != born && now != LS_BORN_UNKNOWN && born != LS_BORN_UNKNOWN);
 }
 
 const char *ls_seat_gone(ls_seat *s)
@@ -35,7 +41,7 @@ const char *ls_seat_gone(ls_seat *s)
     int state = atomic_load(&s->state), process = atomic_load(&s->process);
     if (state == LS_SEAT_LEFT)
         return "has left the group";
-    if (state == LS_SEAT_TAKEN && process && ls_process_born(process, NULL) != atomic_load(&s->born))
+    if (state == LS_SEAT_TAKEN && process && has_ended(process, atomic_load(&s->born)))
         return "its process is gone";
     return NULL;
 }

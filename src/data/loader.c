@@ -216,12 +216,15 @@ static struct timespec in_seconds(double seconds) {
 
 /* Called, and returns, with the lock held. */
 static ls_status wait_for_step(ls_loader *l) {
-    struct timespec until = in_seconds(l->deadline);
-    while (l->filled == l->taken && l->status == LS_OK && !l->ended)
-        if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT && l->filled == l->taken && l->status == LS_OK &&
-            !l->ended)
+    double left = l->deadline; /* waited for in short pieces: time in which the process was stopped does not count */
+    while (l->filled == l->taken && l->status == LS_OK && !l->ended) {
+        const double piece = left < 0.5 ? left : 0.5;
+        struct timespec until = in_seconds(piece);
+        left -= pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT ? piece : 0;
+        if (left <= 0 && l->filled == l->taken && l->status == LS_OK && !l->ended)
             return ls_fail(LS_E_IO, "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
                            (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
+    }
     if (l->filled == l->taken && l->status != LS_OK)
         return ls_fail(l->status, "loading epoch %lld, step %lld: %s", (long long)l->epoch, (long long)l->step, l->message);
     return LS_OK;

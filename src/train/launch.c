@@ -25,7 +25,7 @@
 
 enum { CANNOT_EXEC = 127 };
 
-typedef struct child { pid_t pid; bool ended; int status; } child;
+typedef struct child { pid_t pid; bool ended, killed; int status; } child; /* killed: by us, so that its status says nothing */
 
 typedef struct launch {
     const ls_launch_opts *o;
@@ -221,7 +221,7 @@ static void reap(launch *l)
             continue;
         c->ended = true;
         l->alive--;
-        if (ended_well(c->status) || l->killed)
+        if (ended_well(c->status) || c->killed)
             continue;
         bool heard = l->failed_at > 0 || hear_failure(l), missed = heard && l->code == LS_E_PEER && l->failed_rank == r; /* others only saw that it was gone */
         if (!heard || (missed && WIFSIGNALED(c->status)))
@@ -236,6 +236,15 @@ static void signal_all(const launch *l, int number)
             kill(l->children[r].pid, number);
 }
 
+/* A process that is dying takes its time, while its threads end: what it dies of is still to be heard. */
+static void kill_all(launch *l)
+{
+    for (int r = 0; r < l->started; r++)
+        l->children[r].killed = !ls_shm_watch_ending(l->watch, r);
+    signal_all(l, SIGKILL);
+    l->killed = true;
+}
+
 /* One rank is enough: it tells the others with the next step. */
 static void pass_save_on(launch *l)
 {
@@ -247,8 +256,11 @@ static void pass_save_on(launch *l)
         kill(l->children[0].pid, SIGUSR1);
 }
 
-/* A rank that others gave up waiting for will not end by itself. */
-static bool only_failed_is_left(const launch *l) { return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended; }
+/* A rank that others gave up waiting for will not end by itself, unless it is about to. */
+static bool only_failed_is_left(const launch *l)
+{
+    return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended && !ls_shm_watch_ending(l->watch, l->failed_rank);
+}
 
 static void watch(launch *l)
 {
@@ -265,10 +277,8 @@ static void watch(launch *l)
             l->stop_passed_on = true;
         }
         pass_save_on(l);
-        if (l->failed_at > 0 && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
-            signal_all(l, SIGKILL);
-            l->killed = true;
-        }
+        if (l->failed_at > 0 && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE))
+            kill_all(l);
     }
 }
 

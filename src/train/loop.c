@@ -260,6 +260,8 @@ ls_status ls_loop_run(ls_loop *l)
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */
+    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER && l->group) /* before anything is put in order: what others meet there is a consequence */
+        ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);
     ls_profile_destroy(&l->profile);

@@ -1,5 +1,6 @@
 /* test_launch.c - ranks as processes of one parent: this program is started again for every rank, and does there what its second word says. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 #include "base/affinity.h"
 #include "base/clock.h"
-#include "comm/comm.h"
+#include "comm/internal.h"
 #include "comm/launched.h"
 #include "support/support.h"
 #include "train/launch.h"
@@ -29,6 +30,22 @@ static int tell(ls_group *g, ls_status s)
     return s == LS_OK ? 0 : s == LS_E_USAGE ? 2 : 1;
 }
 
+/* Its first thread ends, and so the process looks like a corpse; what it dies of comes later. */
+static void *die_later(void *context)
+{
+    (void)context;
+    usleep(200000);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void die_slowly(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, die_later, NULL) == 0)
+        pthread_exit(NULL);
+}
+
 /* Steps until somebody was asked to stop. */
 static int steps(ls_group *g, int rank, const char *mode)
 {
@@ -39,8 +56,18 @@ static int steps(ls_group *g, int rank, const char *mode)
         ls_group_doing(g, doing);
         if (!strcmp(mode, "kill") && rank == 1 && step == 3)
             raise(SIGKILL);
+        if (!strcmp(mode, "slow death") && rank == 1 && step == 3)
+            die_slowly();
         if (!strcmp(mode, "stall") && rank == 1 && step == 3)
             raise(SIGSTOP);
+        if (!strcmp(mode, "stall") && rank == 0 && step == 3) { /* one alone loses its patience, and not before there is reason to */
+            char text[LS_DESCRIPTION_BYTES];
+            do {
+                usleep(1000);
+                ls_block_describe(g->block, 1, text);
+            } while (!strstr(text, "it is stopped"));
+            ls_group_set_deadline(g, 0.2);
+        }
         if (!strcmp(mode, "quit") && rank == 1 && step == 3)
             _exit(3);
         ls_status s = ls_group_all_reduce(g, &stop, 1, LS_I32, LS_REDUCE_MAX);
@@ -104,8 +131,6 @@ static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
         for (;;)
             pause();
     }
-    if (!strcmp(mode, "stall"))
-        ls_group_set_deadline(g, 0.3);
     if (*note) { /* tells the test that it is there */
         FILE *f = fopen(note, "a");
         fprintf(f, "%ld\n", (long)getpid());
@@ -184,6 +209,14 @@ static void a_killed_rank_is_named_with_what_it_did(void **state)
     no_child_is_left();
 }
 
+/* The other rank has seen it gone, and has ended, before it can be taken away. */
+static void what_a_rank_dies_of_is_waited_for(void **state)
+{
+    (void)state;
+    ASSERT_FAILS(launch(2, "slow death"), LS_E_PEER, "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the other ranks were stopped");
+    no_child_is_left();
+}
+
 static void a_rank_that_ends_without_a_word_is_named(void **state)
 {
     (void)state;
@@ -195,7 +228,7 @@ static void a_rank_that_ends_without_a_word_is_named(void **state)
 static void a_stopped_rank_is_named_and_ended(void **state)
 {
     (void)state;
-    ASSERT_FAILS(launch(3, "stall"), LS_E_PEER, "rank 1: ", "did not come within 0.3 s", "waited for it", "step 3, micro, linear of block 1");
+    ASSERT_FAILS(launch(3, "stall"), LS_E_PEER, "rank 1: did not come within 0.2 s; rank 0 waited for it", "step 3, micro, linear of block 1");
     no_child_is_left();
 }
 
@@ -279,7 +312,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_find_their_place), cmocka_unit_test(a_restart_knows_that_it_is_one),
         cmocka_unit_test(a_failure_is_told_once_with_its_rank),
-        cmocka_unit_test(a_killed_rank_is_named_with_what_it_did), cmocka_unit_test(a_rank_that_ends_without_a_word_is_named),
+        cmocka_unit_test(a_killed_rank_is_named_with_what_it_did), cmocka_unit_test(what_a_rank_dies_of_is_waited_for),
+        cmocka_unit_test(a_rank_that_ends_without_a_word_is_named),
         cmocka_unit_test(a_stopped_rank_is_named_and_ended), cmocka_unit_test(ranks_that_do_not_notice_are_killed),
         cmocka_unit_test(a_request_to_stop_reaches_the_ranks), cmocka_unit_test(cores_are_divided), cmocka_unit_test(ranks_end_with_their_parent),
     };
