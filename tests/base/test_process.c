@@ -19,11 +19,11 @@ static void clock_runs_forward(void **state) {
         assert_true(now >= last);
         last = now;
     }
-    double age = ls_since_exec(), at = ls_now();
+    const double before = ls_now(), age = ls_since_exec();
     assert_true(age > 0);
     usleep(30000);
-    double older = ls_since_exec(), passed = ls_now() - at;
-    assert_true(older - age >= 0.03 - 0.011); /* within the kernel's tick, which may bound either reading */
+    const double older = ls_since_exec(), passed = ls_now() - before; /* of more than lies between the two, however long each took */
+    assert_true(older - age >= 0.03 - 0.011);                         /* within the kernel's tick, which may bound either reading */
     assert_true(older - age <= passed + 0.011);
 }
 

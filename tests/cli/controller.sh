@@ -10,13 +10,13 @@ cleanup() {
 }
 trap cleanup EXIT
 
-until_true() { for _ in $(seq 1500); do "$@" 2>/dev/null && return; sleep 0.01; done; bad "$what: waits in vain for: $*"; tail -n 20 err; false; }
 begin() { what="lockstep $*"; "$lockstep" "$@" >out 2>err </dev/null & parent=$!; } # in the background
 ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; tail -n 20 err; }; }
 child() { xargs <"/proc/$parent/task/$parent/children" | cut -d ' ' -f $(($1 + 1)); } # process of a rank
 stands() { [ "$(sed 's/.*) //; s/ .*//' "/proc/$(child "$1")/stat")" = T ]; }       # LOCKSTEP_FAULT=stop... has come
 has_saved() { [ "$(ls "runs/$1/checkpoints" | grep -c '^step-')" -ge "$2" ]; }
 steps_of() { grep -c '"kind":"step"' "runs/$1/metrics.jsonl"; }
+taken() { grep -q "^ShdPnd:[[:space:]]*0*$" "/proc/$parent/status"; } # no signal waits for the parent
 has_steps() { [ "$(steps_of "$1")" -ge "$2" ]; }
 
 cat >small.yaml <<END
@@ -50,9 +50,9 @@ done
 LOCKSTEP_FAULT=stop@1600:rank=1 begin train small.yaml --workers 2 --set run.name=twice
 until_true stands 1
 ranks="$(child 0) $(child 1)"
-kill -TERM $parent; sleep 0.2; kill -INT $parent
+kill -TERM $parent; until_true taken; kill -INT $parent
 ended 130
-until_true flock -n runs/twice/lock.txt true
+until_true free twice
 for p in $ranks; do until_true test ! -e "/proc/$p/exe"; done
 try 0 runs; has out "twice *died"
 try 0 train small.yaml --set run.name=twice; has err "continues after step 150 of 200.*runs/twice died"; same twice
@@ -163,7 +163,7 @@ until_true has_steps owned 3
 times 1 err2 "error: rank 0: run runs/owned is being trained by another process \(host .*, process [0-9]*, started by process $parent\)"
 has runs/owned/result.json '"state":"running"'
 kill -9 $parent; wait $parent 2>/dev/null
-until_true flock -n runs/owned/lock.txt true
+until_true free owned
 echo "host elsewhere, process 1" >runs/owned/lock.txt
 sed -i "s/\"time\":[0-9]*/\"time\":$(date +%s)/" runs/owned/result.json
 try 2 train long.yaml --set run.name=owned; times 1 err "runs/owned belongs to host elsewhere, process 1, which wrote there .*remove runs/owned/lock.txt"

@@ -60,7 +60,7 @@ done
 # The cable is pulled: the ranks on both sides end, and say who did not come (mpirun waits for ever for its own other half)
 ranks() { local ns p; for ns in $left $right; do for p in $(ip netns pids $ns); do [ "$(cat /proc/$p/comm 2>/dev/null)" = lockstep ] && echo $p; done; done; }
 { on_two_hosts 100 small.yaml --set run.name=cut --set train.steps=10000000 --set train.epochs=10000000 --set failure.stall_seconds=2; } 2>/dev/null &
-for _ in $(seq 1000); do grep -q '"step":20,' runs/cut/metrics.jsonl 2>/dev/null && break; sleep 0.02; done
+for _ in $(seq 5000); do grep -q '"step":20,' runs/cut/metrics.jsonl 2>/dev/null && break; sleep 0.02; done
 [ "$(ranks | wc -l)" = 2 ] || bad "two ranks do not run"
 ip -n $left link set eth-left down
 for _ in $(seq 500); do [ -z "$(ranks)" ] && break; sleep 0.1; done

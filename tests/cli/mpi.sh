@@ -60,7 +60,7 @@ done
 # mpirun passes SIGUSR1 on to all ranks: one checkpoint; SIGTERM too, and gives them a second
 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train "$work/long.yaml" --set run.name=asked > out 2> err &
 job=$!
-wait_for() { for _ in $(seq 1000); do "$@" 2> /dev/null && return; sleep 0.02; done; fails "waits in vain for $*"; }
+wait_for() { for _ in $(seq 5000); do "$@" 2> /dev/null && return; sleep 0.02; done; fails "waits in vain for $*"; }
 wait_for grep -q '"step":3,' runs/asked/metrics.jsonl
 kill -USR1 $job
 wait_for grep -q "^saved after step [0-9]* of .* on request" err

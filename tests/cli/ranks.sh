@@ -53,21 +53,21 @@ begin() {
     "$lockstep" train long.yaml --workers 2 --set run.name=long "$@" >out 2>err </dev/null &
     parent=$!
     what="long run"
-    for _ in $(seq 500); do
-        grep -q '"step":3,' runs/long/metrics.jsonl 2>/dev/null && break
-        sleep 0.02
-    done
+    until_true grep -q '"step":3,' runs/long/metrics.jsonl
     ranks=$(xargs <"/proc/$parent/task/$parent/children")
     [ "$(echo $ranks | wc -w)" -eq 2 ] || { bad "the parent has not two children: '$ranks'"; cat err; }
+    for p in $ranks; do # what they share has no name that could stay behind
+        grep -q "/memfd:lockstep (deleted)" "/proc/$p/maps" && ! grep -q " /dev/shm/" "/proc/$p/maps" || bad "$what: process $p shares memory that has a name"
+    done
 }
 # A process that has ended, or is only a corpse that nobody has taken away yet.
 gone() { local state; state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null); [ -z "$state" ] || [ "$state" = Z ]; }
-# ended STATUS SECONDS: the parent ends in time with this status, and the ranks with it
+# ended STATUS: the parent ends with this status, and the ranks before it. (None of the deadlines of 300 s has passed: the test would run into its own.)
 ended() {
     local before=$SECONDS
     wait $parent; got=$?
     [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }
-    [ $((SECONDS - before)) -le "$2" ] || bad "$what: took more than $2 s to end"
+    [ $((SECONDS - before)) -le 120 ] || bad "$what: took $((SECONDS - before)) s to end"
     for p in $ranks; do gone "$p" || bad "$what: process $p is left"; done
 }
 
@@ -77,19 +77,19 @@ for victim in 1 2; do
     what="SIGKILL of rank $((victim - 1))"
     sleep 0.0$((RANDOM % 10))
     kill -9 "${!victim}"
-    ended 1 10
+    ended 1
     once err "error:"
     has err "error: rank $((victim - 1)): killed by signal 9 \(SIGKILL\); it last did: .*; the other ranks were stopped"
 done
 has runs/long/result.json '"state":"failed"'
 has runs/long/log/rank-0.log "rank 1: killed by signal 9"
 
-begin --set failure.stall_seconds=0.5
+begin --set failure.stall_seconds=2
 set -- $ranks
 what="SIGSTOP of rank 1"
 kill -STOP $2
-ended 1 10
-once err "error: rank 1: did not come within 0.5 s"
+ended 1
+once err "error: rank 1: did not come within 2 s"
 has err "rank 0 waited for it in "
 
 begin
@@ -97,14 +97,13 @@ what="kill -9 of the parent"
 kill -9 $parent
 wait $parent 2>/dev/null
 for p in $ranks; do
-    for _ in $(seq 100); do gone "$p" && break; sleep 0.02; done
-    gone "$p" || bad "$what: process $p is left"
+    until_true gone "$p"
 done
 
 begin
 what="SIGTERM"
 kill -TERM $parent
-ended 75 30
+ended 75
 once err "stopped after step"
 has runs/long/result.json '"state":"stopped"'
 [ -s runs/long/checkpoints/latest/model.safetensors ] || bad "nothing was saved when stopped"
@@ -114,8 +113,6 @@ at=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' err)
 begin
 what="SIGTERM to everybody"
 kill -TERM $ranks $parent
-ended 75 30
+ended 75
 
-! grep -qs lockstep /proc/sysvipc/shm /proc/sysvipc/sem || bad "something is left in System V memory"
-[ -z "$(find /dev/shm -name '*lockstep*' -newer small.yaml 2>/dev/null)" ] || bad "something is left in /dev/shm"
 finish

@@ -4,6 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 newest() { ls "runs/$1/checkpoints" | sed -n 's/^step-0*//p' | tail -n 1; }
 last_step() { grep -o '"kind":"step","step":[0-9]*' "runs/$1/metrics.jsonl" 2>/dev/null | tail -n 1 | grep -o '[0-9]*$'; }
+makes_steps() { [ "$(last_step "$name")" != "$1" ] && [ "$(($(last_step "$name") % 40))" -gt 5 ]; }
 # begin NAME WORKERS: without end, in the background; returns after a few steps
 begin() {
     name=$1
@@ -11,11 +12,7 @@ begin() {
     "$lockstep" train small.yaml --set run.name="$1" --workers "$2" --set train.steps=0 >out 2>err </dev/null &
     parent=$!
     what="$1 on $2"
-    for _ in $(seq 1000); do
-        [ "$(last_step "$name")" != "$before" ] && [ "$(($(last_step "$name") % 40))" -gt 5 ] && return
-        sleep 0.01
-    done
-    bad "$what: makes no steps"; cat err
+    until_true makes_steps "$before"
 }
 end() { # end SIGNAL STATUS
     kill "$1" $parent
@@ -47,9 +44,9 @@ has err "continues after step $first of "; has runs/stopped/metrics.jsonl '"atte
 rows=$(grep -c '"kind":"step"' runs/stopped/metrics.jsonl)
 [ "$rows" -eq "$(last_step stopped)" ] || bad "$what: $rows rows for $(last_step stopped) steps"
 begin killed 2
-for _ in $(seq 500); do [ -e runs/killed/checkpoints/latest ] && break; sleep 0.01; done
+until_true test -e runs/killed/checkpoints/latest
 end -KILL 137
-for _ in $(seq 500); do flock -n runs/killed/lock.txt true && break; sleep 0.01; done # until its ranks are gone too
+until_true free killed # its ranks are gone too
 saved=$(newest killed)
 printf '{"kind":"st' >>runs/killed/metrics.jsonl                 # half a line stays a line of its own,
 mkdir runs/killed/checkpoints/.lockstep-unfinished-step-00000099 # half a checkpoint goes away,
