@@ -5,7 +5,8 @@ thread each and on one, 64 images a rank; and pictures of 224 x 224 x 3 on one, 
     python bench/compare_resnet.py BUILD_DIR [--rounds 5] [--steps 3] [--size 28|224] [--no-torch]
 
 Figures and ratios as in bench/compare_ranks.py. The share is that of the step's nominal FLOPs (products with padding count, which neither program
-needs to make) in what a burst of multiply-adds reaches on one core in the same moment."""
+needs to make, and all of a 3 x 3 kernel's, of which Lockstep makes fewer) in what a burst of multiply-adds reaches on one core in the same
+moment."""
 import argparse
 import os
 import statistics

@@ -3,7 +3,8 @@
  *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn]
  *
  * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time counts. GFLOP/s are nominal: they
- * count products with padding, which the kernels leave out, so small pictures can be above the burst. Last row: all layers of a step. */
+ * count products with padding, which the kernels leave out, and all of a 3 x 3 kernel's, of which they make fewer: some are above the burst.
+ * Last row: all layers of a step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  *   bench_resnet_step [isa|best] [threads] [batch] [size]
  *
- * Steps take turns with a burst of multiply-adds; the share is that of the nominal FLOPs (products with padding count) at the best of both. */
+ * Steps take turns with a burst of multiply-adds; the share is that of the nominal FLOPs (bench/conv.c) at the best of both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -177,13 +177,14 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .attrs = ATTRS(ls_scale_update_attrs, 2, 0.5, 20), .compare = COMPARE_EXACT, .f32_only = true }
 /* N pictures of C x H x W, O results of them by kernels K x L, in G groups; stride S, padding P, dilation D (all for the height; for the width
  * R, Q, E); the result is I x J. */
-#define CONV(about, N, C, H, W, O, K, L, S, R, P, Q, D, E, G, I, J) \
+#define CONV(about, N, C, H, W, O, K, L, S, R, P, Q, D, E, G, I, J, ...) \
     { .op = "conv2d", .what = about, .n_in = 2, .in = { X(N, C, H, W), X(O, C / G, K, L) }, .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, 0, 0, 0), \
-      .compare = COMPARE_SUM, .reduce = C / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+      .compare = COMPARE_SUM, .reduce = C / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1, __VA_ARGS__ }, \
     { .op = "conv2d_dx", .what = about, .n_in = 2, .in = { X(N, O, I, J), X(O, C / G, K, L) }, \
-      .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, H, W, 0), .compare = COMPARE_SUM, .reduce = O / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+      .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, H, W, 0), .compare = COMPARE_SUM, .reduce = O / G * K * L, .extreme = EXTREME_WIDE, .batch_in = 1, \
+      __VA_ARGS__ }, \
     { .op = "conv2d_dw", .what = about, .n_in = 2, .in = { X(N, O, I, J), X(N, C, H, W) }, .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, K, L, 1), \
-      .compare = COMPARE_SUM, .reduce = N * I * J, .extreme = EXTREME_WIDE }
+      .compare = COMPARE_SUM, .reduce = N * I * J, .extreme = EXTREME_WIDE, __VA_ARGS__ }
 #define CONV_ATTRS(S, R, P, Q, D, E, G, H, W, b) ATTRS(ls_conv_attrs, S, R, P, Q, D, E, G, H, W, b)
 #define BATCH_NORM(n, about, ...) \
     { .op = "batch_norm", .what = about, .n_in = 3, .in = { X(__VA_ARGS__), X(n), X(n) }, .attrs = ATTRS(ls_batch_norm_attrs, 1e-5, LS_ACT_NONE), \
@@ -415,6 +416,16 @@ const op_case ls_test_cases[] = {
     CONV("more than a batch block", 71, 9, 3, 3, 5, 3, 3, 2, 2, 1, 1, 1, 1, 1, 2, 2),
     CONV("long sums", 2, 300, 1, 2, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 2),
     CONV("long planes", 2, 9, 19, 17, 3, 2, 2, 1, 1, 0, 0, 1, 1, 1, 18, 16),
+    CONV("squares", 3, 16, 8, 8, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 8, .no_gradient = true),
+    CONV("odd squares", 2, 21, 9, 13, 37, 3, 3, 1, 1, 1, 0, 1, 1, 1, 9, 11, .no_gradient = true),
+    CONV("squares beyond the padding", 1, 35, 6, 5, 17, 3, 3, 1, 1, 3, 4, 1, 1, 1, 10, 11, .no_gradient = true),
+    CONV("squares of groups", 2, 34, 10, 11, 38, 3, 3, 1, 1, 0, 1, 1, 1, 2, 8, 11, .no_gradient = true),
+    CONV("squares of many images", 6, 16, 8, 8, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 8, .no_gradient = true),
+    CONV("squares over long chains", 1, 130, 8, 8, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 8, .no_gradient = true),
+    CONV("a long row of squares", 1, 16, 8, 131, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 131, .no_gradient = true),
+    { .op = "conv2d", .what = "squares, with bias", .n_in = 3, .in = { X(2, 16, 9, 8), X(19, 16, 3, 3), X(19) },
+      .attrs = CONV_ATTRS(1, 1, 1, 1, 1, 1, 1, 0, 0, 0), .compare = COMPARE_SUM, .reduce = 144, .extreme = EXTREME_WIDE, .batch_in = 1,
+      .no_gradient = true },
     { .op = "conv2d", .what = "with bias", .n_in = 3, .in = { X(2, 3, 5, 6), X(4, 3, 3, 3), X(4) }, .attrs = CONV_ATTRS(1, 1, 1, 1, 1, 1, 1, 0, 0, 0),
       .compare = COMPARE_SUM, .reduce = 27, .extreme = EXTREME_WIDE, .batch_in = 1 },
     { .op = "conv2d", .what = "with bias, groups", .n_in = 3, .in = { X(2, 6, 5, 3), X(4, 3, 2, 2), X(4) },

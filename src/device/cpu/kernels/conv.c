@@ -53,7 +53,19 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
 }
 
 size_t LS_NAME(ls_conv_workspace)(const conv *c) {
-    return c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
+    return LS_NAME(ls_conv_is_thin)(c)       ? LS_NAME(ls_conv_thin_workspace)(c)
+           : LS_NAME(ls_conv_is_winograd)(c) ? LS_NAME(ls_conv_winograd_workspace)(c)
+                                             : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
+}
+
+bool LS_NAME(ls_conv_special)(conv *c) {
+    if (LS_NAME(ls_conv_is_thin)(c))
+        LS_NAME(ls_conv_thin)(c);
+    else if (LS_NAME(ls_conv_is_winograd)(c))
+        LS_NAME(ls_conv_winograd)(c);
+    else
+        return false;
+    return true;
 }
 
 void LS_NAME(ls_conv_place)(conv *c) {
@@ -146,10 +158,8 @@ static void products(void *context, int64_t begin, int64_t end, int worker) {
 
 static void run(const ls_kernel_args *a, ls_conv_kind kind) {
     conv c = LS_NAME(ls_conv_plan)(a, kind);
-    if (LS_NAME(ls_conv_is_thin)(&c)) {
-        LS_NAME(ls_conv_thin)(&c);
+    if (LS_NAME(ls_conv_special)(&c))
         return;
-    }
     LS_NAME(ls_conv_place)(&c);
     const int64_t og = c.s.o / c.s.at.groups, width = kind == LS_CONV_DX ? c.s.w : c.s.ow, height = c.target / width;
     const int64_t from = (c.source_channels + c.lanes - 1) / c.lanes, to = (c.target_channels + c.lanes - 1) / c.lanes;
@@ -170,7 +180,7 @@ KERNEL(conv2d_dx) { run(a, LS_CONV_DX); }
 
 KERNEL_WORKSPACE(conv2d) {
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_Y);
-    return LS_NAME(ls_conv_is_thin)(&c) ? LS_NAME(ls_conv_thin_workspace)(&c) : LS_NAME(ls_conv_workspace)(&c);
+    return LS_NAME(ls_conv_workspace)(&c);
 }
 KERNEL_WORKSPACE(conv2d_dx) {
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_DX);

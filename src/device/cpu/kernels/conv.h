@@ -7,7 +7,8 @@
  *     y[position] += x[position seen through tap] * w[tap]^T     [images, channels] * [channels, results]
  *
  * with the same for dx (roles of x and y exchanged) and, positions and images summed over, for dw. No multiplication by padding, any stride and
- * dilation. A group is a convolution of its own. With few channels (stems) the products would be thin: conv_thin.c.
+ * dilation. A group is a convolution of its own. With few channels (stems) the products would be thin: conv_thin.c. Kernels of 3 x 3 and stride 1
+ * over pictures that are not small need fewer products: conv_winograd.c.
  *
  * Order of summation: y, dx: taps ascending, as many to a chain as have CONV_CHAIN products (with more channels than that: each tap in chains of
  * GEMM_KC); chains are added in ascending order. dw: images at a time follow from the shapes; a chain is the images of one position (of some
@@ -63,6 +64,7 @@ typedef struct conv {
 conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind);
 size_t LS_NAME(ls_conv_workspace)(const conv *c);
 void LS_NAME(ls_conv_place)(conv *c); /* parts of the workspace, used taps */
+bool LS_NAME(ls_conv_special)(conv *c); /* does it all in one of the other files, if that suits */
 
 /* How many positions from p on, at most `limit`, see neighbours through a tap, and the first of these; 0: p sees none. */
 SIMD_FN int64_t conv_run(const conv *c, int64_t tap, int64_t p, int64_t limit, int64_t *from) {
@@ -80,6 +82,11 @@ SIMD_FN int64_t conv_span(const conv *c) { return c->now < CONV_IMAGES ? CONV_IM
 bool LS_NAME(ls_conv_is_thin)(const conv *c);
 size_t LS_NAME(ls_conv_thin_workspace)(const conv *c);
 void LS_NAME(ls_conv_thin)(conv *c);
+
+/* conv_winograd.c */
+bool LS_NAME(ls_conv_is_winograd)(const conv *c);
+size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c);
+void LS_NAME(ls_conv_winograd)(conv *c);
 
 /* conv_stage.c: parallel tasks. */
 void LS_NAME(ls_conv_stage_source)(void *conv, int64_t begin, int64_t end, int worker); /* y, dx; images x blocks of `lanes` channels */

@@ -69,12 +69,10 @@ static void bias_task(void *context, int64_t begin, int64_t end, int worker) {
 
 KERNEL(conv2d_dw) {
     conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_DW);
-    const bool thin = LS_NAME(ls_conv_is_thin)(&c);
-    if (thin)
-        LS_NAME(ls_conv_thin)(&c);
-    else
+    const bool done = LS_NAME(ls_conv_special)(&c);
+    if (!done)
         LS_NAME(ls_conv_place)(&c);
-    for (c.group = 0; c.group < c.s.at.groups && !thin; c.group++) {
+    for (c.group = 0; c.group < c.s.at.groups && !done; c.group++) {
         for (c.first_image = 0; c.first_image < c.s.n; c.first_image += c.now) {
             c.now = min_i64(c.images, c.s.n - c.first_image);
             ls_parallel_for(c.threads, c.now, LS_NAME(ls_conv_stage_x), &c);
@@ -89,5 +87,5 @@ KERNEL(conv2d_dw) {
 
 KERNEL_WORKSPACE(conv2d_dw) {
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_DW);
-    return LS_NAME(ls_conv_is_thin)(&c) ? LS_NAME(ls_conv_thin_workspace)(&c) : LS_NAME(ls_conv_workspace)(&c);
+    return LS_NAME(ls_conv_workspace)(&c);
 }
