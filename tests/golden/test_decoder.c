@@ -1,15 +1,13 @@
 /* test_decoder.c - small Qwen2 and Llama against Hugging Face's, computed in float64: logits, loss and every gradient, on ref in f64 and on
- * cpu in f32 at every level, as built and after the passes of a training step. */
+ * cpu in f32 at every level, as built and after the passes of a training step; and five steps of a trainer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "golden/golden.h"
+#include "golden/training.h"
 #include "graph/autodiff.h"
-#include "lockstep/models.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 #include "run/session.h"
-#include "support/support.h"
 
 enum { BATCH = 3, TOKENS = 9, COUNTED = BATCH * TOKENS - 5, MAX_PARAMETERS = 64 };
 #define SMALL .seq_length = TOKENS, .vocab_size = 37, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .init_deviation = 0.02
@@ -137,6 +135,57 @@ static void logits_loss_and_gradients(void **state)
     ls_weights_close(&golden);
 }
 
+static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+
+/* Losses of five steps of AdamW, three sequences each. */
+static void five_steps(const ls_weights *golden, const char *name, const ls_decoder_config *c, const ls_trainer_opts *o, double tolerance, double *losses)
+{
+    int32_t *ids = golden_values_as(golden_get(golden, "ids"), LS_I32), *targets = golden_values_as(golden_get(golden, "targets"), LS_I32);
+    ls_trainer *t = training_start(build_decoder, c, o);
+    for (int k = 0; k < 5; k++) {
+        const int32_t *of_step = targets + k * BATCH * TOKENS;
+        int64_t count = 0;
+        for (int i = 0; i < BATCH * TOKENS; i++)
+            count += of_step[i] != -100;
+        assert_int_equal(count, k ? BATCH * TOKENS : COUNTED);
+        ls_step_result r;
+        ASSERT_OK(ls_trainer_step(t, ids + k * BATCH * TOKENS, of_step, count, 1e-3, &r));
+        losses[k] = r.loss;
+    }
+    training_expect_losses(training_describe(o), losses, 5, golden_get(golden, "%s.losses", name), tolerance);
+    ls_trainer_destroy(&t);
+    free(ids);
+    free(targets);
+}
+
+#define ADAMW .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.1 }
+static void trainer_steps(void **state)
+{
+    (void)state;
+    ls_weights *golden = golden_open("decoder");
+    static const struct { const char *name; const ls_decoder_config *c; } models[] = { { "qwen2", &qwen2 }, { "llama", &llama } };
+    double truth[5], first[5], losses[5];
+    for (int m = 0; m < 2; m++) {
+        const char *name = models[m].name;
+        const ls_decoder_config *c = models[m].c;
+        five_steps(golden, name, c, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ADAMW, .device = "ref", .param = LS_F64, .micro_batch = BATCH }, 1e-10, truth);
+        for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
+            ls_trainer_opts o = { LS_TRAINER_DEFAULTS, ADAMW, .isa = isa, .threads = 1, .micro_batch = 1, .micro_batches = BATCH };
+            five_steps(golden, name, c, &o, 2e-5, first); /* Adam's first steps follow the signs of tiny gradients */
+            o.threads = 2;
+            o.recompute = c->block;
+            o.parallel.units = m ? "class:LlamaDecoderLayer" : "class:Qwen2DecoderLayer";
+            five_steps(golden, name, c, &o, 2e-5, losses);
+            assert_memory_equal(losses, first, sizeof losses); /* the same bits */
+            o.param = LS_BF16; /* 8 bits of each activation */
+            five_steps(golden, name, c, &o, 0.02, losses);
+            o.param = LS_F16;
+            five_steps(golden, name, c, &o, 0.005, losses);
+        }
+    }
+    ls_weights_close(&golden);
+}
+
 /* What cannot be is refused with the numbers. */
 static void refused(void **state)
 {
@@ -157,6 +206,7 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients), cmocka_unit_test(refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients), cmocka_unit_test(trainer_steps),
+                                        cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
