@@ -69,7 +69,7 @@ const ls_key LS_KEYS[] = {
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
-    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, or a checkpoint folder" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text"),
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own (docs/text.md)" },

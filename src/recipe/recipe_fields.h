@@ -58,6 +58,12 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 int ls_key_find(const char *key); /* row, -1 none */
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
+/* recipe_huggingface.c */
+/* Keys of the model that nobody set, from config.json of the folder that model.init names, if it is one of Hugging Face's. */
+ls_status ls_recipe_apply_config(ls_recipe_state *state);
+/* The same back: config.json for a language model, in Hugging Face's words; malloc'ed. */
+char *ls_recipe_config_json(const ls_recipe *r);
+
 /* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out); /* as YAML that reads back the same */

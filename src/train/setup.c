@@ -212,7 +212,7 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *section, const c
     char *value = ls_recipe_value(r, key);
     if (!value)
         return;
-    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9') || !strcmp(value, "true") || !strcmp(value, "false");
+    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9');
     if (raw)
         ls_json_raw(j, name, value);
     else
@@ -220,43 +220,24 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *section, const c
     free(value);
 }
 
-static void add_text(ls_json *j, const ls_recipe *r)
-{
-    ls_json_text(j, "train_text", r->data.train_text);
-    ls_json_text(j, "eval_text", r->data.eval_text);
-    ls_json_f64(j, "eval_fraction", r->data.eval_fraction);
-    ls_json_text(j, "tokenizer", r->data.tokenizer);
-    add_key(j, r, "data", "documents");
-    ls_json_text(j, "field", r->data.field);
-    ls_json_text(j, "end_token", r->data.end_token);
-    ls_json_int(j, "seq_length", r->data.seq_length);
-    ls_json_bool(j, "pack", r->data.pack);
-}
-
 char *ls_setup_config_json(const ls_recipe *r)
 {
     static const char *const vit[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
     static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
     static const char *const resnet[] = { "image_size", "in_channels", "classes", NULL };
-    static const char *const language[] = { "vocab_size", "hidden_size", "mlp_size", "layers", "heads", "kv_heads", "head_dim", "norm_eps", "rope_theta", "tied",
-                                            "init_deviation", NULL };
-    const bool text = ls_model_choice_is_text(r->model.type);
-    const char *const *keys = text ? language : r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet;
     ls_json j = { 0 };
+    if (ls_model_choice_is_text(r->model.type))
+        return ls_recipe_config_json(r);
     ls_json_object(&j, NULL);
     ls_json_object(&j, "model");
     add_key(&j, r, "model", "type");
-    for (const char *const *k = keys; *k; k++)
+    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet; *k; k++)
         add_key(&j, r, "model", *k);
     ls_json_close_object(&j);
     ls_json_object(&j, "data");
     ls_json_text(&j, "type", r->data.type);
-    if (text) {
-        add_text(&j, r);
-    } else {
-        ls_json_f64(&j, "mean", r->data.mean);
-        ls_json_f64(&j, "std", r->data.std);
-    }
+    ls_json_f64(&j, "mean", r->data.mean);
+    ls_json_f64(&j, "std", r->data.std);
     ls_json_close_object(&j);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");

@@ -30,7 +30,8 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
 
-/* config.json of a checkpoint: the model and what its inputs must be, in the recipe's words (JSON is YAML: it loads as a recipe). malloc'ed. */
+/* config.json of a checkpoint: the model and what its inputs must be, in the recipe's words (JSON is YAML: it loads as a recipe), or for a language model
+ * Hugging Face's config. malloc'ed. */
 char *ls_setup_config_json(const ls_recipe *r);
 
 /* The calibration of this machine if `doctor` has stored one, else NULL. */

@@ -35,6 +35,10 @@ try 0 eval runs/whole/checkpoints/latest; [ "$(tail -1 out | cut -d' ' -f1-8)" =
 try 0 eval runs/whole --workers 2; [ "$(tail -1 out | cut -d' ' -f1-8)" = "$(tail -1 eval | cut -d' ' -f1-8)" ] || bad "$what: another loss on two ranks"
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors
+has runs/whole/checkpoints/latest/config.json '"model_type":"llama"'
+sed 's#^model:.*#model: {type: llama, init: runs/whole/checkpoints/latest}#' recipe.yaml >again.yaml # its config.json says the sizes
+try 0 train again.yaml --set run.name=again --set train.steps=1; has runs/again/recipe.yaml "hidden_size: 16"; has runs/again/recipe.yaml "tied: true"
+refused 2 "model_type. is llama, and the recipe's model.type qwen2" train again.yaml --set run.name=x --set model.type=qwen2
 try 0 plan recipe.yaml --workers 2; has out "samples of 32 tokens"
 try 0 inspect recipe.yaml; has out "embed_tokens"
 try 0 train recipe.yaml --set run.name=rows --set data.pack=false --set data.documents=line --set train.steps=2; has runs/rows/metrics.jsonl '"samples":8,"targets":2[0-9]+'

@@ -51,14 +51,10 @@ static int read_story(const char *path, int32_t ids[MAX_TOKENS], int32_t targets
 static void tells_its_story(void **state)
 {
     (void)state;
-    const char *data = getenv("LOCKSTEP_DATA");
-    char *file = data ? file_of(data, "model.safetensors") : NULL, *expected = data ? file_of(data, "expected.json") : NULL;
-    if (!data || !ls_file_exists(file)) {
-        print_message("LOCKSTEP_DATA has no stories260K: the trained Llama is not looked at\n");
-        free(file);
-        free(expected);
+    const char *data = ls_test_data("stories260K, a trained Llama");
+    if (!data)
         skip();
-    }
+    char *file = file_of(data, "model.safetensors"), *expected = file_of(data, "expected.json");
     int32_t ids[MAX_TOKENS], targets[MAX_TOKENS], predicted[MAX_TOKENS];
     float loss[MAX_TOKENS];
     double mean_loss;

@@ -1,0 +1,101 @@
+/* test_huggingface.c - config.json of Hugging Face's models: what a recipe takes from it, what it refuses, and that what is written reads back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "recipe/recipe_fields.h"
+#include "support/support.h"
+
+/* Qwen2.5-0.5B's, as published but for its order. */
+#define QWEN2                                                                                                                                    \
+    "\"architectures\": [\"Qwen2ForCausalLM\"], \"attention_dropout\": 0.0, \"bos_token_id\": 151643, \"hidden_act\": \"silu\", \"hidden_size\": 896,"  \
+    "\"initializer_range\": 0.02, \"intermediate_size\": 4864, \"max_window_layers\": 24, \"model_type\": \"qwen2\", \"num_attention_heads\": 14," \
+    "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06, \"sliding_window\": 32768, \"tie_word_embeddings\": true,"    \
+    "\"use_sliding_window\": false, \"rope_scaling\": null, \"vocab_size\": 151936"
+#define LLAMA "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8, \"attention_bias\": false"
+
+static void write_config(const char *json)
+{
+    ASSERT_OK(ls_file_write(ls_test_path("config.json"), json, strlen(json)));
+}
+
+static ls_status load(ls_recipe **r, const char *model, const char *set)
+{
+    char text[600];
+    snprintf(text, sizeof text, "model: {%s, init: %s}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", model, ls_test_dir());
+    return ls_recipe_load_text(r, text, strlen(text), "here.yaml", set != NULL, &set);
+}
+
+static void a_recipe_takes_what_it_does_not_say(void **state)
+{
+    (void)state;
+    static const char *const configs[] = { "{" QWEN2 ", \"rope_theta\": 1000000.0}",
+                                           "{" QWEN2 ", \"rope_parameters\": {\"rope_theta\": 1000000.0, \"rope_type\": \"default\"}}" };
+    for (int i = 0; i < 2; i++) {
+        ls_recipe *r;
+        write_config(configs[i]);
+        ASSERT_OK(load(&r, "type: qwen2, layers: 3", "model.mlp_size=40"));
+        assert_true(r->model.hidden_size == 896 && r->model.heads == 14 && r->model.kv_heads == 2 && r->model.vocab_size == 151936 && r->model.tied);
+        assert_true(r->model.norm_eps == 1e-6 && r->model.rope_theta == 1e6 && r->model.init_deviation == 0.02 && r->model.head_dim == 0);
+        assert_true(r->model.layers == 3 && r->model.mlp_size == 40); /* said */
+        assert_string_equal(ls_recipe_origin(r, "model.hidden_size"), ls_test_path("config.json"));
+        assert_string_equal(ls_recipe_origin(r, "model.layers"), "here.yaml:1");
+        ls_recipe_destroy(&r);
+    }
+}
+
+static void other_models_are_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *model, *config, *says; } cases[] = {
+        { "type: llama", "{" QWEN2 "}", "its \"model_type\" is qwen2, and the recipe's model.type llama" },
+        { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is gelu" },
+        { "type: llama", "{" LLAMA ", \"mlp_bias\": true}", "\"mlp_bias\" is true" },
+        { "type: llama", "{" LLAMA ", \"attention_dropout\": 0.1}", "no dropout" },
+        { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "rotary positions are scaled" },
+        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}", "llama3" },
+        { "type: llama", "{" LLAMA ", \"num_hidden_layers\": \"many\"}", "config.json model.layers" },
+        { "type: llama", "{", "config.json" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_recipe *r = NULL;
+        write_config(cases[i].config);
+        if (load(&r, cases[i].model, NULL) == LS_OK)
+            fail_msg("taken: %s", cases[i].config);
+        ASSERT_CONTAINS(ls_error_message(), cases[i].says);
+        assert_null(r);
+    }
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "type: qwen2, vocab_size: 321, layers: 3, heads: 4, kv_heads: 2, hidden_size: 24, mlp_size: 40, norm_eps: 1e-5, tied: true",
+                                          "type: llama, vocab_size: 321, layers: 2, heads: 3, head_dim: 10, rope_theta: 12345.5, init_deviation: 0.125" };
+    for (int i = 0; i < 2; i++) {
+        ls_recipe *r, *again;
+        write_config("{}"); /* no word of a model's type: nothing is taken */
+        ASSERT_OK(load(&r, models[i], NULL));
+        char *json = ls_recipe_config_json(r);
+        write_config(json);
+        ASSERT_OK(load(&again, i ? "type: llama" : "type: qwen2", NULL));
+        char *second = ls_recipe_config_json(again);
+        assert_string_equal(json, second);
+        assert_int_equal(again->model.heads / again->model.kv_heads, i ? 1 : 2);
+        assert_true(again->model.head_dim == (i ? 10 : 6) && again->model.tied == !i && again->model.mlp_size == r->model.mlp_size);
+        free(json);
+        free(second);
+        ls_recipe_destroy(&r);
+        ls_recipe_destroy(&again);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recipe_takes_what_it_does_not_say),
+        cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(what_is_written_reads_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
