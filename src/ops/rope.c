@@ -37,7 +37,8 @@ static const ls_attr_field FIELDS[] = {
     { 0 },
 };
 const ls_op ls_op_rope = { .name = "rope", .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << POSITIONS,
-                           .attrs_size = sizeof(ls_rope_attrs), .fields = FIELDS, .infer = infer_rope, .grad = grad_rope, .cost = cost_rope, .inplace = 1 << X,
+                           .attrs_size = sizeof(ls_rope_attrs), .fields = FIELDS, .infer = infer_rope, .grad = grad_rope, .cost = cost_rope,
+                           .inplace = 1 << X,
                            .summary = "each head's features (i, i + head_dim/2) turned by position * theta^(-2i/head_dim)" };
 
 ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta)

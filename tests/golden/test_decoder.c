@@ -186,6 +186,17 @@ static void trainer_steps(void **state)
     ls_weights_close(&golden);
 }
 
+/* An id that the vocabulary has not cannot come from the loader; it stops the step, with the op's name. */
+static void unknown_ids(void **state)
+{
+    (void)state;
+    int32_t ids[TOKENS] = { 1, 2, 37 }, targets[TOKENS] = { 0 };
+    ls_step_result r;
+    ls_trainer *t = training_start(build_decoder, &llama, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 1 });
+    ASSERT_FAILS(ls_trainer_step(t, ids, targets, TOKENS, 1e-3, &r), LS_E_NUMERIC, "embedding");
+    ls_trainer_destroy(&t);
+}
+
 /* What cannot be is refused with the numbers. */
 static void refused(void **state)
 {
@@ -206,7 +217,7 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients), cmocka_unit_test(trainer_steps),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients), cmocka_unit_test(trainer_steps), cmocka_unit_test(unknown_ids),
                                         cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
