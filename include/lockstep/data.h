@@ -4,6 +4,8 @@
  * text and what follows each. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
  * any rank can find its samples without talking to the others. */
 #pragma once
+#include <signal.h>
+
 #include "parallel.h"
 
 #ifdef __cplusplus
@@ -67,8 +69,12 @@ LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, in
 
 /* ---- text ------------------------------------------------------------------------------------------------------------------ */
 
-typedef enum ls_documents { LS_DOCUMENTS_FILE, LS_DOCUMENTS_LINE, LS_DOCUMENTS_BLANK, LS_DOCUMENTS_JSON } ls_documents; /* a document is a file; a line;
-    what blank lines divide; a text in each line's JSON object */
+typedef enum ls_documents {
+    LS_DOCUMENTS_FILE,  /* a document is a file, */
+    LS_DOCUMENTS_LINE,  /* a line, */
+    LS_DOCUMENTS_BLANK, /* what lies between blank lines, */
+    LS_DOCUMENTS_JSON   /* a text in each line's JSON object */
+} ls_documents;
 
 typedef struct ls_text_options {
     const char *eval_path;   /* files of the evaluation split; "": eval_fraction of the documents, the same ones for every seed */
@@ -79,18 +85,22 @@ typedef struct ls_text_options {
     bool pack;               /* windows of the documents one behind the other; else a row for each document, padded or cut */
     int vocabulary;          /* the model's; ids must be below it. 0: any */
     int threads;             /* that tokenize; 0: as many as there are cores */
-    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second); /* while text is tokenized; NULL: none */
+    /* Called while text is tokenized, and at its end; total: of all files, as they lie on disk. NULL: none. */
+    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
+    const volatile sig_atomic_t *stop; /* nonzero: tokenizing ends with LS_E_STOPPED; NULL: it cannot be stopped */
 } ls_text_options;
-#define LS_TEXT_DEFAULTS \
-    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true, .vocabulary = 0, .threads = 0
+#define LS_TEXT_DEFAULTS                                                                                                         \
+    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true,       \
+    .vocabulary = 0, .threads = 0
 
-/* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32 [seq_length], target t being what follows id t, or
- * LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA; `tokenizer`: as
- * ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not there: docs/text.md. Local.
+/* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32 [seq_length], target t being what follows
+ * id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA;
+ * `tokenizer`: as ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not there: docs/text.md.
+ * Local.
  *     ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512, .documents = LS_DOCUMENTS_BLANK)
- * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be; LS_E_FORMAT with file and offset or line;
- * LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the cache cannot be written. */
+ * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be; LS_E_FORMAT with file and offset
+ * or line; LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the cache cannot be written. */
 LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length,
                                    const ls_text_options *options);
 #define ls_text_open(out, split, path, tokenizer, seq_length, ...) \

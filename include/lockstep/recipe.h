@@ -14,7 +14,9 @@ extern "C" {
 
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
-typedef enum ls_model_choice { LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2 } ls_model_choice;
+typedef enum ls_model_choice {
+    LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2
+} ls_model_choice;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;

@@ -16,7 +16,8 @@ extern "C" {
 
 typedef struct ls_tokenizer ls_tokenizer;
 
-/* A tokenizer.json, or a folder with one; or "bytes", which needs no file: ids 0 to 255 are bytes, 256 is <|endoftext|>. LS_E_IO, LS_E_FORMAT; LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
+/* A tokenizer.json, or a folder with one; or "bytes", which needs no file: ids 0 to 255 are bytes, 256 is <|endoftext|>. LS_E_IO, LS_E_FORMAT;
+ * LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
 LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
 LS_API void ls_tokenizer_close(ls_tokenizer **t); /* nulls *t; null is fine */
 

@@ -71,9 +71,9 @@ typedef struct ls_step_result {
     double seconds;
 } ls_step_result;
 
-/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100: padding) as the
- * model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step, over all ranks, that are
- * no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100:
+ * padding) as the model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32
+ * [micro_batch, tokens]. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
 
 /* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a

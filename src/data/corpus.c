@@ -51,8 +51,10 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     ls_corpus_release(out);
     if (ls_dir_exists(pattern))
         return ls_fail(LS_E_USAGE, "%s is a folder; name its files, as in %s/*.txt", pattern, pattern);
-    return ls_fail(LS_E_USAGE, "%s: no such file%s%s%s", pattern, *pattern == '/' ? "" : data && *data ? ", neither here nor in LOCKSTEP_DATA, " : " here, and LOCKSTEP_DATA is not set",
-                   *pattern != '/' && data && *data ? data : "", "");
+    if (*pattern == '/')
+        return ls_fail(LS_E_USAGE, "%s: no such file", pattern);
+    return data && *data ? ls_fail(LS_E_USAGE, "%s: no such file, neither here nor in LOCKSTEP_DATA, %s", pattern, data)
+                         : ls_fail(LS_E_USAGE, "%s: no such file here, and LOCKSTEP_DATA is not set", pattern);
 }
 
 void ls_corpus_release(ls_corpus *c)
@@ -98,7 +100,9 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
     const size_t at = (size_t)(z.next_in - f->map.data);
     const char *why = z.msg ? z.msg : "cut short";
     inflateEnd(&z);
-    return r == Z_STREAM_END ? LS_OK : ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path, at, why, f->n);
+    if (r == Z_STREAM_END)
+        return LS_OK;
+    return ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path, at, why, f->n);
 }
 
 /* \r\n becomes \n. */
@@ -126,8 +130,8 @@ static ls_status check(const ls_text_file *f, const char *path, bool inflated)
     if (sound == f->n)
         return LS_OK;
     const bool wide = sound == 0 && f->n >= 2 && ((bad[0] == 0xff && bad[1] == 0xfe) || (bad[0] == 0xfe && bad[1] == 0xff));
-    return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path, sound, inflated ? " of the inflated text" : "", *bad,
-                   wide ? "this is UTF-16, not UTF-8" : "this is not UTF-8");
+    return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path, sound,
+                   inflated ? " of the inflated text" : "", *bad, wide ? "this is UTF-16, not UTF-8" : "this is not UTF-8");
 }
 
 ls_status ls_text_file_open(ls_text_file *out, const char *path)

@@ -22,8 +22,8 @@ typedef struct text_set {
 
 static ls_status damaged(const text_set *d, int64_t at)
 {
-    return ls_fail(LS_E_FORMAT, "%s: an id between tokens %lld and %lld is not below %d: the copy in the cache is damaged; delete the folder tokens of the cache",
-                   d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
+    return ls_fail(LS_E_FORMAT, "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is damaged; delete the folder tokens "
+                                "of the cache", d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
 }
 
 /* ---- packed: window i of the stream */
@@ -104,13 +104,15 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
 
 /* ---- the split */
 
-/* Marks the documents of the evaluation split: round(fraction * n) of them, at least one, not all. The same for every seed, so that runs can be compared. */
+/* Marks the documents of the evaluation split: round(fraction * n) of them, at least one, not all. The same for every seed, so that runs can be
+ * compared. */
 static ls_status mark_evaluation(char *marks, int64_t n, double fraction, const char *path)
 {
     int64_t k = llround(fraction * (double)n);
     const ls_rng_key key = ls_rng_key_of(0, ls_hash_text("evaluation documents"));
     if (n < 2)
-        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set data.eval_text", path);
+        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set "
+                                   "data.eval_text", path);
     k = k < 1 ? 1 : k > n - 1 ? n - 1 : k;
     for (int64_t p = 0; p < k; p++)
         marks[ls_permute_index(key, (uint64_t)p, (uint64_t)n)] = 1;
@@ -159,8 +161,8 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     LS_TRY(lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
     if (split == LS_SPLIT_TRAIN && targets < d->length)
-        return ls_fail(LS_E_USAGE, "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens", (long long)d->length, path,
-                       (long long)targets + 1);
+        return ls_fail(LS_E_USAGE, "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens",
+                       (long long)d->length, path, (long long)targets + 1);
     set->n = (targets + d->length - 1) / d->length;
     set->read = read_window;
     set->count = window_count;
@@ -182,12 +184,12 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, o));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(LS_E_SHAPE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer, f->vocabulary - 1,
-                       o->vocabulary, f->vocabulary);
+        return ls_fail(LS_E_SHAPE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
+                       f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));
-    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path, (long long)d->documents, (long long)f->documents,
-                 (long long)f->tokens, tokenizer) < 0)
+    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path, (long long)d->documents,
+                 (long long)f->documents, (long long)f->tokens, tokenizer) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->set.source = d->source;
     d->set.classes = f->vocabulary;
@@ -198,14 +200,16 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
 {
     *out = NULL;
     if (!*path || !*tokenizer)
-        return ls_fail(LS_E_USAGE, "data.type text needs data.%s", *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "train_text: text files");
+        return ls_fail(LS_E_USAGE, "data.type text needs data.%s",
+                       *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "train_text: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
         return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length, 1 << 24);
     text_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->length = seq_length;
-    d->set = (ls_dataset){ .name = "text", .source = path, .split = split, .input = LS_TYPE(LS_I32, seq_length), .target = LS_TYPE(LS_I32, seq_length), .close = close_set };
+    const ls_type tokens = LS_TYPE(LS_I32, seq_length);
+    d->set = (ls_dataset){ .name = "text", .source = path, .split = split, .input = tokens, .target = tokens, .close = close_set };
     ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path, tokenizer, o);
     if (s != LS_OK)
         close_set(&d->set);

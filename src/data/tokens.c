@@ -24,10 +24,11 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
     if (f.magic != MAGIC || f.hash != footer_hash(&f) || f.key != key)
         return ls_fail(LS_E_FORMAT, "%s: the footer at offset %zu is damaged, or of other text", what, size - sizeof f);
     const int64_t most = (int64_t)(size / 2);
-    const bool sound = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 && f.end < f.vocabulary && f.documents > 0 && f.tokens >= f.documents &&
-                       f.tokens <= most && f.documents <= most && padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f == size;
-    if (!sound)
-        return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size, (long long)f.tokens, (long long)f.documents);
+    const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 && f.end < f.vocabulary;
+    const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most; /* so that the next line cannot overflow */
+    if (!known || !fits || padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f != size)
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size, (long long)f.tokens,
+                       (long long)f.documents);
     const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
     bool rising = ls_hash64(ends, (size_t)f.documents * 8) == f.ends_hash;
     for (int64_t i = 0; i < f.documents && rising; i++)
@@ -63,7 +64,8 @@ void ls_tokens_close(ls_token_store *t)
 
 ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary, int32_t end)
 {
-    *w = (ls_token_writer){ .footer = { .magic = MAGIC, .key = key, .width = vocabulary <= 1 << 16 ? 2 : 4, .vocabulary = vocabulary, .end = end } };
+    const int32_t width = vocabulary <= 1 << 16 ? 2 : 4;
+    *w = (ls_token_writer){ .footer = { .magic = MAGIC, .key = key, .width = width, .vocabulary = vocabulary, .end = end } };
     return ls_writer_open(&w->file, path);
 }
 

@@ -1,11 +1,11 @@
-/* tokens.h - the ids of a corpus in one file of the cache, and how it is read: all ids, padded to 8 bytes; for each document where it ends, its end token
- * included; a footer. The file is mapped, so that it costs neither time nor memory to have it. */
+/* tokens.h - the ids of a corpus in one file of the cache, and how it is read: all ids, padded to 8 bytes; for each document where it ends, its
+ * end token included; a footer. The file is mapped, so that it costs neither time nor memory to have it. */
 #pragma once
 #include "base/file.h"
 #include "lockstep/data.h"
 
 typedef struct ls_token_footer {
-    uint64_t magic, key;           /* key: what was tokenized, by which tokenizer, how (tokenize.c) */
+    uint64_t magic, key;           /* key: what was tokenized, by which tokenizer, how (token_cache.c) */
     int64_t tokens, documents;
     int32_t width, vocabulary;     /* bytes of an id, 2 or 4; ids are below the vocabulary */
     int32_t end, zero;             /* the end token */
@@ -25,7 +25,8 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
 bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to);
 static inline int64_t ls_tokens_begin(const ls_token_store *t, int64_t document) { return document ? t->ends[document - 1] : 0; }
 
-/* Opens the tokens of the files that `pattern` names, from the cache; else tokenizes them into it. A process that finds another at that waits for it. */
+/* Opens the tokens of the files that `pattern` names, from the cache; else tokenizes them into it. A process that finds another at that waits for
+ * it. */
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_text_options *o);
 void ls_tokens_close(ls_token_store *t); /* harmless twice */
 

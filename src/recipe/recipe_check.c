@@ -56,10 +56,11 @@ static ls_status check_language_model(const ls_recipe *r)
 {
     const long long hidden = r->model.hidden_size, heads = r->model.heads, kv = r->model.kv_heads, dim = r->model.head_dim;
     if (!dim && hidden % heads)
-        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
+        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim",
+                       at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
     if ((dim ? dim : hidden / heads) % 2)
-        return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs", at_either(r, "model.head_dim", "model.heads"),
-                       dim ? dim : hidden / heads);
+        return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs",
+                       at_either(r, "model.head_dim", "model.heads"), dim ? dim : hidden / heads);
     if (kv && heads % kv)
         return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads", at_either(r, "model.kv_heads", "model.heads"), kv, heads);
     return LS_OK;
@@ -93,11 +94,12 @@ static ls_status check_data(const ls_recipe *r)
 {
     const bool text = !strcmp(r->data.type, "text");
     if (text != ls_model_choice_is_text(r->model.type))
-        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s, and model.type %s is one of %s", at_either(r, "data.type", "model.type"), r->data.type,
-                       text ? "text (llama, qwen2)" : "images", ls_model_choice_name(r->model.type), text ? "images" : "text");
-    if (text && (!*r->data.train_text || !*r->data.tokenizer))
-        return ls_fail(LS_E_USAGE, "%s: data.type text needs %s", at(r, "data.type"), *r->data.train_text ? "data.tokenizer: a tokenizer.json, a folder with one, or `bytes`"
-                                                                                                           : "data.train_text: text files");
+        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s, and model.type %s is one of %s", at_either(r, "data.type", "model.type"),
+                       r->data.type, text ? "text (llama, qwen2)" : "images", ls_model_choice_name(r->model.type), text ? "images" : "text");
+    if (text && !*r->data.train_text)
+        return ls_fail(LS_E_USAGE, "%s: data.type text needs data.train_text: text files", at(r, "data.type"));
+    if (text && !*r->data.tokenizer)
+        return ls_fail(LS_E_USAGE, "%s: data.type text needs data.tokenizer: a tokenizer.json, a folder with one, or `bytes`", at(r, "data.type"));
     if (strcmp(r->data.type, "idx"))
         return LS_OK;
     static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };

@@ -58,7 +58,8 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
     if (attempt > h->attempt && h->n_steps)
         start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
     take_back(h, step);
-    APPEND(h, steps, (ls_past_step){ { .step = step, .epoch = whole(row, "epoch"), .samples = whole(row, "samples"), .targets = whole(row, "targets"), .loss = (float)real(row, "loss", NAN),
+    APPEND(h, steps, (ls_past_step){ { .step = step, .epoch = whole(row, "epoch"), .samples = whole(row, "samples"),
+                                       .targets = whole(row, "targets"), .loss = (float)real(row, "loss", NAN),
                                        .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .grad_norm = real(row, "grad_norm", -1),
                                        .loss_scale = real(row, "loss_scale", 0), .skipped = json_is_true(json_object_get(row, "skipped")) }, attempt });
 }

@@ -89,7 +89,9 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
 
 static ls_status show_step(ls_rundir *d, const ls_step_row *row)
 {
-    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, { row->targets ? "train/tokens_per_second" : "train/images_per_second", (double)(row->targets ? row->targets : row->samples) / row->seconds } };
+    const ls_scalar speed = row->targets ? (ls_scalar){ "train/tokens_per_second", (double)row->targets / row->seconds }
+                                         : (ls_scalar){ "train/images_per_second", (double)row->samples / row->seconds };
+    ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, speed };
     int n = 3;
     if (row->grad_norm >= 0)
         scalars[n++] = (ls_scalar){ "train/grad_norm", row->grad_norm };

@@ -33,7 +33,8 @@ static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *tar
     s->samples++;
 }
 
-static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each, const int32_t *targets, const float *loss, const int32_t *predicted)
+static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each, const int32_t *targets, const float *loss,
+                      const int32_t *predicted)
 {
     for (int64_t row = 0; row < order->micro_batch; row++) {
         const int64_t sample = ls_order_sample(order, 0, step, m, row);

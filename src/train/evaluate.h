@@ -4,7 +4,7 @@
 #include "lockstep/trainer.h"
 #include "ui.h"
 
-typedef struct ls_eval_result { double loss, accuracy, seconds; int64_t samples, count, correct; } ls_eval_result; /* of `count` targets `correct` are */
+typedef struct ls_eval_result { double loss, accuracy, seconds; int64_t samples, count /* of targets */, correct; } ls_eval_result;
 
 /* Every rank of the trainer's group runs ceil(n / (ranks * batch)) batches, the last ones partly or wholly masked. The loss is the mean over targets; its
  * sum is exact (each term rounded once to 2^-60, then integers), so it does not depend on how the samples were batched or dealt. Every rank gets the same

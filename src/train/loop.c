@@ -15,7 +15,8 @@
 
 static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
 
-typedef struct epoch_sum { double loss; int64_t samples, count; double start; } epoch_sum; /* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
+/* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
+typedef struct epoch_sum { double loss; int64_t samples, count; double start; } epoch_sum;
 
 /* What was asked of this rank, at step `b`. */
 static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
@@ -107,12 +108,14 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     sum->loss += r.loss * (double)b->count;
     sum->count += b->count;
     sum->samples += b->samples;
-    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .targets = is_text(l->train) ? b->count : 0, .loss = (float)r.loss, .lr = lr, .seconds = seconds,
+    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .targets = is_text(l->train) ? b->count : 0,
+                        .loss = (float)r.loss, .lr = lr, .seconds = seconds,
                         .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch, digits(l->total_steps), (long long)l->step,
-                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds, is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
+        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch, digits(l->total_steps),
+                    (long long)l->step, (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds,
+                    is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
     return LS_OK;
 }
 
@@ -180,7 +183,8 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
         if (is_text(l->eval))
             snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
-        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss, perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss, perplexity,
+                 100 * e.accuracy, (long long)e.correct, (long long)e.count);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch, digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
                 ls_format_duration(duration, row.seconds), best ? "  best so far" : "",

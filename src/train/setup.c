@@ -17,10 +17,11 @@ static void language_model(ls_setup *s, const ls_recipe *r)
     s->classes = (int)r->model.vocab_size;
     s->build = (ls_build_fn)(void (*)(void))ls_decoder_build;
     s->config.decoder = (ls_decoder_config){
-        .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size, .layers = r->model.layers,
-        .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
-        .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps, .rope_theta = r->model.rope_theta,
-        .init_deviation = r->model.init_deviation, .tied = r->model.tied, .qkv_bias = qwen, .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
+        .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size,
+        .layers = r->model.layers, .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
+        .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps,
+        .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .tied = r->model.tied, .qkv_bias = qwen,
+        .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
 }
 
 static void model(ls_setup *s, const ls_recipe *r)
@@ -163,7 +164,10 @@ static void show(const ls_ui *ui, const char *doing, const char *file, int64_t b
         ui->progress(ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
 }
 
-static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate) { show(context, "downloading", file, bytes, total, rate); }
+static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+{
+    show(context, "downloading", file, bytes, total, rate);
+}
 
 static void show_tokenizing(void *context, const char *file, int64_t bytes, int64_t total, double rate)
 {
@@ -173,9 +177,10 @@ static void show_tokenizing(void *context, const char *file, int64_t bytes, int6
 
 static ls_status open_text(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
 {
-    const ls_text_options o = { LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction, .documents = r->data.documents,
-                                .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack, .vocabulary = s->classes, .threads = s->trainer.threads,
-                                .progress = show_tokenizing, .context = (void *)(uintptr_t)ui };
+    const ls_text_options o = { LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction,
+                                .documents = r->data.documents, .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack,
+                                .vocabulary = s->classes, .threads = s->trainer.threads, .progress = show_tokenizing,
+                                .context = (void *)(uintptr_t)ui, .stop = ui ? ui->stop : NULL };
     ls_status status = ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &o);
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);

@@ -17,7 +17,8 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
         if (text)
             snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         fprintf(ui->out, "%s  step %lld\n%s%s\nloss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s\n", t->checkpoint, (long long)step, set->source,
-                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, perplexity, e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
+                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, perplexity, e->accuracy,
+                (long long)e->correct, (long long)e->count, e->seconds);
         return;
     }
     ls_json j = { 0 };

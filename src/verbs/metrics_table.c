@@ -79,8 +79,9 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 static void steps_print(FILE *out, const ls_history *h, int width)
 {
     const bool text = h->n_steps && h->steps[0].row.targets;
-    const ls_column columns[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 }, { "loss scale", false, 5 },
-                                  { "time", false, 1 }, { text ? "tokens/s" : "images/s", false, 6 }, { "attempt", false, 7 }, { "", true, 0 } };
+    const ls_column columns[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 },
+                                  { "loss scale", false, 5 }, { "time", false, 1 }, { text ? "tokens/s" : "images/s", false, 6 },
+                                  { "attempt", false, 7 }, { "", true, 0 } };
     ls_table t = { .n_columns = sizeof columns / sizeof columns[0], .columns = columns };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;

@@ -18,7 +18,8 @@ static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32
 
 static ls_dataset make_set(int64_t n) {
     return (ls_dataset){
-        .name = "made", .source = "the test", .n = n, .input = LS_TYPE(LS_U8, 1, 2, 3), .target = LS_SCALAR(LS_I32), .classes = 10, .read = read_plain
+        .name = "made", .source = "the test", .n = n, .input = LS_TYPE(LS_U8, 1, 2, 3), .target = LS_SCALAR(LS_I32), .classes = 10,
+        .read = read_plain
     };
 }
 

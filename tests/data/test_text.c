@@ -1,5 +1,5 @@
-/* test_text.c - text data: files cut into documents, tokens in the cache, windows and rows, splits, ranks; what is refused; processes that come at once; faults.
- * Real text and tokenizers when LOCKSTEP_DATA has them. */
+/* test_text.c - text data: files cut into documents, tokens in the cache, windows and rows, splits, ranks; what is refused; processes that come at
+ * once; faults. Real text and tokenizers when LOCKSTEP_DATA has them. */
 #include <dirent.h>
 #include <sys/wait.h>
 
@@ -188,7 +188,8 @@ static void windows_hold_every_token_once(void **state)
     assert_ok(OPEN(&set, LS_SPLIT_EVAL, all, 4, .documents = LS_DOCUMENTS_LINE, .eval_path = eval)); /* less than one */
     expect(set, 1, (const char *[]){ "xy||>y|.." });
     ls_dataset_close(&set);
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, all, 12, .documents = LS_DOCUMENTS_LINE, .eval_path = eval), "data.seq_length 12", "are 12 tokens");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, all, 12, .documents = LS_DOCUMENTS_LINE, .eval_path = eval), "data.seq_length 12",
+                 "are 12 tokens");
 }
 
 static void rows_are_documents(void **state)
@@ -200,7 +201,8 @@ static void rows_are_documents(void **state)
     expect(set, 3, (const char *[]){ "abc|>bc..", "defg>efg.", "jk||>k..." });
     ls_dataset_close(&set);
     put("short.txt", "a\nb");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "short.txt"), 4, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = all), "no document has two tokens", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "short.txt"), 4, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = all),
+                 "no document has two tokens", "");
 }
 
 static void json_lines(void **state)
@@ -211,9 +213,11 @@ static void json_lines(void **state)
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .eval_path = in(dir, "a.jsonl")));
     expect(set, 1, (const char *[]){ "a\xc3\xa9|bc>\xc3\xa9|bc|" });
     ls_dataset_close(&set);
-    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .field = "body"), "document at line 1", "\"body\" (data.field)");
+    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .field = "body"),
+                 "document at line 1", "\"body\" (data.field)");
     put("b.jsonl", "{\"text\": \"a\"}\n\n{\"text\": oh}\n");
-    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "b.jsonl"), 6, .documents = LS_DOCUMENTS_JSON), "b.jsonl, document at line 3", "JSON");
+    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "b.jsonl"), 6, .documents = LS_DOCUMENTS_JSON), "b.jsonl, document at line 3",
+                 "JSON");
 }
 
 /* A hundred documents "d0" .. "d99": each is in one split, whatever the windows; the same ones every time. */
@@ -229,7 +233,8 @@ static void splits_by_documents(void **state)
         for (int pack = 0; pack < 2; pack++) {
             ls_dataset *set;
             char first[64] = "";
-            assert_ok(OPEN(&set, (ls_split)split, in(dir, "all.txt"), pack ? 3 : 2, .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1, .pack = pack));
+            assert_ok(OPEN(&set, (ls_split)split, in(dir, "all.txt"), pack ? 3 : 2, .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1,
+                           .pack = pack));
             assert_int_equal(set->n, split ? 10 : 90);
             for (int i = 0; i < set->n; i++)
                 seen[split][atoi(say(set, i))]++;
@@ -400,7 +405,8 @@ static void processes_wait(void **state)
         if (!(child[i] = fork())) {
             ls_dataset *set;
             int32_t ids[3], targets[3];
-            ls_status s = ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 3, .documents = LS_DOCUMENTS_LINE, .threads = 1, .progress = count_progress, .eval_path = "-");
+            ls_status s = ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 3, .documents = LS_DOCUMENTS_LINE, .threads = 1,
+                                       .progress = count_progress, .eval_path = "-");
             if (s == LS_OK)
                 s = set->read(set, 0, ids, targets);
             _exit(s != LS_OK || ids[0] != 'a' || targets[2] != END ? 100 : tokenized);
@@ -446,15 +452,24 @@ static void refuses(void **state)
     const char *path = put("a.txt", "abc\n\ndef\n");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.train_text", "");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "data.tokenizer", "`bytes`");
-    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer no/tokenizer: no such file", "tokenizer.json");
+    for (int i = 0; i < 2; i++) {
+        assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer no/tokenizer: no such file",
+                     "tokenizer.json");
+        setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is no absolute path */
+    }
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "data.seq_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document", "data.documents: blank");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .end_token = "</s>"), "data.end_token: the tokenizer bytes has no token </s>", "");
-    assert_fails(LS_E_SHAPE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256), "ids up to 256, the model's vocabulary is 256", "model.vocab_size: 257");
+    assert_fails(LS_E_SHAPE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256),
+                 "ids up to 256, the model's vocabulary is 256", "model.vocab_size: 257");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("empty.txt", ""), 4), "empty.txt: no text in this file", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("blank.txt", " \n\n"), 4, .documents = LS_DOCUMENTS_LINE), "blank.txt: no text", "");
     put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4), "data.end_token: name the token", "<|endoftext|>");
+    put("other.txt", "not yet tokenized\n");
+    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4, .stop = &(const volatile sig_atomic_t){ 1 }),
+                 "stopped while", "other.txt was tokenized");
+    assert_int_equal(files_in_cache(".tokens"), 1); /* a.txt's */
     setenv("LOCKSTEP_CACHE", put("file", ""), 1);
     assert_fails(LS_E_IO, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "file/tokens", "");
     assert_null(set);
@@ -477,7 +492,7 @@ static void real_text(void **state)
     assert_non_null(strstr(set->source, "(6500 of 7222 documents,"));
     ls_dataset_close(&set);
     ls_dataset_close(&eval);
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "gutenberg/*.txt.gz", 64, .documents = LS_DOCUMENTS_FILE, .eval_fraction = 0.5)); /* the first with mark and CRLF */
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "gutenberg/*.txt.gz", 64, .eval_fraction = 0.5)); /* the first with a mark and \r\n */
     int32_t ids[64], targets[64];
     assert_ok(set->read(set, 0, ids, targets));
     for (int i = 0; i < 64; i++)
@@ -526,9 +541,9 @@ int main(void)
         setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
-        TEST(cuts_documents), TEST(reads_files), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents), TEST(json_lines),
-        TEST(splits_by_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(threads_do_not_matter), TEST(processes_wait),
-        TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),
+        TEST(cuts_documents), TEST(reads_files), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
+        TEST(json_lines), TEST(splits_by_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found),
+        TEST(threads_do_not_matter), TEST(processes_wait), TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an evaluation counts every target once, whatever
- * the batch. The model's own numbers are those of tests/golden/test_decoder.c. */
+/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an evaluation counts every target once,
+ * whatever the batch. The model's own numbers are the business of tests/golden/test_decoder.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 #include "train/trainer.h"
 
 enum { ROWS = 13, TOKENS = 6 };
-static const ls_decoder_config MODEL = { .seq_length = TOKENS, .vocab_size = 11, .hidden_size = 16, .mlp_size = 24, .layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 8,
-                                         .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = true, .block = "LlamaDecoderLayer" };
+static const ls_decoder_config MODEL = { .seq_length = TOKENS, .vocab_size = 11, .hidden_size = 16, .mlp_size = 24, .layers = 2, .heads = 2,
+                                         .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = true,
+                                         .block = "LlamaDecoderLayer" };
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
 
@@ -31,8 +32,8 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "text", .source = "test", .n = ROWS, .input = { LS_I32, 1, { TOKENS } }, .target = { LS_I32, 1, { TOKENS } }, .classes = 11,
-                                .read = read_row, .count = row_count };
+static const ls_dataset SET = { .name = "text", .source = "test", .n = ROWS, .input = { LS_I32, 1, { TOKENS } },
+                                .target = { LS_I32, 1, { TOKENS } }, .classes = 11, .read = read_row, .count = row_count };
 
 #define START(t, ...)                                                                  \
     do {                                                                               \

@@ -1,0 +1,144 @@
+/* token_cache.c - tokens are kept in CACHE/tokens/KEY.tokens, KEY being a hash of what the files hold, of the tokenizer and of how documents are cut. A
+ * start with the same ones maps that file. Everything in the folder may be deleted at any time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "base/sys.h"
+#include "data/source_hash.h"
+#include "data/tokenize.h"
+
+/* What the tokens depend on. `known`: the folder that remembers hashes of files. */
+static ls_status make_key(uint64_t *key, const ls_token_source *from, const char *known)
+{
+    const ls_text_options *o = from->o;
+    const char *field = o->documents == LS_DOCUMENTS_JSON ? o->field : "";
+    uint64_t h = (uint64_t)o->documents;
+    ls_status s = LS_OK;
+    *key = ls_hash64_more(ls_hash_text(o->end_token), field, strlen(field));
+    *key = ls_hash64_more(*key, &h, sizeof h);
+    h = 0;
+    if (strcmp(from->tokenizer_file, "bytes"))
+        s = ls_source_hash(&h, from->tokenizer_file, known);
+    *key = ls_hash64_more(*key, &h, sizeof h);
+    for (size_t i = 0; i < from->corpus.n && s == LS_OK; i++) {
+        s = ls_source_hash(&h, from->corpus.paths[i], known);
+        *key = ls_hash64_more(*key, &h, sizeof h);
+    }
+    return s;
+}
+
+/* False: it is not there, or not sound. */
+static bool open_cached(ls_token_store *out, const char *path, uint64_t key)
+{
+    ls_mapping map;
+    if (!ls_file_exists(path))
+        return false;
+    if (ls_file_map(&map, path) == LS_OK) {
+        if (ls_tokens_parse(out, map.data, map.size, key, path) == LS_OK) {
+            out->map = map;
+            return true;
+        }
+        ls_file_unmap(&map);
+    }
+    ls_log_warn("%s: the text is tokenized again", ls_error_message());
+    return false;
+}
+
+/* The descriptor whose closing gives the lock back; so does the end of a process, however it ends. */
+static ls_status lock(int *fd, const char *path, const ls_token_source *from)
+{
+    const volatile sig_atomic_t *stop = from->o->stop;
+    *fd = ls_sys_open(path, O_RDWR | O_CREAT);
+    if (*fd < 0)
+        return ls_fail_os(path, "open", errno);
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return LS_OK;
+    if (errno == EWOULDBLOCK)
+        ls_log_info("waiting for another process, which tokenizes %s", from->pattern);
+    while (flock(*fd, LOCK_EX) != 0) {
+        const int error = errno;
+        if (error == EINTR && !(stop && *stop))
+            continue;
+        close(*fd);
+        return error == EINTR ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern) : ls_fail_os(path, "lock", error);
+    }
+    return LS_OK;
+}
+
+static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, uint64_t key, const char *dir)
+{
+    char *path = ls_hash_path(dir, key, ".tokens"), *lock_path = ls_hash_path(dir, key, ".lock");
+    ls_status s = LS_OK;
+    int fd = -1;
+    if (open_cached(out, path, key))
+        goto done;
+    LS_TRY_TO(s, ls_make_dirs(dir), done);
+    LS_TRY_TO(s, lock(&fd, lock_path, from), done);
+    ls_remove_temporaries(dir);
+    if (!open_cached(out, path, key)) { /* nobody made it meanwhile */
+        s = ls_tokenize(from, key, path);
+        if (s == LS_OK && !open_cached(out, path, key))
+            s = ls_fail(LS_E_IO, "%s was just written and cannot be read", path);
+    }
+    close(fd);
+done:
+    free(path);
+    free(lock_path);
+    return s;
+}
+
+/* A file, or the tokenizer.json of a folder; malloc'ed. NULL: neither is there. */
+static char *tokenizer_at(const char *path)
+{
+    char *inside = ls_path_join(path, "tokenizer.json");
+    if (ls_file_exists(inside))
+        return inside;
+    free(inside);
+    return ls_file_exists(path) ? strdup(path) : NULL;
+}
+
+/* The file of a tokenizer, here or in LOCKSTEP_DATA, or "bytes"; malloc'ed. NULL: there is none. */
+static char *find_tokenizer(const char *name)
+{
+    const char *data = getenv("LOCKSTEP_DATA");
+    if (!strcmp(name, "bytes"))
+        return strdup(name);
+    char *found = tokenizer_at(name);
+    if (found || *name == '/' || !data || !*data)
+        return found;
+    char *path = ls_path_join(data, name);
+    found = tokenizer_at(path);
+    free(path);
+    return found;
+}
+
+ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_text_options *o)
+{
+    char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
+    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = find_tokenizer(tokenizer), .o = o };
+    uint64_t key;
+    ls_status s = LS_OK;
+    *out = (ls_token_store){ 0 };
+    if (!from.tokenizer_file)
+        s = ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json, here or in LOCKSTEP_DATA; `bytes` is built in",
+                    tokenizer);
+    if (s == LS_OK)
+        s = ls_corpus_find(&from.corpus, pattern);
+    if (s == LS_OK)
+        s = make_key(&key, &from, known);
+    if (s == LS_OK)
+        s = open_or_make(out, &from, key, dir);
+    ls_corpus_release(&from.corpus);
+    free(from.tokenizer_file);
+    free(known);
+    free(dir);
+    free(cache);
+    return s;
+}

@@ -1,0 +1,16 @@
+/* tokenize.h - text files into a file of tokens. */
+#pragma once
+#include "data/corpus.h"
+#include "data/tokens.h"
+
+/* What is tokenized, and how. */
+typedef struct ls_token_source {
+    const char *pattern;         /* as it was given, for messages */
+    const char *tokenizer;       /* as it was given */
+    char *tokenizer_file;        /* what was found, or "bytes" */
+    ls_corpus corpus;
+    const ls_text_options *o;
+} ls_token_source;
+
+/* Writes PATH, whole or not at all; LS_E_STOPPED when that was asked for meanwhile. Says in the log what it did. */
+ls_status ls_tokenize(const ls_token_source *from, uint64_t key, const char *path);
