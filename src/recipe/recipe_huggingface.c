@@ -72,7 +72,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     size_t size = 0;
     json_t *config = NULL;
     ls_status s = LS_OK;
-    if (*init && ls_dir_exists(init) && ls_file_exists(path)) {
+    if (*init && strcmp(init, "random") && ls_dir_exists(init) && ls_file_exists(path)) {
         s = ls_file_read(&text, &size, path);
         if (s == LS_OK)
             s = ls_json_parse(&config, text, size, path);
