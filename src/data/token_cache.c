@@ -79,7 +79,11 @@ static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, 
     int fd = -1;
     if (open_cached(out, path, key))
         goto done;
-    LS_TRY_TO(s, ls_make_dirs(dir), done);
+    s = ls_make_dirs(dir);
+    if (s != LS_OK) {
+        s = ls_fail(s, "%s; tokens are kept there: LOCKSTEP_CACHE names another folder", ls_error_message());
+        goto done;
+    }
     LS_TRY_TO(s, lock(&fd, lock_path, from), done);
     ls_remove_temporaries(dir);
     if (!open_cached(out, path, key)) { /* nobody made it meanwhile */
