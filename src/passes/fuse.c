@@ -71,7 +71,7 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
     const ls_type *out = ls_type_of(f->r.from, add->out[0]);
     if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) || !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
         return false;
-    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p) 
+    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p)
            || (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
 }
 

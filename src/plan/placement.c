@@ -45,9 +45,9 @@ static int overwritten(const ls_planner *p, int v, const int *last_use)
     const ls_node *n = g->nodes[g->vals[v].node];
     for (int j = 0; j < n->n_in && j < 32 && g->vals[v].out == 0; j++) {
         const int u = n->in[j].id;
-        bool once = true;
+        bool once = true; /* no other operand looks at it */
         for (int k = 0; k < n->n_in; k++)
-            once = once && (k == j || n->in[k].id != u);
+            once = once && (k == j || !ls_present(n->in[k]) || p->root[n->in[k].id] != u);
         if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && once && p->root[u] == u && last_use[u] == p->when[n->id] && !p->placed[u].host
             && !p->named[u] && !has_alias(g, u) && p->kernel[g->vals[u].node] && ls_type_equal(&g->vals[u].type, &g->vals[v].type))
             return u;

@@ -224,6 +224,20 @@ static void sums_in_place(void **state)
     }
 }
 
+/* Another operand that looks at a part of the first one: it must not change while it is read. */
+static void sums_with_themselves(void **state)
+{
+    (void)state;
+    ls_graph *g = graph();
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 16, 8)), dy = ls_input(g, "dy", LS_TYPE(LS_F32, 16, 4));
+    ls_value dw = ls_linear_dw(g, dy, x, false), sum = ls_add(g, dw, ls_slice(g, dw, 0, 0, 1));
+    ls_output(g, "grad.flat", ls_pack(g, 1, (ls_value[]){ ls_reshape(g, sum, 32) }, 0, 32, (int64_t[]){ 0 }));
+    ls_plan *p = plan_of(g);
+    assert_int_equal(place(p, "add", 0)->alloc, place(p, "pack", 0)->alloc);
+    assert_int_not_equal(place(p, "linear_dw", 0)->alloc, place(p, "pack", 0)->alloc);
+    done(p, g);
+}
+
 /* dq, dk, dv side by side: row-strided outputs where the kernel can, copies where not. */
 static void strided_parts(void **state)
 {
@@ -544,7 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peak_by_hand), cmocka_unit_test(memory_is_reused), cmocka_unit_test(views_keep_storage),
-        cmocka_unit_test(in_place_needs_the_whole), cmocka_unit_test(flat_gradients), cmocka_unit_test(sums_in_place), cmocka_unit_test(strided_parts),
+        cmocka_unit_test(in_place_needs_the_whole), cmocka_unit_test(flat_gradients), cmocka_unit_test(sums_in_place), cmocka_unit_test(sums_with_themselves), cmocka_unit_test(strided_parts),
         cmocka_unit_test(copies_for_the_strict), cmocka_unit_test(size_one_dims), cmocka_unit_test(nested_packs),
         cmocka_unit_test(parts_with_homes), cmocka_unit_test(state_in_place), cmocka_unit_test(old_state_is_gone),
         cmocka_unit_test(replaced_inputs), cmocka_unit_test(lazy_nodes), cmocka_unit_test(partial_output), cmocka_unit_test(refusals),
