@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|buffers|decoder ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|resnet30|buffers|decoder ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
+import math
 import os
 import sys
 
@@ -373,6 +374,31 @@ def resnet():
     save("resnet", out)
 
 
+def seeded(model, seed):
+    """Gains 1, biases 0, all else spread as widely as Kaiming would have it, to the power of two below: exact in float32."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() == 1:
+                p.fill_(name.endswith("weight"))
+            else:
+                fan = max(p.shape[:2]) * math.prod(p.shape[2:])
+                p.copy_(values(f"seed {seed} {name}", p.shape, 2.0 ** math.floor(math.log2(math.sqrt(6 / fan))), 0.0, p.dtype))
+    return model
+
+
+def resnet30():
+    """Losses of 30 steps of ResNet18 on 32 pictures of noise each, Adam 1e-5, from 5 initial values."""
+    images, labels = (values("resnet30.images", (960, 1, 28, 28), 128) + 128).to(torch.uint8), (values("resnet30.labels", (960,), 4096) + 4096).long() % 10
+    out = {}
+    for tag, dtype in TYPES.items():
+        losses = []
+        for seed in range(5):
+            model = seeded(ResNet(18).to(dtype), seed)
+            losses.append(train(model, normalize(images, dtype), labels, 32, 30, torch.optim.Adam(model.parameters(), lr=1e-5)))
+        out[tag + ".losses"] = torch.stack(losses).double()
+    save("resnet30", out)
+
+
 def buffers():
     """ResNet18 at 16x16 over 5 steps of 8 pictures of noise in one process, and with DDP in two: losses, weights and running statistics."""
     images, labels = (values("buffers.images", (40, 1, 16, 16), 128) + 128).to(torch.uint8), (values("buffers.labels", (40,), 4096) + 4096).long() % 10
@@ -416,6 +442,6 @@ def decoder():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, buffers, decoder)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, resnet30, buffers, decoder)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()
