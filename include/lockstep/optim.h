@@ -27,16 +27,18 @@ typedef struct ls_update_opts {
     const char *shard, *replicate;
     int shards, replicas;
     bool reduce, offload;
+    int tensor, tensor_position; /* ranks of axis tp, and which this is: units that are not split are theirs alike */
     ls_dtype via;
 } ls_update_opts;
 #define LS_UPDATE_DEFAULTS                                                                                                              \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "", .replicate = "", .shards = 1,          \
-    .replicas = 1, .reduce = false, .offload = false, .via = LS_F32
+    .replicas = 1, .reduce = false, .offload = false, .tensor = 1, .tensor_position = 0, .via = LS_F32
 
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {
     const char *name; /* of its state */
     ls_type type;     /* of what this rank holds of it, flat */
+    bool split;       /* over axis tp */
 } ls_update_unit;
 
 /* Builds the update program of n units: states, inputs "grad.<unit>" (f32 or f64; as the state, or `shards` times as long where they come

@@ -83,6 +83,7 @@ typedef struct ls_recipe {
         ls_gather_choice gather;
         struct { int64_t forward, backward; } prefetch;
         ls_synchronize_choice synchronize;
+        const char *tensor;               /* auto | colwise:MODULE ... rowwise:MODULE ... */
         int64_t bucket;                   /* bytes */
         bool sync_batch_norm;
         ls_offload_choice offload;

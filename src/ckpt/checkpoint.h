@@ -10,8 +10,12 @@
 #include "lockstep/group.h"
 #include "lockstep/weights.h"
 
-/* What this rank has, or wants, of a tensor: `count` elements from number `first` of it, row-major. count 0: nothing. */
-typedef struct ls_range { int64_t first, count; void *data; } ls_range;
+/* A block of a tensor: runs of `run` elements, `stride` apart, from element `offset` of it on. run 0: the whole tensor. */
+typedef struct ls_block { int64_t offset, run, stride; } ls_block;
+/* What this rank has, or wants, of a tensor: `count` elements from number `first` of its block, row-major. count 0: nothing. */
+typedef struct ls_range { int64_t first, count; void *data; ls_block block; } ls_range;
+/* The part of a range that lies in one piece in the tensor from its element `at` (0 .. count-1) on: where there, and how many. */
+int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count);
 
 typedef struct ls_tensor_list {
     int64_t n;

@@ -264,10 +264,12 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
     for (int64_t i = 0; i < l->n && !o->check_only; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
-        if (proof && r->count > 0)
-            LS_TRY(prove_and_read(t, proof, l->tensors[i].tensor.type.dtype, r));
-        else
-            LS_TRY(read_range(t, l->tensors[i].tensor.type.dtype, r->first, r->count, r->data));
+        const ls_dtype to = l->tensors[i].tensor.type.dtype;
+        for (int64_t k = 0, n; k < r->count; k += n) {
+            const int64_t first = ls_range_piece(r, k, &n);
+            void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
+            LS_TRY(proof ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data }) : read_range(t, to, first, n, data));
+        }
     }
     return LS_OK;
 }

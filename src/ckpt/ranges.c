@@ -101,6 +101,13 @@ static ls_status write_texts(ls_ranges *w)
     return LS_OK;
 }
 
+int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count)
+{
+    const int64_t left = r->count - at, i = r->first + at, run = r->block.run;
+    *count = run && run - i % run < left ? run - i % run : left;
+    return run ? r->block.offset + i / run * r->block.stride + i % run : i;
+}
+
 static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
 {
     bool any = false;
@@ -128,7 +135,10 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     for (int64_t i = f->first; i < f->end && s == LS_OK; i++) {
         const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
         const ls_range *r = &list->mine[i];
-        s = put_pieces(w, fd, path, file, r->data, (uint64_t)r->count * size, at + (uint64_t)r->first * size);
+        for (int64_t k = 0, n; k < r->count && s == LS_OK; k += n) {
+            const int64_t first = ls_range_piece(r, k, &n);
+            s = put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size, at + (uint64_t)first * size);
+        }
         at += ls_type_bytes(&list->tensors[i].tensor.type);
     }
     if (s == LS_OK)

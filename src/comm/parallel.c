@@ -76,9 +76,6 @@ static ls_status check_mesh(const ls_parallel *p)
     if (ranks == 0)
         return ls_fail(LS_E_USAGE, "mesh %s: the auto axis has no size yet; ls_mesh_resolve gives it one", ls_mesh_text(text, m));
     LS_TRY(ls_mesh_resolve(&again, m, ranks)); /* names and number of axes */
-    int tp = ls_mesh_group_size(m, "tp");
-    if (tp > 1)
-        return ls_fail(LS_E_UNSUPPORTED, "parallel.mesh: tensor parallelism is not in this version; give the %d ranks of axis tp to dp or shard", tp);
     if (p->rank < 0 || p->rank >= ranks)
         return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ranks - 1);
     return LS_OK;
@@ -127,6 +124,15 @@ ls_status ls_parallel_check_units(const char *units)
     if (!is_count(units + 5))
         return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no number of elements; size:1e6, say", units);
     return LS_OK;
+}
+
+static ls_status check_tensor(const char *words)
+{
+    int n = 0;
+    for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
+        if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
+            return ls_fail(LS_E_USAGE, "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
+    return n || !strcmp(words, "auto") ? LS_OK : ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
 }
 
 static ls_status check_reshard(const ls_parallel *p)
@@ -180,6 +186,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_mesh(p));
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));
+    LS_TRY(check_tensor(p->tensor));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));

@@ -13,7 +13,8 @@ typedef struct ls_f64_list { int64_t n; const double *v; } ls_f64_list;
 typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } ls_act;
 
 /* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
-typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b; } ls_source_attrs;
+typedef struct ls_tp_split { int64_t dim, at, of; } ls_tp_split; /* of a parameter, block number `at` of `of` equal ones along `dim`; of 0: all of it */
+typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b; ls_tp_split split; } ls_source_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
 typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
 typedef struct ls_number_attrs { double value; } ls_number_attrs;                            /* mul_const, add_const, max_const */
@@ -47,7 +48,8 @@ typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs
 typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs; /* all_gather: result type; type of its gradient's sums; 1 = a mapping */
 typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs; /* reduce_scatter, all_reduce: result type, type that sums are rounded to */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;    /* replicate: its gradient is summed over the group */
-enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE }; /* all_reduce; wide: 128-bit integers as pairs of i64 */
+/* all_reduce. wide: 128-bit integers as pairs of i64. shared: a sum with which all ranks go on alike, so that its gradient is what each already has */
+enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
 
 /* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each instruction appends one
  * register; the last one is the result. Four numbers an instruction: opcode (ls_ew), register a, register b (or -1), dtype that the

@@ -5,7 +5,7 @@
 #include "rules.h"
 
 static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16" };
-static const char *const HOWS[] = { "sum", "max", "wide", NULL };
+static const char *const HOWS[] = { "sum", "max", "wide", "shared", NULL };
 
 static ls_status check_group(const ls_infer *i, int64_t ranks)
 {
@@ -50,11 +50,12 @@ static ls_status infer_all_reduce(ls_infer *i)
     return LS_OK;
 }
 
-/* Everybody's result has my operand in it. */
+/* Everybody's result has my operand in it; where all results are one value, which is used once, its gradient is there already. */
 static void grad_all_reduce(ls_grad *c)
 {
-    LS_CHECK(((const ls_reduce_attrs *)c->node->attrs)->how == LS_HOW_SUM, "only a sum over ranks has a gradient");
-    c->din[0] = ls_all_reduce(c->g, c->dout[0], c->node->attrs);
+    const int64_t how = ((const ls_reduce_attrs *)c->node->attrs)->how;
+    LS_CHECK(how == LS_HOW_SUM || how == LS_HOW_SHARED, "only a sum over ranks has a gradient");
+    c->din[0] = how == LS_HOW_SHARED ? c->dout[0] : ls_all_reduce(c->g, c->dout[0], c->node->attrs);
 }
 
 static void grad_replicate(ls_grad *c)

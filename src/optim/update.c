@@ -40,7 +40,9 @@ static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_o
 /* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
-    return o->shards == 1 ? v : ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = o->shard, .unit = "", .ranks = o->shards, .how = how });
+    const char *group = o->tensor == 1 ? o->shard : o->shards == 1 ? "tp" : ls_arena_printf(&g->arena, "%s*tp", o->shard);
+    const int ranks = o->shards * o->tensor;
+    return ranks == 1 ? v : ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 
 static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const ls_optimizer *opt, ls_value step, ls_value lr, ls_value scale,
@@ -61,7 +63,7 @@ static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const 
 ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o)
 {
     g->phase = LS_PHASE_UPDATE;
-    ls_value *reads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1), *grads = reads + 1; /* reads: the largest value, then the gradients */
+    ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, &units[i], o);
     ls_value lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
@@ -69,7 +71,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
     if (o->clip_norm > 0 || o->loss_scaling)
-        largest = reads[0] = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
+        largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
     if (o->loss_scaling) {
         loss_scale = ls_state(g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 });
         good = ls_state(g, "loss_scale_good_steps", LS_SCALAR(LS_I32), (ls_init){ 0 });
@@ -78,7 +80,13 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         ls_output(g, "applied", apply);
     }
     if (o->clip_norm > 0) {
-        ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, n + 1, reads, NULL), o, LS_HOW_WIDE);
+        ls_value *mine = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
+        int count = 0;
+        mine[count++] = largest;
+        for (int i = 0; i < n; i++)
+            if (units[i].split || o->tensor_position == 0) /* each once */
+                mine[count++] = grads[i];
+        ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, count, mine, NULL), o, LS_HOW_WIDE);
         ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares }, NULL);
         norm = times(g, scale, norm);
         ls_output(g, "grad_norm", norm);

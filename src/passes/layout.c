@@ -160,13 +160,15 @@ typedef struct layout {
     const ls_scope **scope;     /* per unit; NULL for the root and buckets */
 } layout;
 
-static int unit_named(layout *l, const char *name, const ls_scope *scope, bool frozen)
+static int unit_named(layout *l, const char *name, const ls_scope *scope, const ls_slot *slot)
 {
     ls_units *u = l->u;
+    char full[640];
+    snprintf(full, sizeof full, "%s%s%s", name, slot->frozen ? " frozen" : "", slot->split.of > 1 ? " split" : "");
     for (int i = 0; i < u->n; i++)
-        if (l->scope[i] == scope && u->units[i].frozen == frozen && !strcmp(u->units[i].state, name))
+        if (l->scope[i] == scope && !strcmp(u->units[i].state, full))
             return i;
-    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, name), .frozen = frozen };
+    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full), .frozen = slot->frozen, .split = slot->split.of > 1 };
     l->scope[u->n] = scope;
     return u->n++;
 }
@@ -185,23 +187,26 @@ static void put(layout *l, ls_slot *s, int unit)
 static void fill_buckets(layout *l, int64_t bytes)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
-    int64_t limit = first < bytes ? first : bytes, used = 0;
-    int bucket = -1;
     char name[32];
-    for (int i = l->u->n_slots - 1; i >= 0; i--) {
-        if (l->u->slots[i].frozen)
-            continue;
-        if (bucket < 0 || used >= limit) {
-            limit = bucket < 0 ? limit : bytes;
-            used = 0;
-            snprintf(name, sizeof name, "unit bucket %d", ++bucket);
+    for (int split = 0; split < 2; split++) {
+        int64_t limit = first < bytes ? first : bytes, used = 0;
+        int bucket = -1;
+        for (int i = l->u->n_slots - 1; i >= 0; i--) {
+            const ls_slot *s = &l->u->slots[i];
+            if (s->frozen || (s->split.of > 1) != split)
+                continue;
+            if (bucket < 0 || used >= limit) {
+                limit = bucket < 0 ? limit : bytes;
+                used = 0;
+                snprintf(name, sizeof name, "unit bucket %d", ++bucket);
+            }
+            put(l, &l->u->slots[i], unit_named(l, name, NULL, s));
+            used += ls_type_count(&s->type) * size;
         }
-        put(l, &l->u->slots[i], unit_named(l, name, NULL, false));
-        used += ls_type_count(&l->u->slots[i].type) * size;
     }
     for (int i = 0; i < l->u->n_slots; i++)
         if (l->u->slots[i].frozen)
-            put(l, &l->u->slots[i], unit_named(l, "unit frozen", NULL, true));
+            put(l, &l->u->slots[i], unit_named(l, "unit", NULL, &l->u->slots[i]));
 }
 
 static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, const ls_node **params)
@@ -217,8 +222,8 @@ static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, 
             continue;
         const ls_scope *scope = scope_of_unit(&by, params[i]);
         char name[600];
-        snprintf(name, sizeof name, "unit %s%s", scope ? scope->path : "root", frozen ? " frozen" : "");
-        put(l, &l->u->slots[i], unit_named(l, name, scope, frozen));
+        snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
+        put(l, &l->u->slots[i], unit_named(l, name, scope, &l->u->slots[i]));
         found |= scope != NULL;
     }
     if ((by.block || by.glob || by.unit) && !found)
@@ -246,6 +251,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         if (a->type.dtype != u->dtype)
             return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, the others are %s", a->name, ls_dtype_name(a->type.dtype), ls_dtype_name(u->dtype));
         u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name), .type = a->type,
+                                 .split = a->split,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         params[k++] = g->nodes[i];
     }
@@ -257,6 +263,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     else
         LS_TRY(fill_units(&l, g, p, params));
     const size_t narrow = ls_dtype_size(param) < ls_dtype_size(u->dtype) ? ls_dtype_size(param) : ls_dtype_size(u->dtype);
+    for (int i = 0; i < u->n_slots; i++)
+        u->parameters += ls_type_count(&u->slots[i].type) * (u->slots[i].split.of ? u->slots[i].split.of : 1);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
         if (s->shards > 1)
@@ -264,7 +272,6 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         x->slice = x->elements / s->shards;
         u->elements += x->elements;
         u->slice += x->slice;
-        u->parameters += x->parameters;
         u->trained += !x->frozen;
     }
     return LS_OK;

@@ -1,7 +1,7 @@
 /* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and returns the error. None knows a
  * model; none changes what is computed by more than its comment says. Order in a training step (train/compile.c):
  *
- *     slices_up, narrow -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> tensor -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
@@ -28,10 +28,17 @@ typedef struct ls_sharding {
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
+/* Tensor parallelism: linear layers that parallel.tensor names are split over axis tp, by outputs (colwise) or inputs (rowwise). What enters the first kind is the same on
+ * all ranks of the axis and its gradient is summed over them; what leaves it is split in its last dimension, through element-wise ops, rope and attention
+ * by heads, and must reach the second kind, whose results are summed. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value
+ * meets an op that cannot take it. Before ls_pass_units. */
+ls_status ls_pass_tensor(ls_graph **g, const ls_parallel *p);
+
 /* One parameter inside its unit's flat buffer. */
 typedef struct ls_slot {
     const char *name; /* FQN */
-    ls_type type;     /* as the model declared it */
+    ls_type type;     /* as the model declared it; with `split`, of this rank's block */
+    ls_tp_split split;
     ls_init init;
     bool frozen;      /* trained no further */
     int unit;
@@ -42,7 +49,7 @@ typedef struct ls_slot {
  * `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen parameters lie in units of their own, which have no gradient and no moments. */
 typedef struct ls_unit {
     const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
-    bool frozen;
+    bool frozen, split; /* of parameters that are; that axis tp has blocks of */
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
@@ -53,7 +60,8 @@ typedef struct ls_units {
     ls_arena arena;     /* owns everything below */
     ls_sharding sharding;
     ls_dtype dtype;     /* of the master weights */
-    int64_t elements, slice, parameters; /* sums over the units */
+    int64_t elements, slice;    /* sums over the units */
+    int64_t parameters;         /* of the model, whatever part of them axis tp leaves this rank */
     int n, trained;
     ls_unit *units;     /* the trained ones, then the frozen ones; each in order of first use */
     int n_slots;

@@ -225,8 +225,11 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     ls_arena scratch;
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
-    ls_str_printf(out, "%s  %s\n  stored in \"%s\", elements %lld to %lld", at->name, ls_type_text(type, &at->type), at->state,
-                  (long long)at->offset, (long long)(at->offset + ls_type_count(&at->type)));
+    ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
+    if (at->split.of)
+        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis tp)", (long long)at->split.at, (long long)at->split.of, (long long)at->split.dim);
+    ls_str_printf(out, "\n  stored in \"%s\", elements %lld to %lld", at->state, (long long)at->offset,
+                  (long long)(at->offset + ls_type_count(&at->type)));
     if (at->slice)
         ls_str_printf(out, " of %lld, of which each of %d ranks holds %lld", (long long)(at->slice * at->shards), at->shards, (long long)at->slice);
     ls_str use = { 0 }, gradient = { 0 };
@@ -258,6 +261,13 @@ void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_p
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_json_text(j, "name", at->name);
     ls_json_text(j, "type", ls_type_text(type, &at->type));
+    if (at->split.of) {
+        ls_json_object(j, "block");
+        ls_json_int(j, "dimension", at->split.dim);
+        ls_json_int(j, "number", at->split.at);
+        ls_json_int(j, "of", at->split.of);
+        ls_json_close_object(j);
+    }
     ls_json_text(j, "stored_in", at->state);
     ls_json_int(j, "offset", at->offset);
     if (at->slice) {

@@ -141,7 +141,7 @@ const ls_key LS_KEYS[] = {
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
       .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
-              "Axes dp and shard split data, shard inside dp; tp can only be 1 in this version" },
+              "Axes dp and shard split data, shard inside dp; axis tp splits layers (llama, qwen2): `{dp: auto, tp: 2}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
       .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp", "HYBRID_SHARD hybrid", NULL }, .may_change = true,
       .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over "
@@ -159,6 +159,8 @@ const ls_key LS_KEYS[] = {
       .help = "units gathered ahead in the forward pass" },
     { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true,
       .help = "units gathered ahead in the backward pass" },
+    { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
+      .help = "linear layers that axis tp splits: `auto`, or words `colwise:MODULE` (by outputs) and `rowwise:MODULE` (by inputs); MODULE is the end of a name, as in q_proj" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
       .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
               "`auto`: once for ddp without sync_batch_norm, else each" },

@@ -48,6 +48,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
+    LS_TRY_TO(s, ls_pass_tensor(&g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
@@ -130,11 +131,12 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     const ls_sharding *s = &u->sharding;
     ls_update_opts update = { .optimizer = o->optimizer, .clip_norm = o->clip_norm, .loss_scaling = loss_scaling, .shard = s->shard,
                               .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas, .reduce = !s->each,
-                              .offload = s->offload, .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
+                              .offload = s->offload, .tensor = ls_mesh_group_size(&o->parallel.mesh, "tp"),
+                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank, "tp"), .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)
-        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice) };
+        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice), u->units[i].split };
     ls_status status = ls_update_build(*g, u->trained, units, &update);
     if (status != LS_OK)
         ls_graph_destroy(g);

@@ -44,7 +44,7 @@ static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, i
 }
 
 /* The sums of all ranks, on all ranks: integers, so that nothing depends on who had which sample. */
-static ls_status combine(sums *s, ls_group *group)
+static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
 {
     int ranks = ls_group_size(group);
     sums *all = ls_sys_malloc(sizeof *all * (size_t)ranks), total = { .wild = INT64_MAX };
@@ -52,6 +52,8 @@ static ls_status combine(sums *s, ls_group *group)
         return ls_fail(LS_E_MEMORY, "out of memory for the sums of %d ranks", ranks);
     ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
     for (int r = 0; r < ranks && status == LS_OK; r++) {
+        if (ls_mesh_position(mesh, r, "tp") > 0)
+            continue; /* it computed the same samples */
         total.loss += all[r].loss;
         total.correct += all[r].correct;
         total.count += all[r].count;
@@ -87,7 +89,8 @@ static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
 ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_eval_result *out)
 {
     double start = ls_now();
-    int64_t ranks = t->group ? ls_group_size(t->group) : 1, rank = t->group ? ls_group_rank(t->group) : 0;
+    const ls_mesh *mesh = &t->compiled.parallel.mesh;
+    const int64_t ranks = ls_mesh_data_ranks(mesh), rank = ls_mesh_data_rank(mesh, t->compiled.parallel.rank);
     ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
     LS_TRY(ls_order_check(&order));
     int64_t steps = ls_order_steps(&order), each = ls_type_count(&set->target);
@@ -105,8 +108,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         add_batch(&s, &order, k, rank, each, b.targets, loss, predicted);
         show(ui, (k + 1) * order.global_batch, set->n, start);
     }
-    if (status == LS_OK && ranks > 1)
-        status = combine(&s, t->group);
+    if (status == LS_OK && t->group)
+        status = combine(&s, t->group, mesh);
     if (status == LS_OK)
         status = result(&s, start, out);
 end:

@@ -20,6 +20,22 @@ ls_held ls_slot_held(const ls_units *u, const ls_slot *s)
     return (ls_held){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
 }
 
+ls_type ls_slot_whole(const ls_slot *s)
+{
+    ls_type t = s->type;
+    if (s->split.of)
+        t.dims[s->split.dim] *= s->split.of;
+    return t;
+}
+
+ls_block ls_slot_block(const ls_slot *s)
+{
+    int64_t run = 1;
+    for (int d = (int)s->split.dim; d < s->type.ndim; d++)
+        run *= s->type.dims[d];
+    return s->split.of ? (ls_block){ run * s->split.at, run, run * s->split.of } : (ls_block){ 0 };
+}
+
 static ls_status init_states(ls_trainer *t, const ls_graph *g)
 {
     for (int i = 0; g && i < g->n_nodes; i++) {
@@ -48,8 +64,11 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
-        ls_init_values((char *)t->units[s->unit].data + (size_t)h.at * size, u->dtype, h.first, h.n, s->init, seed, s->name,
-                       1); /* the other cores take page faults meanwhile (run/session.c) */
+        const ls_range r = { h.first, h.n, (char *)t->units[s->unit].data + (size_t)h.at * size, ls_slot_block(s) };
+        for (int64_t k = 0, n; k < h.n; k += n) {
+            const int64_t first = ls_range_piece(&r, k, &n);
+            ls_init_values((char *)r.data + (size_t)k * size, u->dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
+        }
     }
     t->used = true;
     t->buffers_moved = false;
@@ -122,9 +141,18 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
     return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * size, &s->type) };
 }
 
+/* Blocks are put together by checkpoints only. */
+static ls_status need_no_blocks(const ls_trainer *t)
+{
+    const int ranks = ls_mesh_group_size(&t->compiled.parallel.mesh, "tp");
+    return ranks == 1 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "the %d ranks of axis tp have parts of the parameters; save a checkpoint, which has them whole", ranks);
+}
+
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
     int n = t->compiled.units.n_slots;
+    if (out && need_no_blocks(t) != LS_OK)
+        return -1;
     if (out && sharded(t) && collect(t) != LS_OK)
         return -1;
     for (int i = 0; out && i < n && i < max; i++)
@@ -175,6 +203,7 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
     ls_named_tensor *have;
     int n;
+    LS_TRY(need_no_blocks(t));
     if (sharded(t))
         LS_TRY(collect(t));
     if (t->group && ls_group_rank(t->group) != 0)

@@ -122,7 +122,7 @@ ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
     for (int64_t i = 0; i < c->n; i++) {
         const ls_shard *s = &c->shards[i];
         tensors[i] = (ls_named_tensor){ s->name, ls_tensor_of(NULL, &s->type) };
-        mine[i] = (ls_range){ s->first, s->count, s->data };
+        mine[i] = (ls_range){ .first = s->first, .count = s->count, .data = s->data };
     }
     return (ls_tensor_list){ c->n, tensors, mine };
 }

@@ -91,10 +91,10 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
         if (moment && s->frozen)
             continue;
         const ls_held h = ls_slot_held(u, s);
-        ls_type type = s->type;
+        ls_type type = ls_slot_whole(s);
         type.dtype = u->dtype; /* of the masters */
         append(a, moment ? ls_arena_printf(l->arena, "%s.%s", moment, s->name) : s->name, &type,
-               (ls_range){ h.first, h.n, l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL });
+               (ls_range){ h.first, h.n, l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL, ls_slot_block(s) });
     }
     return LS_OK;
 }
@@ -109,7 +109,7 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
             continue;
         if (l->session)
             LS_TRY(ls_session_tensor(l->session, name_of(n), &x));
-        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type, (ls_range){ 0, ls_type_count(&x.type), x.data });
+        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type, (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
     }
     return LS_OK;
 }
@@ -157,13 +157,18 @@ void ls_state_lists_release(ls_state_lists *l)
 
 /* ---- saving */
 
-/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what is whole everywhere is rank 0's. */
+/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what every rank of axis tp has alike is the
+ * first one's; what is whole everywhere is rank 0's. */
 static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
 {
     const ls_sharding *h = &c->units.sharding;
     const int rank = c->parallel.rank, me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
+    const bool first = ls_mesh_position(&c->parallel.mesh, rank, "tp") == 0;
     int64_t all = 0, at = 0;
+    for (int64_t i = 0; i < sliced; i++)
+        if (!first && !mine[i].block.run)
+            mine[i].count = 0;
     for (int64_t i = 0; i < sliced; i++)
         all += mine[i].count;
     const int64_t from = all * me / h->replicas, to = all * (me + 1) / h->replicas;

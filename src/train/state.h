@@ -5,6 +5,9 @@
 #include "compile.h"
 #include "lockstep/trainer.h"
 
+ls_block ls_slot_block(const ls_slot *s); /* of the whole parameter, that this rank of axis tp has */
+ls_type ls_slot_whole(const ls_slot *s);  /* the whole parameter */
+
 /* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them in memory. The model: parameters in
  * the order of the model, then buffers. The optimizer: MOMENT.NAME for every parameter NAME, then what belongs to no parameter (step counter, loss scale). */
 typedef struct ls_state_lists {

@@ -59,8 +59,10 @@ static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compil
 
 static void parts_text(ls_str *out, const ls_compiled_recipe *c, const ls_stored_at *at)
 {
-    for (int r = 0; r < c->ranks && at->slice; r++) {
+    for (int r = 0; r < c->ranks && (at->slice || at->split.of); r++) {
         ls_str_printf(out, "  rank %-3d holds ", r);
+        if (at->split.of)
+            ls_str_printf(out, "of block %d ", ls_mesh_position(&c->step.parallel.mesh, r, "tp"));
         ls_stored_part_text(out, at, ls_shard_position(&c->step.parallel, r));
         ls_str_add(out, "\n");
     }

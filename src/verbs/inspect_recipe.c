@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "module_tree.h"
 #include "train/compiled_recipe.h"
+#include "train/state.h"
 
 typedef struct model {
     ls_recipe *recipe;
@@ -21,6 +22,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
     ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
     LS_TRY(m->setup.build(m->graph, &m->setup.config, 1));
+    LS_TRY(ls_pass_tensor(&m->graph, &m->setup.trainer.parallel));
     return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze, m->setup.trainer.param);
 }
 
@@ -36,6 +38,8 @@ static void note_text(ls_str *out, const model *m, const ls_stored_at *at)
         if (first == end)
             continue;
         ls_str_printf(out, "%s rank %d: ", between, r);
+        if (at->split.of)
+            ls_str_printf(out, "of block %d ", ls_mesh_position(&p->mesh, r, "tp"));
         if (end - first == ls_type_count(&at->type))
             ls_str_add(out, "all");
         else
@@ -53,10 +57,10 @@ static void print_text(const model *m, const ls_ui *ui)
     for (int i = 0; i < u->n_slots; i++) {
         const ls_stored_at at = ls_stored_of(u, i);
         ls_str note = { 0 };
-        items[i] = (ls_tree_item){ .name = at.name, .type = at.type };
-        if (at.slice)
+        items[i] = (ls_tree_item){ .name = at.name, .type = ls_slot_whole(&u->slots[i]) };
+        if (at.slice || at.split.of)
             note_text(&note, m, &at);
-        if (at.slice)
+        if (note.len)
             items[i].note = ls_arena_strdup(&scratch, note.data);
         ls_str_release(&note);
     }

@@ -32,7 +32,7 @@ static ls_status save_alone(const char *dir, const char *config, const char *tra
 {
     ls_range mine[3];
     for (int64_t i = 0; i < n; i++)
-        mine[i] = (ls_range){ 0, ls_type_count(&list[i].tensor.type), list[i].tensor.data };
+        mine[i] = (ls_range){ .count = ls_type_count(&list[i].tensor.type), .data = list[i].tensor.data };
     return ls_checkpoint_save(dir, &(ls_checkpoint_contents){ config, trainer, .model = { n, list, mine }, .max_file = max_file }, NULL, NULL);
 }
 

@@ -38,7 +38,7 @@ static ls_status save(ls_group *g, void *context)
     ls_range mine[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
         t[i] = (ls_named_tensor){ NAMES[i], ls_tensor_of(NULL, &type) };
-        mine[i] = (ls_range){ rank * SIZE / j->ranks, SIZE / j->ranks, values[i] + rank * SIZE / j->ranks };
+        mine[i] = (ls_range){ .first = rank * SIZE / j->ranks, .count = SIZE / j->ranks, .data = values[i] + rank * SIZE / j->ranks };
     }
     const ls_checkpoint_contents c = { .config = "{}\n", .trainer = "{\"step\": 1}\n", .model = { TENSORS, t, mine }, .optimizer = { 1, t, mine },
                                        .max_file = 2 * 4 * SIZE };

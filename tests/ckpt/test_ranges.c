@@ -55,7 +55,7 @@ static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float 
         const ls_type type = LS_TYPE(LS_F32, SIZES[i]);
         const int64_t begin = from > at ? from - at : 0, end = to - at < SIZES[i] ? to - at : SIZES[i];
         t[i] = (ls_named_tensor){ names[i], ls_tensor_of(NULL, &type) };
-        mine[i] = (ls_range){ begin, end > begin ? end - begin : 0, data + at + begin };
+        mine[i] = (ls_range){ .first = begin, .count = end > begin ? end - begin : 0, .data = data + at + begin };
         at += SIZES[i];
     }
     *out = (ls_tensor_list){ TENSORS, t, mine };
@@ -80,7 +80,7 @@ static ls_status save(ls_group *g, void *context)
     if (j->hole == 1 && e->first == 0 && e->count > 0)
         e->count--;
     if (j->hole == 2 && e->first > 0 && e->count > 0)
-        *e = (ls_range){ e->first - 1, e->count + 1, (float *)e->data - 1 };
+        *e = (ls_range){ .first = e->first - 1, .count = e->count + 1, .data = (float *)e->data - 1 };
     if (rank == j->failing)
         t[1][3].name = "__metadata__";
     uint64_t bytes;

@@ -35,6 +35,20 @@ numbers() { tail -1 "$1" | cut -d')' -f1; } # of an evaluation, without its time
 try 0 eval runs/whole; has out "perplexity"; cp out eval
 try 0 eval runs/whole/checkpoints/latest; [ "$(numbers out)" = "$(numbers eval)" ] || bad "$what: another loss"
 try 0 eval runs/whole --workers 2; [ "$(numbers out)" = "$(numbers eval)" ] || bad "$what: another loss on two ranks"
+
+# ---- layers over two ranks, alone and beside two of data; continued without
+tp2=(--set model.kv_heads=2 --set "parallel.mesh={dp: auto, tp: 2}")
+try 0 train recipe.yaml --set run.name=tp --workers 2 "${tp2[@]}" --set train.steps=3; has err "dp=1 x tp=2"
+try 0 train recipe.yaml --set run.name=tp4 --workers 4 "${tp2[@]}" --set train.steps=3
+cmp runs/tp/checkpoints/latest/model.safetensors runs/tp4/checkpoints/latest/model.safetensors || bad "$what: data ranks changed the weights"
+try 0 train recipe.yaml --set run.name=tp --set model.kv_heads=2 --set train.steps=0; has err "continues after step 3"
+try 0 eval runs/tp; cp out eval.tp
+try 0 eval runs/tp --workers 2; [ "$(numbers out)" = "$(numbers eval.tp)" ] || bad "$what: another loss on two ranks"
+try 0 explain recipe.yaml --workers 4 "${tp2[@]}" --param model.layers.1.self_attn.o_proj.weight
+has out "block 0 of 2 along dimension 1 \(axis tp\)"; has out "rank 3   holds of block 1"
+try 0 plan recipe.yaml --workers 4 "${tp2[@]}"; has out "all_reduce over tp +8 a step"; has out "bits +not promised .* axis tp"
+refused 2 "has 1 heads, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
+
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors
 has runs/whole/checkpoints/latest/config.json '"model_type":"llama"'

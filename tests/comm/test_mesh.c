@@ -176,7 +176,8 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:-2"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("a:1000000 b:1000000 c:1000000 d:1000000"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1 tp:2"), "tensor parallelism is not in this version", "the 2 ranks of axis tp");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "parallel.tensor", "rowwise:MODULE");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "parallel.tensor");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks", "fsdp, ddp or hybrid");

@@ -55,7 +55,7 @@ static void loss_scale(void **state)
             optimizer = (ls_optimizer){ LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9 };
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "update"));
-        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F32, 16) }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = optimizer, .loss_scaling = true }));
+        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F32, 16), false }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = optimizer, .loss_scaling = true }));
         ls_device d;
         ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ls_plan *p;
@@ -110,7 +110,7 @@ static void clipping(void **state)
         ls_session *s;
         ls_device d;
         ASSERT_OK(ls_graph_create(&g, "update"));
-        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F64, 60) }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
+        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F64, 60), false }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
                                                                                        .clip_norm = golden_scalar(w, "%s.limit", name) }));
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));

@@ -74,6 +74,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "workers", "{min: 1, max: 4}" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
         { "model.hidden_size", "64" }, { "data.type", "idx" }, { "train.micro_batch", "32" }, { "train.global_batch", "256" }, { "optimizer.type", "sgd" },
         { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
+        { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
         { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
         { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
         { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
@@ -305,8 +306,7 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
 {
     (void)state;
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n", "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: auto, tp: 2}\n",
-            "here.yaml:4: parallel.mesh: tensor parallelism is not in this version");
+    SET_REFUSED("parallel.tensor=q_proj", "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps",
             "copy or auto");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "the mesh is dp=1", "{dp: auto, shard: 2}");

@@ -1,0 +1,225 @@
+/* test_tensor.c - layers split over axis tp: the losses, gradient norms and checkpoints of one process to the rounding of sums, whatever data layout it is combined
+ * with, and the same bits with any number of data ranks beside it. Ranks are threads. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/checkpoint.h"
+#include "comm/comm.h"
+#include "lockstep/models.h"
+#include "passes/passes.h"
+#include "support/ranks.h"
+#include "support/support.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 7, VOCABULARY = 23 };
+static const ls_decoder_config QWEN = { .seq_length = TOKENS, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 6,
+                                        .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.1, .tied = true, .qkv_bias = true, .output_bias = true, .mlp_bias = true,
+                                        .block = "Block" };
+
+static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+
+typedef struct job {
+    ls_trainer_opts o;
+    const char *save, *load; /* checkpoint folders */
+    int first;               /* step to begin with */
+    double losses[STEPS], norms[STEPS];
+} job;
+
+static ls_status load(ls_trainer *t, const char *dir, ls_group *g)
+{
+    ls_checkpoint c;
+    LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, g));
+    const ls_status s = ls_trainer_load_state(t, &c);
+    ls_checkpoint_release(&c);
+    return s;
+}
+
+static ls_status train(ls_group *g, job *j, ls_trainer *t)
+{
+    const ls_share share = t->compiled.share;
+    int32_t ids[M][ROWS * TOKENS], targets[M][ROWS * TOKENS];
+    LS_TRY(j->load ? load(t, j->load, g) : ls_trainer_init(t, 3));
+    for (int step = j->first; step < STEPS; step++) {
+        for (int64_t k = 0; k < share.count; k++)
+            for (int i = 0; i < ROWS * TOKENS; i++) {
+                const int64_t at = (share.first + k * share.stride) * ROWS * TOKENS + i + 31 * step;
+                ids[k][i] = (int32_t)(at * at % VOCABULARY);
+                targets[k][i] = i % 5 ? (int32_t)((at + 1) * (at + 1) % VOCABULARY) : -100;
+            }
+        ls_step_result r;
+        LS_TRY(ls_trainer_step(t, ids, &targets[0][0], M * (ROWS * TOKENS - 3), 1e-2, &r));
+        if (ls_group_rank(g) == 0) {
+            j->losses[step] = r.loss;
+            j->norms[step] = r.grad_norm;
+        } else {
+            RANK_CHECK(isfinite(r.loss));
+        }
+        if (j->save && step == STEPS / 2 - 1)
+            LS_TRY(ls_trainer_save_state(t, j->save, "{}", "{}", 0, NULL));
+    }
+    return LS_OK;
+}
+
+static ls_status rank(ls_group *g, void *context)
+{
+    job *j = context;
+    ls_trainer_opts o = j->o;
+    ls_trainer *t;
+    o.group = g;
+    o.parallel.rank = ls_group_rank(g);
+    LS_TRY(ls_trainer_create_with(&t, build, &QWEN, &o));
+    const ls_status s = train(g, j, t);
+    ls_trainer_destroy(&t);
+    return s;
+}
+
+static job layout(int dp, int shard, int tp, ls_data_parallel data)
+{
+    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5 } };
+    j.o.parallel.mesh = (ls_mesh){ .n = 3, .axes = { { "dp", dp }, { "shard", shard }, { "tp", tp } } };
+    j.o.parallel.data = data;
+    j.o.parallel.units = "class:Block";
+    return j;
+}
+
+static void run(job *j) { ASSERT_OK(run_ranks((int)ls_mesh_ranks(&j->o.parallel.mesh), rank, j)); }
+
+static void expect(const job *is, const job *want, int first, double tolerance)
+{
+    for (int i = first; i < STEPS; i++)
+        if (!(fabs(is->losses[i] - want->losses[i]) <= tolerance * fabs(want->losses[i])) || !(fabs(is->norms[i] - want->norms[i]) <= 20 * tolerance * want->norms[i]))
+            fail_msg("step %d: loss %.12g, norm %.12g; of one process %.12g, %.12g", i, is->losses[i], is->norms[i], want->losses[i], want->norms[i]);
+}
+
+static void as_one_process(void **state)
+{
+    (void)state;
+    job one = layout(1, 1, 1, LS_DATA_FSDP), two = layout(1, 1, 2, LS_DATA_FSDP);
+    run(&one);
+    run(&two);
+    assert_true(one.losses[STEPS - 1] < one.losses[0] - 0.1);
+    expect(&two, &one, 0, 2e-6);
+    static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_gather_choice gather; ls_offload_choice offload; } CASES[] = {
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, LS_OFFLOAD_NONE },   { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, LS_OFFLOAD_NONE },
+        { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },   { 2, 2, LS_DATA_HYBRID, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
+        { 1, 4, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_CPU },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) { /* data ranks change no bit */
+        job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
+        j.o.recompute = CASES[i].recompute;
+        j.o.parallel.gather = CASES[i].gather;
+        j.o.parallel.offload = CASES[i].offload;
+        run(&j);
+        expect(&j, &two, 0, 0);
+    }
+}
+
+static void in_f64(void **state)
+{
+    (void)state;
+    job one = layout(1, 1, 1, LS_DATA_FSDP), four = layout(2, 1, 2, LS_DATA_FSDP);
+    one.o.device = four.o.device = "ref";
+    one.o.param = one.o.output = four.o.param = four.o.output = LS_F64;
+    one.o.parallel.reduce = four.o.parallel.reduce = LS_F64;
+    run(&one);
+    run(&four);
+    expect(&four, &one, 0, 1e-12);
+}
+
+/* Files have whole tensors: what one layout wrote, every other continues. */
+static void checkpoints(void **state)
+{
+    (void)state;
+    char dir[2][512];
+    snprintf(dir[0], sizeof dir[0], "%s", ls_test_path("split/step-3"));
+    snprintf(dir[1], sizeof dir[1], "%s", ls_test_path("whole/step-3"));
+    job one = layout(1, 1, 1, LS_DATA_FSDP), four = layout(2, 1, 2, LS_DATA_FSDP);
+    four.save = dir[0];
+    one.save = dir[1];
+    run(&four);
+    run(&one);
+    for (int k = 0; k < 4; k++) {
+        job j = k < 2 ? layout(1, 2, 2, LS_DATA_FSDP) : layout(1, 1, 1, LS_DATA_FSDP);
+        j.load = dir[k % 2];
+        j.first = STEPS / 2;
+        run(&j);
+        if (k == 0 || k == 3)
+            expect(&j, k == 0 ? &four : &one, STEPS / 2, 0); /* the layout, but for data ranks, that wrote it: the same bits */
+        else
+            expect(&j, &one, STEPS / 2, 4e-6);
+    }
+}
+
+static ls_status save_parameters(ls_group *g, void *context)
+{
+    job *j = context;
+    ls_trainer_opts o = j->o;
+    ls_trainer *t;
+    o.group = g;
+    o.parallel.rank = ls_group_rank(g);
+    LS_TRY(ls_trainer_create_with(&t, build, &QWEN, &o));
+    const ls_status s = ls_trainer_save(t, "nowhere");
+    ls_trainer_destroy(&t);
+    return s;
+}
+
+static void what_cannot_be(void **state)
+{
+    (void)state;
+    job j = layout(1, 1, 4, LS_DATA_FSDP);
+    ls_compiled c;
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.mesh", "model.layers.0.self_attn has 2 heads, which the 4 ranks of axis tp do not divide");
+    j = layout(1, 1, 3, LS_DATA_FSDP);
+    j.o.parallel.tensor = "colwise:gate_proj colwise:up_proj rowwise:down_proj";
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "dimension 0 of parameter model.layers.0.mlp.gate_proj.weight has size 40", "3 ranks of axis tp do not divide");
+    j = layout(1, 1, 2, LS_DATA_FSDP);
+    static const char *const WRONG[][2] = {
+        { "colwise:nothing", "no such layer to split over the 2 ranks" },
+        { "colwise:q_proj", "takes one value that is split over axis tp, and one that is whole" },
+        { "colwise:q_proj colwise:k_proj colwise:v_proj", "linear in model.layers.0.self_attn.o_proj takes a value that is split over axis tp" },
+        { "rowwise:down_proj", "what it takes is whole on every rank" },
+        { "colwise:down_proj", "takes one value that is split over axis tp, and one that is whole" },
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        j.o.parallel.tensor = WRONG[i][0];
+        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", WRONG[i][1]);
+    }
+    j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
+    ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
+    ls_compiled_release(&c);
+    assert_true(run_ranks(2, save_parameters, &j) == LS_E_UNSUPPORTED);
+    ASSERT_CONTAINS(ls_error_message(), "save a checkpoint");
+}
+
+/* Two all_reduce a block and direction, as PyTorch's ColwiseParallel and RowwiseParallel have; and nothing is whole that need not be. */
+static void what_a_step_costs(void **state)
+{
+    (void)state;
+    job one = layout(1, 1, 1, LS_DATA_FSDP), two = layout(1, 1, 2, LS_DATA_FSDP);
+    ls_compiled a, b;
+    ASSERT_OK(ls_compile(&a, build, &QWEN, &one.o, NULL));
+    ASSERT_OK(ls_compile(&b, build, &QWEN, &two.o, NULL));
+    assert_int_equal(b.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers);
+    assert_int_equal(b.plans[LS_EVAL]->n_collectives, 2 * QWEN.layers);
+    assert_int_equal(a.units.parameters, b.units.parameters);
+    const int64_t split = 24 * 24 * 2 + 24 * 12 * 2 + 3 * 24 * 40 + 24 + 12 + 12 + 80; /* of a layer; norms, and biases of o and down, are whole */
+    int64_t whole = 0, mine = 0;
+    for (int i = 0; i < a.units.n; i++)
+        whole += a.units.units[i].parameters;
+    for (int i = 0; i < b.units.n; i++)
+        mine += b.units.units[i].parameters;
+    assert_int_equal(whole - mine, QWEN.layers * split / 2);
+    ls_compiled_release(&a);
+    ls_compiled_release(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64), cmocka_unit_test(checkpoints), cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
