@@ -49,8 +49,8 @@ static ls_status evaluate(rank *r)
         for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type); k++) /* it starts with zeros */
             ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3 ? r->bias : 0.1f * (float)(k % 7 - 3);
     t->group = r->group; /* the program is a lone rank's: only the split is dealt */
-    t->compiled.parallel.mesh.axes[0].size = ls_group_size(r->group);
-    t->compiled.parallel.rank = ls_group_rank(r->group);
+    t->compiled.parallel.mesh.axes[0].size = r->group ? ls_group_size(r->group) : 1;
+    t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
         s = ls_evaluate(t, &SET, r->batch, NULL, &r->result);
     ls_trainer_destroy(&t);
