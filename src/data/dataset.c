@@ -300,6 +300,9 @@ void ls_dataset_close(ls_dataset **set) {
 
 ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
     const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
+    if (h != w && height == width)
+        return ls_fail(LS_E_SHAPE, "%s (%s) has images of %lld x %lld (height, width), the model takes square ones; crop or pad them", set->name,
+                       set->source, h, w);
     if (c != channels || h != height || w != width)
         return ls_fail(LS_E_SHAPE,
                        "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model takes %d x %d x %d; set "

@@ -85,8 +85,10 @@ typedef struct ls_run_info {
     double seconds_ago;         /* since result.json was written */
     char error[256];
     int restarts;               /* after failures */
+    bool builtin_data;          /* its numbers come from the built-in shapes */
     char checkpoint[256];       /* the last one's path relative to the run directory; "" if none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
+#define LS_BUILTIN_NOTE "measured on the BUILT-IN shapes, not real data" /* stands wherever a result of such a run is shown */
 /* The table of `lockstep runs`: every run directory in `storage`, by name. width: columns of the terminal; 0: as wide as it is. */
 ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width);

@@ -48,6 +48,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .best_value = number(best, "value"), .best_step = integer(best, "step"), .best_epoch = integer(best, "epoch") };
     const char *error = json_string_value(json_object_get(tree, "error"));
     snprintf(out->error, sizeof out->error, "%s", error ? error : "");
+    out->builtin_data = json_is_true(json_object_get(tree, "builtin_data"));
     out->restarts = (int)json_array_size(json_object_get(tree, "restarts"));
     const json_t *list = json_object_get(tree, "checkpoints");
     const char *last = json_string_value(json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
@@ -121,7 +122,8 @@ static void add_row(ls_table *t, const ls_run_info *i)
     snprintf(restarts, sizeof restarts, i->restarts ? "%d" : "", i->restarts);
     ls_table_row(t, (const char *const[]){ i->name, ls_run_state_name(i->state), step, epoch, cell(loss, "%.4f", i->metrics.loss),
                                            cell(eval, "%.4f", i->metrics.eval_loss), cell(accuracy, "%.2f%%", 100 * i->metrics.eval_accuracy), restarts,
-                                           slash ? slash + 1 : i->checkpoint, ago }, i->error);
+                                           slash ? slash + 1 : i->checkpoint, ago },
+                 *i->error ? i->error : i->builtin_data && !isnan(i->metrics.eval_loss) ? LS_BUILTIN_NOTE : NULL);
 }
 
 static void add_broken(ls_table *t, const char *name, const char *why)
@@ -137,6 +139,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_f32(j, "loss", (float)i->metrics.loss);
     ls_json_f64(j, "eval_loss", i->metrics.eval_loss);
     ls_json_f64(j, "eval_accuracy", i->metrics.eval_accuracy);
+    ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);
     ls_json_text(j, "error", *i->error ? i->error : NULL);

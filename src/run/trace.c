@@ -237,5 +237,7 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
         }
         ls_str_printf(out, "  %s\n", r->what);
     }
+    if (!c)
+        ls_str_add(out, "how near that is to what this machine can do is not known: `lockstep doctor` measures it once\n");
     ls_arena_release(&scratch);
 }

@@ -68,6 +68,8 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
         return LS_OK;
     LS_TRY(ls_history_read(&h, d->path));
     ls_epochs_print(ui->out, &h, known ? m->best_step : -1, LAST_EPOCHS, ui->width);
+    if (d->builtin_data)
+        fprintf(ui->out, "%s\n", LS_BUILTIN_NOTE);
     if (h.n_epochs > LAST_EPOCHS)
         fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
     ls_history_release(&h);
@@ -208,7 +210,7 @@ static void json(FILE *out, const ls_history *h, bool steps)
 static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
 {
     ls_run_info info;
-    const bool known = ls_run_info_read(&info, run_dir) == LS_OK && !isnan(info.metrics.best_value); /* else nothing is marked as the best */
+    const bool read = ls_run_info_read(&info, run_dir) == LS_OK, known = read && !isnan(info.metrics.best_value); /* else nothing is marked as the best */
     if (steps)
         steps_print(out, h, width);
     else if (h->n_reports)
@@ -217,6 +219,8 @@ static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps
         ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width);
     else
         fprintf(out, "%s: no epoch is finished; --steps shows its %d steps\n", run_dir, h->n_steps);
+    if (read && info.builtin_data)
+        fprintf(out, "%s\n", LS_BUILTIN_NOTE);
 }
 
 ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metrics_format format, int width)

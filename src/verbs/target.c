@@ -33,36 +33,22 @@ static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *ar
     return LS_OK;
 }
 
-/* The file's text, and what it says; both are the caller's. */
-static ls_status read_json(char **text, json_t **j, const char *path)
-{
-    size_t size = 0;
-    LS_TRY(ls_file_read(text, &size, path));
-    return ls_json_parse(j, *text, size, path);
-}
-
-/* A checkpoint carries its model's configuration, which is a recipe's model and data sections; or Hugging Face's, and then trainer.json has the recipe. */
+/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. */
 static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
-    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"), *text = NULL, *rest = NULL;
-    json_t *model = NULL, *state = NULL;
-    const char *from = config, *recipe = NULL;
+    char *trainer = ls_path_join(dir, "trainer.json"), *text = NULL;
+    size_t size = 0;
+    json_t *state = NULL;
+    const char *recipe;
     ls_status s;
-    LS_TRY_TO(s, read_json(&text, &model, config), end);
-    recipe = text;
-    if (json_object_get(model, "model_type")) {
-        LS_TRY_TO(s, read_json(&rest, &state, trainer), end);
-        from = trainer;
-        recipe = json_string_value(json_object_get(state, "recipe"));
-    }
-    s = recipe ? ls_recipe_load_text(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
+    LS_TRY_TO(s, ls_file_read(&text, &size, trainer), end);
+    LS_TRY_TO(s, ls_json_parse(&state, text, size, trainer), end);
+    recipe = json_string_value(json_object_get(state, "recipe"));
+    s = recipe ? ls_recipe_load_text(&t->recipe, recipe, strlen(recipe), trainer, arg->n_sets, arg->sets)
                : ls_fail(LS_E_FORMAT, "%s tells no recipe: a program of its own wrote it", trainer);
 end:
-    json_decref(model);
     json_decref(state);
     free(text);
-    free(rest);
-    free(config);
     free(trainer);
     t->checkpoint = ls_path_join(dir, "");
     return s;

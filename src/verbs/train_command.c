@@ -68,10 +68,6 @@ static ls_status open_data(training *t, const ls_ui *ui)
         t->setup.schedule.total_steps = l->total_steps;
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
              l->train->source);
-    ls_log_info("data   %s", t->data_note);
-    if (l->train->builtin && strcmp(l->recipe->data.type, "shapes"))
-        ls_log_warn("the data set %s was not found: this run trains on BUILT-IN shapes, its numbers say nothing about %s", l->recipe->data.type,
-                    l->recipe->data.type);
     return LS_OK;
 }
 
@@ -87,12 +83,17 @@ static ls_status initial_weights(ls_trainer *trainer, const ls_recipe *r)
     return s == LS_OK ? s : ls_fail_in(s, "model.init");
 }
 
+/* What is about to be trained: on the terminal, and as soon as there is one in the run's log. */
 static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
     ls_group *g = t->loop.group;
     char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "";
     const long long frozen = (long long)ls_units_frozen(&c->units);
+    const char *data = t->loop.recipe->data.type;
+    ls_log_info("data   %s", t->data_note);
+    if (t->loop.train->builtin && strcmp(data, "shapes"))
+        ls_log_warn("the data set %s was not found: this run trains on BUILT-IN shapes, its numbers say nothing about %s", data, data);
     if (frozen)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
@@ -283,7 +284,6 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
         ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));
     LS_TRY(first_state(t, o));
     mark(t, t->checkpoint[0] ? "checkpoint" : "initial weights");
-    describe(t);
     return LS_OK;
 }
 
@@ -300,6 +300,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return LS_OK;
     LS_TRY(prepare(t, o, ui));
     if (o->dry_run) {
+        describe(t);
         ls_log_info("dry run: everything up to the first step works; nothing was written");
         return LS_OK;
     }
@@ -315,6 +316,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(existing_run(t, &done));
     if (done)
         return LS_OK;
+    describe(t);
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
     if (o->profile) {

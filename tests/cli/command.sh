@@ -65,7 +65,8 @@ threads: 1
 END
 try 0 train tiny.yaml --dry-run; has err "dry run"; is_empty out
 [ ! -e runs ] || { echo "a dry run wrote something"; failures=$((failures + 1)); }
-try 0 train tiny.yaml; has out "epoch  step  train loss"; has err "best   eval_loss"
+try 0 train tiny.yaml; has out "epoch  step  train loss"; has out "BUILT-IN shapes, not real data"; has err "best   eval_loss"
+has runs/tiny/log/rank-0.log "data   shapes: "; has runs/tiny/log/rank-0.log "model  mlp "
 for file in recipe.yaml metrics.jsonl metrics.csv result.json report.html log/rank-0.log checkpoints/latest/model.safetensors; do
     [ -s runs/tiny/$file ] || { echo "runs/tiny/$file is missing or empty"; failures=$((failures + 1)); }
 done
@@ -77,12 +78,25 @@ cmp -s before.json runs/tiny/result.json || { echo "training a finished run chan
 try 2 train tiny.yaml --resume never; has err "--resume never"
 try 2 train tiny.yaml --set train.global_batch=32; has err "train.global_batch: 32 here, 64 there"
 cmp -s before.json runs/tiny/result.json || { echo "refusing to continue changed result.json"; failures=$((failures + 1)); }
-try 0 runs; has out "tiny  finished     3"
-try 0 runs --metrics tiny; has out "epoch  step  train loss"; has out "    0     3  "; has out "best"; is_empty err
+try 0 runs; has out "tiny  finished     3"; has out "BUILT-IN shapes, not real data"
+try 0 runs --metrics tiny; has out "BUILT-IN shapes, not real data"; has out "epoch  step  train loss"; has out "    0     3  "; has out "best"; is_empty err
 try 0 runs --metrics runs/tiny --csv; cmp -s out runs/tiny/metrics.csv || { echo "the epochs as CSV are not metrics.csv"; failures=$((failures + 1)); }
 try 0 runs --metrics tiny --steps --json; [ "$(grep -o '"kind":"step"' out | wc -l)" -eq 3 ] || { echo "not 3 steps:"; cat out; failures=$((failures + 1)); }
 try 2 runs --metrics nothing; has err "nothing: no such run"
 try 2 runs --steps; has err "--steps goes with --metrics RUN"
+
+# a checkpoint is evaluated on the data of its run
+{ printf '\000\000\010\003\000\000\000\100\000\000\000\002\000\000\000\002'; head -c 256 /dev/zero; } >images
+{ printf '\000\000\010\001\000\000\000\100'; head -c 64 /dev/zero; } >labels
+cat >idx.yaml <<END
+model: {type: mlp, image_size: 2, hidden: [], classes: 2}
+data: {type: idx, train_images: images, train_labels: labels, eval_images: images, eval_labels: labels}
+train: {epochs: 1, global_batch: 32}
+threads: 1
+END
+try 0 train idx.yaml; ! grep -q BUILT-IN out || { echo "given data are called built-in"; failures=$((failures + 1)); }
+try 0 eval runs/idx/checkpoints/latest; has out " of 64)"
+rm -r runs/idx
 
 # its weights for others
 model=runs/tiny/checkpoints/latest/model.safetensors

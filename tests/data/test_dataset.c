@@ -141,6 +141,9 @@ static void test_missing_and_mismatched(void **state) {
     bytes images = make_idx(3, dims, NULL), lab = make_idx(1, dims, labels);
     write_bytes(in(dir, "i"), images);
     write_bytes(in(dir, "l"), lab);
+    const uint32_t oblong[] = { 6, 3, 4 };
+    bytes third = make_idx(3, oblong, NULL);
+    write_bytes(in(dir, "oblong"), third);
     assert_fails(LS_E_FORMAT,
                  ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"), .classes = 10),
                  "label 11 of sample 3 (offset 11)", "classes: 10");
@@ -152,6 +155,9 @@ static void test_missing_and_mismatched(void **state) {
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "model.classes: 12");
     assert_ok(ls_dataset_check(set, 1, 4, 4, 1000));
     ls_dataset_close(&set);
+    assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "oblong"), .labels = in(dir, "l")));
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 12), "images of 3 x 4", "crop or pad");
+    ls_dataset_close(&set);
     assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")),
                  "swapped", "l:");
     assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")), "two files", "training");
@@ -161,6 +167,7 @@ static void test_missing_and_mismatched(void **state) {
     assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes", "256");
     free_bytes(&images);
     free_bytes(&lab);
+    free_bytes(&third);
     remove_tree(dir);
 }
 

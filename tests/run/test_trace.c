@@ -88,6 +88,9 @@ static void profile_of_two_programs(void **state)
     }
     assert_int_equal(calls, 12);
     assert_float_equal(share, 100, 0.2);
+    ls_str_clear(&table);
+    ls_profile_table(&table, profile, NULL, 10);
+    ASSERT_CONTAINS(table.data, "lockstep doctor");
     ls_str_release(&table);
 
     ls_profile_destroy(&profile);
