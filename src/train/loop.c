@@ -155,6 +155,7 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
     LS_TRY(snapshot(l, sum, epoch, false));
     LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
+    ls_requests_answered(&l->requests);
     if (!stop) {
         ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
         return LS_OK;

@@ -55,6 +55,12 @@ void ls_requests_saved(ls_requests *q, double seconds)
     q->saved = true;
 }
 
+void ls_requests_answered(ls_requests *q)
+{
+    if (q->ui && q->ui->save)
+        q->saves = *q->ui->save;
+}
+
 static bool time_is_up(const ls_requests *q, bool evaluates)
 {
     return q->end > 0 && q->end - ls_now() < RESERVE * (2 * q->step + q->save + (evaluates ? q->evaluation : 0)) + ENDING;

@@ -18,6 +18,8 @@ typedef struct ls_requests {
 ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, int rank, double save);
 /* A checkpoint took so long. */
 void ls_requests_saved(ls_requests *q, double seconds);
+/* A checkpoint that was asked for is there: what came meanwhile has been answered too. (mpirun passes a signal on to all ranks, but not to all at once.) */
+void ls_requests_answered(ls_requests *q);
 /* Bits of what was asked since the last call. `evaluates`: one of the next two steps ends an epoch. */
 uint32_t ls_requests_take(ls_requests *q, bool evaluates);
 /* "on request", or which time is about to end. */
