@@ -24,7 +24,7 @@ checkpoint: {every_steps: 2}
 threads: 1
 END
 fault=none
-train() { timeout 60 "$lockstep" train small.yaml --workers 2 --set run.name="$1" >out 2>err </dev/null; }
+train() { timeout 300 "$lockstep" train small.yaml --workers 2 --set run.name="$1" >out 2>err </dev/null; }
 train whole || bad "fails"
 
 # with FAULT: the run `one`; its exit status in $got. Whatever it starts inherits the lock on ./lives.
