@@ -341,15 +341,15 @@ static void windows_go_back(void **state)
     ASSERT_OK(ls_shm_join(&g, fd, 0));
     ASSERT_OK(ls_axis_create(&a, g, "dp", 1, (int[]){ 0 }));
     int64_t before = kept(fd);
-    ASSERT_OK(ls_window_create(&w, a, 3 << 20, 1 << 20));
+    ASSERT_OK(ls_window_create(&w, a, 12 << 20, 4 << 20));
     ASSERT_OK(ls_window_create(&v, a, 100, 0));
-    assert_true(kept(fd) >= before + (4 << 20));
+    assert_true(kept(fd) >= before + (16 << 20));
     char name[256];
     name_of_mapping(w->mine, name);
     assert_string_equal(name, "/memfd:lockstep (deleted)");
     memset(w->shared, 1, w->shared_bytes);
     ls_window_destroy(&w);
-    assert_true(kept(fd) <= before + (1 << 20));
+    assert_true(kept(fd) <= before + (4 << 20)); /* what is left is the small one, on a machine with huge pages two of those */
     assert_int_equal(v->mine[0], 0);
     ls_window_destroy(&v);
     ls_axis_destroy(&a);
