@@ -19,6 +19,7 @@ typedef struct ls_parallel {
     int64_t reshard_after_forward; /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
     ls_gather_choice gather;     /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host and nothing is offloaded */
     int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
+    int64_t prefetch_memory;     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */
     ls_offload_choice offload;   /* cpu: slices, gradients and optimizer state rest in host memory */
     int64_t device_memory;       /* bytes that a program may use of the device's memory; 0: no cap */
     ls_synchronize_choice synchronize; /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and hybrid and with
@@ -31,7 +32,7 @@ typedef struct ls_parallel {
 } ls_parallel;
 #define LS_PARALLEL_DEFAULTS                                                                                                           \
     .mesh = { .n = 1, .axes = { { "dp", 1 } } }, .rank = 0, .data = LS_DATA_FSDP, .units = "none", .reshard_after_forward = -1,       \
-    .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .offload = LS_OFFLOAD_NONE, .device_memory = 0,          \
+    .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0, \
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto", .bucket_bytes = 25 << 20, .ranks_per_host = 0
 
 /* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis, map with offload, ...: LS_E_USAGE

@@ -81,7 +81,7 @@ typedef struct ls_recipe {
         const char *units;                /* class:NAME | pattern:GLOB | size:N | none */
         int64_t reshard_after_forward;    /* -1: true; 0: false; N > 1 */
         ls_gather_choice gather;
-        struct { int64_t forward, backward; } prefetch;
+        struct { int64_t forward, backward, memory; } prefetch;
         ls_synchronize_choice synchronize;
         const char *tensor;               /* auto | colwise:MODULE ... rowwise:MODULE ... */
         int64_t bucket;                   /* bytes */

@@ -100,11 +100,10 @@ static ls_status check_strategy(const ls_parallel *p)
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
     if (!has_axis(m, "dp", &dp) || !has_axis(m, "shard", &shard))
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; the mesh is %s. "
-                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", ls_mesh_text(text, m));
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; parallel.mesh has no axis %s. "
+                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", has_axis(m, "dp", &dp) ? "shard" : "dp");
     if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard; the mesh is %s. "
-                                   "Write mesh: {dp: %lld, shard: %lld}", ls_mesh_text(text, m), (long long)m->axes[dp].size, (long long)m->axes[shard].size);
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard: write dp before shard in parallel.mesh");
     return LS_OK;
 }
 
@@ -192,9 +191,9 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
         return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
-    if (p->prefetch_forward < 0 || p->prefetch_backward < 0)
-        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward; from 0", (long long)p->prefetch_forward,
-                       (long long)p->prefetch_backward);
+    if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
+        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward, %lld bytes; from 0", (long long)p->prefetch_forward,
+                       (long long)p->prefetch_backward, (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
         return ls_fail(LS_E_USAGE, "parallel.bucket: %lld bytes; from 1", (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)

@@ -109,7 +109,8 @@ static bool starts(const char *text, const char *prefix, const char **rest)
     return !strncmp(text, prefix, strlen(prefix));
 }
 
-static void choose(policy *p, const char *units, ls_arena *arena)
+/* LS_E_USAGE when `units` finds nothing in this model: a word that is wrong on four ranks is wrong on one too. */
+static ls_status choose(policy *p, const char *units, ls_arena *arena)
 {
     const char *rest;
     if (starts(units, "class:", &rest))
@@ -119,7 +120,13 @@ static void choose(policy *p, const char *units, ls_arena *arena)
     else if (starts(units, "size:", &rest)) {
         p->size = (int64_t)strtod(rest, NULL);
         choose_by_size(p, arena);
-    }
+    } else
+        return LS_OK;
+    for (int i = 0; i < p->g->n_nodes; i++)
+        if (p->g->nodes[i]->op == &ls_op_param && scope_of_unit(p, p->g->nodes[i]))
+            return LS_OK;
+    return ls_fail(LS_E_USAGE, "parallel.units: %s: the model has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
+                   "`none` makes one unit of everything)", units);
 }
 
 /* ---- what is frozen */
@@ -209,27 +216,18 @@ static void fill_buckets(layout *l, int64_t bytes)
             put(l, &l->u->slots[i], unit_named(l, "unit", NULL, &l->u->slots[i]));
 }
 
-static ls_status fill_units(layout *l, const ls_graph *g, const ls_parallel *p, const ls_node **params)
+static void fill_units(layout *l, const policy *by, const ls_node **params)
 {
-    policy by = { .g = g };
-    if (p && l->u->sharding.shards > 1)
-        choose(&by, p->units, &l->u->arena);
-    bool found = false;
     for (int k = 0; k < 2 * l->u->n_slots; k++) { /* twice: what is trained, what is frozen */
         const int i = k % l->u->n_slots;
         const bool frozen = k >= l->u->n_slots;
         if (l->u->slots[i].frozen != frozen)
             continue;
-        const ls_scope *scope = scope_of_unit(&by, params[i]);
+        const ls_scope *scope = l->u->sharding.shards > 1 ? scope_of_unit(by, params[i]) : NULL;
         char name[600];
         snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
         put(l, &l->u->slots[i], unit_named(l, name, scope, &l->u->slots[i]));
-        found |= scope != NULL;
     }
-    if ((by.block || by.glob || by.unit) && !found)
-        return ls_fail(LS_E_USAGE, "parallel.units: %s: the model has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
-                       "`none` makes one unit of everything)", p->units);
-    return LS_OK;
 }
 
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze, ls_dtype param)
@@ -256,12 +254,15 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         params[k++] = g->nodes[i];
     }
     LS_TRY(freeze_slots(u, freeze));
+    policy by = { .g = g };
+    if (p)
+        LS_TRY(choose(&by, p->units, &u->arena));
     const ls_sharding *s = &u->sharding;
     layout l = { .u = u, .align = 64 / (int64_t)ls_dtype_size(u->dtype), .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
     if (s->replicas > 1 && s->shards == 1)
         fill_buckets(&l, p->bucket_bytes);
     else
-        LS_TRY(fill_units(&l, g, p, params));
+        fill_units(&l, &by, params);
     const size_t narrow = ls_dtype_size(param) < ls_dtype_size(u->dtype) ? ls_dtype_size(param) : ls_dtype_size(u->dtype);
     for (int i = 0; i < u->n_slots; i++)
         u->parameters += ls_type_count(&u->slots[i].type) * (u->slots[i].split.of ? u->slots[i].split.of : 1);

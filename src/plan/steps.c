@@ -2,8 +2,8 @@
  *
  * A reduction starts where its operand is complete and is waited for as late as possible: in front of the first reader, of the next reduction (at most
  * one operand outstanding) or of the program's end. A gather is waited for where it stands and starts early: when the k-th gather before it in the same pass has
- * been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. All of it follows from the
- * graph alone, so every rank has the same order. */
+ * been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. Where prefetch has a budget
+ * of memory, k is as large as what k gathers make fits. All of it follows from the graph alone, so every rank has the same order. */
 #include <string.h>
 
 #include "internal.h"
@@ -148,11 +148,30 @@ static int first_of_phase(const maker *m, ls_phase phase)
     return e;
 }
 
+/* A mapping is there all the time. */
+static int64_t memory_of(const maker *m, const ls_node *gather)
+{
+    return ((const ls_gather_attrs *)gather->attrs)->map ? 0 : (int64_t)ls_type_bytes(ls_type_of(m->g, gather->out[0]));
+}
+
+/* How many gathers of this pass may be under way when this one is, itself among them. `waited`: the `before` ones in front of it. */
+static int64_t gathers_ahead(const maker *m, const ls_node *n, const int *waited, int before)
+{
+    const ls_parallel *p = m->p->parallel;
+    if (!p)
+        return 0;
+    if (!p->prefetch_memory)
+        return n->phase == LS_PHASE_BACKWARD ? p->prefetch_backward : p->prefetch_forward;
+    int64_t room = p->prefetch_memory - memory_of(m, n), k = 0;
+    while (room >= 0 && k++ < before)
+        room -= memory_of(m, m->g->nodes[m->entries[waited[before - k]].node]);
+    return k;
+}
+
 static void place_gather(maker *m, int e, int c, const int *waited, int before)
 {
     const ls_node *n = m->g->nodes[m->entries[e].node];
-    const ls_parallel *p = m->p->parallel;
-    const int64_t ahead = !p ? 0 : n->phase == LS_PHASE_BACKWARD ? p->prefetch_backward : p->prefetch_forward;
+    const int64_t ahead = gathers_ahead(m, n, waited, before);
     int at = e;
     if (ahead > 0)
         at = before >= ahead ? waited[before - ahead] + 1 : first_of_phase(m, n->phase);

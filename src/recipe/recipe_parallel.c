@@ -34,7 +34,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 {
     *p = (ls_parallel){ .data = r->parallel.data, .units = r->parallel.units, .reshard_after_forward = r->parallel.reshard_after_forward,
                         .gather = r->parallel.gather, .prefetch_forward = r->parallel.prefetch.forward,
-                        .prefetch_backward = r->parallel.prefetch.backward, .offload = r->parallel.offload,
+                        .prefetch_backward = r->parallel.prefetch.backward, .prefetch_memory = r->parallel.prefetch.memory, .offload = r->parallel.offload,
                         .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
                         .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce, .bucket_bytes = r->parallel.bucket,
                         .sync_batch_norm = r->parallel.sync_batch_norm, .tensor = r->parallel.tensor };

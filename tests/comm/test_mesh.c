@@ -181,9 +181,9 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks", "fsdp, ddp or hybrid");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "the mesh is dp=4", "{dp: auto, shard: 2}");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:4", .data = LS_DATA_HYBRID), "replicates over an axis dp");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp", "{dp: 2, shard: 3}");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "has no axis shard", "{dp: auto, shard: 2}");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:4", .data = LS_DATA_HYBRID), "replicates over an axis dp", "has no axis dp");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp", "write dp before shard");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is no policy", "class:NAME, pattern:GLOB, size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
@@ -204,6 +204,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .device_memory = -1), "device_memory: -1 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .reduce = LS_I32), "precision.reduce", "i32");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "parallel.prefetch: 1 forward, -1 backward");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "parallel.prefetch: 1 forward, 1 backward, -1 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "parallel.bucket: 0 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host");
 }

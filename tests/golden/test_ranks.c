@@ -88,10 +88,8 @@ static distance between(const double *a, const double *b)
     return d;
 }
 
-#include <stdio.h>
 static void expect(const char *what, const char *whose, distance d, distance allowed)
 {
-    printf("%s to %s: %.3g %.3g\n", what, whose, d.largest, d.rms);
     if (!(d.largest <= allowed.largest && d.rms <= allowed.rms))
         fail_msg("%s: losses are up to %.3g from PyTorch's %s (allowed %.3g), root mean square %.3g (allowed %.3g)", what, d.largest, whose,
                  allowed.largest, d.rms, allowed.rms);

@@ -87,6 +87,33 @@ static void halves_are_in_order(void **state)
     }
 }
 
+/* With a budget as many as it holds of what gathers make (256 bytes each); mappings take none of it. */
+static void gathers_fit_their_budget(void **state)
+{
+    (void)state;
+    for (int64_t bytes = 1; bytes < 6 * 4 * N; bytes += 2 * N)
+        for (int map = 0; map < 2; map++) {
+            ls_parallel p = layout(3);
+            p.prefetch_memory = bytes;
+            ls_graph *g = chain(map, true);
+            ls_plan *plan = plan_of(g, &p);
+            const int64_t room = map ? UNITS : bytes / (4 * N);
+            int under_way = 0, most = 0;
+            for (int i = 0; i < plan->n_steps; i++) {
+                const ls_step *s = &plan->steps[i];
+                if (s->part != LS_PART_RUN && plan->collectives[s->collective].kind == LS_ALL_GATHER)
+                    under_way += s->part == LS_PART_START ? 1 : -1;
+                most = under_way > most ? under_way : most;
+            }
+            assert_int_equal(most, room < 1 ? 1 : room > UNITS ? UNITS : room);
+            if (room < 1)
+                for (int c = 0; c < plan->n_collectives; c++)
+                    assert_true(plan->collectives[c].kind != LS_ALL_GATHER || plan->collectives[c].wait == plan->collectives[c].start + 1);
+            ls_plan_destroy(&plan);
+            ls_graph_destroy(&g);
+        }
+}
+
 /* An operand that peers read is in the window, and lives until a later collective that waits, started behind its wait, has been waited for. */
 static void operands_outlive_their_readers(void **state)
 {
@@ -144,6 +171,7 @@ static void mappings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order), cmocka_unit_test(operands_outlive_their_readers), cmocka_unit_test(mappings) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order), cmocka_unit_test(gathers_fit_their_budget),
+                                        cmocka_unit_test(operands_outlive_their_readers), cmocka_unit_test(mappings) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,7 +158,8 @@ static bool combination(int i, ls_trainer_opts *o)
     p->gather = gather ? LS_GATHER_COPY : LS_GATHER_MAP;
     p->synchronize = each ? LS_SYNCHRONIZE_EACH : LS_SYNCHRONIZE_ONCE;
     p->units = UNITS[units];
-    p->prefetch_forward = p->prefetch_backward = prefetch == 2 ? 3 : prefetch;
+    p->prefetch_forward = p->prefetch_backward = prefetch;
+    p->prefetch_memory = prefetch == 2 ? 25000 : 0; /* some blocks */
     p->offload = offload ? LS_OFFLOAD_CPU : LS_OFFLOAD_NONE;
     p->bucket_bytes = 4000;
     o->recompute = recompute ? "EncoderBlock" : NULL;

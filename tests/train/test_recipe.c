@@ -309,7 +309,7 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("parallel.tensor=q_proj", "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps",
             "copy or auto");
-    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "the mesh is dp=1", "{dp: auto, shard: 2}");
+    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}", "--set parallel.data: hybrid needs shard inside dp");
     SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
     SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}", "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
