@@ -63,7 +63,7 @@ static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v
         ls_str_printf(out, ", ... %d more", n - 12);
 }
 
-static const char *remark(const ls_node *n, int step)
+static const char *remark(const ls_graph *g, const ls_node *n, int step)
 {
     if (ls_is_source(n))
         return "from outside";
@@ -73,7 +73,10 @@ static const char *remark(const ls_node *n, int step)
         return "all parts are born in place";
     if (n->clone_of >= 0)
         return "computed again";
-    return !strcmp(n->op->name, "copy") ? "copied, because the next op cannot follow these strides" : "";
+    if (strcmp(n->op->name, "copy"))
+        return "";
+    const bool flat = !strcmp(ls_node_of(g, n->in[0])->op->name, "flat_view"); /* plain strides: passes/reshard.c */
+    return flat ? "a slice of the unit, kept for the backward pass" : "copied, because the next op cannot follow these strides";
 }
 
 void ls_explain_legend(ls_str *out)
@@ -179,7 +182,7 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
     values_text(out, p->graph, n->n_in, n->in, false);
     ls_str_add(out, n->n_in ? " -> " : "-> ");
     outputs_text(out, p, n, l->step);
-    const char *note = remark(n, l->step);
+    const char *note = remark(p->graph, n, l->step);
     if (note[0])
         ls_str_printf(out, "  [%s]", note);
     if (l->step >= 0)
@@ -292,7 +295,7 @@ static void node_json(ls_json *j, const ls_plan *p, const ls_node *n, int step)
     ls_str why = { 0 };
     if (step >= 0)
         why_there(&why, p, n, 0);
-    ls_json_text(j, "note", why.len ? why.data : remark(n, step));
+    ls_json_text(j, "note", why.len ? why.data : remark(p->graph, n, step));
     ls_str_release(&why);
     if (step >= 0) {
         ls_json_f64(j, "flops", p->steps[step].cost.flops);

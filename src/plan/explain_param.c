@@ -54,7 +54,7 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
     const ls_graph *g = l->plans[program]->graph;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    enum { NOTHING, WHOLE_SOURCE, THE_PARAMETER };
+    enum { NOTHING, OTHER_PART, WHOLE_SOURCE, THE_PARAMETER }; /* OTHER_PART: another parameter, or the slice that reshard_after_forward: N copies */
     char *shows = LS_ARENA_ARRAY(&scratch, char, g->n_vals);
     const int64_t count = ls_type_count(&at->type);
     for (int i = 0; i < g->n_nodes; i++) {
@@ -76,8 +76,13 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
             happen(l, "update", program, i);
         } else if (is(n, "flat_view") && best == WHOLE_SOURCE) {
             const ls_flat_view_attrs *a = n->attrs;
-            if (a->offset == at->offset && ls_type_count(ls_type_of(g, n->out[0])) == count)
-                shows[n->out[0].id] = THE_PARAMETER;
+            const bool here = a->offset == at->offset && ls_type_count(ls_type_of(g, n->out[0])) == count;
+            shows[n->out[0].id] = here ? THE_PARAMETER : OTHER_PART;
+        } else if (best == OTHER_PART) {
+            if (!is(n, "copy"))
+                continue;
+            shows[n->out[0].id] = WHOLE_SOURCE;
+            happen(l, "a slice of its unit kept", program, i);
         } else if (passes_on(n)) {
             shows[n->out[0].id] = best;
             if (!ls_is_view(n))

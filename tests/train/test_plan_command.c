@@ -208,6 +208,12 @@ static void parts_cover_the_tensor(void **state)
     ASSERT_CONTAINS(text, "update    update by adam");
     ASSERT_CONTAINS(text, "rank 0   holds elements 0 to 24640 of 49152: rows 0 to 192, the last in part\n");
     free(text);
+    text = explain((ls_explain_opts){ .recipe = RECIPE("workers=4", "parallel.gather=copy", "parallel.reshard_after_forward=2"),
+                                      .param = "encoder.layers.encoder_layer_1.mlp.0.weight" });
+    ASSERT_CONTAINS(text, "forward   a slice of its unit kept by copy");
+    ASSERT_CONTAINS(text, "backward  gathered by all_gather (again)");
+    ASSERT_CONTAINS(text, "backward  read by linear_dx in encoder.layers.encoder_layer_1.mlp.0");
+    free(text);
 }
 
 static void settings_side_by_side(void **state)
