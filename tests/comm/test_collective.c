@@ -1,6 +1,6 @@
 /* Collectives of ranks that are threads against the obvious: every kind, 1 to 4 ranks (7 too), types and odd sizes, bit for bit; and the rule
  * about when an operand is free again. */
-#include "comm/comm.h"
+#include "comm/internal.h"
 #include "base/rng.h"
 #include "device/ref/ref.h"
 #include "support/ranks.h"
@@ -279,6 +279,35 @@ static void past_the_caches(void **state)
         ASSERT_OK(run_ranks(2, large, &t[i]));
 }
 
+/* Sums of f32 that begin and end anywhere in a line of the result. */
+static void lines_past_the_caches(void **state)
+{
+    (void)state;
+    enum { COUNT = 300, EDGE = 32 };
+    const struct test t = { .kind = LS_ALL_REDUCE, .from = LS_F32, .via = LS_F32, .to = LS_F32 };
+    static float in[5][COUNT + 1];
+    _Alignas(64) float out[EDGE + COUNT + EDGE];
+    const char *from[5];
+    for (int r = 0; r < 5; r++) {
+        from[r] = (const char *)&in[r][r % 2]; /* operands need not lie as the result does */
+        for (int i = 0; i < COUNT; i++)
+            set(&in[r][r % 2], LS_F32, i, operand(r, i, 0));
+    }
+    for (int n = 2; n <= 5; n++)
+        for (int at = 0; at <= 17; at++)
+            for (int count = 1; count <= COUNT; count = count < 40 ? count + 1 : count + 43) {
+                for (int i = 0; i < EDGE + COUNT + EDGE; i++)
+                    out[i] = 7;
+                ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .in = from, .out = (char *)(out + at),
+                                            .count = count, .stream = true, .threads = 1 });
+                for (int i = 0; i < count; i++)
+                    assert_true(same((double)out[at + i], rounded(tree(&t, 0, n, i, 0), LS_F32)));
+                for (int i = 0; i < at; i++)
+                    assert_true(out[i] == 7);
+                assert_true(out[at + count] == 7);
+            }
+}
+
 static void several_threads(void **state)
 {
     (void)state;
@@ -325,7 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused), cmocka_unit_test(gathers), cmocka_unit_test(sums), cmocka_unit_test(maxima_and_wide_sums), cmocka_unit_test(several_threads),
-        cmocka_unit_test(past_the_caches),
+        cmocka_unit_test(past_the_caches), cmocka_unit_test(lines_past_the_caches),
     };
     return cmocka_run_group_tests(tests, draw_all, NULL);
 }
