@@ -11,8 +11,8 @@
  * over pictures that are not small need fewer products: conv_winograd.c.
  *
  * Order of summation: y, dx: taps ascending, as many to a chain as have CONV_CHAIN products (with more channels than that: each tap in chains of
- * GEMM_KC); chains are added in ascending order. dw: images at a time follow from the shapes; a chain is the images of one position (of some
- * neighbours if they are few); up to DW_BLOCK chains are added in ascending order, and those sums in ascending order. */
+ * GEMM_KC); chains are added in ascending order. dw: images at a time follow from the shapes; a chain is the images of one position (of several
+ * positions if they are few); up to DW_BLOCK chains are added in ascending order, and those sums in ascending order. */
 #pragma once
 #include "device/conv.h"
 #include "gemm.h"
@@ -65,18 +65,6 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind);
 size_t LS_NAME(ls_conv_workspace)(const conv *c);
 void LS_NAME(ls_conv_place)(conv *c); /* parts of the workspace, used taps */
 bool LS_NAME(ls_conv_special)(conv *c); /* does it all in one of the other files, if that suits */
-
-/* How many positions from p on, at most `limit`, see neighbours through a tap, and the first of these; 0: p sees none. */
-SIMD_FN int64_t conv_run(const conv *c, int64_t tap, int64_t p, int64_t limit, int64_t *from) {
-    const int32_t *seen = c->seen + tap * c->target + p;
-    int64_t n = 0;
-    *from = seen[0];
-    while (*from >= 0 && n < limit && seen[n] == *from + n)
-        n++;
-    return n;
-}
-/* Positions of a product. */
-SIMD_FN int64_t conv_span(const conv *c) { return c->now < CONV_IMAGES ? CONV_IMAGES / c->now : 1; }
 
 /* conv_thin.c */
 bool LS_NAME(ls_conv_is_thin)(const conv *c);

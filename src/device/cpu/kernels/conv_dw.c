@@ -1,5 +1,5 @@
 /* conv_dw.c - the gradient for the kernel: dw[tap] = sum over positions of dy[position]^T * x[position seen through tap], each a product over the
- * images at hand. Threads share panels and strips of tiles, and each does all positions of its own, so no sum is ever split. */
+ * images at hand; few images: several positions to a chain. Threads share panels and strips of tiles, and each does all positions of its own, so no sum is ever split. */
 #include "conv.h"
 #include "table.h"
 
@@ -12,21 +12,24 @@ static void flush(float *total, const float *sums, int64_t n, bool add) {
 /* Tiles [first, last) of one panel, one tap. */
 static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int64_t tap) {
     float sums[DW_STRIP * GEMM_MAX_MR * 2 * VF_LANES] __attribute__((aligned(64))) = { 0 };
-    const gemm_tile *tile = LS_NAME(ls_gemm_tiles)[1][c->source_channels - panel * c->nr > VF_LANES];
+    const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->source_channels - panel * c->nr > VF_LANES];
+    const int32_t *seen = c->seen + tap * c->target;
+    conv_segment segments[CONV_IMAGES];
+    conv_chain chain = { .steps = c->now, .segment = segments, .row = 1, .step = VF_LANES };
     const int64_t top = part_begin(c->target_channels, first, c->tiles), bottom = part_begin(c->target_channels, last, c->tiles);
     float *total = c->b + ((tap * c->panels + panel) * c->target_channels + top) * c->nr;
     bool add = c->first_image > 0;
     int64_t chains = 0;
-    for (int64_t p = 0, from, n; p < c->target; p += n ? n : 1) {
-        n = conv_run(c, tap, p, min_i64(conv_span(c), c->target - p), &from);
-        if (!n)
+    for (int64_t p = 0; p < c->target; p++) {
+        if (seen[p] >= 0)
+            segments[chain.segments++] = (conv_segment){ p * c->now * VF_LANES, (panel * c->source + seen[p]) * c->now * c->nr };
+        if (!chain.segments || ((chain.segments + 1) * c->now <= CONV_IMAGES && p + 1 < c->target))
             continue;
-        const float *b = c->staged + (panel * c->source + from) * c->now * c->nr;
         for (int64_t t = first; t < last; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles), height = part_begin(c->target_channels, t + 1, c->tiles) - row;
-            tile[height - 1](n * c->now, c->result + (t * c->target + p) * c->now * VF_LANES, 0, b, sums + (row - top) * c->nr, c->nr,
-                             chains > 0, NULL, NULL, 0);
+            tile[height - 1](&chain, c->result + t * c->target * c->now * VF_LANES, c->staged, sums + (row - top) * c->nr, c->nr, chains > 0);
         }
+        chain.segments = 0;
         if (++chains == DW_BLOCK) {
             flush(total, sums, (bottom - top) * c->nr, add);
             add = true;
