@@ -9,8 +9,8 @@ reduce-scatter reads S and writes S/2, an all-gather reads S and writes S. memcp
 may come from memory once, where their cores share a cache. Mapping reads and writes S/2; no copy is its equal.
 A figure is the median over rounds; ratios are taken within a round.
 
-Open MPI runs as it is installed (its ranks bound to cores, messages copied once, by the kernel), and once more with a C library that keeps freed memory:
-MPI takes temporary memory in each call, and most of what a call of 16 MB or more costs it is that those pages are new."""
+Open MPI runs as it is installed (its ranks bound to cores, messages copied once, by the kernel), and once more with a C library that keeps freed
+memory: MPI takes temporary memory in each call, and most of what a call of 16 MB or more costs it is that those pages are new."""
 import argparse
 import json
 import os
@@ -42,7 +42,8 @@ def main():
     def median(function):
         return statistics.median(function(*figures) for figures in rounds)
 
-    print(f"{'':14} {'size':>8} {'us':>9} {'GB/s':>6} {'of bound':>8} | {'Open MPI':>9} {'of bound':>8} {'times':>6} | {'keeping':>9} {'times':>6}")
+    print(f"{'':14} {'size':>8} {'us':>9} {'GB/s':>6} {'of bound':>8} | {'Open MPI':>9} {'of bound':>8} {'times':>6} |"
+          f" {'keeping':>9} {'times':>6}")
     for name, copies in BOUND.items():
         for size in rounds[0][0]:
             seconds = median(lambda ours, *_: ours[size][name])
@@ -53,7 +54,8 @@ def main():
                     line += f" | {1e6 * median(lambda _, theirs, __: theirs[size][name]):9.1f}"
                     line += f" {100 * median(lambda ours, theirs, _: copies * ours[size]['memcpy'] / theirs[size][name]):6.0f} %"
                     line += f" {median(lambda ours, theirs, _: theirs[size][name] / ours[size][name]):6.1f}"
-                    line += f" | {1e6 * median(lambda _, __, kept: kept[size][name]):9.1f} {median(lambda ours, _, kept: kept[size][name] / ours[size][name]):6.1f}"
+                    line += f" | {1e6 * median(lambda _, __, kept: kept[size][name]):9.1f}"
+                    line += f" {median(lambda ours, _, kept: kept[size][name] / ours[size][name]):6.1f}"
             print(line)
     print("targets: at least 70 % of the bound, at least 4 times MPI_Allreduce")
     if not mpi:

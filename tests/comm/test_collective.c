@@ -298,8 +298,8 @@ static void lines_past_the_caches(void **state)
             for (int count = 1; count <= COUNT; count = count < 40 ? count + 1 : count + 43) {
                 for (int i = 0; i < EDGE + COUNT + EDGE; i++)
                     out[i] = 7;
-                ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .in = from, .out = (char *)(out + at),
-                                            .count = count, .stream = true, .threads = 1 });
+                ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .in = from,
+                                            .out = (char *)(out + at), .count = count, .stream = true, .threads = 1 });
                 for (int i = 0; i < count; i++)
                     assert_true(same((double)out[at + i], rounded(tree(&t, 0, n, i, 0), LS_F32)));
                 for (int i = 0; i < at; i++)
