@@ -2,6 +2,7 @@
 #include "init.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/parallel.h"
@@ -17,6 +18,13 @@ typedef struct job {
 
 static void store(const job *j, int64_t i, double x)
 {
+    if (j->dtype == LS_BF16) { /* nearest even; no value here is a NaN */
+        const float f = (float)x;
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof bits);
+        ((uint16_t *)j->data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        return;
+    }
     if (j->dtype == LS_F64)
         ((double *)j->data)[i] = (double)(float)x; /* the same start as f32, so that the two can be compared */
     else

@@ -159,11 +159,28 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
     return left ? LS_OK : ls_fail(LS_E_USAGE, "train.freeze: every parameter is frozen, so there is nothing to train");
 }
 
+/* What is trained has one type, in which optimizers compute; what is frozen may be stored in half of it. */
+static ls_status master_type(ls_units *u)
+{
+    const ls_slot *first = NULL;
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_slot *s = &u->slots[i];
+        first = first || s->frozen ? first : s;
+        if (s->frozen ? s->type.dtype == LS_F16 : s->type.dtype != LS_F32 && s->type.dtype != LS_F64)
+            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s: %s", s->name, ls_dtype_name(s->type.dtype),
+                           s->frozen ? "frozen parameters are f32, bf16 or f64" : "trained parameters are f32 (f64 on device ref), and computed with in precision.param; or freeze it");
+        if (!s->frozen && s->type.dtype != first->type.dtype)
+            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, and %s is %s: trained parameters have one type", s->name, ls_dtype_name(s->type.dtype), first->name,
+                           ls_dtype_name(first->type.dtype));
+    }
+    u->dtype = first->type.dtype;
+    return LS_OK;
+}
+
 /* ---- layout */
 
 typedef struct layout {
     ls_units *u;
-    int64_t align;              /* elements: 64 bytes of the master type */
     const ls_scope **scope;     /* per unit; NULL for the root and buckets */
 } layout;
 
@@ -171,11 +188,13 @@ static int unit_named(layout *l, const char *name, const ls_scope *scope, const 
 {
     ls_units *u = l->u;
     char full[640];
-    snprintf(full, sizeof full, "%s%s%s", name, slot->frozen ? " frozen" : "", slot->split.of > 1 ? " split" : "");
+    const bool other = slot->type.dtype != u->dtype;
+    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "", slot->split.of > 1 ? " split" : "", other ? " " : "",
+             other ? ls_dtype_name(slot->type.dtype) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && !strcmp(u->units[i].state, full))
             return i;
-    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full), .frozen = slot->frozen, .split = slot->split.of > 1 };
+    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full), .dtype = slot->type.dtype, .frozen = slot->frozen, .split = slot->split.of > 1 };
     l->scope[u->n] = scope;
     return u->n++;
 }
@@ -185,7 +204,7 @@ static void put(layout *l, ls_slot *s, int unit)
     ls_unit *u = &l->u->units[unit];
     s->unit = unit;
     s->offset = u->elements;
-    u->elements += up(ls_type_count(&s->type), l->align);
+    u->elements += up(ls_type_count(&s->type), 64 / (int64_t)ls_dtype_size(u->dtype));
     u->parameters += ls_type_count(&s->type);
 }
 
@@ -245,29 +264,27 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         if (g->nodes[i]->op != &ls_op_param)
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
-        u->dtype = k ? u->dtype : a->type.dtype;
-        if (a->type.dtype != u->dtype)
-            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, the others are %s", a->name, ls_dtype_name(a->type.dtype), ls_dtype_name(u->dtype));
         u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name), .type = a->type,
                                  .split = a->split,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         params[k++] = g->nodes[i];
     }
     LS_TRY(freeze_slots(u, freeze));
+    LS_TRY(master_type(u));
     policy by = { .g = g };
     if (p)
         LS_TRY(choose(&by, p->units, &u->arena));
     const ls_sharding *s = &u->sharding;
-    layout l = { .u = u, .align = 64 / (int64_t)ls_dtype_size(u->dtype), .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
+    layout l = { .u = u, .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
     if (s->replicas > 1 && s->shards == 1)
         fill_buckets(&l, p->bucket_bytes);
     else
         fill_units(&l, &by, params);
-    const size_t narrow = ls_dtype_size(param) < ls_dtype_size(u->dtype) ? ls_dtype_size(param) : ls_dtype_size(u->dtype);
     for (int i = 0; i < u->n_slots; i++)
         u->parameters += ls_type_count(&u->slots[i].type) * (u->slots[i].split.of ? u->slots[i].split.of : 1);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
+        const size_t narrow = ls_dtype_size(param) < ls_dtype_size(x->dtype) ? ls_dtype_size(param) : ls_dtype_size(x->dtype);
         if (s->shards > 1)
             x->elements = up(x->elements, 64 / (int64_t)narrow * s->shards);
         x->slice = x->elements / s->shards;

@@ -49,6 +49,7 @@ typedef struct ls_slot {
  * `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen parameters lie in units of their own, which have no gradient and no moments. */
 typedef struct ls_unit {
     const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
+    ls_dtype dtype;     /* of what is stored */
     bool frozen, split; /* of parameters that are; that axis tp has blocks of */
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
@@ -59,7 +60,7 @@ typedef struct ls_unit {
 typedef struct ls_units {
     ls_arena arena;     /* owns everything below */
     ls_sharding sharding;
-    ls_dtype dtype;     /* of the master weights */
+    ls_dtype dtype;     /* of the trained parameters' masters, f32 or f64; frozen ones may be bf16 too */
     int64_t elements, slice;    /* sums over the units */
     int64_t parameters;         /* of the model, whatever part of them axis tp leaves this rank */
     int n, trained;

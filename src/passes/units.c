@@ -36,7 +36,7 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
     ls_unit *unit = &u->units[k];
     const char *name = unit->state;
     const int64_t via = p ? (int64_t)(u->dtype == LS_F64 ? LS_F64 : p->reduce) : LS_F32;
-    ls_value v = unit->use = ls_state(g, name, LS_TYPE(u->dtype, unit->slice), (ls_init){ 0 });
+    ls_value v = unit->use = ls_state(g, name, LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
     if (s->offload)
         v = ls_graph_apply(g, &ls_op_to_device, 1, &v, NULL);
     if (s->replicas > 1)

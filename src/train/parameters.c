@@ -57,17 +57,17 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
     const ls_compiled *c = &t->compiled;
     const ls_units *u = &c->units;
-    const size_t size = ls_dtype_size(u->dtype);
     LS_TRY(ls_session_enter(t->session, "initial weights"));
     for (int p = 0; p < LS_PROGRAMS; p++)
         LS_TRY(init_states(t, c->plans[p] ? c->plans[p]->graph : NULL));
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
+        const size_t size = ls_dtype_size(s->type.dtype);
         const ls_range r = { h.first, h.n, (char *)t->units[s->unit].data + (size_t)h.at * size, ls_slot_block(s) };
         for (int64_t k = 0, n; k < h.n; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
-            ls_init_values((char *)r.data + (size_t)k * size, u->dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
+            ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
         }
     }
     t->used = true;
@@ -84,12 +84,14 @@ ls_status ls_trainer_share_buffers(ls_trainer *t)
     return LS_OK;
 }
 
-/* Where unit i begins in a copy of all units, whole. */
-static int64_t unit_start(const ls_units *u, int unit)
+static size_t unit_bytes(const ls_unit *u, int64_t elements) { return (size_t)elements * ls_dtype_size(u->dtype); }
+
+/* Where unit i begins in a copy of all units, whole: bytes. */
+static size_t unit_start(const ls_units *u, int unit)
 {
-    int64_t at = 0;
+    size_t at = 0;
     for (int i = 0; i < unit; i++)
-        at += u->units[i].elements;
+        at += unit_bytes(&u->units[i], u->units[i].elements);
     return at;
 }
 
@@ -97,7 +99,7 @@ static ls_status need_whole(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
     if (!t->whole)
-        t->whole = ls_sys_calloc((size_t)u->elements, ls_dtype_size(u->dtype));
+        t->whole = ls_sys_calloc(unit_start(u, u->n), 1);
     return t->whole ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
 }
 
@@ -105,22 +107,21 @@ static ls_status need_whole(ls_trainer *t)
 static ls_status collect(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
-    const size_t size = ls_dtype_size(u->dtype);
     const ls_parallel *p = &t->compiled.parallel;
     const int ranks = ls_group_size(t->group);
     LS_TRY(need_whole(t));
-    int64_t largest = 0;
+    size_t largest = 0;
     for (int i = 0; i < u->n; i++)
-        largest = u->units[i].slice > largest ? u->units[i].slice : largest;
-    char *slices = ls_sys_malloc((size_t)largest * size * (size_t)ranks); /* one unit's, from every rank */
+        largest = unit_bytes(&u->units[i], u->units[i].slice) > largest ? unit_bytes(&u->units[i], u->units[i].slice) : largest;
+    char *slices = ls_sys_malloc(largest * (size_t)ranks); /* one unit's, from every rank */
     int *members = ls_sys_malloc(sizeof(int) * (size_t)ranks);
     ls_status s = slices && members ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     int position;
     const int n = s == LS_OK ? ls_mesh_group(&p->mesh, p->rank, u->sharding.shard, members, &position) : 0;
     for (int i = 0; i < u->n && s == LS_OK; i++) {
-        const size_t bytes = (size_t)u->units[i].slice * size;
+        const size_t bytes = unit_bytes(&u->units[i], u->units[i].slice);
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
-        char *to = (char *)t->whole + (size_t)unit_start(u, i) * size;
+        char *to = (char *)t->whole + unit_start(u, i);
         for (int k = 0; k < n && s == LS_OK; k++)
             memcpy(to + (size_t)k * bytes, slices + (size_t)members[k] * bytes, bytes);
     }
@@ -136,9 +137,8 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
 {
     const ls_units *u = &t->compiled.units;
     const ls_slot *s = &u->slots[i];
-    const size_t size = ls_dtype_size(u->dtype);
-    char *base = sharded(t) ? (char *)t->whole + (size_t)unit_start(u, s->unit) * size : t->units[s->unit].data;
-    return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * size, &s->type) };
+    char *base = sharded(t) ? (char *)t->whole + unit_start(u, s->unit) : t->units[s->unit].data;
+    return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * ls_dtype_size(s->type.dtype), &s->type) };
 }
 
 /* Blocks are put together by checkpoints only. */

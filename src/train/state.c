@@ -79,7 +79,6 @@ static void append(appending *a, const char *name, const ls_type *type, ls_range
 static ls_status append_slots(appending *a, listing *l, const char *moment)
 {
     const ls_units *u = &l->compiled->units;
-    const size_t size = ls_dtype_size(u->dtype);
     ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
     for (int i = 0; i < u->n && l->session; i++) {
         const char *state = u->units[i].state;
@@ -91,8 +90,8 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
         if (moment && s->frozen)
             continue;
         const ls_held h = ls_slot_held(u, s);
-        ls_type type = ls_slot_whole(s);
-        type.dtype = u->dtype; /* of the masters */
+        const ls_type type = ls_slot_whole(s);
+        const size_t size = ls_dtype_size(type.dtype);
         append(a, moment ? ls_arena_printf(l->arena, "%s.%s", moment, s->name) : s->name, &type,
                (ls_range){ h.first, h.n, l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL, ls_slot_block(s) });
     }
