@@ -3,7 +3,7 @@
 #   make deps      Debian packages         make demo-resnet  the same with ResNet18 on two ranks
 #   make test      everything that must hold
 #   make bench     speed                   make parity   against a live PyTorch
-#   make install PREFIX=/usr/local         make format   white space
+#   make install PREFIX=/usr/local         make format   white space of changed lines
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
@@ -37,7 +37,8 @@ parity: build-release
 	@tools/parity.sh
 
 format:
-	git ls-files '*.c' '*.h' | xargs clang-format -i
+	@command -v git-clang-format >/dev/null || { echo "make format needs git-clang-format: apt-get install clang-format" >&2; exit 1; }
+	git clang-format --extensions c,h || true # 1: it changed something
 
 install: build-release
 	cmake --install build --prefix $(PREFIX)

@@ -8,7 +8,7 @@ typedef struct anchor { const char *name; ls_yaml *node; struct anchor *next; } 
 typedef struct reader {
     yaml_parser_t parser;
     ls_arena *arena;
-    const char *name;
+    const char *name, *text, *end;
     anchor *anchors; /* finished nodes only: an alias cannot reach what encloses it */
     int nodes;
 } reader;
@@ -23,6 +23,15 @@ static int line_of(const yaml_mark_t *mark)
     return (int)mark->line + 1;
 }
 
+static bool has_variable(const reader *r, size_t line)
+{
+    const char *begin = r->text;
+    for (; line && begin < r->end; begin++)
+        line -= *begin == '\n';
+    const char *end = memchr(begin, '\n', (size_t)(r->end - begin));
+    return memmem(begin, (size_t)((end ? end : r->end) - begin), "${", 2);
+}
+
 static ls_status syntax_error(const reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -31,8 +40,9 @@ static ls_status syntax_error(const reader *r)
         return ls_fail(LS_E_MEMORY, "%s: out of memory while reading YAML", r->name);
     if (p->error == YAML_READER_ERROR)
         return ls_fail(LS_E_USAGE, "%s: not YAML: %s at byte %zu", r->name, p->problem ? p->problem : "unreadable text", p->problem_offset);
-    return ls_fail(LS_E_USAGE, "%s:%d: not YAML: %s%s%s (column %d)", r->name, line_of(mark), p->context ? p->context : "",
-                   p->context ? ", " : "", p->problem ? p->problem : "syntax error", (int)mark->column + 1);
+    return ls_fail(LS_E_USAGE, "%s:%d: not YAML: %s%s%s (column %d)%s", r->name, line_of(mark), p->context ? p->context : "",
+                   p->context ? ", " : "", p->problem ? p->problem : "syntax error", (int)mark->column + 1,
+                   has_variable(r, mark->line) ? "; inside {...} a value with ${NAME} stands in quotes" : "");
 }
 
 static ls_status next_event(reader *r, yaml_event_t *e)
@@ -185,7 +195,7 @@ ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t siz
     *out = NULL;
     if (size > LS_YAML_MAX_BYTES)
         return ls_fail(LS_E_USAGE, "%s: %zu bytes is too large for a recipe (limit %d)", name, size, LS_YAML_MAX_BYTES);
-    reader r = { .arena = a, .name = name };
+    reader r = { .arena = a, .name = name, .text = text, .end = text + size };
     if (!yaml_parser_initialize(&r.parser))
         return ls_fail(LS_E_MEMORY, "%s: out of memory while reading YAML", name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);

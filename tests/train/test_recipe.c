@@ -383,6 +383,7 @@ static void broken_and_hostile_yaml(void **state)
 {
     (void)state;
     REFUSED("model: {type: vit\n", "here.yaml:", "not YAML");
+    REFUSED("device: cpu\nmodel: {type: vit, init: ${HOME}/x}\n", "here.yaml:2", "${NAME} stands in quotes");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nmodel: {type: mlp}\n", "here.yaml:3", "'model' is given twice, first in line 1");
     REFUSED("model:\n  type: vit\n  type: vit\n", "here.yaml:3", "'type'", "line 2");
     REFUSED(MINIMAL "---\nmodel: {type: vit}\n", "second document");
