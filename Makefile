@@ -38,7 +38,7 @@ parity: build-release
 
 format:
 	@command -v git-clang-format >/dev/null || { echo "make format needs git-clang-format: apt-get install clang-format" >&2; exit 1; }
-	git clang-format --extensions c,h || true # 1: it changed something
+	git clang-format --force --extensions c,h || true # 1: it changed something
 
 install: build-release
 	cmake --install build --prefix $(PREFIX)
