@@ -117,6 +117,9 @@ static ls_status other(job *j, const ls_node *n)
 {
     int split = 0, whole = 0;
     for (int k = 0; k < n->n_in; k++)
+        if (ls_present(n->in[k]) && j->kind[n->in[k].id] != WHOLE)
+            return refuse(n, "takes a parameter that is split, and is no linear layer");
+    for (int k = 0; k < n->n_in; k++)
         if (ls_present(n->in[k]))
             *(j->split[n->in[k].id] ? &split : &whole) += ls_dtype_is_float(ls_type_of(j->r.from, n->in[k])->dtype);
     if (split && !takes_columns(n))
