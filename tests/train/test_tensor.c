@@ -178,7 +178,7 @@ static void what_cannot_be(void **state)
     j = layout(1, 1, 2, LS_DATA_FSDP);
     static const char *const WRONG[][2] = {
         { "colwise:nothing", "no such layer to split over the 2 ranks" },
-        { "colwise:embed_tokens", "embedding in the root takes a parameter that is split, and is no linear layer" },
+        { "rowwise:embed_tokens", "embedding in the root takes a parameter that is split, and is no linear layer" },
         { "colwise:q_proj", "takes one value that is split over axis tp, and one that is whole" },
         { "colwise:q_proj colwise:k_proj colwise:v_proj", "linear in model.layers.0.self_attn.o_proj takes a value that is split over axis tp" },
         { "rowwise:down_proj", "what it takes is whole on every rank" },
