@@ -201,21 +201,19 @@ static ls_status save_late(ls_group *g, void *context)
     const ls_checkpoint_contents c = contents(t, mine, j, rank);
     ls_saving *v;
     LS_TRY(ls_saving_begin(&v, j->dir, &c, g));
-    ls_status s = LS_OK;
-    if (rank == 0) {
-        char path[700];
-        s = ls_saving_write(v);
-        snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(j->dir) - strlen("step-1")), j->dir);
-        if (j->failing == 0)
-            ls_saving_end(&v);
-        else
-            RANK_CHECK(unlink(path) == 0);
-    }
-    LS_TRY(s);
-    LS_TRY(ls_group_barrier(g));
+    ls_status s = rank == 0 ? ls_saving_write(v) : LS_OK;
     if (rank == 0 && j->failing == 0)
-        return ls_fail(LS_E_IO, "rank 0's own reason");
-    if (rank == 1)
+        ls_saving_end(&v);
+    if (rank == 0 && j->failing < 0 && s == LS_OK) {
+        char path[700];
+        snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(j->dir) - strlen("step-1")), j->dir);
+        s = unlink(path) == 0 ? LS_OK : ls_fail(LS_E_INTERNAL, "%s", path);
+    }
+    if (s == LS_OK)
+        s = ls_group_barrier(g);
+    if (s == LS_OK && !v)
+        s = ls_fail(LS_E_IO, "rank 0's own reason");
+    if (s == LS_OK && rank == 1)
         s = ls_saving_write(v);
     if (s == LS_OK)
         s = ls_saving_collect(v);
