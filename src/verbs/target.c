@@ -33,22 +33,37 @@ static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *ar
     return LS_OK;
 }
 
-/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. */
+/* The file's text, and what it says; both are the caller's. */
+static ls_status read_json(char **text, json_t **j, const char *path)
+{
+    size_t size = 0;
+    LS_TRY(ls_file_read(text, &size, path));
+    return ls_json_parse(j, *text, size, path);
+}
+
+/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. That of a program of its own may say in config.json what a recipe's model
+ * and data sections do. */
 static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
-    char *trainer = ls_path_join(dir, "trainer.json"), *text = NULL;
-    size_t size = 0;
-    json_t *state = NULL;
-    const char *recipe;
+    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"), *text = NULL, *own = NULL;
+    json_t *state = NULL, *model = NULL;
+    const char *recipe, *from = trainer;
     ls_status s;
-    LS_TRY_TO(s, ls_file_read(&text, &size, trainer), end);
-    LS_TRY_TO(s, ls_json_parse(&state, text, size, trainer), end);
+    LS_TRY_TO(s, read_json(&text, &state, trainer), end);
     recipe = json_string_value(json_object_get(state, "recipe"));
-    s = recipe ? ls_recipe_load_text(&t->recipe, recipe, strlen(recipe), trainer, arg->n_sets, arg->sets)
+    if (!recipe) {
+        LS_TRY_TO(s, read_json(&own, &model, config), end);
+        from = config;
+        recipe = json_object_get(model, "model") ? own : NULL;
+    }
+    s = recipe ? ls_recipe_load_text(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
                : ls_fail(LS_E_FORMAT, "%s tells no recipe: a program of its own wrote it", trainer);
 end:
     json_decref(state);
+    json_decref(model);
     free(text);
+    free(own);
+    free(config);
     free(trainer);
     t->checkpoint = ls_path_join(dir, "");
     return s;
