@@ -1,5 +1,6 @@
 /* mesh.h - named axes over ranks. Rank numbers run row-major: the last axis varies fastest, so its groups are neighbours (one host).
- * The axes "dp" and "shard" split data: the data ranks are all positions along them. */
+ * The axes "dp" and "shard" split data: the data ranks are all positions along them. The ranks of axis "tp" share the same data and
+ * split layers. */
 #pragma once
 #include "types.h"
 

@@ -79,12 +79,13 @@ static void print_json(const model *m, const ls_ui *ui)
     ls_json_array(&j, "tensors");
     for (int i = 0; i < u->n_slots; i++) {
         const ls_stored_at at = ls_stored_of(u, i);
+        const ls_type whole = ls_slot_whole(&u->slots[i]);
         ls_json_object(&j, NULL);
         ls_json_text(&j, "name", at.name);
         ls_json_text(&j, "dtype", ls_dtype_name(at.type.dtype));
         ls_json_array(&j, "shape");
-        for (int d = 0; d < at.type.ndim; d++)
-            ls_json_int(&j, NULL, at.type.dims[d]);
+        for (int d = 0; d < whole.ndim; d++)
+            ls_json_int(&j, NULL, whole.dims[d]);
         ls_json_close_array(&j);
         ls_json_text(&j, "stored_in", at.state);
         ls_json_int(&j, "offset", at.offset);

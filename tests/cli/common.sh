@@ -20,6 +20,14 @@ try() {
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
 }
 has() { grep -qE -- "$2" "$1" || { bad "$what: '$2' is not in $1:"; tail -n 20 "$1"; }; }
+# refused STATUS MESSAGE ARGS...: one error, which says so
+refused() {
+    local status=$1 message=$2
+    shift 2
+    try "$status" "$@"
+    has err "$message"
+    times 1 err '^error: '
+}
 # times COUNT FILE PATTERN: in so many lines
 times() { [ "$(grep -cE -- "$3" "$2")" = "$1" ] || { bad "$what: '$3' is not $1 times in $2:"; tail -n 20 "$2"; }; }
 once() { times 1 "$@"; }

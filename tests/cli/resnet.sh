@@ -2,15 +2,6 @@
 # resnet.sh COMMAND - tutorial 2 as a user walks through it, in a few steps on few pictures; and what goes wrong there: one message each.
 source "$(dirname "$0")/common.sh"
 
-# refused STATUS MESSAGE ARGS...: one error, which says so
-refused() {
-    local status=$1 message=$2
-    shift 2
-    try "$status" "$@"
-    has err "$message"
-    [ "$(grep -c '^error: ' err)" -eq 1 ] || { bad "$what: not one message:"; cat err; }
-}
-
 # MNIST's four files, of N pictures of 8 x 8: number N -> its big-endian four bytes as printf takes them
 count() { printf '\\0\\0\\%03o\\%03o' $(($1 / 256)) $(($1 % 256)); }
 images() { { printf '\0\0\010\003'; printf "$(count "$1")"; printf '\0\0\0\010\0\0\0\010'; head -c $((64 * $1)) /dev/urandom; } | gzip >"data/$2-images-idx3-ubyte.gz"; }

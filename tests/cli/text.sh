@@ -3,14 +3,6 @@
 # exported; the text is tokenized once; and what goes wrong, one message each.
 source "$(dirname "$0")/common.sh"
 
-refused() {
-    local status=$1 message=$2
-    shift 2
-    try "$status" "$@"
-    has err "$message"
-    [ "$(grep -c '^error: ' err)" -eq 1 ] || { bad "$what: not one message:"; cat err; }
-}
-
 for i in $(seq 60); do printf 'the %d-th of many small documents\nof two lines, and of %d words\n\n' "$i" $((i % 7)); done >all.txt
 cat >recipe.yaml <<'EOF'
 model: {type: llama, layers: 2, heads: 2, kv_heads: 1, hidden_size: 16, mlp_size: 24, tied: true}
@@ -46,6 +38,7 @@ try 0 eval runs/tp; cp out eval.tp
 try 0 eval runs/tp --workers 2; [ "$(numbers out)" = "$(numbers eval.tp)" ] || bad "$what: another loss on two ranks"
 try 0 explain recipe.yaml --workers 4 "${tp2[@]}" --param model.layers.1.self_attn.o_proj.weight
 has out "block 0 of 2 along dimension 1 \(axis tp\)"; has out "rank 3   holds of block 1"
+try 0 inspect recipe.yaml --workers 2 "${tp2[@]}" --json; has out '"name":"model.layers.1.self_attn.o_proj.weight","dtype":"f32","shape":\[16,16\]'; has out '"block":1'
 try 0 plan recipe.yaml --workers 4 "${tp2[@]}"; has out "all_reduce over tp +8 a step"; has out "bits +not promised .* axis tp"
 refused 2 "has 1 heads, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
 

@@ -505,8 +505,10 @@ static void real_tokenizer(void **state)
 {
     (void)state;
     const char *data = getenv("LOCKSTEP_DATA_FOR_TESTS");
-    if (!data)
+    if (!data) {
+        fprintf(stderr, "LOCKSTEP_DATA is not set: no test with real text\n");
         skip();
+    }
     setenv("LOCKSTEP_DATA", data, 1);
     ls_dataset *set;
     ls_tokenizer *t;
