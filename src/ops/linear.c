@@ -93,14 +93,14 @@ static void grad_linear(ls_grad *c)
         ls_graph_error(c->g, LS_E_INTERNAL, "linear was fused before differentiation");
         return;
     }
-    if (c->needs[X])
-        c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
-    if (c->needs[W] || bias) {
+    if (c->needs[W] || bias) { /* first: x can go, and what the layer below differentiates, dx, is still in the caches when it begins */
         ls_value dw = ls_linear_dw(c->g, c->dout[0], n->in[X], bias);
         c->din[W] = dw;
         if (bias)
             c->din[BIAS] = ls_nth(c->g, dw, 1);
     }
+    if (c->needs[X])
+        c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
 }
 
 static const char *const ACT_WORDS[] = { "none", "relu", "gelu", "gelu_tanh", NULL };

@@ -119,6 +119,10 @@ static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t 
                 to[k] = x;
         } else if (stride == 1 && is_float16_or_32(t)) {
             BY_FLOAT(t, convert_run, to, w->data, offset, left);
+        } else if (stride == 1 && t == LS_U8) { /* pictures */
+            const uint8_t *from = (const uint8_t *)w->data + offset;
+            for (int64_t k = 0; k < left; k++)
+                to[k] = (float)from[k];
         } else {
             for (int64_t k = 0; k < left; k++)
                 to[k] = number_at(t, w->data, offset + k * stride);

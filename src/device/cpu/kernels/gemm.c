@@ -8,7 +8,7 @@ static gemm_plan plan_of(const ls_kernel_args *a, gemm_kind kind) {
     p.rows = kind == GEMM_DW ? cols_of(x) : rows_of(x);
     p.cols = kind == GEMM_LINEAR ? rows_of(w) : cols_of(w);
     p.depth = kind == GEMM_DW ? rows_of(x) : cols_of(x);
-    p.threads = a->threads < 1 || p.rows * p.cols * p.depth <= 1 << 20 ? 1 : a->threads; /* 10 us of work are not worth waking anyone */
+    p.threads = a->threads < 1 || p.rows * p.cols * p.depth <= 1 << 18 ? 1 : a->threads; /* 5 us of work are not worth waking anyone */
     p.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
     p.nr = a->isa >= LS_ISA_AVX512 ? 32 : a->isa == LS_ISA_AVX2 ? 16 : 8;
     const bool small_dw = kind == GEMM_DW && p.rows * p.cols <= 1 << 17;
