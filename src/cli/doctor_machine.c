@@ -11,27 +11,6 @@
 #include "device/device.h"
 #include "doctor.h"
 
-bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix)
-{
-    FILE *f = fopen(path, "re");
-    bool found = false;
-    if (!f)
-        return false;
-    char *line = NULL;
-    size_t room = 0, n = prefix ? strlen(prefix) : 0;
-    while (!found && getline(&line, &room, f) > 0) {
-        if (n && strncmp(line, prefix, n))
-            continue;
-        const char *text = line + n;
-        text += strspn(text, " \t:");
-        snprintf(buffer, size, "%.*s", (int)strcspn(text, "\n"), text);
-        found = true;
-    }
-    free(line);
-    fclose(f);
-    return found;
-}
-
 /* The features that choose or could choose a kernel, out of the long list. */
 static void cpu_features(ls_doctor *d)
 {

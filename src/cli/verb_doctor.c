@@ -1,6 +1,5 @@
 /* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the user's cache, where `plan` finds it. */
 #include <dirent.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,32 +8,6 @@
 #include "doctor.h"
 #include "lockstep/data.h"
 #include "plan/plan.h"
-
-void ls_doctor_section(ls_doctor *d, const char *title)
-{
-    fprintf(d->out, "%s\n", title);
-}
-
-void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fprintf(d->out, "  %-13s ", name);
-    vfprintf(d->out, format, args);
-    fputc('\n', d->out);
-    va_end(args);
-}
-
-void ls_doctor_note(ls_doctor *d, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    ls_str_printf(&d->advice, "  - %s\n", text);
-    d->notes++;
-}
 
 /* Text that has been tokenized. */
 static void texts(ls_doctor *d)

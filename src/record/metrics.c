@@ -1,37 +1,14 @@
-/* metrics.c - rows of a run. A row is one write to a file opened for appending; a short write (disk full) is taken back. */
+/* metrics.c - rows of a run. */
 #include "metrics.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/clock.h"
-#include "base/oserror.h"
-#include "base/sys.h"
 #include "metrics_csv.h"
 #include "rundir_own.h"
 #include "tensorboard.h"
 
 #define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
-
-ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n)
-{
-    if (d->rank)
-        return LS_OK;
-    off_t before = lseek(fd, 0, SEEK_END);
-    ssize_t written;
-    do
-        written = ls_sys_write(fd, text, n);
-    while (written < 0 && errno == EINTR);
-    if (written == (ssize_t)n)
-        return LS_OK;
-    int error = written < 0 ? errno : ENOSPC;
-    if (written > 0 && before >= 0 && ls_sys_ftruncate(fd, before))
-        error = errno;
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", d->path, name);
-    return ls_fail_os(path, "append to", error);
-}
 
 static ls_json *cleared(ls_rundir *d)
 {

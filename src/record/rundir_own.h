@@ -1,4 +1,4 @@
-/* rundir_own.h - what rundir.c, metrics.c and runs.c share behind rundir.h. */
+/* rundir_own.h - what rundir*.c, metrics*.c, tensorboard.c and runs.c share behind rundir.h. */
 #pragma once
 #include "base/json.h"
 #include "metric_list.h"
