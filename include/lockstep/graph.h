@@ -115,9 +115,18 @@ LS_API ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_va
 LS_API ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
                                      ls_value apply, double momentum);
 /* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of Hkv (grouped queries);
- * bias LS_NONE or [1 or batch, H, Tq, Tk], added to the scaled scores; causal masks keys after the query's position (aligned at the end).
+ * bias LS_NONE, [1 or batch, H, Tq, Tk], or by distance [H, Tq + Tk - 1] (query i and key j: column j - i + Tq - 1), added to the scaled scores;
+ * causal masks keys after the query's position (aligned at the end).
  * -> [batch, Tq, H*head_dim]; output 1 is the log-sum-exp of each row of scores, f32 [batch, H, Tq]. */
 LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal);
+/* The same, not causal: a key whose id (i32 [batch, Tk]) is `pad` is not there. */
+LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids, int64_t pad, int64_t head_dim, double scale);
+/* T5's relative positions (Raffel et al. 2020), as attention takes them: table [buckets, H] -> [H, queries + keys - 1], column j - i + queries - 1 the
+ * bucket of that distance: each by itself below half of them, then as its logarithm up to max_distance. both: keys after the query have
+ * the second half of the buckets; else they have bucket 0. */
+LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys, int64_t max_distance, bool both);
+/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is told when it shall say `ids`. */
+LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
 /* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log p[label] over valid rows / count, f32 [];
  * output 1: log-sum-exp per row f32 [rows]; output 2: loss per row f32 [rows] (0 where ignored). */
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index);
@@ -168,6 +177,9 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_batch_norm_eval(g, ...) (ls_batch_norm_eval)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_update(g, ...) (ls_batch_norm_update)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention(g, ...) (ls_attention)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_padded_attention(g, ...) (ls_padded_attention)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_position_bias(g, ...) (ls_position_bias)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_shift_right(g, ...) (ls_shift_right)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_softmax(g, ...) (ls_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

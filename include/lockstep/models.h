@@ -50,10 +50,24 @@ typedef struct ls_decoder_config {
     const char *block;       /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
 } ls_decoder_config;
 
+/* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
+ * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with pad_token, and its "targets" i32
+ * [batch, target_length]; the decoder is told the targets one place later, from start_token on. Blocks are of class T5Block. */
+typedef struct ls_t5_config {
+    int64_t source_length, target_length; /* tokens */
+    int64_t vocab_size, hidden_size, mlp_size, layers, decoder_layers, heads, head_dim;
+    int64_t buckets, max_distance; /* of relative positions */
+    double norm_eps, init_factor;
+    bool gated;              /* MLP: gelu(wi_0 x) * wi_1 x in place of relu(wi x) */
+    bool tied;               /* the output head is the table of the embedding, and what it takes is scaled; else lm_head */
+    int64_t pad_token, start_token;
+} ls_t5_config;
+
 /* Builds the model for `batch` images (or sequences) into g; LS_E_SHAPE with the numbers when the configuration is impossible. Local. */
 LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch);
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
+LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 
 #ifdef __cplusplus

@@ -1,12 +1,24 @@
-/* attention.c - scaled dot-product attention with grouped queries, additive bias and causal masking; the gradient rebuilds the
+/* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking; the gradient rebuilds the
  * probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq x Tk is kept. */
 #include "rules.h"
 
-enum { Q, K, V, BIAS };
+enum { Q, K, V, BIAS, IDS };
 
 static int64_t heads(const ls_type *t, const ls_attention_attrs *a) { return t->dims[2] / a->head_dim; }
 
-static ls_status check_operands(const ls_infer *i, int first, ls_type *lse)
+static ls_status check_bias(const ls_infer *i, const ls_type *b, const ls_type *q, const ls_type *k)
+{
+    const int64_t h = heads(q, i->attrs);
+    LS_RULE_CHECK(i, b->dtype == q->dtype, "q and bias have different types");
+    if (b->ndim == 2)
+        LS_RULE_CHECK(i, b->dims[0] == h && b->dims[1] == q->dims[1] + k->dims[1] - 1, "bias by distance is [heads, Tq + Tk - 1]");
+    else
+        LS_RULE_CHECK(i, b->ndim == 4 && (b->dims[0] == 1 || b->dims[0] == q->dims[0]) && b->dims[1] == h && b->dims[2] == q->dims[1]
+                             && b->dims[3] == k->dims[1], "bias is [1 or batch, heads, Tq, Tk], or [heads, Tq + Tk - 1]");
+    return LS_OK;
+}
+
+static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *lse)
 {
     const ls_attention_attrs *a = i->attrs;
     const ls_type *q = &i->in[first + Q], *k = &i->in[first + K], *v = &i->in[first + V];
@@ -20,8 +32,9 @@ static ls_status check_operands(const ls_infer *i, int first, ls_type *lse)
                   (long long)heads(k, a));
     const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
     if (b && b->ndim >= 0)
-        LS_RULE_CHECK(i, b->ndim == 4 && b->dtype == q->dtype && (b->dims[0] == 1 || b->dims[0] == q->dims[0]) && b->dims[1] == heads(q, a)
-                             && b->dims[2] == q->dims[1] && b->dims[3] == k->dims[1], "bias is [1 or batch, heads, Tq, Tk]");
+        LS_TRY(check_bias(i, b, q, k));
+    if (i->n_in > ids && i->in[ids].ndim >= 0)
+        LS_TRY(ls_infer_expect(i, ids, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "ids"));
     *lse = LS_TYPE(ls_stat_dtype(q->dtype), q->dims[0], heads(q, a), q->dims[1]);
     return LS_OK;
 }
@@ -29,16 +42,16 @@ static ls_status check_operands(const ls_infer *i, int first, ls_type *lse)
 static ls_status infer_attention(ls_infer *i)
 {
     ls_type lse;
-    LS_TRY(check_operands(i, 0, &lse));
+    LS_TRY(check_operands(i, 0, IDS, &lse));
     i->out[0] = i->in[Q];
     i->out[1] = lse;
     return LS_OK;
 }
 
-static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse */
+static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse, ids? */
 {
     ls_type lse;
-    LS_TRY(check_operands(i, 1, &lse));
+    LS_TRY(check_operands(i, 1, 7, &lse));
     LS_TRY(ls_infer_expect(i, 0, &i->in[1], "dy"));
     LS_TRY(ls_infer_expect(i, 5, &i->in[1], "y"));
     LS_TRY(ls_infer_expect(i, 6, &lse, "lse"));
@@ -71,9 +84,9 @@ static ls_cost cost_attention_grad(const ls_infer *i) { return cost(i, 1, 5); }
 static void grad_attention(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE;
-    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1] };
-    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, 7, in, n->attrs);
+    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE;
+    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1], ids };
+    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, ls_present(ids) ? 8 : 7, in, n->attrs);
     for (int j = 0; j < 3; j++)
         c->din[j] = ls_nth(c->g, dq, j);
     if (ls_present(bias))
@@ -84,13 +97,14 @@ static const ls_attr_field FIELDS[] = {
     { "head_dim", LS_FIELD_I64, offsetof(ls_attention_attrs, head_dim), NULL },
     { "causal", LS_FIELD_I64, offsetof(ls_attention_attrs, causal), NULL },
     { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
+    { "pad", LS_FIELD_I64, offsetof(ls_attention_attrs, pad), NULL },
     { 0 },
 };
-const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 4, .n_out = 2, .optional_in = 1 << BIAS,
+const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 5, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS,
                                 .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention,
                                 .grad = grad_attention, .cost = cost_attention,
                                 .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row" };
-const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 7, .n_out = 3, .optional_in = 1 << 4,
+const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 8, .n_out = 3, .optional_in = 1 << 4 | 1 << 7,
                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS,
                                      .infer = infer_attention_grad, .cost = cost_attention_grad, .summary = "dq, dk, dv (and dbias)" };
 
@@ -98,4 +112,10 @@ ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value 
 {
     ls_attention_attrs a = { .head_dim = head_dim, .causal = causal, .scale = scale };
     return ls_graph_apply(g, &ls_op_attention, bias.id ? 4 : 3, (ls_value[]){ q, k, v, bias }, &a);
+}
+
+ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids, int64_t pad, int64_t head_dim, double scale)
+{
+    ls_attention_attrs a = { .head_dim = head_dim, .scale = scale, .pad = pad };
+    return ls_graph_apply(g, &ls_op_attention, 5, (ls_value[]){ q, k, v, bias, ids }, &a);
 }

@@ -44,11 +44,26 @@ static void prepare_rms_norm(const op_case *c, ls_tensor *in)
     case_free(1, &y);
 }
 
-/* attention_grad: dy, q, k, v, bias?, y, lse */
+/* attention: q, k, v, bias?, ids: of sample b all but the first 1 + 5 b keys are padding, whose id is -100; of the last sample all */
+static void fill_ids(const ls_tensor *ids)
+{
+    const int64_t n = ids->type.dims[0], keys = ids->type.dims[1];
+    for (int64_t i = 0; i < n * keys; i++)
+        element_put(ids, i, i % keys < 1 + 5 * (i / keys) && (n == 1 || i / keys < n - 1) ? (double)(i % 7) : -100);
+}
+static void prepare_padding(const op_case *c, ls_tensor *in)
+{
+    if (c->in[4].fill == FILL_RESULT)
+        fill_ids(&in[4]);
+}
+
+/* attention_grad: dy, q, k, v, bias?, y, lse, ids? */
 static void prepare_attention(const op_case *c, ls_tensor *in)
 {
     const ls_device d = ref();
-    run_op(&d, "attention", c->attrs, 4, in + 1, 2, in + 5);
+    if (c->n_in > 7 && c->in[7].fill == FILL_RESULT)
+        fill_ids(&in[7]);
+    run_op(&d, "attention", c->attrs, 5, (ls_tensor[]){ in[1], in[2], in[3], in[4], c->n_in > 7 ? in[7] : (ls_tensor){ .type.ndim = -1 } }, 2, in + 5);
 }
 
 /* softmax_grad: dy, y */
@@ -112,7 +127,7 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
     case_free(1, &variance);
 }
 
-#define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s)
+#define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s, .pad = -100)
 #define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
 #define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
 #define UNARY(name, x, cmp, ...) { .op = name, .n_in = 1, .in = { x }, .compare = cmp, .extreme = EXTREME_SPECIAL, __VA_ARGS__ }
@@ -154,6 +169,19 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq) }, \
       .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = Tq + Tk + D, \
       .batch_in = n > 3 ? 0 : 1 | 2 | 4 | 8 | 32 | 64 }
+/* The same with ids of the keys, some of which are padding; bias_batch: inputs of the op that belong to one sample */
+#define ATTEND_PADDED(about, B, H, G, D, Tq, Tk, c, bias, ids) \
+    { .op = "attention", .what = about, .n_in = 5, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, ids }, \
+      .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_padding, .compare = COMPARE_SUM, .reduce = Tk + D, .extreme = EXTREME_LARGE, .batch_in = 1 | 2 | 4 | 16 }, \
+    { .op = "attention_grad", .what = about, .n_in = 8, \
+      .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq), ids }, \
+      .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = B * Tq + Tk + D, \
+      .batch_in = 1 | 2 | 4 | 8 | 32 | 64 | 128 }
+#define POSITIONS(about, q, k, n, far, two) \
+    { .op = "position_bias", .what = about, .n_in = 1, .in = { X(n, 3) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, \
+      .attrs = ATTRS(ls_position_bias_attrs, .queries = q, .keys = k, .buckets = n, .max_distance = far, .both = two) }, \
+    { .op = "position_bias_grad", .what = about, .n_in = 1, .in = { X(3, q + k - 1) }, .compare = COMPARE_SUM, .reduce = q, .extreme = EXTREME_WIDE, \
+      .attrs = ATTRS(ls_position_bias_attrs, .queries = q, .keys = k, .buckets = n, .max_distance = far, .both = two) }
 #define SOFTMAX(R, C) \
     { .op = "softmax", .n_in = 1, .in = { X(R, C) }, .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE, .batch_in = 1 }, \
     { .op = "softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, .prepare = prepare_softmax, .compare = COMPARE_SUM, \
@@ -365,6 +393,14 @@ const op_case ls_test_cases[] = {
     ATTEND("shared bias, causal", 3, 2, 2, 3, 4, 4, 1, 4, X(1, 2, 4, 4)),
     ATTEND("one query", 1, 2, 1, 16, 1, 33, 1, 3, ABSENT),
     ATTEND("long rows", 1, 1, 1, 33, 35, 150, 1, 3, ABSENT),
+    ATTEND("bias by distance", 2, 3, 1, 4, 5, 7, 0, 4, X(3, 11)),
+    ATTEND("bias by distance, long", 1, 2, 2, 3, 70, 135, 1, 4, X(2, 204)),
+    ATTEND_PADDED("padded", 3, 2, 1, 5, 4, 9, 0, ABSENT, RESULT(LS_I32, 3, 9)),
+    ATTEND_PADDED("padding anywhere, causal", 2, 2, 2, 8, 6, 6, 1, X(1, 2, 6, 6), INDEX(5, 2, 6)),
+    ATTEND_PADDED("padded and long, bias by distance", 4, 1, 1, 7, 67, 130, 0, X(1, 196), RESULT(LS_I32, 4, 130)),
+    POSITIONS("both directions", 5, 9, 8, 6, 1),
+    POSITIONS("one direction", 40, 37, 32, 24, 0),
+    { .op = "shift_right", .n_in = 1, .in = { INDEX(9, 3, 11) }, .attrs = ATTRS(ls_shift_attrs, .start = 7, .pad = 2), .compare = COMPARE_EXACT, .f32_only = true },
 
     SOFTMAX(5, 10), SOFTMAX(3, 37), SOFTMAX(4, 1), SOFTMAX(2, 1000),
     { .op = "softmax", .what = "one row", .n_in = 1, .in = { X(19) }, .compare = COMPARE_SUM, .reduce = 19 },

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|resnet30|buffers|decoder ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|resnet30|buffers|decoder|t5 ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -439,9 +439,37 @@ def decoder():
     save("decoder", out)
 
 
+def t5():
+    """Small T5s in float64: one step of 3 padded pairs in detail, then losses of 5 steps of AdamW; and transformers' buckets of distances."""
+    from t5 import MODELS, buckets
+
+    ids, targets = (1 + (values(f"t5.{name}", (5 * 3, n), 4096) + 4096).long() % 36 for name, n in (("ids", 13), ("targets", 7)))
+    for row in range(5 * 3):  # the first pair is whole
+        ids[row, 13 - row % 3 * 4 :] = 0
+        targets[row, 7 - row % 3 * 2 :] = -100
+    out = {"ids": ids.int(), "targets": targets.int(), **buckets()}
+    for name, make in MODELS.items():
+        model = fill(make().double())
+        loss_of = lambda at: model(input_ids=ids[at], attention_mask=(ids[at] != 0).long(), labels=targets[at])
+        result = loss_of(slice(0, 3))
+        result.loss.backward()
+        out[name + ".logits"], out[name + ".loss"] = result.logits.flatten(0, 1), result.loss
+        for key, p in model.named_parameters():
+            out[f"{name}.grad.{key}"], out[f"{name}.grad_max.{key}"] = sample(p.grad, 64), p.grad.abs().max()
+        optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1), []
+        for k in range(5):
+            loss = loss_of(slice(3 * k, 3 * k + 3)).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        out[name + ".losses"] = torch.stack(losses)
+    save("t5", out)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, resnet30, buffers, decoder)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, resnet30, buffers, decoder, t5)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

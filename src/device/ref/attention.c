@@ -9,13 +9,15 @@ typedef struct shape {
     int64_t B, H, G, Tq, Tk, D;
     bool causal;
     double scale;
+    const ls_tensor *ids; /* of keys, NULL: all are there */
+    int64_t pad;
 } shape;
 
-static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *k)
+static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *k, int ids)
 {
     const ls_attention_attrs *at = a->attrs;
     return (shape){ .B = q->dims[0], .H = q->dims[2] / at->head_dim, .G = k->dims[2] / at->head_dim, .Tq = q->dims[1], .Tk = k->dims[1],
-                    .D = at->head_dim, .causal = at->causal != 0, .scale = at->scale };
+                    .D = at->head_dim, .causal = at->causal != 0, .scale = at->scale, .ids = given(a, ids) ? &a->in[ids] : NULL, .pad = at->pad };
 }
 
 static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return b * t->strides[0] + i * t->strides[1] + c * t->strides[2]; }
@@ -25,16 +27,23 @@ static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i, int64_t 
     return (t->type.dims[0] > 1 ? b * t->strides[0] : 0) + h * t->strides[1] + i * t->strides[2] + j * t->strides[3];
 }
 
+static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    if (bias->type.ndim == 2) /* by distance */
+        return ls_ref_get(bias, h * bias->strides[0] + (j - i + s->Tq - 1) * bias->strides[1]);
+    return ls_ref_get(bias, at4(bias, b, h, i, j));
+}
+
 /* scale * q_i . k_j + bias; -inf where masked. */
 static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    if (s->causal && j > i + s->Tk - s->Tq)
+    if ((s->causal && j > i + s->Tk - s->Tq) || (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
         return -HUGE_VAL;
     const int64_t g = h / (s->H / s->G);
     double dot = 0;
     for (int64_t d = 0; d < s->D; d++)
         dot += get3(q, b, i, h * s->D + d) * get3(k, b, j, g * s->D + d);
-    return s->scale * dot + (bias ? ls_ref_get(bias, at4(bias, b, h, i, j)) : 0);
+    return s->scale * dot + (bias ? bias_of(s, bias, b, h, i, j) : 0);
 }
 
 typedef struct forward { const ls_kernel_args *a; shape s; } forward;
@@ -42,7 +51,7 @@ typedef struct forward { const ls_kernel_args *a; shape s; } forward;
 static void forward_rows(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, h, i) */
 {
     const forward *f = context;
-    const ls_kernel_args *a = f->a; /* q, k, v, bias? -> y, lse */
+    const ls_kernel_args *a = f->a; /* q, k, v, bias?, ids? -> y, lse */
     const shape *s = &f->s;
     double *p = (double *)a->workspace + worker * s->Tk;
     for (int64_t task = begin; task < end; task++) {
@@ -69,7 +78,7 @@ static void forward_rows(void *context, int64_t begin, int64_t end, int worker) 
 
 void ls_ref_attention(const ls_kernel_args *a)
 {
-    forward f = { a, shape_of(a, &a->in[0].type, &a->in[1].type) };
+    forward f = { a, shape_of(a, &a->in[0].type, &a->in[1].type, 4) };
     ls_parallel_for(a->threads, f.s.B * f.s.H * f.s.Tq, forward_rows, &f);
 }
 
@@ -78,8 +87,8 @@ size_t ls_ref_attention_workspace(const ls_kernel_args *a)
     return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)a->in[1].type.dims[1];
 }
 
-/* Gradient: dy, q, k, v, bias?, y, lse -> dq, dk, dv, dbias if bias. */
-enum { DY, Q, K, V, BIAS, Y, LSE };
+/* Gradient: dy, q, k, v, bias?, y, lse, ids? -> dq, dk, dv, dbias if bias. */
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS };
 enum { DQ, DK, DV, DBIAS };
 
 /* p[j] = exp(s_j - lse) and ds[j] = p[j] * (dy.v_j - dy.y) of one query row. */
@@ -162,19 +171,38 @@ static void bias_grad(const ls_kernel_args *a, const shape *s)
             }
 }
 
-static int64_t backward_scratch(const shape *s) { return 2 * s->Tk + 2 * s->Tk * s->D; }
+/* The same for a bias by distance: each element is in as many scores as there are pairs of that distance. */
+static void distance_grad(const ls_kernel_args *a, const shape *s)
+{
+    const ls_tensor *out = &a->out[DBIAS];
+    double *p = a->workspace, *ds = p + s->Tk, *sum = ds + s->Tk; /* [Tk] [Tk] [Tq + Tk - 1] */
+    for (int64_t h = 0; h < s->H; h++) {
+        for (int64_t d = 0; d < s->Tq + s->Tk - 1; d++)
+            sum[d] = 0;
+        for (int64_t b = 0; b < s->B; b++)
+            for (int64_t i = 0; i < s->Tq; i++) {
+                row_grad(a, s, b, h, i, p, ds);
+                for (int64_t j = 0; j < s->Tk; j++)
+                    sum[j - i + s->Tq - 1] += ds[j];
+            }
+        for (int64_t d = 0; d < s->Tq + s->Tk - 1; d++)
+            ls_ref_put(out, h * out->strides[0] + d * out->strides[1], sum[d]);
+    }
+}
+
+static int64_t backward_scratch(const shape *s) { return 3 * s->Tk + s->Tq + 2 * s->Tk * s->D; } /* the larger of what the three need, and a little */
 
 void ls_ref_attention_grad(const ls_kernel_args *a)
 {
-    backward w = { .a = a, .s = shape_of(a, &a->in[Q].type, &a->in[K].type) };
+    backward w = { .a = a, .s = shape_of(a, &a->in[Q].type, &a->in[K].type, IDS) };
     w.scratch = backward_scratch(&w.s);
     ls_parallel_for(a->threads, w.s.B * w.s.G, backward_heads, &w);
     if (wanted(a, DBIAS))
-        bias_grad(a, &w.s);
+        (a->out[DBIAS].type.ndim == 2 ? distance_grad : bias_grad)(a, &w.s);
 }
 
 size_t ls_ref_attention_grad_workspace(const ls_kernel_args *a)
 {
-    const shape s = shape_of(a, &a->in[Q].type, &a->in[K].type);
+    const shape s = shape_of(a, &a->in[Q].type, &a->in[K].type, IDS);
     return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)backward_scratch(&s);
 }

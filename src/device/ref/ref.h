@@ -58,7 +58,8 @@ REF_RUN(adaptive_avg_pool2d); REF_RUN(adaptive_avg_pool2d_grad);
 REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update); /* batch_norm.c */
 REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */
 REF_RUN(rms_norm); REF_RUN(rms_norm_grad); REF_WORKSPACE(rms_norm_grad);
-REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope); /* tokens.c */
+REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope); REF_RUN(shift_right); /* tokens.c */
+REF_RUN(position_bias); REF_RUN(position_bias_grad); REF_WORKSPACE(position_bias_grad);
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */

@@ -17,7 +17,7 @@ static const ls_kernel KERNELS[] = {
     ROW(max_pool2d), ROW_WORKSPACE(max_pool2d_grad), ROW(adaptive_avg_pool2d), ROW(adaptive_avg_pool2d_grad),
     ROW(batch_norm), ROW(batch_norm_grad), ROW(batch_norm_eval), ROW(batch_norm_update),
     ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad), ROW(rms_norm), ROW_WORKSPACE(rms_norm_grad),
-    ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope),
+    ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope), ROW(shift_right), ROW(position_bias), ROW_WORKSPACE(position_bias_grad),
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
     ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),

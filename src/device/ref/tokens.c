@@ -1,5 +1,6 @@
 /* tokens.c - what models of text begin with: rows of a table by number, and positions as rotations. */
 #include "ref.h"
+#include "device/position.h"
 
 void ls_ref_embedding(const ls_kernel_args *a) /* ids, table -> y */
 {
@@ -49,3 +50,40 @@ void ls_ref_rope(const ls_kernel_args *a) /* x, positions? -> y; y may be x */
         }
     }
 }
+
+void ls_ref_shift_right(const ls_kernel_args *a) /* ids -> y */
+{
+    const ls_shift_attrs *at = a->attrs;
+    const int64_t rows = ls_type_rows(&a->in[0].type), T = columns(&a->in[0].type);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t t = 0; t < T; t++) {
+            const double id = t ? row_get(ref_row(&a->in[0], r), t - 1) : (double)at->start;
+            row_put(ref_row(&a->out[0], r), t, id < 0 ? (double)at->pad : id);
+        }
+}
+
+void ls_ref_position_bias(const ls_kernel_args *a) /* table -> y */
+{
+    const ls_position_bias_attrs *at = a->attrs;
+    const ls_tensor *table = &a->in[0], *y = &a->out[0];
+    for (int64_t h = 0; h < y->type.dims[0]; h++)
+        for (int64_t d = 0; d < y->type.dims[1]; d++)
+            row_put(ref_row(y, h), d, row_get(ref_row(table, ls_position_bucket(at, d - at->queries + 1)), h));
+}
+
+void ls_ref_position_bias_grad(const ls_kernel_args *a) /* dy -> dtable */
+{
+    const ls_position_bias_attrs *at = a->attrs;
+    const ls_tensor *dy = &a->in[0], *dtable = &a->out[0];
+    double *sum = a->workspace; /* [buckets] */
+    for (int64_t h = 0; h < dy->type.dims[0]; h++) {
+        for (int64_t n = 0; n < at->buckets; n++)
+            sum[n] = 0;
+        for (int64_t d = 0; d < dy->type.dims[1]; d++)
+            sum[ls_position_bucket(at, d - at->queries + 1)] += row_get(ref_row(dy, h), d);
+        for (int64_t n = 0; n < at->buckets; n++)
+            row_put(ref_row(dtable, n), h, sum[n]);
+    }
+}
+
+size_t ls_ref_position_bias_grad_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)((const ls_position_bias_attrs *)a->attrs)->buckets; }

@@ -32,12 +32,12 @@ static scratch scratch_of(const job *j, int worker) {
 }
 
 /* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
-static void softmax_row(const heads *s, float *row, const char *bias, int64_t k0, int64_t n, int64_t width, float *top,
+static void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n, int64_t width, float *top,
                         float *sum, float *y, bool first) {
     const float none = -__builtin_inff();
     vf most = vf_set1(*top), total = vf_zero();
     for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf x = score_vector(s, row, bias, k0, c, n);
+        const vf x = score_vector(s, row, bias, b, k0, c, n);
         most = vf_max(x, most);
         vf_store(row + c, x);
     }
@@ -86,7 +86,8 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         w->top[i] = -__builtin_inff();
         w->sum[i] = 0.0f;
     }
-    for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
+    const int64_t end = keys_end(s, b);
+    for (int64_t k0 = 0; k0 < end; k0 += s->bk) {
         const int64_t nk = min_i64(s->bk, s->Tk - k0), width = round_up(nk, VF_LANES), main = row_part(s, nk);
         if (k0 > 0 && visible(s, q0 + nq - 1, k0, nk) == 0)
             break;
@@ -96,7 +97,7 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         if (s->tail)
             tail_scores(s, w, qf, ldq, nq, kf + main * ld, ld);
         for (int64_t i = 0; i < nq; i++)
-            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), k0, visible(s, q0 + i, k0, nk), main,
+            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), b, k0, visible(s, q0 + i, k0, nk), main,
                         w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
         if (s->tail) {
             tail_softmax(s, w, nq);
@@ -125,12 +126,13 @@ static void forward_task(void *context, int64_t begin, int64_t end, int worker) 
 
 KERNEL_WORKSPACE(attention) {
     const heads s = heads_of(a, &a->in[0], &a->in[1]);
-    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s));
+    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[4]));
 }
 
-KERNEL(attention) { /* q, k, v, bias? -> y, lse */
-    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL };
-    j.s.tail = tail_of(&j.s, j.bias);
+KERNEL(attention) { /* q, k, v, bias?, ids? -> y, lse */
+    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = present(&a->in[3]) ? &a->in[3] : NULL };
     j.scratch = scratch_size(&j.s);
+    find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);
+    j.s.tail = tail_of(&j.s, j.bias);
     ls_parallel_for(a->threads, j.s.B * j.s.H * ((j.s.Tq + j.s.bq - 1) / j.s.bq), forward_task, &j);
 }

@@ -18,6 +18,9 @@ typedef struct heads {
     /* Keys beyond the last whole vector of them, if they are few: their scores are kept by columns, [key][query], and worked on as vectors of
      * queries, where rows would drag a vector along that is nearly empty (17 tokens: 16 lanes and 1). Else 0. */
     int64_t tail;
+    /* Of keys that are padding (operand ids): per sample and key -inf, 0 for the others; and where the last of the others ends. NULL: none. */
+    const float *hidden;
+    const int32_t *end;
 } heads;
 
 enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
@@ -46,9 +49,33 @@ SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }  
 
 SIMD_FN int64_t tile_tail(void) { return TAIL_MAX * BLOCK_Q; } /* [tail, bq] */
 
+SIMD_FN int64_t hidden_row(const heads *s) { return round_up(s->Tk, 16); }
+SIMD_FN int64_t padding_size(const heads *s, const ls_tensor *ids) { return present(ids) ? s->B * (hidden_row(s) + 1) : 0; }
+
+SIMD_FN void find_padding(heads *s, const ls_kernel_args *a, const ls_tensor *ids, float *at) {
+    if (!present(ids))
+        return;
+    const int64_t pad = ((const ls_attention_attrs *)a->attrs)->pad;
+    int32_t *end = (int32_t *)(at + s->B * hidden_row(s));
+    for (int64_t b = 0; b < s->B; b++) {
+        const int32_t *id = (const int32_t *)ids->data + b * s->Tk;
+        end[b] = 1; /* the sums of a query begin with the first block of keys, seen or not */
+        for (int64_t k = 0; k < hidden_row(s); k++) {
+            const bool there = k < s->Tk && id[k] != pad;
+            at[b * hidden_row(s) + k] = there ? 0.0f : -__builtin_inff();
+            end[b] = there ? (int32_t)k + 1 : end[b];
+        }
+    }
+    s->hidden = at;
+    s->end = end;
+}
+
+/* Keys of sample b from here on are padding. */
+SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] : s->Tk; }
+
 SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias) {
     const int64_t tail = s->Tk % VF_LANES;
-    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->causal ? tail : 0;
+    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden && !s->causal ? tail : 0;
 }
 /* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the tail. */
 SIMD_FN int64_t row_part(const heads *s, int64_t nk) { return s->tail ? nk - s->tail : round_up(nk, VF_LANES); }
@@ -113,18 +140,25 @@ SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *f
     BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
 }
 
-/* The row of the bias for (b, h, query), or NULL; its batch may be 1. */
+/* The row of the bias for (b, h, query), or NULL; its batch may be 1, or it is by distance and a row is a part of all distances. */
 SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t query) {
     if (!bias)
         return NULL;
+    if (bias->type.ndim == 2)
+        return elem_at(bias, h * (s->Tq + s->Tk - 1) + s->Tq - 1 - query);
     return elem_at(bias, (((bias->type.dims[0] > 1 ? b : 0) * s->H + h) * s->Tq + query) * s->Tk);
 }
 
-/* scale * score + bias of up to VF_LANES keys from column c of the tile, the first `n` of which are visible; -inf for the others. */
-SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t k0, int64_t c, int64_t n) {
+/* scale * score + bias of up to VF_LANES keys of sample b from column c of the tile, the first `n` of which are visible; -inf for the others,
+ * and for padding. */
+SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t b, int64_t k0, int64_t c, int64_t n) {
     const int left = (int)(n - c < VF_LANES ? (n > c ? n - c : 0) : VF_LANES);
     vf x = vf_load(row + c) * s->scale;
     if (bias)
-        x += vf_get_n(bias, s->t, k0 + c, left);
+        x += get_padded(s->t, bias, k0 + c, left, 0.0f);
+    if (s->hidden) {
+        const vf hidden = vf_load(s->hidden + b * hidden_row(s) + k0 + c);
+        x = vf_select(vf_eq(hidden, vf_zero()), x, hidden);
+    }
     return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
 }

@@ -3,17 +3,19 @@
  *
  * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are complete. If all keys fit
  * one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles computed a second time (7 products instead of 5, but
- * no sums between tasks and no scratch that grows with the sequence). by_bias: dbias where it is summed over the batch. */
+ * no sums between tasks and no scratch that grows with the sequence). by_bias: dbias where it is summed over the batch. Where it is by distance, the task
+ * that has a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. */
 #include "table.h"
 #include "attention.h"
 
-enum { DY, Q, K, V, BIAS, Y, LSE };
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS };
 enum { DQ, DK, DV, DBIAS };
 
 typedef struct job {
     const ls_kernel_args *a;
     heads s;
     const ls_tensor *bias, *dbias; /* dbias: NULL unless by_keys writes it */
+    float *distances;              /* per (sample, head, block of queries): ds by distance; NULL: not wanted */
     int64_t scratch;               /* floats a worker */
     bool whole;                    /* all keys in one block */
 } job;
@@ -39,6 +41,13 @@ static scratch scratch_of(const job *j, int worker) {
     w.tail_p = w.delta + BLOCK_Q;
     w.tail_ds = w.tail_p + tile_tail();
     return w;
+}
+
+/* Sums by distance of a block of queries: of row i and key k, in column bq - 1 - i + k, between zeros that let vectors reach over the ends. */
+static int64_t distance_row(const heads *s) { return 16 + round_up(s->bq - 1, 16) + round_up(s->Tk, 16) + 16; }
+static int64_t query_blocks(const heads *s) { return (s->Tq + s->bq - 1) / s->bq; }
+static float *distances_of(const job *j, int64_t b, int64_t h, int64_t block) {
+    return j->distances + ((b * j->s.H + h) * query_blocks(&j->s) + block) * distance_row(&j->s) + 16;
 }
 
 /* A block of queries or keys as f32, and what goes with it. */
@@ -116,7 +125,7 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
         const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
         for (int64_t c = 0; c < k->main; c += VF_LANES) {
-            const vf x = exp_below_zero(score_vector(s, p, bias, k->k0, c, n) - base);
+            const vf x = exp_below_zero(score_vector(s, p, bias, q->b, k->k0, c, n) - base);
             vf_store(p + c, x);
             vf_store(ds + c, x * (vf_load(ds + c) - w->delta[i]));
         }
@@ -134,6 +143,19 @@ static void store_bias(const job *j, const ls_tensor *dbias, const float *from, 
                        const keys *k) {
     char *to = elem_at(dbias, ((b * j->s.H + h) * j->s.Tq + q0) * j->s.Tk + k->k0);
     BY_FLOAT(dbias->type.dtype, store_bias_rows, to, j->s.Tk, from, k->width, nq, k->n);
+}
+
+/* The diagonals of a tile's ds. */
+static void add_distances(const job *j, const scratch *w, const queries *q, const keys *k) {
+    const heads *s = &j->s;
+    float *sums = distances_of(j, q->b, q->h, q->q0 / s->bq);
+    if (k->k0 == 0)
+        memset(sums - 16, 0, sizeof(float) * (size_t)distance_row(s));
+    for (int64_t i = 0; i < q->n; i++) {
+        float *to = sums + s->bq - 1 - i + k->k0;
+        for (int64_t c = 0; c < k->width; c += VF_LANES)
+            vf_store(to + c, vf_load(to + c) + vf_load(w->ds + i * k->width + c));
+    }
 }
 
 static void store_dq(const job *j, const scratch *w, const queries *q) {
@@ -154,8 +176,8 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
         bool add = false;
         for (int64_t h = g * group; h < (g + 1) * group; h++)
             for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
-                const bool unseen = visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
-                if (unseen && !j->whole && !j->dbias) /* the last query sees every key, so some tile always starts the sums */
+                const bool unseen = k.k0 >= keys_end(s, b) || visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
+                if (unseen && !j->whole && !j->dbias)
                     continue;
                 const queries q = load_queries(j, &w, b, h, q0);
                 tile(j, &w, &q, &k);
@@ -165,10 +187,16 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
                 if (j->whole) {
                     LS_NAME(ls_small_mm)(q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, false);
                     store_dq(j, &w, &q);
+                    if (j->distances)
+                        add_distances(j, &w, &q, &k);
                 }
                 if (j->dbias)
                     store_bias(j, j->dbias, w.ds, b, h, q0, q.n, &k);
             }
+        if (!add) { /* padding */
+            memset(w.sum_k, 0, sizeof(float) * (size_t)(k.n * s->dp));
+            memset(w.sum_v, 0, sizeof(float) * (size_t)(k.n * s->dp));
+        }
         store_rows(s, head_at(dk, b, k.k0, g, s->D), dk->strides[1], w.sum_k, k.n, &s->scale, 0);
         store_rows(s, head_at(dv, b, k.k0, g, s->D), dv->strides[1], w.sum_v, k.n, &one, 0);
     }
@@ -178,16 +206,18 @@ static void by_queries(void *context, int64_t begin, int64_t end, int worker) {
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);
-    const int64_t blocks = (s->Tq + s->bq - 1) / s->bq;
+    const int64_t blocks = query_blocks(s);
     for (int64_t t = begin; t < end; t++) {
         const int64_t b = t / blocks / s->H, h = t / blocks % s->H;
         const queries q = load_queries(j, &w, b, h, t % blocks * s->bq);
-        for (int64_t k0 = 0; k0 < s->Tk; k0 += s->bk) {
+        for (int64_t k0 = 0; k0 < keys_end(s, b); k0 += s->bk) {
             if (k0 > 0 && visible(s, q.q0 + q.n - 1, k0, s->bk) == 0)
                 break;
             const keys k = load_keys(j, &w, b, h / (s->H / s->G), k0);
             tile(j, &w, &q, &k);
             LS_NAME(ls_small_mm)(q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, k0 > 0);
+            if (j->distances)
+                add_distances(j, &w, &q, &k);
         }
         store_dq(j, &w, &q);
     }
@@ -216,24 +246,52 @@ static void by_bias(void *context, int64_t begin, int64_t end,
     }
 }
 
-KERNEL_WORKSPACE(attention_grad) {
-    const heads s = heads_of(a, &a->in[Q], &a->in[K]);
-    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s));
+static void by_distance(void *context, int64_t begin, int64_t end, int worker) { /* task = head */
+    const job *j = context;
+    const heads *s = &j->s;
+    const ls_tensor *out = &j->a->out[DBIAS];
+    const int64_t n = s->Tq + s->Tk - 1;
+    (void)worker;
+    for (int64_t h = begin; h < end; h++)
+        for (int64_t d = 0; d < n; d += VF_LANES) {
+            vf sum = vf_zero();
+            for (int64_t b = 0; b < s->B; b++)
+                for (int64_t block = 0; block < query_blocks(s); block++) {
+                    const int64_t column = d - s->Tq + (block + 1) * s->bq;
+                    if (column > -VF_LANES && column < s->bq - 1 + s->Tk)
+                        sum += vf_load(distances_of(j, b, h, block) + column);
+                }
+            vf_put_n(elem_at(out, h * n), out->type.dtype, d, sum, (int)min_i64(VF_LANES, n - d));
+        }
 }
 
-KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse -> dq, dk, dv, dbias if bias */
+static int64_t distances_size(const heads *s, const ls_tensor *bias) {
+    return present(bias) && bias->type.ndim == 2 ? s->B * s->H * query_blocks(s) * distance_row(s) : 0;
+}
+
+KERNEL_WORKSPACE(attention_grad) {
+    const heads s = heads_of(a, &a->in[Q], &a->in[K]);
+    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[IDS]) + distances_size(&s, &a->in[BIAS]));
+}
+
+KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse, ids? -> dq, dk, dv, dbias if bias */
     job j = { .a = a, .s = heads_of(a, &a->in[Q], &a->in[K]), .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const heads *s = &j.s;
     const ls_tensor *dbias = a->n_out > DBIAS && present(&a->out[DBIAS]) ? &a->out[DBIAS] : NULL;
-    const bool summed = dbias && dbias->type.dims[0] == 1 && s->B > 1;
-    j.dbias = summed ? NULL : dbias;
+    const bool distance = dbias && dbias->type.ndim == 2, summed = dbias && !distance && dbias->type.dims[0] == 1 && s->B > 1;
+    j.dbias = summed || distance ? NULL : dbias;
     j.whole = s->bk == s->Tk;
-    j.s.tail = tail_of(s, present(&a->in[BIAS]) ? &a->in[BIAS] : NULL);
     j.scratch = scratch_size(s);
-    const int64_t q_blocks = (s->Tq + s->bq - 1) / s->bq, k_blocks = (s->Tk + s->bk - 1) / s->bk;
+    float *after = (float *)a->workspace + workers(a) * j.scratch;
+    find_padding(&j.s, a, &a->in[IDS], after);
+    j.distances = distance ? after + padding_size(s, &a->in[IDS]) : NULL;
+    j.s.tail = tail_of(s, present(&a->in[BIAS]) ? &a->in[BIAS] : NULL);
+    const int64_t q_blocks = query_blocks(s), k_blocks = (s->Tk + s->bk - 1) / s->bk;
     ls_parallel_for(a->threads, s->B * s->G * k_blocks, by_keys, &j);
     if (!j.whole)
         ls_parallel_for(a->threads, s->B * s->H * q_blocks, by_queries, &j);
     if (summed)
         ls_parallel_for(a->threads, s->H * q_blocks, by_bias, &j);
+    if (distance)
+        ls_parallel_for(a->threads, s->H, by_distance, &j);
 }

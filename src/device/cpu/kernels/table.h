@@ -57,6 +57,11 @@ KERNEL_SUPPORTS(embedding_grad);
 /* rope.c */
 KERNEL(rope);
 KERNEL_SUPPORTS(rope);
+/* positions.c */
+KERNEL(shift_right);
+KERNEL(position_bias);
+KERNEL(position_bias_grad);
+KERNEL_WORKSPACE(position_bias_grad);
 /* softmax.c */
 KERNEL(softmax);
 KERNEL(softmax_grad);

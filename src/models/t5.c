@@ -1,0 +1,141 @@
+/* t5.c - T5 (Raffel et al. 2020), from text to text, with Hugging Face's names, structure and initial values: attention without a scale, whose
+ * relative positions belong to the first block of a stack and are those of all its blocks; no biases; RMS norms. */
+#include <math.h>
+#include <stdio.h>
+
+#include "lockstep/models.h"
+#include "lockstep/nn.h"
+
+/* Encoder or decoder. */
+typedef struct stack {
+    ls_graph *g;
+    const ls_t5_config *c;
+    ls_value ids;           /* of the source */
+    ls_value source;        /* what the encoder made of it; LS_NONE in the encoder */
+    ls_value position_bias; /* LS_NONE until the first block has made it */
+    int64_t tokens;
+} stack;
+
+static bool decodes(const stack *s) { return s->source.id != 0; }
+
+static ls_value linear(const stack *s, const char *name, ls_value x, int64_t out, double deviation)
+{
+    const ls_init init = { LS_INIT_NORMAL, 0, s->c->init_factor * deviation };
+    return ls_linear(s->g, name, x, out, .bias = false, .weight_init = &init);
+}
+
+static double root(int64_t n) { return 1.0 / sqrt((double)n); }
+
+static ls_value norm(const stack *s, const char *name, ls_value x)
+{
+    LS_SCOPE(s->g, name, "T5LayerNorm");
+    ls_value gain = ls_param(s->g, "weight", LS_TYPE(LS_F32, s->c->hidden_size), (ls_init){ LS_INIT_CONST, s->c->init_factor, 0 });
+    return ls_rms_norm_op(s->g, x, gain, s->c->norm_eps);
+}
+
+static ls_value position_bias(const stack *s)
+{
+    LS_SCOPE(s->g, "relative_attention_bias", "Embedding");
+    const ls_init init = { LS_INIT_NORMAL, 0, s->c->init_factor * root(s->c->hidden_size) };
+    ls_value table = ls_param(s->g, "weight", LS_TYPE(LS_F32, s->c->buckets, s->c->heads), init);
+    return ls_position_bias(s->g, table, s->tokens, s->tokens, s->c->max_distance, !decodes(s));
+}
+
+/* Queries of x, keys and values of `from`. */
+static ls_value attention(stack *s, const char *name, ls_value x, ls_value from, bool self)
+{
+    LS_SCOPE(s->g, name, "T5Attention");
+    const ls_t5_config *c = s->c;
+    const int64_t inner = c->heads * c->head_dim;
+    ls_value q = linear(s, "q", x, inner, root(c->hidden_size * c->head_dim));
+    ls_value k = linear(s, "k", from, inner, root(c->hidden_size)), v = linear(s, "v", from, inner, root(c->hidden_size));
+    if (self && !s->position_bias.id)
+        s->position_bias = position_bias(s);
+    ls_value bias = self ? s->position_bias : LS_NONE;
+    ls_value y = self && decodes(s) ? ls_attention(s->g, q, k, v, bias, c->head_dim, 1, true)
+                                    : ls_padded_attention(s->g, q, k, v, bias, s->ids, c->pad_token, c->head_dim, 1);
+    return linear(s, "o", y, c->hidden_size, root(inner));
+}
+
+static ls_value mlp(const stack *s, ls_value x)
+{
+    LS_SCOPE(s->g, "DenseReluDense", s->c->gated ? "T5DenseGatedActDense" : "T5DenseActDense");
+    const double deviation = root(s->c->hidden_size);
+    ls_value y;
+    if (s->c->gated) {
+        ls_value gate = ls_gelu_tanh(s->g, linear(s, "wi_0", x, s->c->mlp_size, deviation));
+        y = ls_mul(s->g, gate, linear(s, "wi_1", x, s->c->mlp_size, deviation));
+    } else {
+        y = ls_relu(s->g, linear(s, "wi", x, s->c->mlp_size, deviation));
+    }
+    return linear(s, "wo", y, s->c->hidden_size, root(s->c->mlp_size));
+}
+
+static ls_value self_attention(stack *s, ls_value x)
+{
+    LS_SCOPE(s->g, "layer.0", "T5LayerSelfAttention");
+    ls_value y = norm(s, "layer_norm", x);
+    return ls_add(s->g, x, attention(s, "SelfAttention", y, y, true));
+}
+
+static ls_value cross_attention(stack *s, ls_value x)
+{
+    LS_SCOPE(s->g, "layer.1", "T5LayerCrossAttention");
+    return ls_add(s->g, x, attention(s, "EncDecAttention", norm(s, "layer_norm", x), s->source, false));
+}
+
+static ls_value feed_forward(const stack *s, ls_value x)
+{
+    LS_SCOPE(s->g, decodes(s) ? "layer.2" : "layer.1", "T5LayerFF");
+    return ls_add(s->g, x, mlp(s, norm(s, "layer_norm", x)));
+}
+
+static ls_value block(stack *s, ls_value x, int64_t i)
+{
+    char name[32];
+    snprintf(name, sizeof name, "block.%lld", (long long)i);
+    LS_SCOPE(s->g, name, "T5Block");
+    x = self_attention(s, x);
+    if (decodes(s))
+        x = cross_attention(s, x);
+    return feed_forward(s, x);
+}
+
+static ls_value run(stack s, ls_value x, int64_t layers)
+{
+    LS_SCOPE(s.g, decodes(&s) ? "decoder" : "encoder", "T5Stack");
+    for (int64_t i = 0; i < layers; i++)
+        x = block(&s, x, i);
+    return norm(&s, "final_layer_norm", x);
+}
+
+static ls_status check(const ls_t5_config *c)
+{
+    if (c->source_length < 1 || c->target_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 || c->mlp_size < 1 || c->layers < 1 || c->decoder_layers < 1
+        || c->heads < 1 || c->head_dim < 1)
+        return ls_fail(LS_E_SHAPE, "t5: source_length %lld, target_length %lld, vocab_size %lld, hidden_size %lld, mlp_size %lld, layers %lld, decoder_layers %lld, "
+                       "heads %lld and head_dim %lld must be positive", (long long)c->source_length, (long long)c->target_length, (long long)c->vocab_size,
+                       (long long)c->hidden_size, (long long)c->mlp_size, (long long)c->layers, (long long)c->decoder_layers, (long long)c->heads, (long long)c->head_dim);
+    if (c->pad_token < 0 || c->pad_token >= c->vocab_size || c->start_token < 0 || c->start_token >= c->vocab_size)
+        return ls_fail(LS_E_SHAPE, "t5: pad_token %lld and start_token %lld must be ids of a vocabulary of %lld", (long long)c->pad_token, (long long)c->start_token,
+                       (long long)c->vocab_size);
+    return LS_OK;
+}
+
+ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
+{
+    LS_TRY(check(c));
+    const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
+    ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)), targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
+    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)), table = ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+    stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length }, decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
+    decoder.source = run(encoder, ls_embedding_op(g, ids, table), c->layers);
+    ls_value x = run(decoder, ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table), c->decoder_layers);
+    x = ls_reshape(g, x, -1, c->hidden_size);
+    ls_value logits = c->tied ? ls_matmul_wt(g, ls_mul_const(g, x, root(c->hidden_size)), table, LS_NONE) : linear(&decoder, "lm_head", x, c->vocab_size, 1);
+    ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, targets, -1), count, -100);
+    ls_output(g, "loss", loss);
+    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_output(g, "logits", logits);
+    return ls_graph_finish(g);
+}
