@@ -1,7 +1,7 @@
 /* data.h - data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
  *
- * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its label, or the ids i32 [tokens] of
- * text and what follows each. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
+ * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its label, the ids i32 [tokens] of
+ * text and what follows each, or the ids of a source and those of its target. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
  * any rank can find its samples without talking to the others. */
 #pragma once
 #include <signal.h>
@@ -105,6 +105,35 @@ LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char 
                                    const ls_text_options *options);
 #define ls_text_open(out, split, path, tokenizer, seq_length, ...) \
     ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ })
+
+/* ---- pairs of texts ------------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_pairs_options {
+    const char *source, *target; /* columns of CSV, or members of each line's JSON object: a text, or a list of texts */
+    const char *prefix;          /* put before each source, as in "summarize: " */
+    int64_t samples;             /* of this split, the first so many; 0: all */
+    const char *eval_path;       /* as in ls_text_options, and so are the others */
+    double eval_fraction;
+    const char *end_token;
+    int vocabulary, threads;
+    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
+    void *context;
+    const volatile sig_atomic_t *stop;
+} ls_pairs_options;
+#define LS_PAIRS_DEFAULTS                                                                                                        \
+    .source = "source", .target = "target", .prefix = "", .samples = 0, .eval_path = "", .eval_fraction = 0.05, .end_token = "",  \
+    .vocabulary = 0, .threads = 0
+
+/* Sources and targets for a model that reads the one and writes the other (T5): a sample is ids i32 [source_length], the tokens of the source cut so
+ * that its end token fits, filled up with 0; and targets i32 [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and
+ * `tokenizer` are as ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are kept in the cache: docs/text.md. Local.
+ *     ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150, .source = "text", .target = "headline")
+ * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record that is not sound, and for an empty source or target. */
+LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t source_length,
+                                    int64_t target_length, const ls_pairs_options *options);
+#define ls_pairs_open(out, split, path, tokenizer, source_length, target_length, ...)          \
+    ls_pairs_open_with((out), (split), (path), (tokenizer), (source_length), (target_length), \
+                       &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ })
 
 /* ---- order ----------------------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,8 @@ extern "C" {
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
 typedef enum ls_model_choice {
-    LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2
+    LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2,
+    LS_MODEL_T5
 } ls_model_choice;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
@@ -47,11 +48,13 @@ typedef struct ls_recipe {
         const char *init;                 /* "random" or a path */
     } model;
     struct {
-        const char *type, *path;          /* type as ls_dataset_open takes it, or "text" */
+        const char *type, *path;          /* type as ls_dataset_open takes it, "text" or "pairs" */
         const char *train_images, *train_labels, *eval_images, *eval_labels; /* type idx */
         bool download, fallback;          /* may fetch a missing set; may use the built-in one */
         const char *mirror;
-        const char *train_text, *eval_text, *tokenizer, *field, *end_token; /* type text, as ls_text_open takes it */
+        const char *train_text, *eval_text, *tokenizer, *field, *end_token; /* types text and pairs, as ls_text_open and ls_pairs_open take them */
+        const char *source, *target, *prefix;
+        int64_t source_length, target_length, train_samples, eval_samples;
         double eval_fraction;
         ls_documents documents;
         int64_t seq_length;
@@ -70,7 +73,7 @@ typedef struct ls_recipe {
     struct {
         ls_schedule_choice type;
         int64_t warmup_steps;
-        int64_t step_size;                /* step: optimizer steps between cuts */
+        int64_t step_size, step_epochs;   /* step: optimizer steps between cuts, or epochs when that is not 0 */
         double gamma;                     /* step: factor of a cut */
         int64_t total_steps;              /* cosine, linear: length in steps counted from the first one; 0: the run's */
         double min_lr;                    /* cosine, linear: rate at the end */
@@ -132,7 +135,8 @@ LS_API char *ls_recipe_reference(bool markdown);
 
 /* Names as recipes write them, for messages and reports. */
 LS_API const char *ls_model_choice_name(ls_model_choice c);
-LS_API bool ls_model_choice_is_text(ls_model_choice c); /* predicts the next token */
+LS_API bool ls_model_choice_is_text(ls_model_choice c);  /* predicts the next token */
+LS_API bool ls_model_choice_is_pairs(ls_model_choice c); /* reads a source and writes a target */
 LS_API const char *ls_optimizer_choice_name(ls_optimizer_choice c);
 
 #ifdef __cplusplus

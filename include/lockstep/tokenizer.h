@@ -1,5 +1,6 @@
-/* tokenizer.h - text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2, Qwen, Llama 3) and Unigram (T5). The ids are
- * those of Hugging Face's own library, byte for byte; what a file asks for that is not known here is refused by name when it is opened.
+/* tokenizer.h - text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2, Qwen, Llama 3) and Unigram (T5); or as a
+ * SentencePiece model of kind Unigram does. The ids are those of Hugging Face's own library, byte for byte; what a file asks for that is not known here is
+ * refused by name when it is opened.
  *
  *     ls_tokenizer *t;
  *     LS_TRY(ls_tokenizer_open(&t, "Qwen2.5-0.5B"));
@@ -16,10 +17,12 @@ extern "C" {
 
 typedef struct ls_tokenizer ls_tokenizer;
 
-/* A tokenizer.json, or a folder with one; or "bytes", which needs no file: ids 0 to 255 are bytes, 256 is <|endoftext|>. LS_E_IO, LS_E_FORMAT;
- * LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
+/* A tokenizer.json or spiece.model, or a folder with one; or "bytes", which needs no file: ids 0 to 255 are bytes, 256 is <|endoftext|>. LS_E_IO,
+ * LS_E_FORMAT; LS_E_UNSUPPORTED for a kind of model, normalizer, ... that is not known. */
 LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
 LS_API void ls_tokenizer_close(ls_tokenizer **t); /* nulls *t; null is fine */
+
+LS_API char *ls_tokenizer_file(const char *path); /* which file that is, malloc'ed; NULL: there is none */
 
 LS_API int32_t ls_tokenizer_size(const ls_tokenizer *t);                     /* the largest id, plus one */
 LS_API int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token);    /* -1: there is none */

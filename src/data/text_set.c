@@ -1,13 +1,11 @@
 /* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a row. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "base/hash.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "data/held_out.h"
 #include "data/tokens.h"
 
 typedef struct text_set {
@@ -104,21 +102,6 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
 
 /* ---- the split */
 
-/* Marks the documents of the evaluation split: round(fraction * n) of them, at least one, not all. The same for every seed, so that runs can be
- * compared. */
-static ls_status mark_evaluation(char *marks, int64_t n, double fraction, const char *path)
-{
-    int64_t k = llround(fraction * (double)n);
-    const ls_rng_key key = ls_rng_key_of(0, ls_hash_text("evaluation documents"));
-    if (n < 2)
-        return ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set "
-                                   "data.eval_text", path);
-    k = k < 1 ? 1 : k > n - 1 ? n - 1 : k;
-    for (int64_t p = 0; p < k; p++)
-        marks[ls_permute_index(key, (uint64_t)p, (uint64_t)n)] = 1;
-    return LS_OK;
-}
-
 /* Which documents of the file this split has; of rows, those with a target. */
 static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
@@ -126,8 +109,9 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
     char *marks = ls_sys_calloc((size_t)n, 1);
     d->document = ls_sys_malloc(sizeof *d->document * (size_t)n);
     ls_status s = marks && d->document ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
-    if (s == LS_OK && !*o->eval_path)
-        s = mark_evaluation(marks, n, o->eval_fraction, path);
+    if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
+        s = ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set "
+                                "data.eval_text", path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         d->document[d->documents] = i;
@@ -181,7 +165,7 @@ static void close_set(ls_dataset *set)
 
 static ls_status open_split(text_set *d, ls_split split, const char *path, const char *tokenizer, const ls_text_options *o)
 {
-    LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, o));
+    LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, NULL, o));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
         return ls_fail(LS_E_SHAPE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
@@ -201,7 +185,7 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     *out = NULL;
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "data.type text needs data.%s",
-                       *path ? "tokenizer: a tokenizer.json, a folder with one, or `bytes`" : "train_text: text files");
+                       *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`" : "train_text: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
         return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length, 1 << 24);
     text_set *d = ls_sys_calloc(1, sizeof *d);

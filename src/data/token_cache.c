@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "data/source_hash.h"
 #include "data/tokenize.h"
+#include "lockstep/tokenizer.h"
 
 /* What the tokens depend on. `known`: the folder that remembers hashes of files. */
 static ls_status make_key(uint64_t *key, const ls_token_source *from, const char *known)
@@ -23,6 +24,9 @@ static ls_status make_key(uint64_t *key, const ls_token_source *from, const char
     ls_status s = LS_OK;
     *key = ls_hash64_more(ls_hash_text(o->end_token), field, strlen(field));
     *key = ls_hash64_more(*key, &h, sizeof h);
+    const char *const names[] = { from->pairs ? from->pairs->source : "", from->pairs ? from->pairs->target : "", from->pairs ? from->pairs->prefix : "" };
+    for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL: where one ends counts */
+        *key = ls_hash64_more(*key, names[i], strlen(names[i]) + 1);
     h = 0;
     if (strcmp(from->tokenizer_file, "bytes"))
         s = ls_source_hash(&h, from->tokenizer_file, known);
@@ -98,40 +102,31 @@ done:
     return s;
 }
 
-/* A file, or the tokenizer.json of a folder; malloc'ed. NULL: neither is there. */
-static char *tokenizer_at(const char *path)
-{
-    char *inside = ls_path_join(path, "tokenizer.json");
-    if (ls_file_exists(inside))
-        return inside;
-    free(inside);
-    return ls_file_exists(path) ? strdup(path) : NULL;
-}
-
 /* The file of a tokenizer, here or in LOCKSTEP_DATA, or "bytes"; malloc'ed. NULL: there is none. */
 static char *find_tokenizer(const char *name)
 {
     const char *data = getenv("LOCKSTEP_DATA");
     if (!strcmp(name, "bytes"))
         return strdup(name);
-    char *found = tokenizer_at(name);
+    char *found = ls_tokenizer_file(name);
     if (found || *name == '/' || !data || !*data)
         return found;
     char *path = ls_path_join(data, name);
-    found = tokenizer_at(path);
+    found = ls_tokenizer_file(path);
     free(path);
     return found;
 }
 
-ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_text_options *o)
+ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_pair_names *pairs, const ls_text_options *o)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
-    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = find_tokenizer(tokenizer), .o = o };
+    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = find_tokenizer(tokenizer),
+                             .pairs = pairs, .o = o };
     uint64_t key;
     ls_status s = LS_OK;
     *out = (ls_token_store){ 0 };
     if (!from.tokenizer_file)
-        s = ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json, here or in LOCKSTEP_DATA; `bytes` is built in",
+        s = ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json or spiece.model, here or in LOCKSTEP_DATA; `bytes` is built in",
                     tokenizer);
     if (s == LS_OK)
         s = ls_corpus_find(&from.corpus, pattern);

@@ -1,4 +1,4 @@
-/* tokenize.c - documents into ids, a batch of them on all threads at a time, written in their order. */
+/* tokenize.c - documents, or pairs of them, into ids: a batch on all threads at a time, written in their order. */
 #include "data/tokenize.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { BATCH_BYTES = 1 << 22, BATCH_DOCUMENTS = 1 << 14 };
 
-typedef struct encoded { ls_tokens ids; ls_status status; char *message; } encoded;
+typedef struct encoded { ls_tokens ids; int64_t source; ls_status status; char *message; } encoded; /* of a pair: `source` ids, then the target's */
 
 typedef struct job {
     const ls_token_source *from;
@@ -22,7 +22,8 @@ typedef struct job {
     ls_token_writer writer;
     const char *path;        /* of the file that is being read */
     ls_text_file file;
-    ls_document *documents;  /* [BATCH_DOCUMENTS], n of them */
+    ls_pair_file pairs;      /* of the file, when it has pairs */
+    ls_document *documents;  /* [BATCH_DOCUMENTS], n of them; a pair is one */
     encoded *results;        /* [BATCH_DOCUMENTS] */
     int64_t n;
     int64_t done;            /* bytes on disk of the files before */
@@ -45,18 +46,43 @@ static ls_status encode_json(const job *j, const char *line, size_t n, ls_tokens
     return s;
 }
 
+static ls_status encode_pair(const job *j, const ls_document *d, encoded *e)
+{
+    ls_str source = { 0 }, target = { 0 };
+    ls_status s = ls_pair_file_read(&j->pairs, d, &source, &target);
+    if (s == LS_OK)
+        s = encode_text(j, ls_str_text(&source), source.len, &e->ids);
+    e->source = e->ids.n;
+    if (s == LS_OK)
+        s = encode_text(j, ls_str_text(&target), target.len, &e->ids);
+    ls_str_release(&source);
+    ls_str_release(&target);
+    return s;
+}
+
+static ls_status encode(const job *j, const ls_document *d, encoded *e)
+{
+    if (j->from->pairs)
+        return encode_pair(j, d, e);
+    return (j->o->documents == LS_DOCUMENTS_JSON ? encode_json : encode_text)(j, j->file.text + d->begin, d->n, &e->ids);
+}
+
 static void encode_some(void *context, int64_t begin, int64_t end, int worker)
 {
     const job *j = context;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const ls_document *d = &j->documents[i];
         encoded *e = &j->results[i];
-        e->ids.n = 0;
-        e->status = (j->o->documents == LS_DOCUMENTS_JSON ? encode_json : encode_text)(j, j->file.text + d->begin, d->n, &e->ids);
+        e->ids.n = e->source = 0;
+        e->status = encode(j, &j->documents[i], e);
         if (e->status != LS_OK)
             e->message = strdup(ls_error_message());
     }
+}
+
+static ls_status wrong(const job *j, ls_status status, int64_t line, const char *message)
+{
+    return ls_fail(status, "%s, %s at line %lld: %s", j->path, j->from->pairs ? "pair" : "document", (long long)line, message);
 }
 
 static ls_status encode_batch(job *j)
@@ -65,9 +91,10 @@ static ls_status encode_batch(job *j)
     for (int64_t i = 0; i < j->n; i++) {
         const encoded *e = &j->results[i];
         if (e->status != LS_OK)
-            return ls_fail(e->status, "%s, document at line %lld: %s", j->path, (long long)j->documents[i].line,
-                           e->message ? e->message : "out of memory");
-        LS_TRY(ls_tokens_put(&j->writer, e->ids.ids, e->ids.n));
+            return wrong(j, e->status, j->documents[i].line, e->message ? e->message : "out of memory");
+        if (j->from->pairs)
+            LS_TRY(ls_tokens_put(&j->writer, e->ids.ids, e->source));
+        LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source));
     }
     j->n = 0;
     if (j->o->stop && *j->o->stop)
@@ -83,23 +110,43 @@ static void show(const job *j, int64_t size, size_t at)
         j->o->progress(j->o->context, j->path, done, j->from->corpus.bytes, (double)done / (ls_now() - j->start));
 }
 
-static ls_status tokenize_file(job *j, const char *path)
+static ls_status next(job *j, ls_document_cursor *at, ls_document *out, bool *done)
+{
+    ls_status s = LS_OK;
+    if (!j->from->pairs) {
+        *done = !ls_document_next(&j->file, j->o->documents, at, out);
+        return s;
+    }
+    s = ls_pair_file_next(&j->pairs, out, done);
+    *at = j->pairs.at;
+    return s == LS_OK ? s : wrong(j, s, out->line, ls_error_message());
+}
+
+static ls_status tokenize_open_file(job *j, int64_t size)
 {
     ls_document_cursor at = { 0, 1 };
-    const int64_t size = ls_file_size(path);
-    ls_status s = LS_OK;
-    j->path = path;
-    LS_TRY(ls_text_file_open(&j->file, path));
+    size_t from = 0;
     show(j, size, 0);
-    for (size_t from = 0; s == LS_OK && ls_document_next(&j->file, j->o->documents, &at, &j->documents[j->n]);) {
+    if (j->from->pairs && ls_pair_file_begin(&j->pairs, &j->file, j->from->pairs) != LS_OK)
+        return ls_fail(LS_E_FORMAT, "%s, header: %s", j->path, ls_error_message());
+    for (bool done = false;;) {
+        LS_TRY(next(j, &at, &j->documents[j->n], &done));
+        if (done)
+            return encode_batch(j);
         if (++j->n < BATCH_DOCUMENTS && at.at - from < BATCH_BYTES)
             continue;
-        s = encode_batch(j);
+        LS_TRY(encode_batch(j));
         from = at.at;
         show(j, size, from);
     }
-    if (s == LS_OK)
-        s = encode_batch(j);
+}
+
+static ls_status tokenize_file(job *j, const char *path)
+{
+    const int64_t size = ls_file_size(path);
+    j->path = path;
+    LS_TRY(ls_text_file_open(&j->file, path));
+    ls_status s = tokenize_open_file(j, size);
     ls_text_file_close(&j->file);
     j->done += size;
     show(j, 0, 0);
@@ -123,7 +170,7 @@ static ls_status tokenize_files(job *j)
     free(j->documents);
     free(j->results);
     if (s == LS_OK && !j->writer.footer.documents)
-        s = ls_fail(LS_E_USAGE, "%s: no text in %s", j->from->pattern, c->n == 1 ? "this file" : "these files");
+        s = ls_fail(LS_E_USAGE, "%s: no %s in %s", j->from->pattern, j->from->pairs ? "pair" : "text", c->n == 1 ? "this file" : "these files");
     return s;
 }
 
@@ -143,10 +190,20 @@ static ls_status find_end(int32_t *out, const job *j)
                    USUAL[1], USUAL[2], USUAL[3]);
 }
 
+/* Sources are filled up with id 0, which must be no token of their text. */
+static ls_status check_pad(const job *j)
+{
+    const int32_t pad = ls_tokenizer_id(j->tokenizer, "<pad>");
+    return pad <= 0 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "data.tokenizer: <pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
+                                      j->from->tokenizer, pad);
+}
+
 static ls_status run(job *j, uint64_t key, const char *path)
 {
     int32_t end;
     LS_TRY(find_end(&end, j));
+    if (j->from->pairs)
+        LS_TRY(check_pad(j));
     LS_TRY(ls_tokens_create(&j->writer, path, key, ls_tokenizer_size(j->tokenizer), end));
     ls_status s = tokenize_files(j);
     if (s != LS_OK) {
@@ -155,8 +212,8 @@ static ls_status run(job *j, uint64_t key, const char *path)
     }
     const ls_token_footer f = j->writer.footer;
     LS_TRY(ls_tokens_commit(&j->writer));
-    ls_log_info("tokenized %s: %lld documents, %lld tokens, %.1f s; kept in %s", j->from->pattern, (long long)f.documents, (long long)f.tokens,
-                ls_now() - j->start, path);
+    ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; kept in %s", j->from->pattern, (long long)(j->from->pairs ? f.documents / 2 : f.documents),
+                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start, path);
     return LS_OK;
 }
 

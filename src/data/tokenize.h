@@ -9,6 +9,7 @@ typedef struct ls_token_source {
     const char *tokenizer;       /* as it was given */
     char *tokenizer_file;        /* what was found, or "bytes" */
     ls_corpus corpus;
+    const ls_pair_names *pairs;  /* NULL: documents of text */
     const ls_text_options *o;
 } ls_token_source;
 

@@ -2,6 +2,7 @@
  * end token included; a footer. The file is mapped, so that it costs neither time nor memory to have it. */
 #pragma once
 #include "base/file.h"
+#include "data/pair_file.h"
 #include "lockstep/data.h"
 
 typedef struct ls_token_footer {
@@ -26,8 +27,8 @@ bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to)
 static inline int64_t ls_tokens_begin(const ls_token_store *t, int64_t document) { return document ? t->ends[document - 1] : 0; }
 
 /* Opens the tokens of the files that `pattern` names, from the cache; else tokenizes them into it. A process that finds another at that waits for
- * it. */
-ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_text_options *o);
+ * it. `pairs`: documents 2i and 2i + 1 are source and target i, or NULL. Of `o`, pairs need threads, end_token and who is told. */
+ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_pair_names *pairs, const ls_text_options *o);
 void ls_tokens_close(ls_token_store *t); /* harmless twice */
 
 /* Writing: ids document by document, then the rest. */

@@ -50,7 +50,8 @@ static ls_status check_name(ls_recipe *r)
     return ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
-bool ls_model_choice_is_text(ls_model_choice c) { return c >= LS_MODEL_LLAMA; }
+bool ls_model_choice_is_text(ls_model_choice c) { return c == LS_MODEL_LLAMA || c == LS_MODEL_QWEN2; }
+bool ls_model_choice_is_pairs(ls_model_choice c) { return c == LS_MODEL_T5; }
 
 static ls_status check_language_model(const ls_recipe *r)
 {
@@ -71,7 +72,7 @@ static ls_status check_model(const ls_recipe *r)
     if (ls_model_choice_is_text(r->model.type))
         LS_TRY(check_language_model(r));
     long long image = r->model.image_size, patch = r->model.patch_size, hidden = r->model.hidden_size, heads = r->model.heads;
-    if (!ls_model_choice_is_text(r->model.type) && (double)image * (double)image * (double)r->model.in_channels > 1e9)
+    if (r->model.type < LS_MODEL_LLAMA && (double)image * (double)image * (double)r->model.in_channels > 1e9)
         return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is more than this version can address", at(r, "model.image_size"),
                        (long long)r->model.in_channels, image, image);
     if (r->model.type == LS_MODEL_VIT) {
@@ -92,14 +93,20 @@ static ls_status check_model(const ls_recipe *r)
 
 static ls_status check_data(const ls_recipe *r)
 {
-    const bool text = !strcmp(r->data.type, "text");
-    if (text != ls_model_choice_is_text(r->model.type))
+    static const char *const KINDS[] = { "images", "text (llama, qwen2)", "pairs of texts (t5)" };
+    const int data = !strcmp(r->data.type, "pairs") ? 2 : !strcmp(r->data.type, "text");
+    const int model = ls_model_choice_is_pairs(r->model.type) ? 2 : ls_model_choice_is_text(r->model.type);
+    if (data != model)
         return ls_fail(LS_E_USAGE, "%s: %s is for models of %s, and model.type %s is one of %s", at_either(r, "data.type", "model.type"),
-                       r->data.type, text ? "text (llama, qwen2)" : "images", ls_model_choice_name(r->model.type), text ? "images" : "text");
-    if (text && !*r->data.train_text)
-        return ls_fail(LS_E_USAGE, "%s: data.type text needs data.train_text: text files", at(r, "data.type"));
-    if (text && !*r->data.tokenizer)
-        return ls_fail(LS_E_USAGE, "%s: data.type text needs data.tokenizer: a tokenizer.json, a folder with one, or `bytes`", at(r, "data.type"));
+                       r->data.type, KINDS[data], ls_model_choice_name(r->model.type), KINDS[model]);
+    if (data && !*r->data.train_text)
+        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s", at(r, "data.type"), r->data.type,
+                       data == 2 ? "CSV files or JSON lines" : "text files");
+    if (data && !*r->data.tokenizer)
+        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`", at(r, "data.type"),
+                       r->data.type);
+    if (data == 2 && !strcmp(r->data.source, r->data.target))
+        return ls_fail(LS_E_USAGE, "%s: \"%s\" is data.source, too; they are two columns", at_either(r, "data.target", "data.source"), r->data.target);
     if (strcmp(r->data.type, "idx"))
         return LS_OK;
     static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };

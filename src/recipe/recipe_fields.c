@@ -11,6 +11,8 @@
 #define BLOCKS "model.type vit llama qwen2"
 #define IMAGES "data.type fashion-mnist mnist idx shapes"
 #define TEXT "data.type text"
+#define PAIRS "data.type pairs"
+#define TOKENS "data.type text pairs"
 #define FLOATS "f32 bf16 f16 f64"
 
 const ls_section LS_SECTIONS[] = {
@@ -74,8 +76,9 @@ const ls_key LS_KEYS[] = {
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 
-    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text"),
-      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own (docs/text.md)" },
+    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text", "pairs"),
+      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "
+              "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .only = IMAGES, .may_change = true,
       .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
@@ -88,19 +91,27 @@ const ls_key LS_KEYS[] = {
       .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
     { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist", .may_change = true,
       .help = "URL of a folder with the set's files; empty: the known mirrors" },
-    { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .only = TEXT,
-      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in LOCKSTEP_DATA" },
-    { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .only = TEXT,
-      .help = "likewise, for evaluation; empty: `eval_fraction` of the documents" },
-    { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TEXT,
-      .help = "part of the documents that is kept for evaluation when there is no `eval_text`" },
-    { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TEXT,
-      .help = "a tokenizer.json, a folder with one, or `bytes`, which is built in" },
+    { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .only = TOKENS,
+      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
+    { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .only = TOKENS,
+      .help = "likewise, for evaluation; empty: `eval_fraction` of the documents or pairs" },
+    { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TOKENS,
+      .help = "part of them that is kept for evaluation when there is no `eval_text`" },
+    { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TOKENS,
+      .help = "a tokenizer.json or spiece.model, a folder with one, or `bytes`, which is built in" },
     { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"), .only = TEXT,
       .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each line's JSON object" },
     { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, .help = "documents: json: name of the text in the object" },
-    { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .only = TEXT,
-      .help = "token that ends a document; empty: the tokenizer's <|endoftext|>, <|end_of_text|>, </s> or <eos>" },
+    { "data.source", LS_KEY_TEXT, AT(data.source), "source", .only = PAIRS, .help = "column, or member of each line's JSON object, that the model reads" },
+    { "data.target", LS_KEY_TEXT, AT(data.target), "target", .only = PAIRS, .help = "likewise, that it shall write" },
+    { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .only = PAIRS, .help = "put before each source, as in `\"summarize: \"`" },
+    { "data.source_length", LS_KEY_INT, AT(data.source_length), "512", 2, 16777216, .only = PAIRS,
+      .help = "tokens of a source with its prefix and end token; longer ones are cut, shorter ones filled up" },
+    { "data.target_length", LS_KEY_INT, AT(data.target_length), "150", 2, 16777216, .only = PAIRS, .help = "likewise, of a target" },
+    { "data.train_samples", LS_KEY_INT, AT(data.train_samples), "0", 0, MAX_COUNT, .only = PAIRS, .help = "only the first so many pairs; 0: all" },
+    { "data.eval_samples", LS_KEY_INT, AT(data.eval_samples), "0", 0, MAX_COUNT, .only = PAIRS, .help = "likewise, of those for evaluation" },
+    { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .only = TOKENS,
+      .help = "token that ends a document, a source or a target; empty: the tokenizer's <|endoftext|>, <|end_of_text|>, </s> or <eos>" },
     { "data.seq_length", LS_KEY_INT, AT(data.seq_length), "512", 2, 16777216, .only = TEXT, .help = "tokens of a sample" },
     { "data.pack", LS_KEY_BOOL, AT(data.pack), "true", .only = TEXT,
       .help = "true: samples are windows of the documents one behind the other; false: a document each, padded or cut" },
@@ -134,6 +145,7 @@ const ls_key LS_KEYS[] = {
     { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", WORDS("constant", "step", "cosine", "linear"), .help = "shape after the warm-up" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT, .help = "steps over which the rate grows linearly to `lr`" },
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .only = "schedule.type step", .help = "optimizer steps between cuts" },
+    { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .only = "schedule.type step", .help = "epochs between cuts, in place of `step_size`; 0: by that" },
     { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .only = "schedule.type step", .help = "factor of a cut" },
     { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT, .only = "schedule.type cosine linear",
       .help = "step at which the rate reaches `min_lr`; 0: the run's last one" },

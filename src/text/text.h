@@ -128,6 +128,7 @@ struct ls_tokenizer {
 };
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path); /* read.c */
 ls_status ls_tokenizer_read_bytes(ls_tokenizer *t); /* bytes.c */
+ls_status ls_tokenizer_read_sentencepiece(ls_tokenizer *t, const char *bytes, size_t n, const char *path); /* sentencepiece.c */
 
 /* One character of UTF-8 that is known to be sound; returns its bytes. */
 static inline size_t ls_utf8_next(const char *s, uint32_t *c)

@@ -7,18 +7,36 @@
 #include "base/file.h"
 #include "text.h"
 
+char *ls_tokenizer_file(const char *path)
+{
+    static const char *const NAMES[] = { "tokenizer.json", "spiece.model" };
+    for (int i = 0; i < 2; i++) {
+        char *inside = ls_path_join(path, NAMES[i]);
+        if (ls_file_exists(inside))
+            return inside;
+        free(inside);
+    }
+    return ls_file_exists(path) ? strdup(path) : NULL;
+}
+
+static ls_status read_json(ls_tokenizer *t, const char *text, size_t size, const char *file)
+{
+    json_t *root = NULL;
+    LS_TRY(ls_json_parse(&root, text, size, file));
+    ls_status s = ls_tokenizer_read(t, root, file);
+    json_decref(root);
+    return s;
+}
+
 static ls_status read_file(ls_tokenizer *t, const char *path)
 {
-    char *file = ls_dir_exists(path) ? ls_path_join(path, "tokenizer.json") : strdup(path), *text = NULL;
-    size_t size = 0;
-    json_t *root = NULL;
-    LS_CHECK(file, "out of memory");
+    char *file = ls_tokenizer_file(path), *text = NULL;
+    size_t size = 0, n = file ? strlen(file) : 0;
+    if (!file)
+        return ls_fail(LS_E_IO, "%s: no such file, and no folder with a tokenizer.json or spiece.model", path);
     ls_status s = ls_file_read(&text, &size, file);
     if (s == LS_OK)
-        s = ls_json_parse(&root, text, size, file);
-    if (s == LS_OK)
-        s = ls_tokenizer_read(t, root, file);
-    json_decref(root);
+        s = (n > 6 && !strcmp(file + n - 6, ".model") ? ls_tokenizer_read_sentencepiece : read_json)(t, text, size, file);
     free(text);
     free(file);
     return s;

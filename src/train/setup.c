@@ -187,11 +187,25 @@ static ls_status open_text(ls_dataset **out, const ls_recipe *r, const ls_setup 
     return status;
 }
 
+static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
+{
+    const ls_pairs_options o = { .source = r->data.source, .target = r->data.target, .prefix = r->data.prefix,
+                                 .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples : r->data.eval_samples, .eval_path = r->data.eval_text,
+                                 .eval_fraction = r->data.eval_fraction, .end_token = r->data.end_token, .vocabulary = s->classes,
+                                 .threads = s->trainer.threads, .progress = show_tokenizing, .context = (void *)(uintptr_t)ui, .stop = ui ? ui->stop : NULL };
+    ls_status status = ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length, r->data.target_length, &o);
+    if (ui && ui->progress)
+        ui->progress(ui->context, NULL);
+    return status;
+}
+
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
 {
     bool train = split == LS_SPLIT_TRAIN;
     if (!strcmp(r->data.type, "text"))
         return open_text(out, r, s, split, ui);
+    if (!strcmp(r->data.type, "pairs"))
+        return open_pairs(out, r, s, split, ui);
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .path = r->data.path, .images = train ? r->data.train_images : r->data.eval_images,
                              .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = s->classes,
                              .download = r->data.download, .fallback = r->data.fallback, .mirror = r->data.mirror,

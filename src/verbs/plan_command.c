@@ -30,6 +30,8 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     ls_str_printf(out, "step    %lld x %lld samples", (long long)step->micro_batches, (long long)step->micro_batch);
     if (ls_model_choice_is_text(c->recipe->model.type))
         ls_str_printf(out, " of %lld tokens", (long long)c->recipe->data.seq_length);
+    if (ls_model_choice_is_pairs(c->recipe->model.type))
+        ls_str_printf(out, " of %lld and %lld tokens", (long long)c->recipe->data.source_length, (long long)c->recipe->data.target_length);
     if (c->ranks > 1)
         ls_str_printf(out, ", of which a rank computes %lld", (long long)cost->runs);
     ls_str_printf(out, "; compute %s, %.3f GFLOP%s\n", ls_dtype_name(step->units.dtype == LS_F64 ? LS_F64 : c->recipe->precision.param), 1e-9 * cost->flops,

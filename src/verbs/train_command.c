@@ -66,6 +66,8 @@ static ls_status open_data(training *t, const ls_ui *ui)
     l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch);
     if (t->setup.schedule.total_steps == 0)
         t->setup.schedule.total_steps = l->total_steps;
+    if (l->recipe->schedule.step_epochs)
+        t->setup.schedule.step_size = l->recipe->schedule.step_epochs * l->steps_per_epoch;
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
              l->train->source);
     return LS_OK;

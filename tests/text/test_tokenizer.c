@@ -92,6 +92,73 @@ static void real_ones(void **state)
     }
 }
 
+static void expect_small(const ls_tokenizer *t, const char *text, int n, const int32_t *want)
+{
+    ls_tokens ids = { 0 };
+    ASSERT_OK(ls_tokenizer_encode(t, text, strlen(text), true, &ids));
+    assert_int_equal(ids.n, n);
+    assert_memory_equal(ids.ids, want, sizeof *want * (size_t)n);
+    free(ids.ids);
+}
+
+/* Ten pieces: <pad> </s> <unk> \u2581 a b ab \u2581ab <mark> \u00e9. */
+static void sentencepiece(void **state)
+{
+    (void)state;
+    ls_tokenizer *t;
+    ls_tokens ids = { 0 };
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/small.model"));
+    assert_int_equal(ls_tokenizer_size(t), 10);
+    expect_small(t, "", 1, (int32_t[]){ 1 });
+    expect_small(t, " ab  ba\n", 5, (int32_t[]){ 7, 3, 5, 4, 1 });
+    expect_small(t, "aab\xc3\xa9 zz", 7, (int32_t[]){ 3, 4, 6, 9, 3, 2, 1 });
+    expect_small(t, "a<mark>b</s>", 7, (int32_t[]){ 3, 4, 8, 3, 5, 1, 1 });
+    ASSERT_OK(ls_tokenizer_encode(t, "ab ba", 5, true, &ids));
+    expect_text("small.model", t, &ids, true, "ab ba");
+    free(ids.ids);
+    ls_tokenizer_close(&t);
+    ASSERT_FAILS(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/bpe.model"), LS_E_UNSUPPORTED, "bpe.model", "of kind BPE");
+    ASSERT_FAILS(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/damaged_map.model"), LS_E_FORMAT, "damaged_map.model",
+                 "precompiled_charsmap is damaged");
+    const char *cut = ls_test_path("cut.model");
+    char *whole;
+    size_t n;
+    ASSERT_OK(ls_file_read(&whole, &n, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/small.model"));
+    ASSERT_OK(ls_file_write(cut, whole, n - 1));
+    ASSERT_FAILS(ls_tokenizer_open(&t, cut), LS_E_FORMAT, "cut.model", "no sound SentencePiece model");
+    free(whole);
+}
+
+/* T5's spiece.model gives the ids of its tokenizer.json, but for the <extra_id_...> that only the latter has. */
+static void real_sentencepiece(void **state)
+{
+    (void)state;
+    const char *data = ls_test_data("the SentencePiece model of T5");
+    if (!data)
+        return;
+    char *folder = ls_path_join(data, "t5-base"), *path = ls_path_join(folder, "spiece.model"), *other = ls_path_join(data, "sentencepiece-fixtures/test_sentencepiece_bpe.model");
+    const json_t *texts = json_object_get(golden, "texts"), *of = json_object_get(json_object_get(golden, "of"), "t5-base");
+    ls_tokenizer *t;
+    ASSERT_OK(ls_tokenizer_open(&t, path));
+    assert_int_equal(ls_tokenizer_size(t), 32000);
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        ls_tokens ids = { 0 };
+        if (strstr(text, "<extra_id_"))
+            continue;
+        ASSERT_OK(ls_tokenizer_encode(t, text, strlen(text), true, &ids));
+        expect_ids("spiece.model", (int)i, &ids, json_array_get(json_object_get(of, "ids"), i));
+        expect_text("spiece.model", t, &ids, true, json_string_value(json_array_get(json_object_get(of, "text"), i)));
+        free(ids.ids);
+    }
+    ls_tokenizer_close(&t);
+    if (ls_file_exists(other))
+        ASSERT_FAILS(ls_tokenizer_open(&t, other), LS_E_UNSUPPORTED, "of kind BPE", "");
+    free(folder);
+    free(path);
+    free(other);
+}
+
 static void tokens_by_name(void **state)
 {
     (void)state;
@@ -184,7 +251,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(tokens_by_name), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
+        cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
+        cmocka_unit_test(tokens_by_name), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

@@ -116,9 +116,9 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     }
     if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
         sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
-    if (!strcmp(only, "data.type text"))
+    if (!strncmp(only, "data.type text", 14))
         sets[n++] = "model.type=llama";
-    if (!strcmp(only, "data.type text") || strstr(only, "model.type llama"))
+    if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama"))
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(k->key, "optimizer.nesterov"))
         sets[n++] = "optimizer.momentum=0.5";
@@ -138,6 +138,8 @@ static void every_key_is_set_printed_and_read_back(void **state)
         const char *sets[8], *value = other_value(k, buffer);
         int n = conditions(k, sets, made);
         ls_recipe *r, *plain, *again;
+        if (k->only && !strcmp(k->only, "data.type pairs")) /* no model of them yet */
+            continue;
         ls_status s = load(&plain, MINIMAL, n, sets);
         if (s != LS_OK && strcmp(k->key, "data.type") && strncmp(k->key, "checkpoint.best", 15))
             fail_msg("%s without it: %s", k->key, ls_error_message());

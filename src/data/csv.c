@@ -1,0 +1,44 @@
+/* csv.c - fields of comma-separated values. */
+#include "data/csv.h"
+
+#include <string.h>
+
+static void keep(ls_str *out, const char *text, size_t n)
+{
+    if (out)
+        ls_str_add_n(out, text, n);
+}
+
+/* From behind the opening quote to behind the closing one. */
+static ls_status quoted(const char *text, size_t n, size_t *at, ls_str *out)
+{
+    for (;;) {
+        const char *begin = text + *at, *quote = memchr(begin, '"', n - *at);
+        if (!quote)
+            return ls_fail(LS_E_FORMAT, "a quote opens a field, and none closes it before the end of the file");
+        keep(out, begin, (size_t)(quote - begin));
+        *at = (size_t)(quote - text) + 1;
+        if (*at == n || text[*at] != '"')
+            return LS_OK;
+        keep(out, "\"", 1);
+        ++*at;
+    }
+}
+
+ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool *last)
+{
+    const bool in_quotes = *at < n && text[*at] == '"';
+    size_t i = *at + in_quotes;
+    if (in_quotes) {
+        LS_TRY(quoted(text, n, &i, out));
+        if (i < n && text[i] != ',' && text[i] != '\n')
+            return ls_fail(LS_E_FORMAT, "text follows the quote that closes a field; a quote inside a field is written twice");
+    } else {
+        while (i < n && text[i] != ',' && text[i] != '\n')
+            i++;
+        keep(out, text + *at, i - *at);
+    }
+    *last = i == n || text[i] == '\n';
+    *at = i < n ? i + 1 : n;
+    return LS_OK;
+}
