@@ -2,7 +2,7 @@
  *
  * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and "count" f32 [] (valid targets of
  * the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of each sample) and "logits" [batch, classes]. In training it may have the
- * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. */
+ * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout needs it makes itself. */
 #pragma once
 #include "graph.h"
 
@@ -19,6 +19,7 @@ extern "C" {
 typedef struct ls_vit_config {
     int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes;
     double mean, std; /* of pixels in 0..1, for normalisation */
+    double dropout;   /* behind the positions, the attention and both layers of the MLP */
 } ls_vit_config;
 
 /* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the stem has Conv2d's default

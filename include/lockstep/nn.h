@@ -67,6 +67,11 @@ LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, co
 #define ls_batch_norm(g, name, x, ...) \
     ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ })
 
+/* torch.nn.Dropout: an element of x [batch, ..] is 0 with probability p, else x / (1 - p); x itself in evaluation and where p is 0. Which ones follows from the
+ * trainer's seed, the layer's path, the step (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
+ * recomputation change none. A name serves once. */
+LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
+
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
 
@@ -77,6 +82,10 @@ LS_API ls_init ls_init_fan_in(int64_t fan_in);
 
 /* He et al. 2015, for layers before a ReLU: normal with deviation sqrt(2 / fan). */
 LS_API ls_init ls_init_kaiming_normal(int64_t fan);
+
+#ifndef LS_NO_CALL_SITES
+#define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#endif
 
 #ifdef __cplusplus
 }

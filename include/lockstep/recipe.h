@@ -41,6 +41,7 @@ typedef struct ls_recipe {
         int64_t patch_size;               /* vit */
         int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 */
         int64_t vocab_size, kv_heads, head_dim; /* llama qwen2; kv_heads 0: heads; head_dim 0: hidden_size / heads */
+        double dropout; /* vit */
         double norm_eps, rope_theta, init_deviation;
         bool tied;
         ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */

@@ -55,7 +55,7 @@ LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, con
     ls_trainer_create_with((out), (build), (config), &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ })
 LS_API void ls_trainer_destroy(ls_trainer **t);
 
-/* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. */
+/* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. Dropout's masks follow from the same seed. */
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may differ. Only they are
  * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. */
@@ -74,7 +74,7 @@ typedef struct ls_step_result {
 
 /* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100:
  * padding) as the model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32
- * [micro_batch, tokens]. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+ * [micro_batch, tokens]; to dropout, sample r of micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
 
 /* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a

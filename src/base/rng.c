@@ -156,6 +156,13 @@ LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]) {
     }
 }
 
+uint32_t ls_rng_bits16(ls_rng_key key, uint64_t plane, uint64_t index) {
+    const uint64_t half = index % 64 / 8;
+    uint32_t x[4];
+    ls_rng_block(key, index / 64 * 8 + index % 8, plane, x);
+    return x[half % 4] >> 16 * (half / 4) & 0xffff;
+}
+
 /* Lemire, "Fast random integer generation in an interval": the upper half of x n, unless the lower half shows that x lies in
  * the surplus of 2^64 over a multiple of n; then another draw. */
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n) {

@@ -12,6 +12,8 @@ void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_
 double ls_rng_uniform(ls_rng_key key, uint64_t index); /* [0, 1), 53 bits */
 double ls_rng_normal(ls_rng_key key, uint64_t index);  /* Box-Muller over one block; mean 0, deviation 1 */
 void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]); /* those of first .. first + 7, the same bits, several times as fast */
+/* 16 bits that decide about element `index` of `plane`. Eight lanes of blocks give 64 numbers in an order that vectors of eight make without moving any. */
+uint32_t ls_rng_bits16(ls_rng_key key, uint64_t plane, uint64_t index);
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n); /* uniform on [0, n), n > 0, unbiased */
 
 /* Position -> element of a pseudo-random permutation of [0, n), without storing it (cycle-walking Feistel network, 4+ rounds). */

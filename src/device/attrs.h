@@ -44,7 +44,8 @@ typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;           
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs; /* dynamic loss scaling */
-typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;            /* purpose: hash of the scope path */
+/* dropout. purpose: hash of the scope path. extent not 0: of dimension `dim` (not 0), which has `extent` elements, those from `start` on are here */
+typedef struct ls_dropout_attrs { double p; uint64_t purpose; int64_t dim, start, extent; } ls_dropout_attrs;
 
 /* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is what it is for, for people. */
 typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs; /* all_gather: result type; type of its gradient's sums; 1 = a mapping */

@@ -16,10 +16,13 @@ static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, i
     ls_init tiny = { LS_INIT_NORMAL, 0, 1e-6 };
     ls_init up = ls_init_xavier_uniform(c->hidden_size, c->mlp_size), down = ls_init_xavier_uniform(c->mlp_size, c->hidden_size);
     ls_value h = ls_layer_norm(g, "ln_1", x, EPS);
-    x = ls_add(g, ls_self_attention(g, "self_attention", h, c->heads), x);
+    h = ls_dropout(g, "dropout", ls_self_attention(g, "self_attention", h, c->heads), c->dropout);
+    x = ls_add(g, h, x);
     h = ls_layer_norm(g, "ln_2", x, EPS);
     h = ls_gelu(g, ls_linear(g, "mlp.0", h, c->mlp_size, .weight_init = &up, .bias_init = &tiny));
-    return ls_add(g, x, ls_linear(g, "mlp.3", h, c->hidden_size, .weight_init = &down, .bias_init = &tiny));
+    h = ls_dropout(g, "mlp.2", h, c->dropout);
+    h = ls_linear(g, "mlp.3", h, c->hidden_size, .weight_init = &down, .bias_init = &tiny);
+    return ls_add(g, x, ls_dropout(g, "mlp.4", h, c->dropout));
 }
 
 ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
@@ -46,7 +49,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
     {
         LS_SCOPE(g, "encoder", "Encoder");
         ls_value position = ls_param(g, "pos_embedding", LS_TYPE(LS_F32, 1, tokens, hidden), ((ls_init){ LS_INIT_NORMAL, 0, 0.02 }));
-        x = ls_add(g, x, position);
+        x = ls_dropout(g, "dropout", ls_add(g, x, position), c->dropout);
         {
             LS_SCOPE(g, "layers", "");
             for (int64_t i = 0; i < c->layers; i++)

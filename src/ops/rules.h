@@ -39,6 +39,7 @@ extern const ls_op ls_op_add, ls_op_sub, ls_op_mul, ls_op_div, ls_op_max, ls_op_
     ls_op_tanh, ls_op_square, ls_op_relu, ls_op_gelu, ls_op_gelu_tanh, ls_op_silu, ls_op_swiglu,
     ls_op_relu_grad, ls_op_gelu_grad, ls_op_gelu_tanh_grad, ls_op_silu_grad,
     ls_op_add_const, ls_op_mul_const, ls_op_div_const, ls_op_cast, ls_op_fused;
+extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
 extern const ls_op ls_op_batch_norm, ls_op_batch_norm_grad, ls_op_batch_norm_eval, ls_op_batch_norm_update;

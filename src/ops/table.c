@@ -10,6 +10,7 @@ const ls_op *const ls_ops[] = {
     &ls_op_square, &ls_op_relu, &ls_op_gelu, &ls_op_gelu_tanh, &ls_op_silu, &ls_op_swiglu,
     &ls_op_relu_grad, &ls_op_gelu_grad, &ls_op_gelu_tanh_grad, &ls_op_silu_grad,
     &ls_op_add_const, &ls_op_mul_const, &ls_op_div_const, &ls_op_cast, &ls_op_fused,
+    &ls_op_random_key, &ls_op_dropout,
     &ls_op_linear, &ls_op_linear_dx, &ls_op_linear_dw,
     &ls_op_conv2d, &ls_op_conv2d_dx, &ls_op_conv2d_dw,
     &ls_op_max_pool2d, &ls_op_max_pool2d_grad, &ls_op_adaptive_avg_pool2d, &ls_op_adaptive_avg_pool2d_grad,

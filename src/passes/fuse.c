@@ -5,6 +5,7 @@
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
  *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad, embedding_grad likewise
+ *     add(dropout, r)              -> dropout with addend r
  *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
  *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
  *     element-wise trees           -> fused */
@@ -46,10 +47,10 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
     return p && p->op == op && p->n_in <= operands && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
-/* Gradients whose last operand is an addend. */
+/* Ops whose last operand is an addend. */
 static bool ends_with_addend(const ls_op *op)
 {
-    return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad;
+    return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad || op == &ls_op_dropout;
 }
 
 static bool is_norm(const ls_node *p) { return p->op == &ls_op_batch_norm || p->op == &ls_op_batch_norm_eval; }

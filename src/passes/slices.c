@@ -44,6 +44,8 @@ static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand 
         d.dim = dim;
         return d;
     }
+    if (n->op == &ls_op_dropout && d.dim > 0 && !((const ls_dropout_attrs *)n->attrs)->extent)
+        return k == 0 ? d : EVERYTHING;
     if (n->op == &ls_op_linear && row_dim)
         return k == 0 || k == 3 ? d : EVERYTHING;
     if ((n->op == &ls_op_layer_norm && row_dim) || (n->op == &ls_op_softmax && row_dim))
@@ -133,6 +135,16 @@ static void emit_slice(ls_rewrite *r, const demand *wanted, const ls_node *n)
     r->map[n->out[0].id] = v;
 }
 
+/* Of range d only: drops the elements that the whole would drop there. */
+static ls_dropout_attrs dropout_of(const ls_graph *g, const ls_node *n, demand d)
+{
+    ls_dropout_attrs a = *(const ls_dropout_attrs *)n->attrs;
+    a.dim = d.dim;
+    a.start = d.start;
+    a.extent = ls_type_of(g, n->out[0])->dims[d.dim];
+    return a;
+}
+
 ls_status ls_pass_slices_up(ls_graph **gp)
 {
     const ls_graph *g = *gp;
@@ -151,7 +163,12 @@ ls_status ls_pass_slices_up(ls_graph **gp)
         for (int k = 0; k < n->n_in; k++)
             in[k] = ls_present(n->in[k])
                         ? range_of(&r, wanted, n->in[k], d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING) : LS_NONE;
-        ls_rewrite_copy_with(&r, n, in, n->attrs);
+        if (d.kind == RANGE && n->op == &ls_op_dropout) {
+            const ls_dropout_attrs part = dropout_of(g, n, d);
+            ls_rewrite_copy_with(&r, n, in, &part);
+        } else {
+            ls_rewrite_copy_with(&r, n, in, n->attrs);
+        }
     }
     free(wanted);
     return ls_rewrite_end(&r, gp);

@@ -111,7 +111,26 @@ static ls_status linear(job *j, const ls_node *n)
 }
 
 /* What works on each column, or each head, for itself. */
-static bool takes_columns(const ls_node *n) { return (n->op->flags & LS_OP_ELEMENTWISE) || n->op == &ls_op_rope || n->op == &ls_op_attention || n->op == &ls_op_cast; }
+static bool takes_columns(const ls_node *n)
+{
+    return (n->op->flags & LS_OP_ELEMENTWISE) || n->op == &ls_op_rope || n->op == &ls_op_attention || n->op == &ls_op_cast || n->op == &ls_op_dropout;
+}
+
+/* Each rank drops the elements of its columns that one rank would drop of all. */
+static ls_status split_dropout(job *j, const ls_node *n)
+{
+    ls_dropout_attrs a = *(const ls_dropout_attrs *)n->attrs;
+    const ls_type t = ls_value_type(j->r.to, ls_rewrite_value(&j->r, n->in[0]));
+    if (a.extent)
+        return refuse(n, "takes a value that is split over axis tp, and of which it has only a part");
+    a.dim = t.ndim - 1;
+    a.start = j->position * t.dims[a.dim];
+    a.extent = j->ranks * t.dims[a.dim];
+    ls_value in[] = { ls_rewrite_value(&j->r, n->in[0]), ls_rewrite_value(&j->r, n->in[1]) };
+    ls_rewrite_copy_with(&j->r, n, in, &a);
+    j->split[n->out[0].id] = true;
+    return LS_OK;
+}
 
 static ls_status other(job *j, const ls_node *n)
 {
@@ -133,6 +152,8 @@ static ls_status other(job *j, const ls_node *n)
             return ls_fail(LS_E_USAGE, "parallel.mesh: %s has %lld heads, which the %d ranks of axis tp do not divide", n->scope->path,
                            (long long)(t.dims[t.ndim - 1] * j->ranks / head), j->ranks);
     }
+    if (split && n->op == &ls_op_dropout)
+        return split_dropout(j, n);
     ls_rewrite_copy(&j->r, n);
     for (int k = 0; k < n->n_out && split; k++)
         j->split[n->out[k].id] = true;

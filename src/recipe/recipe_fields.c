@@ -73,6 +73,8 @@ const ls_key LS_KEYS[] = {
     { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp", .help = "widths of the hidden layers; `[]`: none" },
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
+    { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit",
+      .help = "in training, this part of the elements behind the positions, the attention and both layers of the MLP is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 

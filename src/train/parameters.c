@@ -70,6 +70,8 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
             ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
         }
     }
+    if (t->random_seed.data)
+        *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->used = true;
     t->buffers_moved = false;
     ls_session_leave(t->session);

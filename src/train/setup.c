@@ -36,7 +36,7 @@ static void model(ls_setup *s, const ls_recipe *r)
     if (r->model.type == LS_MODEL_VIT) {
         s->build = (ls_build_fn)(void (*)(void))ls_vit_build;
         s->config.vit = (ls_vit_config){ r->model.image_size, r->model.patch_size, r->model.in_channels, r->model.layers, r->model.heads,
-                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std };
+                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std, r->model.dropout };
         return;
     }
     if (r->model.type != LS_MODEL_MLP) {

@@ -95,6 +95,9 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(optional(s, "loss", training, &t->loss));
     LS_TRY(optional(s, "lr", training, &t->lr));
     LS_TRY(optional(s, "step", training, &t->step));
+    const bool random = training && has_input(c->plans[LS_MICRO]->graph, "sample_places");
+    LS_TRY(optional(s, "random_seed", random, &t->random_seed));
+    LS_TRY(optional(s, "sample_places", random, &t->sample_places));
     LS_TRY(optional(s, "grad_norm", training && c->clipping, &t->grad_norm));
     LS_TRY(optional(s, "applied", training && c->loss_scaling, &t->applied));
     LS_TRY(optional(s, "loss_scale", training && c->loss_scaling, &t->loss_scale));
@@ -273,6 +276,10 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
         feed(t, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count);
         if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
             *(int32_t *)t->track.data = k == 0 && c->share.first == 0;
+        if (t->sample_places.data) { /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
+            ((int64_t *)t->sample_places.data)[0] = c->share.first + k * c->share.stride;
+            ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
+        }
         LS_TRY(run(t, LS_MICRO));
         t->losses[k] = scalar(&t->loss);
         if (!isfinite(t->losses[k]) && !c->loss_scaling)

@@ -22,7 +22,8 @@ struct ls_trainer {
     ls_named_tensor *buffers;            /* state of the model that is not trained, whole: running statistics */
     bool buffers_moved;                  /* rank 0's have changed since the others were given them; the same on all ranks */
     ls_tensor loss, inputs, targets, count, lr, step;
-    ls_tensor track;                     /* data NULL when the model has no such input */
+    ls_tensor track;                     /* data NULL when the model has no such input; so with */
+    ls_tensor random_seed, sample_places; /* what the masks of dropout follow from, beside `step` */
     ls_tensor eval_rows, eval_predicted, eval_probability; /* the last has data NULL for a language model */
     ls_tensor grad_norm, applied, loss_scale; /* data NULL when the program has none */
     double *losses;                      /* of the step's M micro-batches */

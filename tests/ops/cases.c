@@ -129,6 +129,11 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
 
 #define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s, .pad = -100)
 #define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
+/* Rows of no whole number of groups of 64, parts of them, a plane beyond 2^32. */
+#define DROPOUT(about, x, dim, start, extent) \
+    { .op = "dropout", .what = about, .n_in = 2, .in = { x, { LS_I64, FILL_ID, 1e15, 1, { 3 } } }, \
+      .attrs = ATTRS(ls_dropout_attrs, 0.3, 0x1234567890abcdef, dim, start, extent), \
+      .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
 #define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
 #define UNARY(name, x, cmp, ...) { .op = name, .n_in = 1, .in = { x }, .compare = cmp, .extreme = EXTREME_SPECIAL, __VA_ARGS__ }
 #define NUMBER(name, x) \
@@ -336,6 +341,12 @@ const op_case ls_test_cases[] = {
                           LS_EW_GELU_TANH_GRAD, 14, 1, LS_F32, LS_EW_GELU_TANH, 15, -1, LS_F32, LS_EW_RELU_GRAD, 16, 1, LS_F32,
                           LS_EW_MUL_CONST, 17, -1, LS_F32),
                      F64S(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1.5), LS_F32), .ulps = 16, .absolute = 64 },
+
+    { .op = "random_key", .n_in = 3, .in = { SCALAR(LS_I64, 7), SCALAR(LS_I64, 1e12), { LS_I64, FILL_ID, 1e6, 1, { 2 } } }, .compare = COMPARE_EXACT, .f32_only = true },
+    DROPOUT("", X(3, 67), 0, 0, 0), DROPOUT("whole groups", X(2, 4, 128), 0, 0, 0), DROPOUT("a sample is one element", X(70), 0, 0, 0),
+    DROPOUT("columns of more", X(3, 5, 33), 2, 33, 66), DROPOUT("rows of more", X(3, 2, 37), 1, 4, 9),
+    { .op = "dropout", .what = "addend", .n_in = 3, .in = { X(3, 5, 41), { LS_I64, FILL_ID, 1e15, 1, { 3 } }, X(3, 5, 41) }, .attrs = ATTRS(ls_dropout_attrs, .p = 0.5, .purpose = 99),
+      .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .no_gradient = true },
 
     LINEAR("", 5, 7, 3), LINEAR("one of each", 1, 1, 1), LINEAR("a row", 1, 67, 33), LINEAR("a column", 37, 19, 1),
     LINEAR("more than a tile", 71, 130, 100), LINEAR("long sums", 9, 700, 35),

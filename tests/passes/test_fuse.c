@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"
 #include "support/support.h"
@@ -221,6 +222,14 @@ static void fill_and_scalar(parts *c)
     out(c, "2", ls_max(c->g, f, ls_neg(c->g, f)));
 }
 
+static void dropped(parts *c)
+{
+    ls_value d = ls_dropout(c->g, "a", c->p, 0.4), other = ls_dropout(c->g, "b", c->q, 0.4), twice = ls_dropout(c->g, "c", c->q, 0.4);
+    out(c, "1", ls_add(c->g, c->x, d));
+    out(c, "2", ls_add(c->g, other, ls_gelu(c->g, other))); /* it is read twice: no addend */
+    out(c, "3", ls_add(c->g, ls_dropout(c->g, "d", twice, 0.5), twice));
+}
+
 static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
 #define CASE(f) { #f, f }
     CASE(add_same_twice), CASE(add_two_products), CASE(add_two_products_swapped), CASE(residual_before), CASE(residual_after),
@@ -229,7 +238,7 @@ static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
     CASE(many_operands), CASE(same_operand_often), CASE(mixed_types), CASE(gradient_epilogues), CASE(norm_gradient),
     CASE(norm_gradient_as_addend), CASE(norm_gradient_of_rms), CASE(table_gradient), CASE(gated),
     CASE(norm_relu), CASE(norm_residual), CASE(norm_two), CASE(norm_waits_for_nothing), CASE(norm_read_twice),
-    CASE(norm_mask), CASE(second_output_added), CASE(fill_and_scalar),
+    CASE(norm_mask), CASE(second_output_added), CASE(fill_and_scalar), CASE(dropped),
 };
 
 static parts begin(ls_dtype t)

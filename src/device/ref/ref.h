@@ -49,6 +49,7 @@ REF_RUN(silu); REF_RUN(silu_grad); REF_RUN(swiglu);
 REF_RUN(add_const); REF_RUN(mul_const); REF_RUN(div_const); REF_RUN(cast);
 REF_RUN(fused); REF_WORKSPACE(fused);
 REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack); REF_RUN(sum_to); /* shape.c */
+REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
 REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */

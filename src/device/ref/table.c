@@ -12,6 +12,7 @@ static const ls_kernel KERNELS[] = {
     ROW(add_const), ROW(mul_const), ROW(div_const), ROW(cast), ROW_WORKSPACE(fused),
     ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to),
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
+    ROW(random_key), ROW(dropout),
     ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
     ROW_WORKSPACE(conv2d), ROW_WORKSPACE(conv2d_dx), ROW_WORKSPACE(conv2d_dw),
     ROW(max_pool2d), ROW_WORKSPACE(max_pool2d_grad), ROW(adaptive_avg_pool2d), ROW(adaptive_avg_pool2d_grad),

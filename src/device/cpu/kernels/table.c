@@ -31,6 +31,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
 #undef ELEMENTWISE
     ROW(cast, FLOATS, .any_in = 1),
     ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),
+    { .op = "random_key", .run = LS_NAME(ls_random_key) },
+    ROW(dropout, FLOATS),
     ROW(conv2d, FLOATS, WORKSPACE(conv2d)),
     ROW(conv2d_dx, FLOATS, WORKSPACE(conv2d_dx)),
     ROW(conv2d_dw, FLOATS, WORKSPACE(conv2d_dw)),

@@ -21,6 +21,9 @@ KERNEL_SUPPORTS(fused);
 #define ELEMENTWISE(name, opcode) KERNEL(name);
 #include "elementwise.list"
 #undef ELEMENTWISE
+/* dropout.c */
+KERNEL(random_key);
+KERNEL(dropout);
 /* conv.c, conv_dw.c */
 KERNEL(conv2d);
 KERNEL_WORKSPACE(conv2d);

@@ -1,0 +1,46 @@
+/* dropout.h - which random number decides about an element: a function of the op's purpose, the key (seed and step), the sample's position in the step and
+ * the element's in the whole sample, so that all devices, ranks and layouts drop the same ones. */
+#pragma once
+#include "attrs.h"
+#include "base/rng.h"
+
+typedef struct ls_dropping {
+    ls_rng_key key;
+    uint64_t sample, apart; /* positions in the step: of the first sample here, and from one to the next */
+    int32_t below;      /* elements whose 16 bits are below this are kept */
+    double scale;       /* of those */
+    int64_t run;        /* elements of a sample that are neighbours here and in the whole sample; */
+    int64_t runs, step; /* how many runs a sample has, and from one to the next in the whole sample */
+    int64_t start;      /* of the first of them */
+} ls_dropping;
+
+/* key: result of random_key. */
+static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_t purpose)
+{
+    const int64_t *k = key->data;
+    return (ls_dropping){ .key = ls_rng_key_of((uint64_t)k[0], purpose), .sample = (uint64_t)k[1], .apart = (uint64_t)k[2],
+                          .below = (int32_t)((1 - p) * 65536 + 0.5), .scale = 1 / (1 - p) };
+}
+
+static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a)
+{
+    ls_dropping d = ls_dropping_of(key, a->p, a->purpose);
+    const int dim = a->extent ? (int)a->dim : 1;
+    int64_t inner = 1;
+    d.run = d.runs = 1;
+    for (int k = 1; k < x->ndim; k++)
+        *(k < dim ? &d.runs : &d.run) *= x->dims[k];
+    for (int k = dim + 1; k < x->ndim; k++)
+        inner *= x->dims[k];
+    d.step = a->extent ? a->extent * inner : d.run;
+    d.start = a->extent ? a->start * inner : 0;
+    return d;
+}
+
+/* Element i of the tensor: its number in its whole sample; *sample is the sample's in the step. */
+static inline uint64_t ls_dropping_index(const ls_dropping *d, int64_t i, uint64_t *sample)
+{
+    const int64_t r = i / d->run;
+    *sample = d->sample + (uint64_t)(r / d->runs) * d->apart;
+    return (uint64_t)(d->start + r % d->runs * d->step + i % d->run);
+}
