@@ -1,4 +1,5 @@
-/* weights.h - tensors in files: safetensors, as one file or as a directory of shards, and PyTorch's .pt files. All calls are local.
+/* weights.h - tensors in files: safetensors, as one file or as a directory of shards, PyTorch's .pt files and its distributed checkpoints (DCP). All calls
+ * are local.
  *
  * Opening maps the files and checks every number in their headers; nothing is copied until it is asked for, and nothing is copied at all
  * unless everything that was asked for fits. Writing is all or nothing. */
@@ -21,12 +22,13 @@ typedef struct ls_weight {
     uint64_t offset;     /* bytes from the start of the file */
     uint64_t bytes;      /* of all its elements */
     const void *data;    /* `bytes` bytes, little-endian, row-major, possibly unaligned: memcpy, or ls_weight_read */
-    const int64_t *strides; /* NULL. In a .pt file a tensor may be a view: then elements are so many apart, and `data` is the first one */
+    const int64_t *strides; /* NULL. In a file of PyTorch's a tensor may be a view: then elements are so many apart, and `data` is the first one */
+    const struct ls_weight_parts *parts; /* NULL. In a DCP directory a tensor may lie in parts: then `data` is NULL, and ls_weight_read joins them */
 } ls_weight;
 
-/* `path` is a .safetensors file, a ....safetensors.index.json file, a directory with model.safetensors or model.safetensors.index.json, or
- * a file of torch.save (known by its content; docs/weights.md says what is read of it). A damaged or inconsistent file is LS_E_FORMAT with path,
- * tensor, numbers and advice; a .pt file with anything but plain data is LS_E_UNSUPPORTED: nothing in it is ever executed. */
+/* `path` is a .safetensors file, a ....safetensors.index.json file, a directory with model.safetensors or model.safetensors.index.json,
+ * a directory of torch.distributed.checkpoint.save (.metadata), or a file of torch.save (known by its content; docs/weights.md says what is read of both). A damaged or inconsistent file is LS_E_FORMAT with path,
+ * tensor, numbers and advice; one of PyTorch's with anything but plain data is LS_E_UNSUPPORTED: nothing in it is ever executed. */
 LS_API ls_status ls_weights_open(ls_weights **out, const char *path);
 /* The same for bytes in memory, which must outlive the result; `what` names them in messages. */
 LS_API ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what);
@@ -67,8 +69,9 @@ LS_API ls_status ls_weights_save(const char *path, int64_t n, const ls_named_ten
  * ... with model.safetensors.index.json. A tensor is never cut. */
 LS_API ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors);
 
-/* Writes the tensors of `w` to one file, .safetensors or .pt by the end of `path`; with memory for one tensor. The .pt file is what torch.save writes of
- * an OrderedDict: torch.load(..., weights_only=True) reads it. The file replaces an old one atomically, also one of `w` itself. */
+/* Writes the tensors of `w` with memory for one of them; the end of `path` says as what. One file, .safetensors or .pt: what torch.save writes of an
+ * OrderedDict, which torch.load(..., weights_only=True) reads. It replaces an old one atomically, also one of `w` itself. Or, with a slash at the end, a new
+ * directory, which torch.distributed.checkpoint.load reads into { "model": model.state_dict() }; it appears when it is whole. */
 typedef struct ls_weights_export_opts {
     const ls_dtype *floats; /* what tensors of float types become, rounding to nearest even; NULL: they stay as they are */
     bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes, after each tensor; false: LS_E_STOPPED, nothing is written. May be NULL */

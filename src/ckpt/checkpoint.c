@@ -4,63 +4,17 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "ckpt/folder.h"
 #include "ckpt/ranges.h"
-
-#define UNFINISHED ".lockstep-unfinished-" /* a name that begins so is nobody's checkpoint */
-
-/* PATH without trailing slashes, cut into parent and name. All malloc'ed. */
-typedef struct place {
-    char *dir, *parent, *name;
-    char *unfinished; /* PARENT/UNFINISHED NAME */
-} place;
-
-static void place_init(place *p, const char *dir)
-{
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
-    p->dir = strndup(dir, n);
-    LS_CHECK(p->dir != NULL, "out of memory");
-    const char *slash = strrchr(p->dir, '/');
-    p->parent = !slash ? strdup(".") : slash == p->dir ? strdup("/") : strndup(p->dir, (size_t)(slash - p->dir));
-    p->name = strdup(slash ? slash + 1 : p->dir);
-    char *hidden;
-    LS_CHECK(p->parent && p->name && asprintf(&hidden, UNFINISHED "%s", p->name) >= 0, "out of memory");
-    p->unfinished = ls_path_join(p->parent, hidden);
-    free(hidden);
-}
-
-static void place_release(place *p)
-{
-    free(p->dir);
-    free(p->parent);
-    free(p->name);
-    free(p->unfinished);
-}
-
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st, (void)kind, (void)where;
-    return ls_sys_remove(path);
-}
-
-/* Says nothing: what cannot be deleted is met again, with a message, when its name is needed. */
-static void remove_tree(const char *path)
-{
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 void ls_checkpoint_clean(const char *parent)
 {
@@ -68,45 +22,12 @@ void ls_checkpoint_clean(const char *parent)
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d)) != NULL;)
-        if (strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0) {
+        if (strncmp(e->d_name, LS_UNFINISHED, strlen(LS_UNFINISHED)) == 0) {
             char *path = ls_path_join(parent, e->d_name);
-            remove_tree(path);
+            ls_remove_tree(path);
             free(path);
         }
     closedir(d);
-}
-
-static ls_status sync_folder(const char *path)
-{
-    int fd = ls_sys_open(path, O_RDONLY | O_DIRECTORY);
-    if (fd < 0)
-        return ls_fail_os(path, "open", errno);
-    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0; /* some file systems cannot sync a folder, and need not */
-    close(fd);
-    return error ? ls_fail_os(path, "sync", error) : LS_OK;
-}
-
-static ls_status rename_to(const char *from, const char *to)
-{
-    return ls_sys_rename(from, to) == 0 ? LS_OK : ls_fail_os(to, "create", errno);
-}
-
-/* Room for a new checkpoint, under its temporary name. */
-static ls_status begin(const place *p)
-{
-    struct stat st;
-    if (lstat(p->dir, &st) == 0)
-        return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", p->dir);
-    LS_TRY(ls_make_dirs(p->parent));
-    ls_checkpoint_clean(p->parent);
-    return ls_sys_mkdir(p->unfinished) == 0 ? LS_OK : ls_fail_os(p->unfinished, "create folder", errno);
-}
-
-static ls_status commit(const place *p)
-{
-    LS_TRY(sync_folder(p->unfinished));
-    LS_TRY(rename_to(p->unfinished, p->dir));
-    return sync_folder(p->parent);
 }
 
 /* What one rank could not do ends the call on all of them, with its message. */
@@ -118,22 +39,21 @@ static ls_status together(ls_group *g, ls_status s)
 }
 
 struct ls_saving {
-    place p;
+    ls_folder folder; /* rank 0 has begun it */
     ls_group *group;
     ls_ranges ranges;
-    bool begun; /* rank 0: the folder under its temporary name is there */
 };
 
 /* What a part of a save says when it fails. */
 static ls_status of_saving(const ls_saving *v, ls_status s)
 {
-    return s == LS_OK || s == LS_E_PEER ? s : ls_fail_in(s, "saving checkpoint %s", v->p.dir);
+    return s == LS_OK || s == LS_E_PEER ? s : ls_fail_in(s, "saving checkpoint %s", v->folder.dir);
 }
 
 static ls_status make_files(ls_saving *v)
 {
-    LS_TRY(begin(&v->p));
-    v->begun = true;
+    ls_checkpoint_clean(v->folder.parent);
+    LS_TRY(ls_folder_begin(&v->folder));
     return ls_ranges_create(&v->ranges);
 }
 
@@ -141,9 +61,9 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
 {
     ls_saving *v = *out = calloc(1, sizeof *v);
     LS_CHECK(v != NULL, "out of memory");
-    place_init(&v->p, dir);
+    ls_folder_init(&v->folder, dir);
     v->group = g;
-    ls_status s = ls_ranges_init(&v->ranges, v->p.unfinished, c, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
+    ls_status s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = together(g, of_saving(v, s));
@@ -161,9 +81,8 @@ ls_status ls_saving_collect(ls_saving *v) { return of_saving(v, ls_ranges_collec
 ls_status ls_saving_commit(ls_saving *v)
 {
     ls_status s = v->ranges.rank == 0 ? ls_ranges_write_manifest(&v->ranges) : LS_OK;
-    if (s == LS_OK && v->begun)
-        s = commit(&v->p);
-    v->begun = v->begun && s != LS_OK;
+    if (s == LS_OK && v->folder.begun)
+        s = ls_folder_commit(&v->folder);
     return of_saving(v, s);
 }
 
@@ -174,10 +93,8 @@ void ls_saving_end(ls_saving **out)
     ls_saving *v = *out;
     if (!v)
         return;
-    if (v->begun)
-        remove_tree(v->p.unfinished);
     ls_ranges_release(&v->ranges);
-    place_release(&v->p);
+    ls_folder_release(&v->folder);
     free(v);
     *out = NULL;
 }
@@ -286,7 +203,7 @@ bool ls_checkpoint_is(const char *dir)
 ls_status ls_checkpoint_point(const char *parent, const char *link, const char *name)
 {
     char hidden[300];
-    snprintf(hidden, sizeof hidden, UNFINISHED "%.250s", link);
+    snprintf(hidden, sizeof hidden, LS_UNFINISHED "%.250s", link);
     char *temporary = ls_path_join(parent, hidden), *path = ls_path_join(parent, link);
     struct stat st;
     ls_status s;
@@ -299,9 +216,9 @@ ls_status ls_checkpoint_point(const char *parent, const char *link, const char *
         s = ls_fail_os(path, "link", errno);
         goto done;
     }
-    s = rename_to(temporary, path);
+    s = ls_sys_rename(temporary, path) == 0 ? LS_OK : ls_fail_os(path, "create", errno);
     if (s == LS_OK)
-        s = sync_folder(parent);
+        s = ls_sync_folder(parent);
     else
         ls_sys_remove(temporary);
 done:
@@ -312,8 +229,8 @@ done:
 
 ls_status ls_checkpoint_remove(const char *dir)
 {
-    place p;
-    place_init(&p, dir);
+    ls_folder p;
+    ls_folder_init(&p, dir);
     ls_status s;
     struct stat st;
     if (lstat(p.dir, &st) != 0)
@@ -321,11 +238,11 @@ ls_status ls_checkpoint_remove(const char *dir)
     else if (!S_ISDIR(st.st_mode) || !ls_checkpoint_is(p.dir))
         s = ls_fail(LS_E_ARG, "%s: not a checkpoint (no " LS_MANIFEST "); not removed", p.dir);
     else {
-        remove_tree(p.unfinished);
-        s = ls_sys_rename(p.dir, p.unfinished) == 0 ? sync_folder(p.parent) : ls_fail_os(p.dir, "remove", errno);
+        ls_remove_tree(p.unfinished);
+        s = ls_sys_rename(p.dir, p.unfinished) == 0 ? ls_sync_folder(p.parent) : ls_fail_os(p.dir, "remove", errno);
         if (s == LS_OK)
-            remove_tree(p.unfinished);
+            ls_remove_tree(p.unfinished);
     }
-    place_release(&p);
+    ls_folder_release(&p);
     return s;
 }

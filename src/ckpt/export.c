@@ -1,10 +1,11 @@
-/* export.c - weights from one file into another, tensor by tensor: what needs no change goes from the mapping to the new file, what does goes through
+/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no change goes from the mapping to the new file, what does goes through
  * memory for the largest tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/dcp.h"
 #include "ckpt/pt.h"
 #include "base/sys.h"
 #include "ckpt/safetensors.h"
@@ -14,12 +15,16 @@ typedef struct export {
     const ls_weights *from;
     const ls_weights_export_opts *o;
     const char *path;
-    bool pt;
+    enum { SAFETENSORS, PT, DCP } format;
+    const ls_dcp_optimizer *optimizer; /* DCP: beside the model; NULL: none */
     int64_t n;
     ls_named_tensor *tensors; /* as they will be; no data */
     void *buffer;
     uint64_t done, total;
 } export;
+
+/* It does not lie in the file as it will be written. */
+static bool must_be_read(const ls_weight *t, ls_dtype to) { return t->strides || t->parts || to != t->type.dtype; }
 
 /* Names and types of what will be written; the buffer. */
 static ls_status prepare(export *e)
@@ -30,14 +35,14 @@ static ls_status prepare(export *e)
         ls_named_tensor *to = &e->tensors[i];
         if (!t->loadable)
             return ls_weight_read(t, LS_F32, NULL); /* it says why not */
-        if (!e->pt && strcmp(t->name, "__metadata__") == 0)
+        if (e->format == SAFETENSORS && strcmp(t->name, "__metadata__") == 0)
             return ls_fail(LS_E_ARG, "%s: a tensor named __metadata__ cannot be written to a safetensors file: rename it", t->file);
         ls_type type = t->type;
         if (e->o->floats && ls_dtype_is_float(type.dtype))
             type.dtype = *e->o->floats;
         *to = (ls_named_tensor){ .name = t->name, .tensor = ls_tensor_of(NULL, &type) };
         e->total += ls_type_bytes(&type);
-        if ((t->strides || type.dtype != t->type.dtype) && ls_type_bytes(&type) > largest)
+        if (must_be_read(t, type.dtype) && ls_type_bytes(&type) > largest)
             largest = ls_type_bytes(&type);
     }
     e->buffer = ls_sys_malloc(largest);
@@ -62,7 +67,7 @@ static ls_status read_tensor(export *e, int64_t i, const void **data)
     const ls_weight *t = ls_weights_at(e->from, i);
     ls_dtype to = e->tensors[i].tensor.type.dtype;
     *data = t->data;
-    if (t->strides || to != t->type.dtype) {
+    if (must_be_read(t, to)) {
         *data = e->buffer;
         LS_TRY(ls_weight_read(t, to, e->buffer));
         if (to == LS_F16 && t->type.dtype != LS_F16)
@@ -106,17 +111,13 @@ static ls_status write_safetensors(export *e)
     return s;
 }
 
-/* The records of a file of PyTorch 2.7 or later, in its order. */
 static ls_status put_pt(export *e, ls_zip_writer *z)
 {
     ls_str pickle = { 0 };
     ls_pt_pickle(&pickle, e->n, e->tensors);
-    ls_status s = ls_zip_add(z, "data.pkl", pickle.data, pickle.len);
+    ls_status s = ls_pt_put_head(z, &pickle);
     ls_str_release(&pickle);
     LS_TRY(s);
-    LS_TRY(ls_zip_add(z, ".format_version", "1", 1));
-    LS_TRY(ls_zip_add(z, ".storage_alignment", "64", 2));
-    LS_TRY(ls_zip_add(z, "byteorder", "little", 6));
     for (int64_t i = 0; i < e->n; i++) {
         char name[32];
         const void *data;
@@ -125,7 +126,7 @@ static ls_status put_pt(export *e, ls_zip_writer *z)
         LS_TRY(ls_zip_add(z, name, data, ls_type_bytes(&e->tensors[i].tensor.type)));
         LS_TRY(advance(e, i));
     }
-    return ls_zip_add(z, "version", "3\n", 2);
+    return ls_pt_put_tail(z);
 }
 
 static ls_status write_pt(export *e)
@@ -139,22 +140,129 @@ static ls_status write_pt(export *e)
     return s;
 }
 
+/* ---- a DCP directory */
+
+static ls_status put_model(export *e, ls_dcp_writer *w)
+{
+    for (int64_t i = 0; i < e->n; i++) {
+        const void *data;
+        LS_TRY(read_tensor(e, i, &data));
+        LS_TRY(ls_dcp_put_tensor(w, 2, (ls_dcp_step[]){ { .word = "model" }, { .word = e->tensors[i].name } }, &e->tensors[i].tensor.type, data));
+        LS_TRY(advance(e, i));
+    }
+    return LS_OK;
+}
+
+static ls_status put_setting(ls_dcp_writer *w, const char *name, const ls_str *pickle)
+{
+    return ls_dcp_put_object(w, 4, (ls_dcp_step[]){ { .word = "optimizer" }, { .word = "param_groups" }, { .number = 0 }, { .word = name } }, pickle);
+}
+
+static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ls_str *names)
+{
+    ls_str value = { 0 };
+    ls_status s = LS_OK;
+    for (int i = 0; i < o->n && s == LS_OK; i++) {
+        const ls_dcp_setting *set = &o->settings[i];
+        ls_str_clear(&value);
+        if (set->kind == LS_DCP_FLOAT || set->kind == LS_DCP_PAIR)
+            ls_pickle_put_float(&value, set->a);
+        if (set->kind == LS_DCP_PAIR)
+            ls_pickle_put_float(&value, set->b);
+        ls_str_add(&value, set->kind == LS_DCP_PAIR ? "\x86" : set->kind == LS_DCP_NONE ? "N" : set->kind == LS_DCP_BOOL ? (set->a != 0 ? "\x88" : "\x89") : "");
+        s = put_setting(w, set->name, &value);
+    }
+    ls_str_release(&value);
+    return s == LS_OK ? put_setting(w, "params", names) : s;
+}
+
+/* Moments and, where the optimizer counts, steps of parameter `name`; the name to those of the group. */
+static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, ls_str *names)
+{
+    static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
+    ls_dcp_step way[] = { { .word = "optimizer" }, { .word = "state" }, { .word = name }, { .word = "step" } };
+    const ls_weight *count = ls_weights_find(o->state, "step");
+    bool any = false, counts = false;
+    for (size_t i = 0; i < sizeof MOMENTS / sizeof MOMENTS[0]; i++) {
+        ls_str full = { 0 };
+        ls_str_printf(&full, "%s.%s", MOMENTS[i], name);
+        const ls_weight *t = ls_weights_find(o->state, full.data);
+        ls_str_release(&full);
+        if (!t)
+            continue;
+        way[3].word = MOMENTS[i];
+        LS_TRY(ls_dcp_put_tensor(w, 4, way, &t->type, t->data));
+        any = true;
+        counts = i < 2;
+    }
+    if (counts && count) {
+        int64_t steps;
+        LS_TRY(ls_weight_read(count, LS_I64, &steps));
+        way[3].word = "step";
+        LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps })); /* PyTorch counts in f32 */
+    }
+    if (any)
+        ls_pickle_put_text(names, name);
+    return LS_OK;
+}
+
+static ls_status put_optimizer(export *e, ls_dcp_writer *w)
+{
+    ls_str names = { 0 };
+    ls_status s = LS_OK;
+    ls_str_add(&names, "](");
+    for (int64_t i = 0; i < e->n && s == LS_OK; i++)
+        s = put_state(e->optimizer, w, e->tensors[i].name, &names);
+    ls_str_add(&names, "e");
+    if (s == LS_OK)
+        s = put_settings(e->optimizer, w, &names);
+    ls_str_release(&names);
+    return s;
+}
+
+static ls_status write_dcp(export *e)
+{
+    ls_dcp_writer w;
+    LS_TRY(ls_dcp_create(&w, e->path));
+    ls_status s = put_model(e, &w);
+    if (s == LS_OK && e->optimizer)
+        s = put_optimizer(e, &w);
+    if (s == LS_OK)
+        return ls_dcp_commit(&w);
+    ls_dcp_abort(&w);
+    return s;
+}
+
+/* ---- */
+
+static ls_status run(export *e)
+{
+    if (e->o->floats && !ls_dtype_is_float(*e->o->floats))
+        return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", e->path, ls_dtype_name(*e->o->floats));
+    e->n = ls_weights_count(e->from);
+    e->tensors = ls_sys_calloc((size_t)e->n + 1, sizeof *e->tensors);
+    if (!e->tensors)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", e->path, e->n);
+    ls_status s = prepare(e);
+    if (s == LS_OK)
+        s = e->format == DCP ? write_dcp(e) : e->format == PT ? write_pt(e) : write_safetensors(e);
+    free(e->buffer);
+    free(e->tensors);
+    return s;
+}
+
 ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o)
 {
     const char *end = strrchr(path, '.');
-    bool pt = end && strcmp(end, ".pt") == 0;
-    if (!pt && (!end || strcmp(end, ".safetensors") != 0))
-        return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors or .pt: that says what to write", path);
-    if (o->floats && !ls_dtype_is_float(*o->floats))
-        return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", path, ls_dtype_name(*o->floats));
-    export e = { .from = w, .o = o, .path = path, .pt = pt, .n = ls_weights_count(w) };
-    e.tensors = ls_sys_calloc((size_t)e.n + 1, sizeof *e.tensors);
-    if (!e.tensors)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", path, e.n);
-    ls_status s = prepare(&e);
-    if (s == LS_OK)
-        s = pt ? write_pt(&e) : write_safetensors(&e);
-    free(e.buffer);
-    free(e.tensors);
-    return s;
+    const size_t n = strlen(path);
+    if (n > 0 && path[n - 1] == '/')
+        return ls_dcp_export(w, NULL, path, o);
+    if (!end || (strcmp(end, ".pt") != 0 && strcmp(end, ".safetensors") != 0))
+        return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's distributed checkpoint, /: that says what to write", path);
+    return run(&(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
+}
+
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir, const ls_weights_export_opts *o)
+{
+    return run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
 }

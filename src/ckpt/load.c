@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/dcp.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 
@@ -112,11 +113,29 @@ static ls_status can_read(const ls_weight *t, ls_dtype to)
     return LS_OK;
 }
 
+static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out);
+
+/* The same of a tensor that lies in parts: of each the rows that reach into the range. */
+static ls_status read_parts(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, uint8_t *out)
+{
+    for (int64_t k = 0; k < t->parts->n; k++) {
+        const struct ls_weight_part *part = &t->parts->at[k];
+        const ls_box_rows rows = ls_box_rows_of(&part->box, &t->type);
+        for (int64_t row = ls_box_row_after(&rows, first), at; row < rows.n && (at = ls_box_row(&rows, row)) < first + n; row++) {
+            const int64_t skip = first > at ? first - at : 0, end = first + n - at < rows.length ? first + n - at : rows.length;
+            LS_TRY(read_range(part->tensor, to, row * rows.length + skip, end - skip, out + (size_t)(at + skip - first) * ls_dtype_size(to)));
+        }
+    }
+    return LS_OK;
+}
+
 /* `n` elements from number `first` of the tensor, row by row where it is a view. */
 static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out)
 {
     LS_TRY(can_read(t, to));
     const size_t size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
+    if (t->parts)
+        return read_parts(t, to, first, n, out);
     if (n > 0 && !t->strides)
         copy_run(out, to, (const uint8_t *)t->data + (size_t)first * size, t->type.dtype, n, 1);
     if (!t->strides)

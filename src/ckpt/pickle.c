@@ -197,7 +197,7 @@ static ls_status push_long(machine *m, uint64_t length)
 
 static ls_status push_global(machine *m, const char *module, size_t module_length, const char *name, size_t name_length)
 {
-    char what[400];
+    char what[500];
     if (memchr(module, 0, module_length) || memchr(name, 0, name_length))
         return damaged(m, "its name holds a NUL");
     char *text = ls_arena_printf(m->arena, "%.*s %.*s", (int)module_length, module, (int)name_length, name);
@@ -205,8 +205,8 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
         for (char *c = text; *c; c++)
             if ((unsigned char)*c < 32 || *c == 127)
                 *c = '?';
-        snprintf(what, sizeof what, "%.200s is not among the names that a state dict is made of, and nothing in a file is ever executed: save only "
-                 "the tensors, as torch.save(model.state_dict(), ...) does", text);
+        snprintf(what, sizeof what, "%.200s is not among the names that %s is made of, and nothing in a file is ever executed: %s", text, m->source->what,
+                 m->source->advice);
         return refuse(m, LS_E_UNSUPPORTED, what);
     }
     ls_pickle *v = push(m, LS_PICKLE_GLOBAL);
@@ -255,10 +255,44 @@ static ls_status reduce(machine *m)
     return LS_OK;
 }
 
+/* Attributes: of an OrderedDict, as state_dict() gives it, _metadata, which nobody needs; of an object its state. */
+static ls_status build(machine *m)
+{
+    ls_pickle **v, *of;
+    LS_TRY(pop(m, 1, &v));
+    ls_pickle *attributes = v[0];
+    if (!m->source->objects || m->stack.n == 0 || m->stack.items[m->stack.n - 1]->kind != LS_PICKLE_OBJECT)
+        return top(m, LS_PICKLE_DICT, "dict", &of);
+    of = m->stack.items[m->stack.n - 1];
+    if (of->n != 2)
+        return damaged(m, "an object gets its state twice");
+    append(m, of, attributes);
+    return LS_OK;
+}
+
+static ls_status refuse_opcode(machine *m)
+{
+    char what[300];
+    snprintf(what, sizeof what, "%s does not need it, and nothing in a file is ever executed: %s", m->source->what, m->source->advice);
+    return refuse(m, LS_E_UNSUPPORTED, what);
+}
+
+static ls_status new_object(machine *m)
+{
+    ls_pickle **v;
+    if (!m->source->objects)
+        return refuse_opcode(m);
+    LS_TRY(pop(m, 2, &v));
+    if (v[0]->kind != LS_PICKLE_GLOBAL || v[1]->kind != LS_PICKLE_TUPLE)
+        return damaged(m, "it is not applied to a name and a tuple");
+    push_with(m, LS_PICKLE_OBJECT, v, 2);
+    return LS_OK;
+}
+
 /* Executes one opcode; STOP is the caller's. */
 static ls_status step(machine *m, int opcode)
 {
-    ls_pickle **v, *dict;
+    ls_pickle **v;
     const uint8_t *skipped;
     uint64_t x = 0;
     size_t n = 0;
@@ -312,9 +346,10 @@ static ls_status step(machine *m, int opcode)
         push_with(m, LS_PICKLE_PERSISTENT, v, 1);
         append(m, &m->persistent, m->stack.items[m->stack.n - 1]);
         return LS_OK;
-    case 'b': /* attributes of an OrderedDict, as state_dict() gives it: _metadata */
-        LS_TRY(pop(m, 1, &v));
-        return top(m, LS_PICKLE_DICT, "dict", &dict);
+    case 0x81:
+        return new_object(m);
+    case 'b':
+        return build(m);
     case ')':
     case ']':
     case '}':
@@ -354,9 +389,21 @@ static ls_status step(machine *m, int opcode)
         LS_TRY(take_number(m, opcode == 'h' ? 1 : 4, &x));
         return get_memo(m, x);
     default:
-        return refuse(m, LS_E_UNSUPPORTED, "no state dict needs it, and nothing in a file is ever executed: save only the tensors, as "
-                      "torch.save(model.state_dict(), ...) does");
+        return refuse_opcode(m);
     }
+}
+
+bool ls_pickle_is(const ls_pickle *text, const char *word)
+{
+    return text->kind == LS_PICKLE_TEXT && text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
+}
+
+const ls_pickle *ls_pickle_find(const ls_pickle *dict, const char *key)
+{
+    for (size_t i = 0; dict->kind == LS_PICKLE_DICT && i + 1 < dict->n; i += 2)
+        if (ls_pickle_is(dict->items[i], key))
+            return dict->items[i + 1];
+    return NULL;
 }
 
 ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle_source *source)
@@ -369,7 +416,7 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
             LS_TRY(step(&m, opcode));
             continue;
         }
-        ls_pickle **v;
+        ls_pickle **v = NULL;
         LS_TRY(pop(&m, 1, &v));
         if (m.stack.n > 0)
             return damaged(&m, "more than one value is left");

@@ -3,6 +3,7 @@
  * Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
+#include "base/str.h"
 
 typedef enum ls_pickle_kind {
     LS_PICKLE_MARK, /* never inside a value */
@@ -16,6 +17,7 @@ typedef enum ls_pickle_kind {
     LS_PICKLE_LIST,
     LS_PICKLE_DICT,       /* `items` key, value, key, value, ...; an OrderedDict too */
     LS_PICKLE_CALL,       /* `items` global, tuple of arguments */
+    LS_PICKLE_OBJECT,     /* `items` global, tuple of arguments and, where it has some, its state */
     LS_PICKLE_PERSISTENT, /* `items` the id */
 } ls_pickle_kind;
 
@@ -34,6 +36,8 @@ typedef struct ls_pickle_source {
     uint64_t offset;                   /* of the bytes inside the file, for messages */
     const char *path;
     bool (*known)(const char *global); /* "collections OrderedDict" need not be among them */
+    bool objects;                      /* of the known names there are objects (NEWOBJ, BUILD) */
+    const char *what, *advice;         /* "a state dict"; what to do with a file that holds something else */
 } ls_pickle_source;
 
 typedef struct ls_pickle_result {
@@ -42,5 +46,15 @@ typedef struct ls_pickle_result {
     size_t used;          /* bytes of the source: a pickle need not fill it */
 } ls_pickle_result;
 
+bool ls_pickle_is(const ls_pickle *text, const char *word);
+const ls_pickle *ls_pickle_find(const ls_pickle *dict, const char *key); /* NULL: not there, or no dict */
+
 /* Reads one pickle. The values live in `arena` and point into the source. */
 ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle_source *source);
+
+/* pickle_write.c: one value each, to be put together with opcodes between them. */
+void ls_pickle_put_int(ls_str *out, int64_t x); /* 0 or more */
+void ls_pickle_put_float(ls_str *out, double x);
+void ls_pickle_put_text(ls_str *out, const char *text);
+void ls_pickle_put_global(ls_str *out, const char *global);                 /* "torch FloatStorage" */
+void ls_pickle_put_ints(ls_str *out, int n, const int64_t *numbers);        /* a tuple */

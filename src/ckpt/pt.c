@@ -189,13 +189,11 @@ static ls_status visit(reader *r, const ls_pickle *v, int depth)
 static const ls_pickle *model_of(const ls_pickle *root)
 {
     static const char *const KEYS[] = { "model_state_dict", "state_dict", "model" };
-    for (size_t k = 0; k < sizeof KEYS / sizeof KEYS[0]; k++)
-        for (size_t i = 0; i < root->n; i += 2) {
-            const ls_pickle *key = root->items[i];
-            if (key->kind == LS_PICKLE_TEXT && key->length == strlen(KEYS[k]) && memcmp(key->text, KEYS[k], key->length) == 0 &&
-                root->items[i + 1]->kind == LS_PICKLE_DICT)
-                return root->items[i + 1];
-        }
+    for (size_t k = 0; k < sizeof KEYS / sizeof KEYS[0]; k++) {
+        const ls_pickle *model = ls_pickle_find(root, KEYS[k]);
+        if (model && model->kind == LS_PICKLE_DICT)
+            return model;
+    }
     return root;
 }
 

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "ckpt/pickle.h"
+#include "ckpt/zip.h"
 #include "lockstep/weights.h"
 
 bool ls_pt_is(const uint8_t *bytes, size_t size); /* by its first bytes */
@@ -17,8 +18,11 @@ ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const 
 /* Compares every byte of a zip archive's entries with their checksums. Files of before 1.6 have none: LS_E_UNSUPPORTED. */
 ls_status ls_pt_verify(const char *path, int64_t *entries);
 
-/* pt_write.c: the pickle of an OrderedDict of these tensors (whose `data` are not looked at), each with storage data/NUMBER of its own. */
+/* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at), each with storage data/NUMBER of its own. */
 void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors);
+void ls_pt_pickle_tensor(ls_str *out, const ls_type *type); /* of one tensor alone, with storage data/0 */
+ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle); /* the records before the storages, as PyTorch 2.7 and later order them; */
+ls_status ls_pt_put_tail(ls_zip_writer *z);                       /* the one behind */
 
 /* pt_file.c: the parts of a file. A storage's bytes lie inside the file. */
 typedef struct ls_pt_storage {
@@ -49,6 +53,7 @@ typedef struct ls_pt_name {
 } ls_pt_name;
 const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
 const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */
+const char *ls_pt_dtype_global(const char *stored);    /* "F32" -> "torch float32" */
 
 /* Where a tensor's elements are: a PERSISTENT, resolved. */
 typedef struct ls_pt_place {

@@ -56,13 +56,16 @@ const ls_pt_name *ls_pt_name_find(const char *global)
     return NULL;
 }
 
-const char *ls_pt_storage_global(const char *stored)
+static const char *global_of(ls_pt_role role, const char *stored)
 {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (NAMES[i].role == LS_PT_STORAGE && strcmp(NAMES[i].stored, stored) == 0)
+        if (NAMES[i].role == role && strcmp(NAMES[i].stored, stored) == 0)
             return NAMES[i].global;
     return NULL;
 }
+
+const char *ls_pt_storage_global(const char *stored) { return global_of(LS_PT_STORAGE, stored); }
+const char *ls_pt_dtype_global(const char *stored) { return global_of(LS_PT_DTYPE, stored); }
 
 static bool known(const char *global)
 {
@@ -133,7 +136,8 @@ static ls_status read_pickle(ls_pickle_result *out, const ls_pt_file *f, ls_aren
     if (bytes > MAX_PICKLE)
         return ls_fail(LS_E_UNSUPPORTED, "%s: its pickle has %" PRIu64 " bytes; at most %u are read: save only the tensors, as torch.save(model.state_dict(), "
                        "...) does", f->path, bytes, MAX_PICKLE);
-    ls_pickle_source source = { .bytes = f->bytes + offset, .size = bytes, .offset = offset, .path = f->path, .known = known };
+    ls_pickle_source source = { .bytes = f->bytes + offset, .size = bytes, .offset = offset, .path = f->path, .known = known,
+                                .what = "a state dict", .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does" };
     return ls_pickle_read(out, arena, &source);
 }
 
@@ -217,14 +221,6 @@ static ls_status locate_storages(ls_pt_file *f, const ls_pickle *keys, uint64_t 
     return LS_OK;
 }
 
-static bool is_true(const ls_pickle *dict, const char *key)
-{
-    for (size_t i = 0; dict->kind == LS_PICKLE_DICT && i + 1 < dict->n; i += 2)
-        if (dict->items[i]->kind == LS_PICKLE_TEXT && dict->items[i]->length == strlen(key) && memcmp(dict->items[i]->text, key, strlen(key)) == 0)
-            return dict->items[i + 1]->kind == LS_PICKLE_BOOL && dict->items[i + 1]->number;
-    return false;
-}
-
 /* Before 1.6: magic number, version, system, object, storage keys, each a pickle; then the storages. */
 static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 {
@@ -238,7 +234,8 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
     }
     if (part[VERSION].value->kind != LS_PICKLE_INT || part[VERSION].value->number != 1001)
         return ls_fail(LS_E_UNSUPPORTED, "%s: a .pt file of before PyTorch 1.6, of an unknown version: save it again with a newer PyTorch", f->path);
-    if (!is_true(part[SYSTEM].value, "little_endian"))
+    const ls_pickle *little = ls_pickle_find(part[SYSTEM].value, "little_endian");
+    if (!little || little->kind != LS_PICKLE_BOOL || !little->number)
         return ls_fail(LS_E_UNSUPPORTED, "%s: its numbers are in big-endian order: save it on a little-endian machine", f->path);
     LS_TRY(list_storages(f, arena, &part[OBJECT].persistent));
     f->root = part[OBJECT].value;

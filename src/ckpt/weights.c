@@ -1,5 +1,5 @@
-/* weights.c - weight files put together: one safetensors or .pt file, or the shards that a model.safetensors.index.json lists. Owns the mappings
- * and everything parsed from them. A sharded model must agree with its index in both directions, or somebody mixed up files. */
+/* weights.c - weight files put together: one safetensors or .pt file, the shards that a model.safetensors.index.json lists, or a DCP directory. Owns the
+ * mappings and everything parsed from them. A sharded model must agree with its index in both directions, or somebody mixed up files. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/dcp.h"
 #include "ckpt/manifest.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
@@ -188,19 +189,52 @@ static ls_status open_single(ls_weights *w, const char *path)
     return index_names(w);
 }
 
+static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char *dir, const char *index, const char **paths)
+{
+    ls_status s = LS_OK;
+    w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, x->n_files + 1);
+    for (; w->mapped < x->n_files && s == LS_OK; w->mapped += s == LS_OK) {
+        char *path = ls_path_join(dir, x->files[w->mapped]);
+        paths[w->mapped] = ls_arena_strdup(&w->arena, path);
+        free(path);
+        s = ls_file_map(&w->maps[w->mapped], paths[w->mapped]);
+    }
+    w->files = w->mapped;
+    return s == LS_E_IO ? ls_fail_in(s, "%s names this file", index) : s;
+}
+
+static ls_status open_dcp(ls_weights *w, const char *dir, const char *index)
+{
+    ls_mapping m;
+    ls_dcp_index x;
+    LS_TRY(ls_file_map(&m, index));
+    ls_status s = ls_dcp_index_read(&x, &w->arena, m.data, m.size, index);
+    ls_file_unmap(&m);
+    LS_TRY(s);
+    const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1), *where = ls_arena_strdup(&w->arena, dir);
+    LS_TRY(map_dcp_files(w, &x, dir, index, paths));
+    w->tensors = LS_ARENA_ARRAY(&w->arena, ls_weight, x.n + 1);
+    for (; w->count < x.n; w->count++)
+        LS_TRY(ls_dcp_tensor_read(&w->tensors[w->count], &w->arena, &x, w->count, w->maps, paths, where));
+    return index_names(w);
+}
+
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
-    char *single = ls_path_join(dir, "model.safetensors"), *index = ls_path_join(dir, "model.safetensors.index.json");
+    char *single = ls_path_join(dir, "model.safetensors"), *index = ls_path_join(dir, "model.safetensors.index.json"), *dcp = ls_path_join(dir, LS_DCP_INDEX);
     ls_status s;
     if (ls_file_exists(single))
         s = open_single(w, single);
     else if (ls_file_exists(index))
         s = open_sharded(w, dir, index);
+    else if (ls_file_exists(dcp))
+        s = open_dcp(w, dir, dcp);
     else
-        s = ls_fail(LS_E_IO, "%s: no model.safetensors and no model.safetensors.index.json in this directory: name a weight file, or a directory with one",
-                    dir);
+        s = ls_fail(LS_E_IO, "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this directory: name a weight file, or a directory "
+                    "with one", dir);
     free(single);
     free(index);
+    free(dcp);
     return s;
 }
 

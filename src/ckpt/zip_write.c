@@ -33,29 +33,40 @@ static unsigned flags(uint64_t bytes)
 
 static ls_status put(ls_zip_writer *z, ls_str *record)
 {
-    ls_status s = ls_writer_put(&z->out, record->data, record->len);
+    ls_status s = ls_writer_put(z->out, record->data, record->len);
     ls_str_release(record);
     return s;
 }
 
+void ls_zip_start(ls_zip_writer *z, ls_writer *out, const char *folder)
+{
+    *z = (ls_zip_writer){ .out = out, .start = out->offset };
+    ls_str_add(&z->folder, folder);
+}
+
 ls_status ls_zip_create(ls_zip_writer *z, const char *path, const char *folder)
 {
-    *z = (ls_zip_writer){ 0 };
-    LS_TRY(ls_writer_open(&z->out, path));
-    ls_str_add(&z->folder, folder);
+    ls_writer own;
+    LS_TRY(ls_writer_open(&own, path));
+    ls_zip_start(z, &own, folder);
+    z->own = own;
+    z->out = &z->own;
     return LS_OK;
 }
+
+/* Offsets count from the archive's beginning. */
+static uint64_t position(const ls_zip_writer *z) { return z->out->offset - z->start; }
 
 ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes)
 {
     ls_str_clear(&z->now.name);
     ls_str_printf(&z->now.name, "%s/%s", ls_str_text(&z->folder), name);
-    z->now.offset = z->out.offset;
+    z->now.offset = position(z);
     z->now.bytes = bytes;
     z->now.put = 0;
     z->now.crc = 0;
     size_t zip64 = large(bytes) ? 20 : 0;
-    size_t padding = -(z->out.offset + 30 + z->now.name.len + zip64 + 4) % ALIGNMENT;
+    size_t padding = -(position(z) + 30 + z->now.name.len + zip64 + 4) % ALIGNMENT;
     ls_str h = { 0 };
     ls_str_add_n(&h, "PK\3\4", 4);
     add(&h, zip64 ? NEEDS_ZIP64 : 0, 2);
@@ -85,7 +96,7 @@ ls_status ls_zip_put(ls_zip_writer *z, const void *data, size_t n)
         return LS_OK;
     z->now.crc = (uint32_t)crc32_z(z->now.crc, data, n);
     z->now.put += n;
-    return ls_writer_put(&z->out, data, n);
+    return ls_writer_put(z->out, data, n);
 }
 
 static void add_to_directory(ls_zip_writer *z)
@@ -143,7 +154,7 @@ ls_status ls_zip_add(ls_zip_writer *z, const char *name, const void *data, size_
 
 static ls_status put_directory(ls_zip_writer *z)
 {
-    uint64_t offset = z->out.offset, size = z->directory.len, end = offset + size;
+    uint64_t offset = position(z), size = z->directory.len, end = offset + size;
     ls_str *d = &z->directory;
     ls_str_add_n(d, "PK\6\6", 4); /* zip64 end record */
     add(d, 44, 8);
@@ -175,19 +186,26 @@ static void release(ls_zip_writer *z)
     ls_str_release(&z->now.name);
 }
 
-ls_status ls_zip_commit(ls_zip_writer *z)
+ls_status ls_zip_finish(ls_zip_writer *z)
 {
     ls_status s = put_directory(z);
-    if (s == LS_OK)
-        s = ls_writer_commit(&z->out);
-    else
-        ls_writer_abort(&z->out);
     release(z);
+    return s;
+}
+
+ls_status ls_zip_commit(ls_zip_writer *z)
+{
+    ls_status s = ls_zip_finish(z);
+    if (s == LS_OK)
+        s = ls_writer_commit(&z->own);
+    else
+        ls_writer_abort(&z->own);
     return s;
 }
 
 void ls_zip_abort(ls_zip_writer *z)
 {
-    ls_writer_abort(&z->out);
+    if (z->out == &z->own)
+        ls_writer_abort(&z->own);
     release(z);
 }

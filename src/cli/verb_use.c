@@ -71,12 +71,15 @@ ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
 {
     const char *type = ls_args_value(a, "--dtype");
-    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL };
-    const char *end = o.to ? strrchr(o.to, '.') : NULL;
-    if (!o.to)
-        return ls_fail(LS_E_USAGE, "lockstep export needs --to FILE.safetensors or --to FILE.pt");
-    if (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt")))
-        return ls_fail(LS_E_USAGE, "--to %s: its name must end in .safetensors or .pt: that says what to write", o.to);
+    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL, .optimizer = ls_args_has(a, "--optimizer") };
+    if (!o.to || !*o.to)
+        return ls_fail(LS_E_USAGE, "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
+    const char *end = strrchr(o.to, '.');
+    const bool directory = o.to[strlen(o.to) - 1] == '/';
+    if (!directory && (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt"))))
+        return ls_fail(LS_E_USAGE, "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that says what to write", o.to);
+    if (o.optimizer && !directory)
+        return ls_fail(LS_E_USAGE, "--optimizer: only a directory holds it: --to %s/", o.to);
     if (type && (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
         return ls_fail(LS_E_USAGE, "--dtype %s: f32, bf16 or f16 is needed", type);
     return ls_export_command(&o, ui);

@@ -71,18 +71,20 @@ const ls_verb LS_VERBS[] = {
       (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" },
                            { "--full", 0, NULL, "every block, also those that are like the one before" }, HOSTS, JSON, END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: one .safetensors or .pt file",
-      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. Of a run it takes\n"
-      "the latest checkpoint, whose every byte is compared with its checksums first; any weight file may stand in its place. An old FILE is replaced whole\n"
-      "or not at all.",
+    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: a .safetensors or .pt file, or a DCP directory",
+      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. A name that ends\n"
+      "with / becomes a directory for torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose every byte is compared with its\n"
+      "checksums first; any weight file may stand in its place. An old FILE is replaced whole or not at all.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
+      "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # another program's weights",
-      (const ls_option[]){ { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt" },
-                           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" }, END },
+      (const ls_option[]){ { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
+                           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
+                           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" }, END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Tensors with types, shapes and places; the module tree with counts. Of a .pt file nothing is executed. Also of a recipe, whose model is built for it;\n"
+      "Tensors with types, shapes and places; the module tree with counts. Of PyTorch's files nothing is executed. Also of a recipe, whose model is built for it;\n"
       "with --workers it says which rank holds which part.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect resnet18.pth\n"

@@ -76,7 +76,7 @@ const ls_key LS_KEYS[] = {
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit",
       .help = "in training, this part of the elements behind the positions, the attention and both layers of the MLP is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
-    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text", "pairs"),
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "

@@ -47,7 +47,12 @@ typedef struct ls_explain_opts {
     bool full;                            /* also blocks that are like the one before */
     bool json;
 } ls_explain_opts;
-typedef struct ls_export_opts { const char *from, *to; bool convert; ls_dtype dtype; } ls_export_opts; /* a run, checkpoint or weight file; convert: floats to dtype */
+typedef struct ls_export_opts {
+    const char *from, *to;                /* a run, checkpoint or weight file; a file, or with a slash at the end a directory */
+    bool convert;                         /* floats to dtype */
+    ls_dtype dtype;
+    bool optimizer;                       /* with the optimizer's state: of a checkpoint, into a directory */
+} ls_export_opts;
 typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);

@@ -1,10 +1,12 @@
-/* export_command.c - `lockstep export`: the weights of a run, a checkpoint or a weight file as one file for other programs. */
+/* export_command.c - `lockstep export`: the weights of a run, a checkpoint or a weight file for other programs. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "commands.h"
+#include "export_optimizer.h"
 #include "record/rundir.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
@@ -29,18 +31,37 @@ static bool progress(void *context, uint64_t done, uint64_t total)
     return !ui->stop || !*ui->stop;
 }
 
-static ls_status export(const ls_export_opts *o, const ls_ui *ui, const char *from)
+static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights *w)
+{
+    char size[32] = "a DCP directory";
+    if (o->to[strlen(o->to) - 1] != '/')
+        ls_format_bytes(size, (uint64_t)ls_file_size(o->to));
+    fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)ls_weights_count(w), size, from);
+}
+
+/* With the optimizer's state: from a checkpoint alone. */
+static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights_export_opts *opts)
+{
+    ls_checkpoint c;
+    if (!ls_checkpoint_is(from))
+        return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
+    LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* damage must not spread */
+    ls_status s = ls_export_optimizer(&c, o->to, opts);
+    if (s == LS_OK)
+        tell(o, ui, from, c.weights);
+    ls_checkpoint_release(&c);
+    return s;
+}
+
+static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights_export_opts *opts)
 {
     if (ls_checkpoint_is(from))
-        LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL)); /* damage must not spread */
+        LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
     LS_TRY(ls_weights_open(&w, from));
-    ls_status s = ls_weights_export(w, o->to, .floats = o->convert ? &o->dtype : NULL, .progress = progress, .context = (void *)ui);
-    if (ui->progress)
-        ui->progress(ui->context, NULL);
-    char size[32];
+    ls_status s = ls_weights_export_with(w, o->to, opts);
     if (s == LS_OK)
-        fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)ls_weights_count(w), ls_format_bytes(size, (uint64_t)ls_file_size(o->to)), from);
+        tell(o, ui, from, w);
     ls_weights_close(&w);
     return s;
 }
@@ -49,8 +70,12 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
 {
     char *from;
     ls_status s = find_weights(&from, o->from);
-    if (s == LS_OK)
-        s = export(o, ui, from);
+    if (s == LS_OK) {
+        const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL, .progress = progress, .context = (void *)ui };
+        s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
+        if (ui->progress)
+            ui->progress(ui->context, NULL);
+    }
     free(from);
     return s;
 }

@@ -100,6 +100,14 @@ static ls_status verify_file(const char *path, const ls_ui *ui)
     return LS_OK;
 }
 
+/* Another program's folder of weights. */
+static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
+{
+    if (o->verify)
+        return ls_fail(LS_E_USAGE, "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
+    return inspect_weights(o, ui, path);
+}
+
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->target.name;
@@ -107,7 +115,7 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
         if (ls_checkpoint_is(path))
             return inspect_checkpoint(o, ui, path);
         char *latest = ls_path_join(path, "checkpoints/latest");
-        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest) : inspect_weights(o, ui, path);
+        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest) : inspect_folder(o, ui, path);
         free(latest);
         return s;
     }

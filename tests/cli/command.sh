@@ -52,7 +52,7 @@ try 2 predict run --show --json; has err "--show and --json: one of them"
 try 2 explain vit-fashion-mnist --rank 1; has err "the ranks are 0 to 0"
 try 2 export some/run --to x.pt; has err "some/run: no such run, checkpoint or weight file"
 try 2 export some/run; has err "--to FILE.safetensors"
-try 2 export some/run --to x.onnx; has err ".safetensors or .pt"
+try 2 export some/run --to x.onnx; has err ".safetensors or .pt, or"
 try 2 export some/run --to x.pt --dtype i32; has err "f32, bf16 or f16"
 [ ! -e runs ] || { echo "a refused recipe left a run directory"; failures=$((failures + 1)); }
 
@@ -109,6 +109,14 @@ try 0 export runs/tiny --to tiny.pt --dtype bf16
 try 0 inspect tiny.pt --verify; has out "every byte of 9 entries"; has out "BF16"
 try 2 inspect tiny.safetensors --verify; has err "no checksums"
 try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt -q; is_empty out; is_empty err
+try 0 export runs/tiny --to dcp/ --optimizer; has out "dcp/: 4 tensors, a DCP directory"; is_empty err
+try 0 export dcp --to back.safetensors
+cmp -s back.safetensors $model || { echo "through a DCP directory the weights changed"; failures=$((failures + 1)); }
+try 0 train tiny.yaml --set run.name=third --set model.init=dcp -q; is_empty out; is_empty err
+try 1 export runs/tiny --to dcp/; has err "already there"
+try 2 export runs/tiny --to tiny.pt --optimizer; has err "--to tiny.pt/"
+try 2 export tiny.pt --to other/ --optimizer; has err "neither a run nor a checkpoint"
+try 2 inspect dcp --verify; has err "no checksums"
 if [ -c /dev/full ]; then
     ln -s /dev/full full.pt
     try 1 export runs/tiny --to full.pt; has err "error: full.pt: cannot write: No space left on device"

@@ -1,0 +1,74 @@
+/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle that says of every tensor how it is cut into chunks, and of every
+ * chunk where it is: a whole archive of torch.save, `length` bytes from `offset` on of a file beside it. Private to src/ckpt. */
+#pragma once
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "ckpt/box.h"
+#include "ckpt/folder.h"
+#include "lockstep/weights.h"
+
+#define LS_DCP_INDEX ".metadata"
+
+typedef struct ls_dcp_chunk {
+    ls_box box;
+    int file;
+    uint64_t offset, length;
+} ls_dcp_chunk;
+
+typedef struct ls_dcp_tensor {
+    const char *name, *stored; /* stored: the element type in safetensors' words */
+    bool loadable;
+    ls_type type;
+    uint64_t bytes;
+    ls_dcp_chunk *chunks;      /* that are not empty; they are the tensor, each element once */
+    int64_t n;
+} ls_dcp_tensor;
+
+typedef struct ls_dcp_index {
+    const char **files;        /* that the tensors lie in; names beside `.metadata` */
+    int n_files;
+    ls_dcp_tensor *tensors;    /* of the model: docs/weights.md says which they are */
+    int64_t n;
+} ls_dcp_index;
+
+/* Reads the `size` bytes at `bytes`, which are file `path`; everything lives in `arena`. LS_E_FORMAT where chunks leave a gap or overlap. */
+ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path);
+
+/* A tensor of several chunks. */
+struct ls_weight_parts {
+    int64_t n;
+    struct ls_weight_part { ls_box box; ls_weight *tensor; } *at;
+};
+
+/* Tensor `i`, whose chunks are checked against what is in the files. maps, paths: [n_files]. */
+ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths, const char *dir);
+
+/* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one chunk. Equal contents give equal bytes. */
+typedef struct ls_dcp_writer {
+    ls_folder folder;
+    ls_writer out;
+    ls_str tensors, ways, places; /* entries of the three dicts of the index, so far */
+} ls_dcp_writer;
+typedef struct ls_dcp_step { const char *word; int64_t number; } ls_dcp_step; /* of a way through dicts and lists; word NULL: into a list */
+
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir);
+ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type, const void *data);
+ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle); /* pickle: its opcodes, without PROTO and STOP */
+ls_status ls_dcp_commit(ls_dcp_writer *w); /* releases w also when it fails */
+void ls_dcp_abort(ls_dcp_writer *w);
+
+/* The optimizer's part of a directory, under the names that get_state_dict gives it. */
+typedef struct ls_dcp_setting {
+    const char *name;
+    enum { LS_DCP_NONE, LS_DCP_BOOL, LS_DCP_FLOAT, LS_DCP_PAIR } kind;
+    double a, b;
+} ls_dcp_setting;
+typedef struct ls_dcp_optimizer {
+    const ls_weights *state; /* of a checkpoint: MOMENT.NAME, step */
+    int n;
+    const ls_dcp_setting *settings; /* of its one group of parameters */
+} ls_dcp_optimizer;
+
+/* As ls_weights_export_with into directory `dir`; `optimizer` may be NULL. */
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir, const ls_weights_export_opts *o);

@@ -1,0 +1,402 @@
+/* dcp_index.c - `.metadata` of a DCP directory: a pickle of a few known classes. Every name in it comes from outside, and every number is checked. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "ckpt/dcp.h"
+#include "ckpt/pt.h"
+#include "ckpt/safetensors.h"
+
+#define METADATA "torch.distributed.checkpoint.metadata "
+#define BEFORE_2_3 "torch.distributed._shard.sharded_tensor.metadata "
+#define STORAGE_INFO "torch.distributed.checkpoint.filesystem _StorageInfo"
+
+enum { MAX_INDEX = 64 << 20 }; /* some 250,000 chunks; values take many times their pickle's bytes */
+
+static const char *const NAMES[] = {
+    METADATA "Metadata", METADATA "TensorStorageMetadata", METADATA "BytesStorageMetadata", METADATA "ChunkStorageMetadata", METADATA "TensorProperties",
+    METADATA "MetadataIndex", METADATA "StorageMeta", METADATA "_MEM_FORMAT_ENCODING", BEFORE_2_3 "TensorProperties", BEFORE_2_3 "MEM_FORMAT_ENCODING",
+    STORAGE_INFO, "torch.serialization _get_layout", "builtins getattr" /* how some Pythons write an enum's member */, "pathlib PosixPath",
+    "pathlib WindowsPath", "pathlib._local PosixPath", "pathlib._local WindowsPath",
+};
+
+static bool known(const char *global)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (strcmp(NAMES[i], global) == 0)
+            return true;
+    const ls_pt_name *name = ls_pt_name_find(global);
+    return name && (name->role == LS_PT_DTYPE || name->role == LS_PT_OTHER);
+}
+
+/* Where a chunk is. */
+typedef struct place {
+    const ls_pickle *tensor;
+    int ndim;
+    int64_t start[LS_MAX_DIMS];
+    const ls_pickle *info;
+} place;
+
+/* A tensor's way through the dicts that were saved. */
+typedef struct way { const ls_pickle *key, *path; } way;
+
+typedef struct reader {
+    ls_dcp_index *out;
+    ls_arena *arena, *scratch;
+    const char *path;
+    const char *under; /* the tensors that are wanted lie under this word, */
+    size_t depth;      /* which is so far down in their paths. NULL: all tensors */
+    place *places;     /* sorted */
+    size_t n_places;
+    way *ways;         /* sorted */
+    size_t n_ways;
+} reader;
+
+static ls_status damaged(const reader *r, const char *what)
+{
+    return ls_fail(LS_E_FORMAT, "%s: %s: it is damaged, or of a version of PyTorch that is not known: save it again", r->path, what);
+}
+
+static ls_status bad(const reader *r, const char *name, const char *what)
+{
+    char shown[128];
+    return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: copy the directory again or save it again", r->path, ls_shown_name(shown, name), what);
+}
+
+static bool is_a(const ls_pickle *v, const char *name)
+{
+    return v && v->kind == LS_PICKLE_OBJECT && strcmp(v->items[0]->text, name) == 0;
+}
+
+/* An attribute; NULL: it has none. */
+static const ls_pickle *get(const ls_pickle *object, const char *attribute)
+{
+    return object->kind == LS_PICKLE_OBJECT && object->n == 3 ? ls_pickle_find(object->items[2], attribute) : NULL;
+}
+
+static const ls_pickle *get_dict(const ls_pickle *object, const char *attribute)
+{
+    const ls_pickle *v = get(object, attribute);
+    return v && v->kind == LS_PICKLE_DICT ? v : NULL;
+}
+
+/* torch.Size((d0, d1, ...)); false: it is none, or has more than LS_MAX_DIMS. */
+static bool read_size(const ls_pickle *v, int64_t *dims, int *ndim)
+{
+    if (!v || v->kind != LS_PICKLE_CALL || strcmp(v->items[0]->text, "torch Size") != 0 || v->items[1]->n != 1)
+        return false;
+    const ls_pickle *list = v->items[1]->items[0];
+    if ((list->kind != LS_PICKLE_TUPLE && list->kind != LS_PICKLE_LIST) || list->n > LS_MAX_DIMS)
+        return false;
+    *ndim = (int)list->n;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->items[i]->kind != LS_PICKLE_INT || list->items[i]->number < 0)
+            return false;
+        dims[i] = list->items[i]->number;
+    }
+    return true;
+}
+
+/* ---- where chunks are */
+
+static int compare_keys(const ls_pickle *a, const ls_pickle *b)
+{
+    if (a->length != b->length)
+        return a->length < b->length ? -1 : 1;
+    return memcmp(a->text, b->text, a->length);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    const int names = compare_keys(x->tensor, y->tensor);
+    if (names || x->ndim != y->ndim)
+        return names ? names : x->ndim - y->ndim;
+    for (int i = 0; i < x->ndim; i++)
+        if (x->start[i] != y->start[i])
+            return x->start[i] < y->start[i] ? -1 : 1;
+    return 0;
+}
+
+static ls_status read_places(reader *r, const ls_pickle *storage)
+{
+    r->places = LS_ARENA_ARRAY(r->scratch, place, storage->n / 2 + 1);
+    for (size_t i = 0; i < storage->n; i += 2) {
+        const ls_pickle *index = storage->items[i], *info = storage->items[i + 1], *tensor = is_a(index, METADATA "MetadataIndex") ? get(index, "fqn") : NULL;
+        if (!tensor || tensor->kind != LS_PICKLE_TEXT || !is_a(info, STORAGE_INFO))
+            return damaged(r, "an entry of storage_data is not (MetadataIndex, _StorageInfo)");
+        place *p = &r->places[r->n_places];
+        *p = (place){ .tensor = tensor, .info = info };
+        r->n_places += read_size(get(index, "offset"), p->start, &p->ndim); /* what is no tensor has none */
+    }
+    if (r->n_places > 1)
+        qsort(r->places, r->n_places, sizeof *r->places, compare_places);
+    return LS_OK;
+}
+
+/* The number of a file in the list; -1: its name is not that of a file beside the index. */
+static int file_number(reader *r, const ls_pickle *name)
+{
+    ls_dcp_index *x = r->out;
+    if (name->length == 0 || name->length > 255 || memchr(name->text, '/', name->length) || memchr(name->text, 0, name->length) ||
+        ls_pickle_is(name, ".") || ls_pickle_is(name, ".."))
+        return -1;
+    for (int i = x->n_files - 1; i >= 0; i--) /* neighbours are often in one file */
+        if (ls_pickle_is(name, x->files[i]))
+            return i;
+    if ((x->n_files & (x->n_files - 1)) == 0) { /* room for 1, 2, 4, ... */
+        const char **more = LS_ARENA_ARRAY(r->arena, const char *, 2 * x->n_files + 1);
+        if (x->n_files)
+            memcpy(more, x->files, sizeof *more * (size_t)x->n_files);
+        x->files = more;
+    }
+    x->files[x->n_files] = ls_arena_printf(r->arena, "%.*s", (int)name->length, name->text);
+    return x->n_files++;
+}
+
+static ls_status locate(reader *r, const ls_dcp_tensor *t, const ls_pickle *key, ls_dcp_chunk *c)
+{
+    place wanted = { .tensor = key, .ndim = t->type.ndim };
+    memcpy(wanted.start, c->box.start, sizeof wanted.start);
+    const place *p = r->n_places ? bsearch(&wanted, r->places, r->n_places, sizeof wanted, compare_places) : NULL;
+    if (!p)
+        return bad(r, t->name, "it does not say in which file one of the chunks is");
+    const ls_pickle *file = get(p->info, "relative_path"), *offset = get(p->info, "offset"), *length = get(p->info, "length");
+    const ls_pickle *transforms = get(p->info, "transform_descriptors");
+    if (!file || file->kind != LS_PICKLE_TEXT || !offset || offset->kind != LS_PICKLE_INT || offset->number < 0 || !length ||
+        length->kind != LS_PICKLE_INT || length->number < 0)
+        return bad(r, t->name, "the place of a chunk is not a file, an offset and a length");
+    if (transforms && transforms->kind != LS_PICKLE_NONE)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: its files are compressed or otherwise transformed (transform_descriptors): save it without extensions", r->path);
+    c->file = file_number(r, file);
+    c->offset = (uint64_t)offset->number;
+    c->length = (uint64_t)length->number;
+    return c->file >= 0 ? LS_OK : bad(r, t->name, "a chunk's file is not the name of a file beside the index");
+}
+
+/* ---- tensors */
+
+static int compare_starts(const void *a, const void *b)
+{
+    const ls_dcp_chunk *x = a, *y = b;
+    for (int i = 0; i < LS_MAX_DIMS; i++)
+        if (x->box.start[i] != y->box.start[i])
+            return x->box.start[i] < y->box.start[i] ? -1 : 1;
+    return 0;
+}
+
+static bool overlap(const ls_box *a, const ls_box *b, int ndim)
+{
+    for (int i = 0; i < ndim; i++)
+        if (a->start[i] + a->size[i] <= b->start[i] || b->start[i] + b->size[i] <= a->start[i])
+            return false;
+    return true;
+}
+
+static int64_t volume(const ls_box *b, int ndim)
+{
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        n *= b->size[i];
+    return n;
+}
+
+/* Boxes that lie inside, do not overlap, and have as many elements as the tensor are all of it. */
+static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
+{
+    const int64_t all = ls_type_count(&t->type);
+    int64_t covered = 0;
+    char what[100];
+    if (t->n > 1)
+        qsort(t->chunks, (size_t)t->n, sizeof *t->chunks, compare_starts);
+    for (int64_t i = 0; i < t->n; i++) {
+        const ls_box *a = &t->chunks[i].box;
+        covered += volume(a, t->type.ndim);
+        for (int64_t k = i + 1; k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
+            if (overlap(a, &t->chunks[k].box, t->type.ndim))
+                return bad(r, t->name, "two of its chunks overlap");
+    }
+    snprintf(what, sizeof what, "its chunks hold %" PRId64 " of its %" PRId64 " elements", covered, all);
+    return covered == all ? LS_OK : bad(r, t->name, what);
+}
+
+static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *chunks)
+{
+    if (!chunks || chunks->kind != LS_PICKLE_LIST)
+        return bad(r, t->name, "it has no list of chunks");
+    t->chunks = LS_ARENA_ARRAY(r->arena, ls_dcp_chunk, chunks->n + 1);
+    for (size_t i = 0; i < chunks->n; i++) {
+        ls_dcp_chunk *c = &t->chunks[t->n];
+        const ls_pickle *v = chunks->items[i];
+        int ndim[2];
+        if (!is_a(v, METADATA "ChunkStorageMetadata") || !read_size(get(v, "offsets"), c->box.start, &ndim[0]) ||
+            !read_size(get(v, "sizes"), c->box.size, &ndim[1]) || ndim[0] != t->type.ndim || ndim[1] != t->type.ndim)
+            return bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
+        if (!ls_box_inside(&c->box, &t->type))
+            return bad(r, t->name, "a chunk leads out of it");
+        if (volume(&c->box, t->type.ndim) == 0) { /* more ranks than rows: nothing was written */
+            *c = (ls_dcp_chunk){ 0 };
+            continue;
+        }
+        LS_TRY(locate(r, t, key, c));
+        t->n++;
+    }
+    return check_cover(r, t);
+}
+
+/* "model", "layers", 0, "weight" -> "layers.0.weight" where "model" is what was looked for. */
+static ls_status read_name(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *path)
+{
+    ls_str name = { 0 };
+    for (size_t i = r->depth + 1; r->under && i < path->n; i++)
+        if (path->items[i]->kind == LS_PICKLE_TEXT) {
+            ls_str_add(&name, name.len ? "." : "");
+            ls_str_add_n(&name, path->items[i]->text, path->items[i]->length);
+        } else {
+            ls_str_printf(&name, "%s%" PRId64, name.len ? "." : "", path->items[i]->number);
+        }
+    if (!r->under)
+        ls_str_add_n(&name, key->text, key->length);
+    json_t *valid = json_stringn(ls_str_text(&name), name.len);
+    const bool good = valid && name.len > 0 && strlen(name.data) == name.len;
+    json_decref(valid);
+    t->name = ls_arena_strdup(r->arena, ls_str_text(&name));
+    ls_str_release(&name);
+    return good ? LS_OK : bad(r, t->name, "its name is empty or no UTF-8 text");
+}
+
+static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *value)
+{
+    const ls_pickle *properties = get(value, "properties"), *state = properties && properties->kind == LS_PICKLE_OBJECT && properties->n == 3 ? properties->items[2] : NULL;
+    const ls_pickle *dtype = state && state->kind == LS_PICKLE_TUPLE && state->n > 0 ? state->items[0] : state ? ls_pickle_find(state, "dtype") : NULL;
+    const ls_pt_name *name = dtype && dtype->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(dtype->text) : NULL;
+    if (!name || name->role != LS_PT_DTYPE)
+        return bad(r, t->name, "it has no element type");
+    int bits, type;
+    ls_safetensors_dtype(name->stored, &t->stored, &bits, &type);
+    t->loadable = type >= 0;
+    if (!read_size(get(value, "size"), t->type.dims, &t->type.ndim))
+        return bad(r, t->name, "it has no sizes, or more than 8");
+    t->type.dtype = t->loadable ? (ls_dtype)type : LS_U8;
+    int64_t count = 1;
+    for (int i = 0; i < t->type.ndim; i++)
+        if (__builtin_mul_overflow(count, t->type.dims[i], &count))
+            return bad(r, t->name, "its sizes do not fit in 63 bits");
+    if (__builtin_mul_overflow(count, (int64_t)bits / 8, &count))
+        return bad(r, t->name, "its sizes do not fit in 63 bits");
+    t->bytes = (uint64_t)count;
+    return read_chunks(r, t, key, get(value, "chunks"));
+}
+
+/* ---- which of them are the model */
+
+static int compare_ways(const void *a, const void *b) { return compare_keys(((const way *)a)->key, ((const way *)b)->key); }
+
+static const ls_pickle *path_of(const reader *r, const ls_pickle *key)
+{
+    const way wanted = { .key = key }, *found = r->n_ways ? bsearch(&wanted, r->ways, r->n_ways, sizeof wanted, compare_ways) : NULL;
+    return found ? found->path : NULL;
+}
+
+static ls_status read_ways(reader *r, const ls_pickle *planned)
+{
+    r->ways = LS_ARENA_ARRAY(r->scratch, way, planned->n / 2 + 1);
+    for (size_t i = 0; i < planned->n; i += 2) {
+        const ls_pickle *key = planned->items[i], *path = planned->items[i + 1];
+        bool sound = key->kind == LS_PICKLE_TEXT && path->kind == LS_PICKLE_TUPLE && path->n > 0;
+        for (size_t k = 0; sound && k < path->n; k++)
+            sound = path->items[k]->kind == LS_PICKLE_TEXT || path->items[k]->kind == LS_PICKLE_INT;
+        if (!sound)
+            return damaged(r, "an entry of planner_data is not a name and its path");
+        r->ways[r->n_ways++] = (way){ key, path };
+    }
+    if (r->n_ways > 1)
+        qsort(r->ways, r->n_ways, sizeof *r->ways, compare_ways);
+    return LS_OK;
+}
+
+static bool is_under(const ls_pickle *path, size_t depth, const char *word)
+{
+    return path->n > depth + 1 && ls_pickle_is(path->items[depth], word);
+}
+
+/* Something lies under this word. */
+static bool any_under(const reader *r, size_t depth, const char *word)
+{
+    for (size_t i = 0; i < r->n_ways; i++)
+        if (is_under(r->ways[i].path, depth, word))
+            return true;
+    return false;
+}
+
+/* Everything lies under one word, as under "app" when one object of the program's was saved. */
+static bool is_wrapped(const reader *r)
+{
+    for (size_t i = 0; i < r->n_ways; i++) {
+        const ls_pickle *path = r->ways[i].path, *word = path->items[0];
+        if (path->n < 2 || word->kind != LS_PICKLE_TEXT || compare_keys(word, r->ways[0].path->items[0]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void find_model(reader *r)
+{
+    static const char *const WORDS[] = { "model_state_dict", "state_dict", "model" };
+    for (r->depth = 0; r->depth < 2 && !(r->depth && !is_wrapped(r)); r->depth++)
+        for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+            if (any_under(r, r->depth, WORDS[i])) {
+                r->under = WORDS[i];
+                return;
+            }
+}
+
+static ls_status read_tensors(reader *r, const ls_pickle *metadata)
+{
+    ls_dcp_index *x = r->out;
+    x->tensors = LS_ARENA_ARRAY(r->arena, ls_dcp_tensor, metadata->n / 2 + 1);
+    for (size_t i = 0; i < metadata->n; i += 2) {
+        const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
+        if (key->kind != LS_PICKLE_TEXT)
+            return damaged(r, "an entry of state_dict_metadata has no name");
+        const ls_pickle *path = path_of(r, key);
+        if (!is_a(value, METADATA "TensorStorageMetadata") || (r->under && (!path || !is_under(path, r->depth, r->under))))
+            continue;
+        ls_dcp_tensor *t = &x->tensors[x->n++];
+        LS_TRY(read_name(r, t, key, path));
+        LS_TRY(read_tensor(r, t, key, value));
+    }
+    return LS_OK;
+}
+
+static ls_status read_index(reader *r, const ls_pickle *root)
+{
+    const ls_pickle *storage = get_dict(root, "storage_data"), *metadata = get_dict(root, "state_dict_metadata"), *planned = get_dict(root, "planner_data");
+    if (!is_a(root, METADATA "Metadata") || !storage || !metadata)
+        return damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
+    LS_TRY(read_places(r, storage));
+    if (planned)
+        LS_TRY(read_ways(r, planned));
+    find_model(r);
+    return read_tensors(r, metadata);
+}
+
+ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path)
+{
+    if (size > MAX_INDEX)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: has %zu bytes; at most %d are read (some 250,000 chunks): save the model from fewer ranks, or alone", path, size,
+                       (int)MAX_INDEX);
+    ls_arena scratch;
+    ls_arena_init(&scratch);
+    *out = (ls_dcp_index){ 0 };
+    const ls_pickle_source source = { .bytes = bytes, .size = size, .path = path, .known = known, .objects = true, .what = "the index of a DCP directory",
+                                      .advice = "save it with torch.distributed.checkpoint.save of plain state dicts" };
+    ls_pickle_result result;
+    ls_status s = ls_pickle_read(&result, &scratch, &source);
+    if (s == LS_OK)
+        s = read_index(&(reader){ .out = out, .arena = arena, .scratch = &scratch, .path = path }, result.value);
+    ls_arena_release(&scratch);
+    return s;
+}

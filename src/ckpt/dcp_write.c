@@ -1,0 +1,216 @@
+/* dcp_write.c - a DCP directory: archives of torch.save one behind the other, and the index, whose values are put together without a memo so that
+ * each tensor's part reads the same. What PyTorch gives defaults (storage_meta, version) is left out: older versions do not know it. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ckpt/dcp.h"
+#include "ckpt/pt.h"
+#include "ckpt/safetensors.h"
+
+#define METADATA "torch.distributed.checkpoint.metadata "
+#define DATA_FILE "__0_0.distcp"
+
+/* Before its state, which ends with "b": a new object. */
+static void put_class(ls_str *out, const char *global)
+{
+    ls_pickle_put_global(out, global);
+    ls_str_add(out, ")\x81");
+}
+
+static void put_size(ls_str *out, int n, const int64_t *dims)
+{
+    ls_pickle_put_global(out, "torch Size");
+    ls_str_add(out, "(");
+    ls_pickle_put_ints(out, n, dims);
+    ls_str_add(out, "tR");
+}
+
+static void put_properties(ls_str *out, ls_dtype dtype)
+{
+    put_class(out, METADATA "TensorProperties");
+    ls_str_add(out, "(");
+    ls_pickle_put_global(out, ls_pt_dtype_global(ls_safetensors_name(dtype)));
+    ls_pickle_put_global(out, "torch.serialization _get_layout");
+    ls_pickle_put_text(out, "torch.strided");
+    ls_str_add(out, "\x85R\x89"); /* requires_grad: False */
+    ls_pickle_put_global(out, METADATA "_MEM_FORMAT_ENCODING");
+    ls_pickle_put_int(out, 0);
+    ls_str_add(out, "\x85R\x89tb"); /* pin_memory: False */
+}
+
+static void put_tensor_metadata(ls_str *out, const ls_type *type)
+{
+    static const int64_t ZEROS[LS_MAX_DIMS];
+    put_class(out, METADATA "TensorStorageMetadata");
+    ls_str_add(out, "}(");
+    ls_pickle_put_text(out, "properties");
+    put_properties(out, type->dtype);
+    ls_pickle_put_text(out, "size");
+    put_size(out, type->ndim, type->dims);
+    ls_pickle_put_text(out, "chunks");
+    ls_str_add(out, "](");
+    put_class(out, METADATA "ChunkStorageMetadata");
+    ls_str_add(out, "}(");
+    ls_pickle_put_text(out, "offsets");
+    put_size(out, type->ndim, ZEROS);
+    ls_pickle_put_text(out, "sizes");
+    put_size(out, type->ndim, type->dims);
+    ls_str_add(out, "ubeub");
+}
+
+/* Of one item; `type` NULL: an object. */
+static void put_place(ls_str *out, const char *key, const ls_type *type, uint64_t offset, uint64_t length)
+{
+    static const int64_t ZEROS[LS_MAX_DIMS];
+    put_class(out, METADATA "MetadataIndex");
+    ls_str_add(out, "}(");
+    ls_pickle_put_text(out, "fqn");
+    ls_pickle_put_text(out, key);
+    ls_pickle_put_text(out, "index");
+    if (type)
+        ls_pickle_put_int(out, 0);
+    else
+        ls_str_add(out, "N");
+    if (type) {
+        ls_pickle_put_text(out, "offset");
+        put_size(out, type->ndim, ZEROS);
+    }
+    ls_str_add(out, "ub");
+    put_class(out, "torch.distributed.checkpoint.filesystem _StorageInfo");
+    ls_str_add(out, "}(");
+    ls_pickle_put_text(out, "relative_path");
+    ls_pickle_put_text(out, DATA_FILE);
+    ls_pickle_put_text(out, "offset");
+    ls_pickle_put_int(out, (int64_t)offset);
+    ls_pickle_put_text(out, "length");
+    ls_pickle_put_int(out, (int64_t)length);
+    ls_str_add(out, "ub");
+}
+
+static void put_way(ls_str *out, const char *key, int n, const ls_dcp_step *way)
+{
+    ls_pickle_put_text(out, key);
+    ls_str_add(out, "(");
+    for (int i = 0; i < n; i++)
+        if (way[i].word)
+            ls_pickle_put_text(out, way[i].word);
+        else
+            ls_pickle_put_int(out, way[i].number);
+    ls_str_add(out, "t");
+}
+
+static ls_status put_archive(ls_dcp_writer *w, const ls_str *pickle, const ls_type *type, const void *data)
+{
+    ls_zip_writer z;
+    ls_zip_start(&z, &w->out, "archive");
+    ls_status s = ls_pt_put_head(&z, pickle);
+    if (s == LS_OK && type)
+        s = ls_zip_add(&z, "data/0", data, ls_type_bytes(type));
+    if (s == LS_OK)
+        s = ls_pt_put_tail(&z);
+    if (s == LS_OK)
+        return ls_zip_finish(&z);
+    ls_zip_abort(&z);
+    return s;
+}
+
+static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle, const ls_type *type, const void *data)
+{
+    ls_str key = { 0 };
+    const uint64_t offset = w->out.offset;
+    for (int i = 0; i < n; i++)
+        if (way[i].word)
+            ls_str_printf(&key, "%s%s", i ? "." : "", way[i].word);
+        else
+            ls_str_printf(&key, "%s%" PRId64, i ? "." : "", way[i].number);
+    ls_status s = put_archive(w, pickle, type, data);
+    ls_pickle_put_text(&w->tensors, ls_str_text(&key));
+    if (type)
+        put_tensor_metadata(&w->tensors, type);
+    else
+        put_class(&w->tensors, METADATA "BytesStorageMetadata");
+    put_way(&w->ways, ls_str_text(&key), n, way);
+    put_place(&w->places, ls_str_text(&key), type, offset, w->out.offset - offset);
+    ls_str_release(&key);
+    return s;
+}
+
+ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type, const void *data)
+{
+    ls_str pickle = { 0 };
+    ls_pt_pickle_tensor(&pickle, type);
+    ls_status s = put_item(w, n, way, &pickle, type, data);
+    ls_str_release(&pickle);
+    return s;
+}
+
+ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle)
+{
+    ls_str whole = { 0 };
+    ls_str_add(&whole, "\x80\x02");
+    ls_str_add_n(&whole, pickle->data, pickle->len);
+    ls_str_add(&whole, ".");
+    ls_status s = put_item(w, n, way, &whole, NULL, NULL);
+    ls_str_release(&whole);
+    return s;
+}
+
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir)
+{
+    *w = (ls_dcp_writer){ .out.fd = -1 };
+    ls_folder_init(&w->folder, dir);
+    ls_status s = ls_folder_begin(&w->folder);
+    if (s == LS_OK) {
+        char *path = ls_path_join(w->folder.unfinished, DATA_FILE);
+        s = ls_writer_open(&w->out, path);
+        free(path);
+    }
+    if (s != LS_OK)
+        ls_dcp_abort(w);
+    return s;
+}
+
+static void put_dict(ls_str *out, const char *attribute, const ls_str *entries)
+{
+    ls_pickle_put_text(out, attribute);
+    ls_str_add(out, "}(");
+    ls_str_add_n(out, ls_str_text(entries), entries->len);
+    ls_str_add(out, "u");
+}
+
+static ls_status write_index(ls_dcp_writer *w)
+{
+    ls_str index = { 0 };
+    ls_str_add(&index, "\x80\x02");
+    put_class(&index, METADATA "Metadata");
+    ls_str_add(&index, "}(");
+    put_dict(&index, "state_dict_metadata", &w->tensors);
+    put_dict(&index, "planner_data", &w->ways);
+    put_dict(&index, "storage_data", &w->places);
+    ls_str_add(&index, "ub.");
+    char *path = ls_path_join(w->folder.unfinished, LS_DCP_INDEX);
+    ls_status s = ls_file_write(path, index.data, index.len);
+    free(path);
+    ls_str_release(&index);
+    return s;
+}
+
+ls_status ls_dcp_commit(ls_dcp_writer *w)
+{
+    ls_status s = ls_writer_commit(&w->out);
+    if (s == LS_OK)
+        s = write_index(w);
+    if (s == LS_OK)
+        s = ls_folder_commit(&w->folder);
+    ls_dcp_abort(w); /* nothing is left to be removed when all is well */
+    return s;
+}
+
+void ls_dcp_abort(ls_dcp_writer *w)
+{
+    ls_writer_abort(&w->out);
+    ls_folder_release(&w->folder);
+    ls_str_release(&w->tensors);
+    ls_str_release(&w->ways);
+    ls_str_release(&w->places);
+}

@@ -1,0 +1,86 @@
+/* folder.c - folders that are there whole or not at all. */
+#include "ckpt/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/oserror.h"
+#include "base/sys.h"
+
+void ls_folder_init(ls_folder *f, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    *f = (ls_folder){ .dir = strndup(path, n) };
+    LS_CHECK(f->dir != NULL, "out of memory");
+    const char *slash = strrchr(f->dir, '/');
+    f->parent = !slash ? strdup(".") : slash == f->dir ? strdup("/") : strndup(f->dir, (size_t)(slash - f->dir));
+    f->name = strdup(slash ? slash + 1 : f->dir);
+    char *hidden;
+    LS_CHECK(f->parent && f->name && asprintf(&hidden, LS_UNFINISHED "%s", f->name) >= 0, "out of memory");
+    f->unfinished = ls_path_join(f->parent, hidden);
+    free(hidden);
+}
+
+void ls_folder_release(ls_folder *f)
+{
+    if (f->begun)
+        ls_remove_tree(f->unfinished);
+    free(f->dir);
+    free(f->parent);
+    free(f->name);
+    free(f->unfinished);
+    *f = (ls_folder){ 0 };
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    return ls_sys_remove(path);
+}
+
+void ls_remove_tree(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+ls_status ls_sync_folder(const char *path)
+{
+    int fd = ls_sys_open(path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return ls_fail_os(path, "open", errno);
+    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0; /* some file systems cannot sync a folder, and need not */
+    close(fd);
+    return error ? ls_fail_os(path, "sync", error) : LS_OK;
+}
+
+ls_status ls_folder_begin(ls_folder *f)
+{
+    struct stat st;
+    if (lstat(f->dir, &st) == 0)
+        return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", f->dir);
+    LS_TRY(ls_make_dirs(f->parent));
+    ls_remove_tree(f->unfinished);
+    if (ls_sys_mkdir(f->unfinished) != 0)
+        return ls_fail_os(f->unfinished, "create folder", errno);
+    f->begun = true;
+    return LS_OK;
+}
+
+ls_status ls_folder_commit(ls_folder *f)
+{
+    LS_TRY(ls_sync_folder(f->unfinished));
+    if (ls_sys_rename(f->unfinished, f->dir) != 0)
+        return ls_fail_os(f->dir, "create", errno);
+    f->begun = false;
+    return ls_sync_folder(f->parent);
+}

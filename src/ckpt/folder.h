@@ -1,0 +1,19 @@
+/* folder.h - a new folder as a transaction: filled under a name that nobody reads, and renamed when it is whole. Private to src/ckpt. */
+#pragma once
+#include "lockstep/status.h"
+
+#define LS_UNFINISHED ".lockstep-unfinished-" /* what a name that nobody reads begins with */
+
+typedef struct ls_folder {
+    char *dir, *parent, *name; /* PATH without trailing slashes, cut into parent and name */
+    char *unfinished;          /* PARENT/LS_UNFINISHED NAME, to be filled */
+    bool begun;                /* that is there, and goes with ls_folder_release */
+} ls_folder;
+
+void ls_folder_init(ls_folder *f, const char *path);
+ls_status ls_folder_begin(ls_folder *f);  /* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already */
+ls_status ls_folder_commit(ls_folder *f); /* its files are on disk: it gets its name */
+void ls_folder_release(ls_folder *f);
+
+void ls_remove_tree(const char *path); /* says nothing: what cannot be deleted is met again, with a message, when its name is needed */
+ls_status ls_sync_folder(const char *path);
