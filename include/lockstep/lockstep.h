@@ -1,5 +1,6 @@
-/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, recipes, runs. */
+/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, checkpoints, recipes, runs. */
 #pragma once
+#include "checkpoint.h"
 #include "data.h"
 #include "graph.h"
 #include "group.h"

@@ -64,6 +64,11 @@ LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
  * puts their parts together. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
+/* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank writes what it has; and back, on any number of ranks,
+ * however the step is laid over them. Initial values are not needed before. Collective. */
+LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
+LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
+
 typedef struct ls_step_result {
     double loss;         /* mean over the step's valid targets */
     double grad_norm;    /* before clipping; -1 when not clipping */

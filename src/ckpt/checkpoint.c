@@ -30,8 +30,7 @@ void ls_checkpoint_clean(const char *parent)
     closedir(d);
 }
 
-/* What one rank could not do ends the call on all of them, with its message. */
-static ls_status together(ls_group *g, ls_status s)
+ls_status ls_checkpoint_together(ls_group *g, ls_status s)
 {
     if (g && s != LS_OK && s != LS_E_PEER)
         ls_group_fail(g, s, ls_error_message());
@@ -66,9 +65,9 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     ls_status s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
-    s = together(g, of_saving(v, s));
+    s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)
-        s = together(g, of_saving(v, ls_ranges_find(&v->ranges)));
+        s = ls_checkpoint_together(g, of_saving(v, ls_ranges_find(&v->ranges)));
     if (s != LS_OK)
         ls_saving_end(out);
     return s;
@@ -108,7 +107,7 @@ ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, l
         s = ls_saving_collect(v);
     if (s == LS_OK)
         s = ls_saving_commit(v);
-    s = together(g, s);
+    s = ls_checkpoint_together(g, s);
     if (bytes)
         *bytes = ls_saving_bytes(v);
     ls_saving_end(&v);
@@ -167,9 +166,9 @@ ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how,
     ls_status s = ls_manifest_read(out->manifest, dir);
     if (s == LS_OK)
         s = ls_manifest_check(out->manifest, dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
-    s = together(g, s);
+    s = ls_checkpoint_together(g, s);
     if (s == LS_OK) /* what is damaged, perhaps in the part of another rank, is not looked at */
-        s = together(g, open_all(out, dir));
+        s = ls_checkpoint_together(g, open_all(out, dir));
     if (s == LS_OK && how == LS_VERIFY_LOADED) {
         ls_weights_prove(out->weights, out->manifest);
         ls_weights_prove(out->optimizer, out->manifest);

@@ -7,13 +7,15 @@
  * manifest.json lists for every file its size and the xxh3 of each piece of it; its own last line is the xxh3 of all bytes before that line. A folder
  * of checkpoints has one writer: one process, or the ranks of one group. */
 #pragma once
+#include "ckpt/box.h"
 #include "lockstep/group.h"
 #include "lockstep/weights.h"
 
 /* A block of a tensor: runs of `run` elements, `stride` apart, from element `offset` of it on. run 0: the whole tensor. */
 typedef struct ls_block { int64_t offset, run, stride; } ls_block;
-/* What this rank has, or wants, of a tensor: `count` elements from number `first` of its block, row-major. count 0: nothing. */
-typedef struct ls_range { int64_t first, count; void *data; ls_block block; } ls_range;
+/* What this rank has, or wants, of a tensor: `count` elements from number `first` of its block, row-major. count 0: nothing. The block is that of `rows`, where
+ * they are not NULL. */
+typedef struct ls_range { int64_t first, count; void *data; ls_block block; const ls_box_rows *rows; } ls_range;
 /* The part of a range that lies in one piece in the tensor from its element `at` (0 .. count-1) on: where there, and how many. */
 int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count);
 
@@ -28,6 +30,9 @@ typedef struct ls_checkpoint_contents {
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     uint64_t max_file;              /* bytes; more are written as shards. 0: no limit */
 } ls_checkpoint_contents;
+
+/* What one rank could not do ends the call on all of them, with its message; `g` NULL: one rank. Collective. */
+ls_status ls_checkpoint_together(ls_group *g, ls_status mine);
 
 /* `dir` must not exist yet; its parent is made if need be, and left-overs of interrupted saves and removals in it are deleted. When one rank fails, the
  * group has failed. *bytes (may be NULL): of all tensors' files. Collective; g NULL: one rank. */

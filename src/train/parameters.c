@@ -64,7 +64,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
         const size_t size = ls_dtype_size(s->type.dtype);
-        const ls_range r = { h.first, h.n, (char *)t->units[s->unit].data + (size_t)h.at * size, ls_slot_block(s) };
+        const ls_range r = { .first = h.first, .count = h.n, .data = (char *)t->units[s->unit].data + (size_t)h.at * size, .block = ls_slot_block(s) };
         for (int64_t k = 0, n; k < h.n; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
             ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */

@@ -1,0 +1,274 @@
+/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare what they came for, so that a mistake is told with the
+ * array's name and before any file is made. */
+#include "lockstep/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint.h"
+
+typedef struct blocks {
+    const char *dir;
+    int64_t n;
+    const ls_array *arrays;
+    ls_group *group;
+    ls_arena arena;
+    ls_box *boxes;
+    ls_box_rows *rows;
+    ls_tensor_list list;
+    char *packed; /* of blocks with strides, side by side */
+} blocks;
+
+static ls_status bad(const ls_array *a, const char *what) { return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what); }
+
+static ls_status check_array(const blocks *b, int64_t i)
+{
+    const ls_array *a = &b->arrays[i];
+    const ls_type *t = &a->type, *mine = &a->block.type;
+    if (!a->name || !*a->name)
+        return ls_fail(LS_E_ARG, "array %" PRId64 " has no name", i);
+    bool sound = (int)t->dtype >= 0 && t->dtype < LS_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= LS_MAX_DIMS;
+    for (int d = 0; sound && d < t->ndim; d++)
+        sound = t->dims[d] >= 0;
+    if (!sound)
+        return bad(a, "no element type, or no shape, that can be");
+    if (mine->dtype != t->dtype || mine->ndim != t->ndim)
+        return bad(a, "its block is of another element type or number of dimensions");
+    if (!ls_box_inside(&b->boxes[i], t))
+        return bad(a, "its block leads out of it");
+    return b->list.mine[i].count > 0 && !a->block.data ? bad(a, "its block has no memory") : LS_OK;
+}
+
+/* The arrays as tensors and this rank's part of each; data come later. */
+static ls_status make_list(blocks *b)
+{
+    if (b->n < 1)
+        return ls_fail(LS_E_ARG, "%s: a checkpoint holds at least one array", b->dir);
+    b->boxes = LS_ARENA_ARRAY(&b->arena, ls_box, b->n);
+    b->rows = LS_ARENA_ARRAY(&b->arena, ls_box_rows, b->n);
+    ls_named_tensor *tensors = LS_ARENA_ARRAY(&b->arena, ls_named_tensor, b->n);
+    ls_range *mine = LS_ARENA_ARRAY(&b->arena, ls_range, b->n);
+    b->list = (ls_tensor_list){ b->n, tensors, mine };
+    for (int64_t i = 0; i < b->n; i++) {
+        const ls_array *a = &b->arrays[i];
+        memcpy(b->boxes[i].start, a->start, sizeof a->start);
+        memcpy(b->boxes[i].size, a->block.type.dims, sizeof a->start);
+        mine[i].count = ls_type_count(&a->block.type);
+        LS_TRY(check_array(b, i));
+        tensors[i] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &a->type) };
+        if (mine[i].count > 0) {
+            b->rows[i] = ls_box_rows_of(&b->boxes[i], &a->type);
+            mine[i].rows = &b->rows[i];
+        }
+    }
+    return LS_OK;
+}
+
+/* ---- blocks with strides */
+
+typedef enum direction { PACK, UNPACK } direction;
+
+/* Between a block's memory and its elements side by side. */
+static void move(const ls_tensor *block, char *packed, direction way)
+{
+    const ls_type *t = &block->type;
+    const size_t size = ls_dtype_size(t->dtype);
+    const int64_t count = ls_type_count(t);
+    int64_t index[LS_MAX_DIMS] = { 0 }, at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char *memory = (char *)block->data + at * (int64_t)size;
+        memcpy(way == PACK ? packed : memory, way == PACK ? memory : packed, size);
+        packed += size;
+        for (int d = t->ndim - 1; d >= 0; d--) { /* the next element */
+            at += block->strides[d];
+            if (++index[d] < t->dims[d])
+                break;
+            at -= block->strides[d] * t->dims[d];
+            index[d] = 0;
+        }
+    }
+}
+
+static bool is_strided(const ls_array *a) { return ls_type_count(&a->block.type) > 0 && !ls_tensor_is_contiguous(&a->block); }
+
+/* Every range gets its memory: the block itself, or room for what of it is side by side. */
+static ls_status find_memory(blocks *b)
+{
+    size_t bytes = 0;
+    ls_range *mine = (ls_range *)b->list.mine;
+    for (int64_t i = 0; i < b->n; i++)
+        bytes += is_strided(&b->arrays[i]) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
+    b->packed = bytes ? ls_sys_malloc(bytes) : NULL;
+    if (bytes && !b->packed)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory for a copy of strided blocks, %zu bytes", b->dir, bytes);
+    char *next = b->packed;
+    for (int64_t i = 0; i < b->n; i++) {
+        mine[i].data = is_strided(&b->arrays[i]) ? next : b->arrays[i].block.data;
+        next += is_strided(&b->arrays[i]) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
+    }
+    return LS_OK;
+}
+
+static void move_all(const blocks *b, direction way)
+{
+    for (int64_t i = 0; i < b->n; i++)
+        if (is_strided(&b->arrays[i]))
+            move(&b->arrays[i].block, b->list.mine[i].data, way);
+}
+
+/* ---- what the ranks came for */
+
+static uint64_t identity(const blocks *b)
+{
+    ls_str s = { 0 };
+    for (int64_t i = 0; i < b->n; i++) {
+        const ls_type *t = &b->arrays[i].type;
+        ls_str_printf(&s, "%s %s", b->arrays[i].name, ls_dtype_name(t->dtype));
+        for (int d = 0; d < t->ndim; d++)
+            ls_str_printf(&s, " %" PRId64, t->dims[d]);
+        ls_str_add(&s, "\n");
+    }
+    const uint64_t h = ls_hash64(ls_str_text(&s), s.len);
+    ls_str_release(&s);
+    return h;
+}
+
+static ls_status compare_ranks(const blocks *b)
+{
+    const int ranks = ls_group_size(b->group);
+    uint64_t mine = identity(b), all[ranks];
+    LS_TRY(ls_group_all_gather(b->group, &mine, sizeof mine, all));
+    for (int r = 1; r < ranks; r++)
+        if (all[r] != all[0])
+            return ls_fail(LS_E_USAGE, "%s: rank %d names other arrays, or other types or shapes of them, than rank 0", b->dir, r);
+    return LS_OK;
+}
+
+/* The manifest finds every hole; most are found here, with a name. What every rank has whole is rank 0's to write. */
+static ls_status check_counts(blocks *b)
+{
+    const int ranks = b->group ? ls_group_size(b->group) : 1, rank = b->group ? ls_group_rank(b->group) : 0;
+    int64_t *counts = LS_ARENA_ARRAY(&b->arena, int64_t, b->n);
+    ls_range *mine = (ls_range *)b->list.mine;
+    for (int64_t i = 0; i < b->n; i++)
+        counts[i] = mine[i].count;
+    if (b->group)
+        LS_TRY(ls_group_all_reduce(b->group, counts, b->n, LS_I64, LS_REDUCE_SUM));
+    for (int64_t i = 0; i < b->n; i++) {
+        const int64_t all = ls_type_count(&b->arrays[i].type);
+        if (counts[i] != all && counts[i] != ranks * all)
+            return ls_fail(LS_E_ARG, "array \"%s\": the blocks of all ranks have %" PRId64 " elements, the array has %" PRId64, b->arrays[i].name, counts[i], all);
+        if (counts[i] != all && rank > 0)
+            mine[i].count = 0;
+    }
+    return LS_OK;
+}
+
+/* Every rank leaves with the same status. */
+static ls_status begin(blocks *b)
+{
+    ls_arena_init(&b->arena);
+    ls_status s = make_list(b);
+    if (s == LS_OK)
+        s = find_memory(b);
+    s = ls_checkpoint_together(b->group, s);
+    return s == LS_OK && b->group ? compare_ranks(b) : s;
+}
+
+static void end(blocks *b)
+{
+    free(b->packed);
+    ls_arena_release(&b->arena);
+}
+
+/* ---- the calls */
+
+static char *trainer_json(const blocks *b, const char *text)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_int(&j, "world", b->group ? ls_group_size(b->group) : 1);
+    ls_json_text(&j, "version", LS_VERSION);
+    ls_json_text(&j, "text", text ? text : "");
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    return j.out.data;
+}
+
+ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o)
+{
+    blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
+    ls_status s = begin(&b);
+    if (s == LS_OK)
+        s = check_counts(&b);
+    if (s == LS_OK) {
+        move_all(&b, PACK);
+        char *json = trainer_json(&b, o->text);
+        s = ls_checkpoint_save(dir, &(ls_checkpoint_contents){ .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file }, g, NULL);
+        free(json);
+    }
+    end(&b);
+    return s;
+}
+
+static ls_status load(blocks *b, const ls_weights *w, const ls_arrays_load_opts *o)
+{
+    LS_TRY(ls_ranges_load(w, &b->list, &(ls_weights_load_opts){ .convert = o->convert, .allow_unexpected = o->partial }));
+    move_all(b, UNPACK);
+    return LS_OK;
+}
+
+static ls_status load_checkpoint(blocks *b, const ls_arrays_load_opts *o)
+{
+    ls_checkpoint c;
+    LS_TRY(ls_checkpoint_open(&c, b->dir, o->verify ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, b->group));
+    ls_status s = load(b, c.weights, o);
+    ls_checkpoint_release(&c);
+    return s;
+}
+
+static ls_status load_weights(blocks *b, const ls_arrays_load_opts *o)
+{
+    ls_weights *w;
+    LS_TRY(ls_weights_open(&w, b->dir));
+    ls_status s = load(b, w, o);
+    ls_weights_close(&w);
+    return s;
+}
+
+ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o)
+{
+    blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
+    ls_status s = begin(&b);
+    if (s == LS_OK)
+        s = ls_checkpoint_together(g, ls_checkpoint_is(dir) ? load_checkpoint(&b, o) : load_weights(&b, o));
+    end(&b);
+    return s;
+}
+
+ls_status ls_arrays_text(char **text, const char *dir)
+{
+    char *path = ls_path_join(dir, "trainer.json"), *json = NULL;
+    size_t size;
+    json_t *j = NULL;
+    *text = NULL;
+    ls_status s = ls_file_read(&json, &size, path);
+    if (s == LS_OK)
+        s = ls_json_parse(&j, json, size, path);
+    if (s == LS_OK) {
+        const char *found = json_string_value(json_object_get(j, "text"));
+        *text = strdup(found ? found : "");
+        LS_CHECK(*text, "out of memory");
+    }
+    json_decref(j);
+    free(json);
+    free(path);
+    return s;
+}

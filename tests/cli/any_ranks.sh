@@ -1,0 +1,65 @@
+#!/bin/sh
+# any_ranks.sh MODEL FIELD COMMAND [MPIRUN] - examples/checkpoint_any_ranks.c and field_any_ranks.c: what any number of ranks saves, as threads, as processes over
+# shared memory or over MPI, any other number loads; the files are the same bytes.
+set -eu
+model=$1 field=$2 lockstep=$3 mpirun=${4:-}
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-any-ranks-XXXXXX")
+cd "$work"
+trap 'cd /; rm -rf "$work"' EXIT
+export LOCKSTEP_CACHE="$work/cache"
+unset LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT
+fails() { echo "any_ranks.sh: $*"; cat err out 2> /dev/null; exit 1; }
+same() {
+    for file in model.safetensors optimizer.safetensors; do
+        [ ! -e "$1/$file" ] || cmp -s "$1/$file" "$2/$file" || fails "$1 and $2 have another $file"
+    done
+}
+# processes N WORDS...: as torchrun would start them
+processes() {
+    n=$1; shift
+    port=$((20000 + $$ % 20000)) list='' status=0
+    for rank in $(seq $((n - 1))); do
+        WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_PORT=$port RANK=$rank LOCAL_RANK=$rank "$@" > "out$rank" 2> "err$rank" & list="$list $!"
+    done
+    WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_PORT=$port RANK=0 LOCAL_RANK=0 "$@" > out 2> err || status=$?
+    for process in $list; do wait "$process" || status=$?; done
+    return $status
+}
+
+# The model: each of 1 to 4 ranks saves, each loads and saves again.
+for n in 1 2 3 4; do
+    "$model" save "from$n" $n > out 2> err || fails "$n ranks do not save"
+    value=$(sed 's/.*ranks: //' out)
+    for m in 1 2 3 4; do
+        "$model" load "from$n" $m "from$n-$m" > out 2> err || fails "$m ranks do not load what $n have saved"
+        [ "$(sed 's/.*ranks: //' out)" = "$value" ] || fails "$m ranks have loaded something else than $n have saved"
+        same "from$n" "from$n-$m"
+    done
+done
+"$model" load from4 > out 2> err || fails "a process without ranks does not load"
+"$model" save from4 2 > out 2> err && fails "a checkpoint is overwritten" || grep -q "already there" err || fails "it does not say that the checkpoint is there"
+"$model" load nowhere 2 > out 2> err && fails "it loads what is not there" || grep -q nowhere err || fails "it does not say what is not there"
+processes 2 "$model" save shared || fails "two processes do not save"
+same shared from2
+processes 4 "$model" load from2 || fails "four processes do not load what two threads have saved"
+"$lockstep" inspect shared --verify > out 2> err && grep -q "net1" out || fails "inspect does not verify it"
+"$lockstep" export shared --to torch/ > out 2> err && "$lockstep" inspect torch > out 2> err && grep -q "408 *elements in 4 tensors" out || fails "export makes no DCP directory of it"
+
+# The field.
+sum='time 0.25, sum 1999000'
+"$field" save one > out 2> err && grep -q "$sum" out || fails "one rank does not save the field"
+for n in 2 3 4; do
+    processes $n "$field" save "field$n" && grep -q "saved.*$n ranks: $sum" out || fails "$n processes do not save the field"
+    same one "field$n"
+    processes $n "$field" load one && grep -q "loaded.*$n ranks: $sum" out || fails "$n processes do not load the field"
+done
+"$lockstep" inspect field3 --verify > out 2> err && grep -q "2,001 *elements" out || fails "inspect does not verify the field"
+
+if [ -n "$mpirun" ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$model" save mpi > out 2> err || fails "four ranks on two hosts do not save"
+    same mpi from4
+    LOCKSTEP_FAKE_NODES=3 "$mpirun" -n 3 "$field" save mpi-field > out 2> err && grep -q "$sum" out || fails "three hosts do not save the field"
+    same mpi-field one
+    LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$field" load mpi-field > out 2> err && grep -q "$sum" out || fails "two hosts do not load the field"
+fi
