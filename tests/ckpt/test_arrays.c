@@ -146,7 +146,7 @@ static void any_ranks_load_what_any_ranks_save(void **state)
     (void)state;
     int made = 0;
     for (int ranks = 1; ranks <= 4; ranks++)
-        for (int cut = 0; cut < 4; cut++) {
+        for (int cut = 0; cut < (ranks > 1 ? 4 : 1); cut++) {
             char name[32], dir[450];
             snprintf(name, sizeof name, "save-%d", made++);
             snprintf(dir, sizeof dir, "%s", ls_test_path(name));
