@@ -18,6 +18,7 @@ typedef enum ls_model_choice {
     LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2,
     LS_MODEL_T5
 } ls_model_choice;
+typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
@@ -39,10 +40,13 @@ typedef struct ls_recipe {
         ls_model_choice type;
         int64_t image_size, in_channels, classes;
         int64_t patch_size;               /* vit */
-        int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 */
-        int64_t vocab_size, kv_heads, head_dim; /* llama qwen2; kv_heads 0: heads; head_dim 0: hidden_size / heads */
-        double dropout; /* vit */
+        int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 t5 */
+        int64_t vocab_size, kv_heads, head_dim; /* llama qwen2 (kv_heads 0: heads) t5; head_dim 0: hidden_size / heads */
+        double dropout; /* vit t5 */
         double norm_eps, rope_theta, init_deviation;
+        int64_t decoder_layers, position_buckets, position_distance, start_token; /* t5; decoder_layers 0: layers */
+        ls_feed_forward feed_forward;
+        double init_factor;
         bool tied;
         ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_mlp_act act;                /* mlp */

@@ -37,6 +37,8 @@ LS_API void ls_weights_close(ls_weights **w); /* nulls *w; null is fine */
 LS_API int64_t ls_weights_count(const ls_weights *w);
 LS_API const ls_weight *ls_weights_at(const ls_weights *w, int64_t i);            /* shard after shard, by offset; of a .pt file in its dict's order */
 LS_API const ls_weight *ls_weights_find(const ls_weights *w, const char *name);   /* NULL if there is none */
+/* Takes tensor `name` out of the list, if it is there, when it is the same as tensor `of`, or anyway (of NULL): what a file holds twice, or for nobody. */
+LS_API void ls_weights_leave_out(ls_weights *w, const char *name, const char *of);
 LS_API int ls_weights_file_count(const ls_weights *w);
 LS_API const char *ls_weights_metadata(const ls_weights *w, const char *key);     /* of the first file; NULL if there is none */
 

@@ -311,6 +311,20 @@ const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
     return found ? *found : NULL;
 }
 
+void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
+{
+    const ls_weight *t = ls_weights_find(w, name), *same = of ? ls_weights_find(w, of) : NULL;
+    const bool equal = t && same && t->type.dtype == same->type.dtype && t->bytes == same->bytes && !t->strides && !same->strides
+                       && !memcmp(t->data, same->data, t->bytes);
+    if (!t || (of && !equal))
+        return;
+    const int64_t at = t - w->tensors;
+    memmove(w->tensors + at, w->tensors + at + 1, sizeof *w->tensors * (size_t)(--w->count - at));
+    for (int64_t i = 0; i < w->count; i++)
+        w->by_name[i] = &w->tensors[i];
+    qsort(w->by_name, (size_t)w->count, sizeof *w->by_name, compare_names);
+}
+
 int ls_weights_file_count(const ls_weights *w)
 {
     return w->files;

@@ -1,5 +1,6 @@
 /* t5.c - T5 (Raffel et al. 2020), from text to text, with Hugging Face's names, structure and initial values: attention without a scale, whose
- * relative positions belong to the first block of a stack and are those of all its blocks; no biases; RMS norms. */
+ * relative positions belong to the first block of a stack and are those of all its blocks; no biases; RMS norms. Where transformers drops probabilities
+ * inside attention too, nothing is dropped here. */
 #include <math.h>
 #include <stdio.h>
 
@@ -25,6 +26,8 @@ static ls_value linear(const stack *s, const char *name, ls_value x, int64_t out
 }
 
 static double root(int64_t n) { return 1.0 / sqrt((double)n); }
+
+static ls_value dropout(const stack *s, ls_value x) { return ls_dropout(s->g, "dropout", x, s->c->dropout); }
 
 static ls_value norm(const stack *s, const char *name, ls_value x)
 {
@@ -68,26 +71,26 @@ static ls_value mlp(const stack *s, ls_value x)
     } else {
         y = ls_relu(s->g, linear(s, "wi", x, s->c->mlp_size, deviation));
     }
-    return linear(s, "wo", y, s->c->hidden_size, root(s->c->mlp_size));
+    return linear(s, "wo", dropout(s, y), s->c->hidden_size, root(s->c->mlp_size));
 }
 
 static ls_value self_attention(stack *s, ls_value x)
 {
     LS_SCOPE(s->g, "layer.0", "T5LayerSelfAttention");
     ls_value y = norm(s, "layer_norm", x);
-    return ls_add(s->g, x, attention(s, "SelfAttention", y, y, true));
+    return ls_add(s->g, x, dropout(s, attention(s, "SelfAttention", y, y, true)));
 }
 
 static ls_value cross_attention(stack *s, ls_value x)
 {
     LS_SCOPE(s->g, "layer.1", "T5LayerCrossAttention");
-    return ls_add(s->g, x, attention(s, "EncDecAttention", norm(s, "layer_norm", x), s->source, false));
+    return ls_add(s->g, x, dropout(s, attention(s, "EncDecAttention", norm(s, "layer_norm", x), s->source, false)));
 }
 
 static ls_value feed_forward(const stack *s, ls_value x)
 {
     LS_SCOPE(s->g, decodes(s) ? "layer.2" : "layer.1", "T5LayerFF");
-    return ls_add(s->g, x, mlp(s, norm(s, "layer_norm", x)));
+    return ls_add(s->g, x, dropout(s, mlp(s, norm(s, "layer_norm", x))));
 }
 
 static ls_value block(stack *s, ls_value x, int64_t i)
@@ -104,9 +107,10 @@ static ls_value block(stack *s, ls_value x, int64_t i)
 static ls_value run(stack s, ls_value x, int64_t layers)
 {
     LS_SCOPE(s.g, decodes(&s) ? "decoder" : "encoder", "T5Stack");
+    x = dropout(&s, x);
     for (int64_t i = 0; i < layers; i++)
         x = block(&s, x, i);
-    return norm(&s, "final_layer_norm", x);
+    return ls_dropout(s.g, "final_dropout", norm(&s, "final_layer_norm", x), s.c->dropout);
 }
 
 static ls_status check(const ls_t5_config *c)

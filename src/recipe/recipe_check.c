@@ -67,8 +67,26 @@ static ls_status check_language_model(const ls_recipe *r)
     return LS_OK;
 }
 
+static ls_status check_t5(const ls_recipe *r)
+{
+    const long long hidden = r->model.hidden_size, heads = r->model.heads, buckets = r->model.position_buckets, far = r->model.position_distance;
+    if (!r->model.head_dim && hidden % heads)
+        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
+    if (buckets % 2)
+        return ls_fail(LS_E_USAGE, "%s: %lld is odd; half of the buckets are for what comes after", at(r, "model.position_buckets"), buckets);
+    if (far <= buckets / 2)
+        return ls_fail(LS_E_USAGE, "%s: %lld is not above %lld, to where each distance has its own bucket", at_either(r, "model.position_distance", "model.position_buckets"),
+                       far, buckets / 2);
+    if (r->model.start_token >= r->model.vocab_size)
+        return ls_fail(LS_E_USAGE, "%s: %lld is no id of a vocabulary of %lld", at_either(r, "model.start_token", "model.vocab_size"), (long long)r->model.start_token,
+                       (long long)r->model.vocab_size);
+    return LS_OK;
+}
+
 static ls_status check_model(const ls_recipe *r)
 {
+    if (ls_model_choice_is_pairs(r->model.type))
+        LS_TRY(check_t5(r));
     if (ls_model_choice_is_text(r->model.type))
         LS_TRY(check_language_model(r));
     long long image = r->model.image_size, patch = r->model.patch_size, hidden = r->model.hidden_size, heads = r->model.heads;

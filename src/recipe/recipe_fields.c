@@ -8,7 +8,9 @@
 
 #define PICTURES "model.type vit mlp resnet18 resnet34 resnet50"
 #define LANGUAGE "model.type llama qwen2"
-#define BLOCKS "model.type vit llama qwen2"
+#define T5 "model.type t5"
+#define WORDS_OF_TEXT "model.type llama qwen2 t5"
+#define BLOCKS "model.type vit llama qwen2 t5"
 #define IMAGES "data.type fashion-mnist mnist idx shapes"
 #define TEXT "data.type text"
 #define PAIRS "data.type pairs"
@@ -51,30 +53,36 @@ const ls_key LS_KEYS[] = {
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
     { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "resnet34", "resnet50", "llama", "qwen2", "t5"),
-      .now = "vit mlp resnet18 resnet34 resnet50 llama qwen2", .later = "this version has no T5",
-      .help = "the architecture; llama and qwen2 predict the next token of text" },
+      .help = "the architecture; llama and qwen2 predict the next token of text, t5 reads one text and writes another" },
     { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES, .help = "height and width of an image" },
     { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
     { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = PICTURES, .help = "channels of an image" },
-    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = BLOCKS, .help = "blocks" },
-    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = BLOCKS, .help = "attention heads; divides `hidden_size`" },
+    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = BLOCKS, .help = "blocks; of t5, of the encoder" },
+    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = BLOCKS, .help = "attention heads; divides `hidden_size` unless `head_dim` says how wide they are" },
     { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = BLOCKS, .help = "width of a token" },
     { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = BLOCKS, .help = "width inside a block's MLP" },
-    { "model.vocab_size", LS_KEY_INT, AT(model.vocab_size), "257", 2, 1e9, .only = LANGUAGE,
+    { "model.vocab_size", LS_KEY_INT, AT(model.vocab_size), "257", 2, 1e9, .only = WORDS_OF_TEXT,
       .help = "tokens that the model knows: at least those of `data.tokenizer` (bytes: 257)" },
     { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .only = LANGUAGE,
       .help = "heads of keys and values; divides `heads`; 0: as many" },
-    { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .only = LANGUAGE, .help = "width of a head, even; 0: hidden_size / heads" },
-    { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .only = LANGUAGE, .help = "of RMS norm" },
+    { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .only = WORDS_OF_TEXT, .help = "width of a head (llama, qwen2: even); 0: hidden_size / heads" },
+    { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .only = WORDS_OF_TEXT, .help = "of RMS norm" },
     { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .only = LANGUAGE, .help = "base of the rotary positions" },
-    { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .only = LANGUAGE, .help = "the output layer is the table of the embedding" },
+    { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .only = WORDS_OF_TEXT, .help = "the output layer is the table of the embedding; t5: then what it takes is scaled by hidden_size^-0.5" },
     { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .only = LANGUAGE,
       .help = "standard deviation of initial weights" },
+    { "model.decoder_layers", LS_KEY_INT, AT(model.decoder_layers), "0", 0, 10000, .only = T5, .help = "blocks of the decoder; 0: `layers`" },
+    { "model.feed_forward", LS_KEY_CHOICE, AT(model.feed_forward), "relu", WORDS("relu", "gated-gelu"), .only = T5,
+      .help = "a block's MLP: `relu` (the first T5) or `gated-gelu` (T5 v1.1)" },
+    { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .only = T5, .help = "relative positions that are told apart; even" },
+    { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .only = T5, .help = "from here on all distances are one; above position_buckets / 2" },
+    { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true, .only = T5, .help = "of the deviations of initial weights" },
+    { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .only = T5, .help = "id that the decoder begins with" },
     { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp", .help = "widths of the hidden layers; `[]`: none" },
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
-    { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit",
-      .help = "in training, this part of the elements behind the positions, the attention and both layers of the MLP is 0" },
+    { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit t5",
+      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last norms), the attention and both layers of the MLP is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 

@@ -24,8 +24,25 @@ static void language_model(ls_setup *s, const ls_recipe *r)
         .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
 }
 
+static void t5(ls_setup *s, const ls_recipe *r)
+{
+    s->classes = (int)r->model.vocab_size;
+    s->build = (ls_build_fn)(void (*)(void))ls_t5_build;
+    s->config.t5 = (ls_t5_config){
+        .source_length = r->data.source_length, .target_length = r->data.target_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size,
+        .mlp_size = r->model.mlp_size, .layers = r->model.layers, .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers : r->model.layers,
+        .heads = r->model.heads, .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .buckets = r->model.position_buckets,
+        .max_distance = r->model.position_distance, .norm_eps = r->model.norm_eps, .init_factor = r->model.init_factor,
+        .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU, .tied = r->model.tied, .dropout = r->model.dropout,
+        .pad_token = 0 /* as the data set fills sources up */, .start_token = r->model.start_token };
+}
+
 static void model(ls_setup *s, const ls_recipe *r)
 {
+    if (ls_model_choice_is_pairs(r->model.type)) {
+        t5(s, r);
+        return;
+    }
     if (ls_model_choice_is_text(r->model.type)) {
         language_model(s, r);
         return;
@@ -156,6 +173,19 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
+ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
+{
+    LS_TRY(ls_weights_open(out, r->model.init));
+    if (r->model.type == LS_MODEL_T5) {
+        ls_weights_leave_out(*out, "encoder.embed_tokens.weight", "shared.weight");
+        ls_weights_leave_out(*out, "decoder.embed_tokens.weight", "shared.weight");
+        ls_weights_leave_out(*out, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL); /* published T5s have it, none uses it */
+    }
+    if (r->model.tied && (ls_model_choice_is_text(r->model.type) || ls_model_choice_is_pairs(r->model.type)))
+        ls_weights_leave_out(*out, "lm_head.weight", r->model.type == LS_MODEL_T5 ? "shared.weight" : "model.embed_tokens.weight");
+    return LS_OK;
+}
+
 static void show(const ls_ui *ui, const char *doing, const char *file, int64_t bytes, int64_t total, double rate)
 {
     char what[96];
@@ -245,7 +275,7 @@ char *ls_setup_config_json(const ls_recipe *r)
     static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
     static const char *const resnet[] = { "image_size", "in_channels", "classes", NULL };
     ls_json j = { 0 };
-    if (ls_model_choice_is_text(r->model.type))
+    if (ls_model_choice_is_text(r->model.type) || ls_model_choice_is_pairs(r->model.type))
         return ls_recipe_config_json(r);
     ls_json_object(&j, NULL);
     ls_json_object(&j, "model");

@@ -3,11 +3,12 @@
 #include "compile.h"
 #include "lockstep/data.h"
 #include "lockstep/models.h"
+#include "lockstep/weights.h"
 #include "ui.h"
 
 typedef struct ls_setup {
     ls_build_fn build;
-    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; ls_decoder_config decoder; } config;
+    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; ls_decoder_config decoder; ls_t5_config t5; } config;
     char recompute[64];          /* block class, "" none */
     ls_trainer_opts trainer;
     ls_share share;              /* this rank's micro-batches of a step: for the loader */
@@ -25,6 +26,9 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
 /* total optimizer steps of the run, for schedules that need it and for progress. */
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
+
+/* Opens the weights of model.init. What a state dict of a tied model has a second time, and T5's files for no layer, is left out. */
+ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);
 
 /* Opens a split as the recipe says, and checks that it fits the model. `ui` may show a download's progress. */
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui);

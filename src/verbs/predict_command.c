@@ -236,6 +236,10 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui };
     LS_TRY(ls_target_open(&j.target, &o->target));
+    if (ls_model_choice_is_pairs(j.target.recipe->model.type)) {
+        ls_target_release(&j.target);
+        return ls_fail(LS_E_UNSUPPORTED, "%s: this version does not write texts with a T5; its loss is shown by lockstep eval", o->target.name);
+    }
     if (ls_model_choice_is_text(j.target.recipe->model.type)) {
         ls_target_release(&j.target);
         return ls_fail(LS_E_UNSUPPORTED, "%s: lockstep predict shows what a model says of images; for a language model there is lockstep eval",

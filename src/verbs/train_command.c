@@ -79,7 +79,7 @@ static ls_status initial_weights(ls_trainer *trainer, const ls_recipe *r)
     if (!strcmp(r->model.init, "random"))
         return LS_OK;
     ls_weights *w;
-    LS_TRY(ls_weights_open(&w, r->model.init));
+    LS_TRY(ls_setup_weights(&w, r));
     ls_status s = ls_trainer_load(trainer, w);
     ls_weights_close(&w);
     return s == LS_OK ? s : ls_fail_in(s, "model.init");

@@ -316,12 +316,37 @@ static void conversions(void **state)
     }
 }
 
+/* What is there twice may be left out; what only seems to be is not. */
+static void copies_are_left_out(void **state)
+{
+    (void)state;
+    float table[6] = { 1, 2, 3, 4, 5, 6 }, other[6] = { 1, 2, 3, 4, 5, 7 };
+    const ls_type type = LS_TYPE(LS_F32, 2, 3);
+    const ls_named_tensor t[] = { { "a.copy", ls_tensor_of(table, &type) }, { "b.other", ls_tensor_of(other, &type) }, { "c.nobody", ls_tensor_of(other, &type) },
+                                  { "shared", ls_tensor_of(table, &type) } };
+    const char *path = ls_test_path("twice.safetensors");
+    ls_weights *w;
+    ASSERT_OK(ls_weights_save(path, 4, t));
+    ASSERT_OK(ls_weights_open(&w, path));
+    ls_weights_leave_out(w, "a.copy", "shared");
+    ls_weights_leave_out(w, "b.other", "shared");
+    ls_weights_leave_out(w, "c.nobody", NULL);
+    ls_weights_leave_out(w, "d.absent", "shared");
+    ls_weights_leave_out(w, "shared", "absent");
+    assert_int_equal(ls_weights_count(w), 2);
+    assert_null(ls_weights_find(w, "a.copy"));
+    assert_null(ls_weights_find(w, "c.nobody"));
+    assert_string_equal(ls_weights_at(w, 0)->name, "b.other");
+    assert_true(!memcmp(ls_weights_find(w, "b.other")->data, other, sizeof other) && !memcmp(ls_weights_find(w, "shared")->data, table, sizeof table));
+    ls_weights_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_a_good_file), cmocka_unit_test(refuses_bad_files), cmocka_unit_test(refuses_bad_lengths),
         cmocka_unit_test(writes_exact_bytes), cmocka_unit_test(shards), cmocka_unit_test(load_reports_everything),
-        cmocka_unit_test(conversions),
+        cmocka_unit_test(conversions), cmocka_unit_test(copies_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,12 @@
     "\"initializer_range\": 0.02, \"intermediate_size\": 4864, \"max_window_layers\": 24, \"model_type\": \"qwen2\", \"num_attention_heads\": 14," \
     "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06, \"sliding_window\": 32768, \"tie_word_embeddings\": true,"    \
     "\"use_sliding_window\": false, \"rope_scaling\": null, \"vocab_size\": 151936"
+/* t5-base's, as published but for what is for other tasks: much that it has it does not say. */
+#define T5                                                                                                                                       \
+    "\"architectures\": [\"T5ForConditionalGeneration\"], \"d_ff\": 3072, \"d_kv\": 64, \"d_model\": 768, \"decoder_start_token_id\": 0,"               \
+    "\"dropout_rate\": 0.1, \"eos_token_id\": 1, \"initializer_factor\": 1.0, \"is_encoder_decoder\": true, \"layer_norm_epsilon\": 1e-06,"             \
+    "\"model_type\": \"t5\", \"n_positions\": 512, \"num_heads\": 12, \"num_layers\": 12, \"output_past\": true, \"pad_token_id\": 0,"              \
+    "\"relative_attention_num_buckets\": 32, \"vocab_size\": 32128"
 #define LLAMA "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8, \"attention_bias\": false"
 
 static void write_config(const char *json)
@@ -22,7 +28,7 @@ static void write_config(const char *json)
 static ls_status load(ls_recipe **r, const char *model, const char *set)
 {
     char text[600];
-    snprintf(text, sizeof text, "model: {%s, init: %s}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", model, ls_test_dir());
+    snprintf(text, sizeof text, "model: {%s, init: %s}\ndata: {type: %s, train_text: a, tokenizer: bytes}\n", model, ls_test_dir(), strstr(model, "t5") ? "pairs" : "text");
     return ls_recipe_load_text(r, text, strlen(text), "here.yaml", set != NULL, &set);
 }
 
@@ -44,6 +50,27 @@ static void a_recipe_takes_what_it_does_not_say(void **state)
     }
 }
 
+static void and_a_t5(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    write_config("{" T5 "}");
+    ASSERT_OK(load(&r, "type: t5, layers: 3", "model.mlp_size=40"));
+    assert_true(r->model.hidden_size == 768 && r->model.heads == 12 && r->model.head_dim == 64 && r->model.vocab_size == 32128 && r->model.tied);
+    assert_true(r->model.norm_eps == 1e-6 && r->model.init_factor == 1 && r->model.position_buckets == 32 && r->model.position_distance == 128);
+    assert_true(r->model.feed_forward == LS_FEED_FORWARD_RELU && r->model.decoder_layers == 0 && r->model.start_token == 0);
+    assert_true(r->model.layers == 3 && r->model.mlp_size == 40 && r->model.dropout == 0.1); /* said */
+    ls_recipe_destroy(&r);
+    write_config("{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false, \"num_decoder_layers\": 2, \"relative_attention_max_distance\": 64}");
+    ASSERT_OK(load(&r, "type: t5", NULL));
+    assert_true(r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU && !r->model.tied && r->model.decoder_layers == 2 && r->model.position_distance == 64);
+    ls_recipe_destroy(&r);
+    write_config("{\"model_type\": \"t5\"}"); /* t5-small, which is what transformers makes of nothing */
+    ASSERT_OK(load(&r, "type: t5", NULL));
+    assert_true(r->model.hidden_size == 512 && r->model.heads == 8 && r->model.head_dim == 64 && r->model.layers == 6 && r->model.mlp_size == 2048 && r->model.tied);
+    ls_recipe_destroy(&r);
+}
+
 static void other_models_are_refused(void **state)
 {
     (void)state;
@@ -51,11 +78,15 @@ static void other_models_are_refused(void **state)
         { "type: llama", "{" QWEN2 "}", "its \"model_type\" is qwen2, and the recipe's model.type llama" },
         { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is gelu" },
         { "type: llama", "{" LLAMA ", \"mlp_bias\": true}", "\"mlp_bias\" is true" },
-        { "type: llama", "{" LLAMA ", \"attention_dropout\": 0.1}", "no dropout" },
+        { "type: llama", "{" LLAMA ", \"attention_dropout\": 0.1}", "no dropout in attention" },
         { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "rotary positions are scaled" },
         { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}", "llama3" },
         { "type: llama", "{" LLAMA ", \"num_hidden_layers\": \"many\"}", "config.json model.layers" },
         { "type: llama", "{", "config.json" },
+        { "type: t5", "{" LLAMA "}", "its \"model_type\" is llama, and the recipe's model.type t5" },
+        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-silu\"}", "\"feed_forward_proj\" is gated-silu" },
+        { "type: t5", "{\"model_type\": \"t5\", \"pad_token_id\": 3}", "\"pad_token_id\" is not 0" },
+        { "type: t5", "{\"model_type\": \"t5\", \"is_encoder_decoder\": false}", "\"is_encoder_decoder\" is false" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;
@@ -88,12 +119,29 @@ static void what_is_written_reads_back(void **state)
         ls_recipe_destroy(&r);
         ls_recipe_destroy(&again);
     }
+    static const char T5_SAID[] = "type: t5, vocab_size: 321, layers: 2, decoder_layers: 3, heads: 4, head_dim: 10, hidden_size: 24, mlp_size: 40, tied: true, norm_eps: 1e-5, dropout: 0.25,"
+                                  "feed_forward: gated-gelu, position_buckets: 8, position_distance: 20, init_factor: 0.5, start_token: 2";
+    ls_recipe *r, *again;
+    write_config("{}");
+    ASSERT_OK(load(&r, T5_SAID, NULL));
+    char *json = ls_recipe_config_json(r);
+    write_config(json);
+    ASSERT_OK(load(&again, "type: t5", NULL));
+    char *second = ls_recipe_config_json(again);
+    assert_string_equal(json, second);
+    assert_true(again->model.decoder_layers == 3 && again->model.head_dim == 10 && again->model.tied && again->model.feed_forward == LS_FEED_FORWARD_GATED_GELU);
+    assert_true(again->model.position_buckets == 8 && again->model.position_distance == 20 && again->model.init_factor == 0.5 && again->model.dropout == 0.25 && again->model.start_token == 2);
+    free(json);
+    free(second);
+    ls_recipe_destroy(&r);
+    ls_recipe_destroy(&again);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recipe_takes_what_it_does_not_say),
+        cmocka_unit_test(and_a_t5),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(what_is_written_reads_back),
     };

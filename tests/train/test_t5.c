@@ -1,5 +1,5 @@
 /* test_t5.c - T5 in the trainer: laid over ranks in every way, block by block, its losses and gradient norms are those of one process, bit for
- * bit; so are they with blocks computed again. A block's relative positions are used by all later ones, and its gradient comes from all. Ranks are threads. */
+ * bit; so are they with blocks computed again, and with dropout. A block's relative positions are used by all later ones, and its gradient comes from all. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +95,7 @@ static void the_same_bits(void **state)
     ls_t5_config gated = RELU;
     gated.gated = true;
     gated.tied = false;
+    gated.dropout = 0.1;
     static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_dtype param; int threads; bool gated; } CASES[] = {
         { 1, 1, LS_DATA_FSDP, "T5Block", LS_F32, 2, false }, { 2, 1, LS_DATA_FSDP, NULL, LS_F32, 1, false },   { 4, 1, LS_DATA_FSDP, "T5Block", LS_F32, 1, false },
         { 2, 1, LS_DATA_DDP, NULL, LS_F32, 2, false },       { 4, 1, LS_DATA_DDP, NULL, LS_F32, 1, true },     { 2, 2, LS_DATA_HYBRID, "T5Block", LS_F32, 1, true },

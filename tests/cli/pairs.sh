@@ -1,0 +1,44 @@
+#!/bin/bash
+# pairs.sh COMMAND - a T5 on pairs of texts as a user meets it: the loss falls, one and two ranks give the same bytes, a run is resumed, evaluated, planned
+# and begun with another's weights; and what it cannot do, one message each.
+source "$(dirname "$0")/common.sh"
+
+# what is said last is the summary
+names=(cat dog owl fox hen rat)
+{
+    echo text,headline
+    for i in $(seq 48); do echo "\"the ${names[i % 6]} and the ${names[i / 6 % 6]}, they say: ${names[i * 5 % 6]}\",${names[i * 5 % 6]}"; done
+} >pairs.csv
+cat >recipe.yaml <<'EOT'
+model: {type: t5, vocab_size: 257, layers: 2, heads: 2, hidden_size: 16, mlp_size: 32, position_buckets: 8, position_distance: 16, tied: true}
+data: {type: pairs, train_text: pairs.csv, source: text, target: headline, tokenizer: bytes, source_length: 48, target_length: 5, eval_fraction: 0.2}
+train: {epochs: 6, global_batch: 8, micro_batch: 4}
+optimizer: {type: adamw, lr: 1e-2}
+threads: 1
+log: {every: 4}
+parallel: {units: "class:T5Block", recompute: units}
+EOT
+
+# ---- it learns; another run on two ranks, a third in two parts, a fourth from weights
+try 0 train recipe.yaml --set run.name=whole
+has err "model  t5  "; has err "tokens/s"
+last=$(grep -oE 'train loss [0-9.]+' err | tail -1 | cut -d' ' -f3)
+awk "BEGIN { exit !($last < 3) }" || bad "$what: the loss is $last after 6 epochs, and was 5.5" # ln 257
+try 0 train recipe.yaml --set run.name=two --workers 2; same two
+try 0 train recipe.yaml --set run.name=hybrid --workers 4 --set train.micro_batch=2 --set train.steps=2 --set "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}"
+try 0 train recipe.yaml --set run.name=parts --set train.steps=3
+try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts
+try 0 eval runs/whole; has out "perplexity"
+has runs/whole/checkpoints/latest/config.json '"architectures":\["T5ForConditionalGeneration"\]'
+sed 's#^model:.*#model: {type: t5, init: runs/whole/checkpoints/latest}#' recipe.yaml >again.yaml # its config.json says the sizes
+try 0 train again.yaml --set run.name=again --set train.steps=1; has runs/again/recipe.yaml "hidden_size: 16"; has runs/again/recipe.yaml "position_buckets: 8"
+first=$(grep -oE 'loss [0-9.]+' err | head -1 | cut -d' ' -f2)
+awk "BEGIN { exit !($first < 3) }" || bad "$what: begins with a loss of $first"
+try 0 plan recipe.yaml --workers 2; has out "samples of 48 and 5 tokens"
+try 0 explain recipe.yaml --param encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight; has out "position_bias_grad"
+try 0 inspect recipe.yaml; has out "EncDecAttention"
+
+# ---- what it cannot do
+refused 1 "does not write texts with a T5" predict runs/whole
+refused 2 "3 heads do not divide hidden_size 16" plan recipe.yaml --set model.heads=3
+finish
