@@ -20,6 +20,7 @@ typedef enum ls_model_choice {
 } ls_model_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
+typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
 typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
 typedef enum ls_mlp_act { LS_MLP_RELU, LS_MLP_GELU, LS_MLP_GELU_TANH } ls_mlp_act;
@@ -71,6 +72,7 @@ typedef struct ls_recipe {
         int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
         bool drop_last;
         ls_accumulate accumulate;
+        ls_loss_mean_choice loss_mean;
         const char *freeze;               /* names, separated by spaces; "" none */
         double clip_norm;                 /* 0: none */
     } train;

@@ -33,6 +33,7 @@ typedef struct ls_trainer_opts {
     int64_t micro_batch;      /* samples per run of `micro` */
     int64_t micro_batches;    /* M, runs per step over all ranks */
     ls_accumulation accumulation;
+    bool mean_of_means;       /* a step's loss is the mean of its micro-batches' means (0 where one has no targets), not one mean over all targets */
     ls_optimizer optimizer;
     double clip_norm;         /* 0: none */
     const char *freeze;       /* parameters that keep their values: names of parameters or of modules around them, separated by spaces; `*`, `?` and [...] match inside
@@ -46,8 +47,9 @@ typedef struct ls_trainer_opts {
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                                                          \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
-    .accumulation = LS_SUM_TREE, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,            \
-    .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+    .accumulation = LS_SUM_TREE, .mean_of_means = false, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL,    \
+    .param = LS_F32, .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false,                                 \
+    .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 
 typedef struct ls_trainer ls_trainer;
 LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);
@@ -70,7 +72,7 @@ LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 
 typedef struct ls_step_result {
-    double loss;         /* mean over the step's valid targets */
+    double loss;         /* mean over the step's valid targets, or as mean_of_means says */
     double grad_norm;    /* before clipping; -1 when not clipping */
     double loss_scale;   /* of the next step; 0 without loss scaling */
     bool skipped;        /* f16: gradients overflowed, nothing was changed */

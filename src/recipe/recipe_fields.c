@@ -138,6 +138,8 @@ const ls_key LS_KEYS[] = {
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
+    { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
+      .help = "a step's loss: `global`, one mean over all its targets, or `micro_batch`, the mean of its micro-batches' means, as where every rank averages its own batch" },
     { "train.freeze", LS_KEY_TEXT, AT(train.freeze), "",
       .help = "parameters or modules that keep their values, by name, separated by spaces; `*` matches inside one part of a name. They have no gradient and no optimizer state" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9, .help = "largest global norm of the gradient; 0: no clipping" },
@@ -201,9 +203,10 @@ const ls_key LS_KEYS[] = {
       .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
     { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS, .later = "sums are kept in one of these",
       .help = "sums of gradients over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
-    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = "f32 f64", .later = "logits and loss are f32 (f64: device ref)", .help = "logits and loss" },
+    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = "f32 f64", .later = "logits and loss are f32 (f64: device ref)", .help = "what the loss computes in" },
 
-    { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between evaluations; 0: only after the last" },
+    { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
+      .help = "epochs between evaluations; 0: only after the last; -1: never" },
 
     { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between checkpoints; 0: only after the last" },
     { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, .help = "steps between checkpoints; 0: none by steps" },

@@ -185,7 +185,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO && o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
         o->parallel.synchronize = LS_SYNCHRONIZE_EACH; /* one micro-batch a rank: once is each, and sums start while the backward pass runs */
     *c = (ls_compiled){ .micro_batch = o->micro_batch, .micro_batches = o->micro_batches, .loss_scaling = o->param == LS_F16,
-                        .clipping = o->clip_norm > 0, .accumulation = o->accumulation, .parallel = o->parallel };
+                        .clipping = o->clip_norm > 0, .mean_of_means = o->mean_of_means, .accumulation = o->accumulation, .parallel = o->parallel };
     LS_TRY(ls_parallel_check(&o->parallel));
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
     c->tree_buffers = tree_buffers(c->share.count, o->accumulation);

@@ -15,7 +15,7 @@ typedef struct ls_compiled {
     ls_parallel parallel;
     ls_share share;               /* of the step's micro-batches: this rank's */
     int64_t micro_batch, micro_batches, classes;
-    bool loss_scaling, clipping;
+    bool loss_scaling, clipping, mean_of_means;
     size_t staging_bytes;         /* for a copy of what this rank saves; 0: saves are not staged */
     ls_accumulation accumulation;
     int tree_buffers;             /* gradient buffers beside the one that micro writes */

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "digest.h"
+#include "lockstep/data.h"
 
 static void put_scalar(const ls_tensor *t, double x)
 {
@@ -225,6 +226,15 @@ static ls_status blame(ls_trainer *t, int64_t m)
                    (long long)m);
 }
 
+/* What a micro-batch divides the sum of its losses by when each one counts the same: its targets, times how many micro-batches there are. */
+static int64_t own_count(const ls_trainer *t, const int32_t *targets)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < ls_type_count(&t->targets.type); i++)
+        n += targets[i] != LS_IGNORE_LABEL;
+    return (n ? n : 1) * t->compiled.micro_batches;
+}
+
 static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count)
 {
     memcpy(t->inputs.data, inputs, ls_type_bytes(&t->inputs.type));
@@ -273,7 +283,7 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
-        feed(t, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count);
+        feed(t, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, c->mean_of_means ? own_count(t, targets + k * each) : count);
         if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
             *(int32_t *)t->track.data = k == 0 && c->share.first == 0;
         if (t->sample_places.data) { /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */

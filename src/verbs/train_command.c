@@ -59,7 +59,8 @@ static ls_status open_data(training *t, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     LS_TRY(ls_setup_data(&l->train, l->recipe, &t->setup, LS_SPLIT_TRAIN, ui));
-    LS_TRY(ls_setup_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
+    if (l->recipe->eval.every_epochs >= 0)
+        LS_TRY(ls_setup_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_order_check(&order));
     l->steps_per_epoch = ls_order_steps(&order);
@@ -68,7 +69,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
         t->setup.schedule.total_steps = l->total_steps;
     if (l->recipe->schedule.step_epochs)
         t->setup.schedule.step_size = l->recipe->schedule.step_epochs * l->steps_per_epoch;
-    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)l->eval->n,
+    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0),
              l->train->source);
     return LS_OK;
 }
@@ -103,6 +104,8 @@ static void describe(const training *t)
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
+    if (ls_model_choice_is_text(t->loop.recipe->model.type))
+        ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random") ? t->loop.recipe->model.init : "random weights, no trained ones: model.init is random");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
         ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
