@@ -104,7 +104,7 @@ static void describe(const training *t)
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
-    if (ls_model_choice_is_text(t->loop.recipe->model.type))
+    if (ls_model_choice_is_text(t->loop.recipe->model.type) && !t->checkpoint[0])
         ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random") ? t->loop.recipe->model.init : "random weights, no trained ones: model.init is random");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
