@@ -56,6 +56,12 @@ static int by_place(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
+void ls_manifest_sort(ls_manifest *m)
+{
+    if (m->n > 1)
+        qsort(m->pieces, (size_t)m->n, sizeof *m->pieces, by_place);
+}
+
 /* File `k`, whose pieces begin at *piece; moves that to the next file's. */
 static ls_status add_entry(ls_json *list, const ls_manifest *m, int k, int64_t *piece)
 {
@@ -96,8 +102,7 @@ ls_status ls_manifest_text(ls_str *out, ls_manifest *m)
     ls_json_text(&j, "format", FORMAT_NAME);
     ls_json_int(&j, "version", FORMAT_VERSION);
     ls_json_array(&j, "files");
-    if (m->n > 1)
-        qsort(m->pieces, (size_t)m->n, sizeof *m->pieces, by_place);
+    ls_manifest_sort(m);
     ls_status s = LS_OK;
     int64_t piece = 0;
     for (int k = 0; k < m->n_files && s == LS_OK; k++)

@@ -25,6 +25,7 @@ typedef struct ls_manifest {
 } ls_manifest;
 int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size); /* its number */
 void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
+void ls_manifest_sort(ls_manifest *m); /* pieces by file and place */
 /* The text of manifest.json. LS_E_ARG, naming file and bytes, where the pieces do not cover every byte exactly once. Sorts them. */
 ls_status ls_manifest_text(ls_str *out, ls_manifest *m);
 void ls_manifest_release(ls_manifest *m);

@@ -192,6 +192,7 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
 ls_status ls_ranges_write_manifest(ls_ranges *w)
 {
     ls_str text = { 0 };
+    LS_TRY(ls_ranges_compact(w));
     ls_status s = ls_manifest_text(&text, &w->manifest);
     if (s == LS_OK)
         s = create(w, ls_manifest_add_file(&w->manifest, LS_MANIFEST, text.len), text.data, text.len, text.len, true);

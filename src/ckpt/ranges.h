@@ -24,4 +24,5 @@ ls_status ls_ranges_create(ls_ranges *w);                 /* rank 0, before any 
 ls_status ls_ranges_find(const ls_ranges *w);             /* refused where this rank does not see those files. Local */
 ls_status ls_ranges_write(ls_ranges *w);                  /* this rank's part, onto the disk. Local */
 ls_status ls_ranges_collect(ls_ranges *w, ls_group *g);   /* the checksums to rank 0. Collective */
-ls_status ls_ranges_write_manifest(ls_ranges *w);         /* rank 0. Local */
+ls_status ls_ranges_compact(ls_ranges *w);                /* rank 0: sums for rows become sums for pieces of a tensor (compact.c). Local */
+ls_status ls_ranges_write_manifest(ls_ranges *w);         /* rank 0, with that. Local */

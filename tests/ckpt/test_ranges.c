@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/manifest.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -181,6 +182,75 @@ static void failures(void **state)
     ASSERT_CONTAINS(ls_error_message(), "already there");
 }
 
+/* ---- a tensor that ranks have columns of */
+
+enum { LONG = 2500, WIDE = 1024, PIECES = 2 }; /* 10 MB: two pieces, of 8 MiB and the rest */
+
+typedef struct columns { const char *dir; bool damage; } columns;
+
+static ls_status damage(const char *dir)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(dir) - strlen("step-1")), dir);
+    FILE *f = fopen(path, "r+");
+    if (!f || fseek(f, -1000, SEEK_END) || fputc(1, f) != 1 || fclose(f))
+        return ls_fail(LS_E_INTERNAL, "%s", path);
+    return LS_OK;
+}
+
+static ls_status save_columns(ls_group *g, void *context)
+{
+    const columns *x = context;
+    const int ranks = g ? ls_group_size(g) : 1, rank = g ? ls_group_rank(g) : 0;
+    const int64_t mine = WIDE / ranks;
+    float *data = malloc(sizeof *data * (size_t)(LONG * mine)), bias = 5;
+    for (int64_t i = 0; i < LONG * mine; i++)
+        data[i] = (float)(i / mine * WIDE + rank * mine + i % mine);
+    const ls_named_tensor t[2] = { { "bias", ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1)) }, { "weight", ls_tensor_of(NULL, &LS_TYPE(LS_F32, LONG, WIDE)) } };
+    const ls_range r[2] = { { .count = rank == 0, .data = &bias }, { .count = LONG * mine, .data = data, .block = { rank * mine, mine, WIDE } } };
+    const ls_checkpoint_contents c = { "{}", "{}", .model = { 2, t, r } };
+    ls_saving *v = NULL;
+    ls_status s = ls_saving_begin(&v, x->dir, &c, g);
+    if (s == LS_OK)
+        s = ls_saving_write(v);
+    if (s == LS_OK)
+        s = ls_saving_collect(v);
+    if (s == LS_OK && x->damage && rank == 0)
+        s = damage(x->dir);
+    if (s == LS_OK)
+        s = ls_saving_commit(v);
+    ls_saving_end(&v);
+    free(data);
+    return s;
+}
+
+/* The manifest has no line for every row, and what is not what was written is noticed. */
+static void columns_are_few_pieces(void **state)
+{
+    (void)state;
+    char one[512], many[512];
+    snprintf(one, sizeof one, "%s", ls_test_path("one/step-1"));
+    snprintf(many, sizeof many, "%s", ls_test_path("columns/step-1"));
+    ASSERT_OK(save_columns(NULL, &(columns){ one, false }));
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        ls_manifest m;
+        int64_t pieces = 0;
+        ASSERT_OK(run_ranks(ranks, save_columns, &(columns){ many, false }));
+        same_file(one, many, "model.safetensors");
+        ASSERT_OK(ls_checkpoint_verify(many, LS_VERIFY_FULL, NULL));
+        ASSERT_OK(ls_manifest_read(&m, many));
+        for (int64_t i = 0; i < m.n; i++)
+            pieces += !strcmp(m.files[m.pieces[i].file].name, "model.safetensors");
+        assert_int_equal(pieces, 2 + PIECES); /* the header, the bias */
+        ls_manifest_release(&m);
+        ASSERT_OK(ls_checkpoint_remove(many));
+    }
+    assert_true(run_ranks(2, save_columns, &(columns){ many, true }) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "are not what has just been written there");
+    assert_int_equal(ls_test_count(ls_test_path("columns")), 0);
+    ASSERT_OK(ls_checkpoint_remove(one));
+}
+
 /* Rank 1 sees another folder than rank 0, as hosts without a common file system do. */
 static ls_status save_elsewhere(ls_group *g, void *context)
 {
@@ -330,7 +400,7 @@ static void any_damage_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(the_cause_is_told),
+        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(columns_are_few_pieces), cmocka_unit_test(the_cause_is_told),
         cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
