@@ -38,9 +38,11 @@ typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;  
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad; } ls_attention_attrs; /* attention, attention_grad; pad: the id of keys that nobody sees */
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both; } ls_position_bias_attrs; /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;                        /* shift_right: first id of a row; in place of ids below 0 */
-typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;                      /* embedding_grad: of the table */
+/* A table, or classes, of which a rank of axis tp has some: numbers `first` and on, of `of` altogether; of 0: all are here. rows: of the table, for embedding_grad */
+typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;           /* embedding and its gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;     /* rope; inverse 1: turns back, which is its gradient */
-typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;                        /* cross_entropy and its gradient */
+typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;             /* cross_entropy, its gradient and its part */
+typedef struct ls_argmax_attrs { int64_t first; } ls_argmax_attrs;                           /* argmax_part: the number of column 0 */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs; /* dynamic loss scaling */

@@ -23,6 +23,8 @@ static ls_status infer_embedding(ls_infer *i)
     const ls_type *table = &i->in[TABLE];
     LS_TRY(check_ids(i, &i->in[IDS]));
     LS_RULE_CHECK(i, table->ndim == 2 && ls_dtype_is_float(table->dtype), "needs a float table [rows, K]");
+    const ls_embedding_attrs *a = i->attrs;
+    LS_RULE_CHECK(i, !a->of || a->first + table->dims[0] <= a->of, "rows %lld and on of %lld", (long long)a->first, (long long)a->of);
     i->out[0] = rows_of(&i->in[IDS], table);
     return LS_OK;
 }
@@ -44,9 +46,10 @@ static ls_status infer_embedding_grad(ls_infer *i)
 static void grad_embedding(ls_grad *c)
 {
     const ls_node *n = c->node;
+    ls_embedding_attrs a = *(const ls_embedding_attrs *)n->attrs;
+    a.rows = ls_type_of(c->g, n->in[TABLE])->dims[0];
     if (c->needs[TABLE])
-        c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] },
-                                       &(ls_embedding_attrs){ .rows = ls_type_of(c->g, n->in[TABLE])->dims[0] });
+        c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] }, &a);
 }
 
 static ls_cost cost_embedding(const ls_infer *i) { return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->out[0]) }; }
@@ -57,9 +60,12 @@ static ls_cost cost_embedding_grad(const ls_infer *i)
     return (ls_cost){ .flops = (double)ls_type_count(&i->in[DY]), .bytes = dy + (i->n_in > ADDEND ? 2 * dy : table) }; /* in place when joined */
 }
 
-static const ls_attr_field GRAD_FIELDS[] = { { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, { 0 } };
-const ls_op ls_op_embedding = { .name = "embedding", .min_in = 2, .max_in = 2, .n_out = 1, .infer = infer_embedding, .grad = grad_embedding,
-                                .cost = cost_embedding, .summary = "row ids[i] of a table for each i; NaN where there is none" };
+#define PART(T) { "first", LS_FIELD_I64, offsetof(T, first), NULL }, { "of", LS_FIELD_I64, offsetof(T, of), NULL }
+static const ls_attr_field FIELDS[] = { PART(ls_embedding_attrs), { 0 } };
+static const ls_attr_field GRAD_FIELDS[] = { { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, PART(ls_embedding_attrs), { 0 } };
+const ls_op ls_op_embedding = { .name = "embedding", .min_in = 2, .max_in = 2, .n_out = 1, .attrs_size = sizeof(ls_embedding_attrs), .fields = FIELDS,
+                                .infer = infer_embedding, .grad = grad_embedding, .cost = cost_embedding,
+                                .summary = "row ids[i] of a table for each i; 0 where another rank has it, NaN where there is none" };
 const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << ADDEND,
                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_embedding_attrs), .fields = GRAD_FIELDS,
                                      .infer = infer_embedding_grad, .cost = cost_embedding_grad, .inplace = 1 << ADDEND,
@@ -67,5 +73,5 @@ const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .min_in = 2, .max
 
 ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table)
 {
-    return ls_graph_apply(g, &ls_op_embedding, 2, (ls_value[]){ ids, table }, NULL);
+    return ls_graph_apply(g, &ls_op_embedding, 2, (ls_value[]){ ids, table }, &(ls_embedding_attrs){ 0 });
 }

@@ -1,5 +1,8 @@
 /* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by `count`, the number of
- * valid targets of the whole optimizer step, which is an input: never a mean of means. */
+ * valid targets of the whole optimizer step, which is an input: never a mean of means.
+ *
+ * Where ranks have some of the columns each (passes/tensor_vocabulary.c), what a rank finds in its own is a `part`, and the parts of all ranks, [ranks, rows, ..],
+ * give every rank the loss, or the argmax, of the whole. */
 #include "rules.h"
 
 static ls_cost cost_rows(const ls_infer *i)
@@ -32,6 +35,8 @@ static ls_status infer_cross_entropy(ls_infer *i)
     ls_dtype stat = ls_stat_dtype(z->dtype);
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
+    if (i->n_in > 3 && i->in[3].ndim >= 0)
+        LS_TRY(ls_infer_expect(i, 3, &LS_TYPE(stat, i->in[3].ndim == 3 ? i->in[3].dims[0] : 1, z->dims[0], 3), "parts"));
     i->out[0] = LS_SCALAR(stat);
     i->out[1] = i->out[2] = LS_TYPE(stat, z->dims[0]);
     return LS_OK;
@@ -60,6 +65,37 @@ static void grad_cross_entropy(ls_grad *c)
     c->din[0] = ls_graph_apply(c->g, &ls_op_cross_entropy_grad, 5, in, n->attrs);
 }
 
+static ls_status infer_cross_entropy_part(ls_infer *i)
+{
+    const ls_type *z = &i->in[0];
+    LS_RULE_CHECK(i, z->ndim == 2 && ls_dtype_is_float(z->dtype), "needs float logits [rows, classes]");
+    LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
+    i->out[0] = LS_TYPE(ls_stat_dtype(z->dtype), z->dims[0], 3);
+    return LS_OK;
+}
+
+static ls_status infer_argmax_part(ls_infer *i)
+{
+    const ls_type *a = &i->in[0];
+    LS_RULE_CHECK(i, a->ndim >= 1 && ls_dtype_is_float(a->dtype), "needs float a [.., C]");
+    const int64_t end = ((const ls_argmax_attrs *)i->attrs)->first + a->dims[a->ndim - 1];
+    LS_RULE_CHECK(i, end <= 1 << 24, "column %lld: floats count to 2^24", (long long)end); /* the parts are gathered as floats */
+    i->out[0] = *a;
+    i->out[0].dtype = ls_stat_dtype(a->dtype);
+    i->out[0].dims[a->ndim - 1] = 2;
+    return LS_OK;
+}
+
+static ls_status infer_argmax_join(ls_infer *i)
+{
+    const ls_type *p = &i->in[0];
+    LS_RULE_CHECK(i, p->ndim >= 2 && p->dims[p->ndim - 1] == 2 && ls_dtype_is_float(p->dtype), "needs float parts [ranks, .., 2]");
+    i->out[0] = (ls_type){ .dtype = LS_I32, .ndim = p->ndim - 2 };
+    for (int d = 0; d < i->out[0].ndim; d++)
+        i->out[0].dims[d] = p->dims[d + 1];
+    return LS_OK;
+}
+
 static ls_status infer_argmax(ls_infer *i)
 {
     LS_RULE_CHECK(i, i->in[0].ndim >= 1 && ls_dtype_is_float(i->in[0].dtype), "needs float a [.., C]");
@@ -67,18 +103,28 @@ static ls_status infer_argmax(ls_infer *i)
     return LS_OK;
 }
 
-static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL }, { 0 } };
+static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL },
+                                             { "first", LS_FIELD_I64, offsetof(ls_loss_attrs, first), NULL },
+                                             { "of", LS_FIELD_I64, offsetof(ls_loss_attrs, of), NULL }, { 0 } };
+static const ls_attr_field ARGMAX_FIELDS[] = { { "first", LS_FIELD_I64, offsetof(ls_argmax_attrs, first), NULL }, { 0 } };
 
 const ls_op ls_op_softmax = { .name = "softmax", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_softmax, .grad = grad_softmax,
                               .cost = cost_rows, .inplace = 1, .summary = "over the last dimension" };
 const ls_op ls_op_softmax_grad = { .name = "softmax_grad", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                    .infer = infer_softmax_grad, .cost = cost_rows, .summary = "y * (dy - sum(dy * y))" };
-const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .min_in = 3, .max_in = 3, .n_out = 3, .attrs_size = sizeof(ls_loss_attrs),
+const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .min_in = 3, .max_in = 4, .n_out = 3, .optional_in = 1 << 3, .attrs_size = sizeof(ls_loss_attrs),
                                     .fields = LOSS_FIELDS, .infer = infer_cross_entropy, .grad = grad_cross_entropy, .cost = cost_rows,
                                     .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row" };
 const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                          .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_grad,
                                          .cost = cost_rows, .inplace = 1, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
+const ls_op ls_op_cross_entropy_part = { .name = "cross_entropy_part", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+                                         .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_part, .cost = cost_rows,
+                                         .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0" };
+const ls_op ls_op_argmax_part = { .name = "argmax_part", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_argmax_attrs),
+                                  .fields = ARGMAX_FIELDS, .infer = infer_argmax_part, .cost = cost_rows, .summary = "of these columns: the largest, and its number" };
+const ls_op ls_op_argmax_join = { .name = "argmax_join", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax_join,
+                                  .cost = cost_rows, .summary = "number of the largest of all parts, the first of equals" };
 const ls_op ls_op_argmax = { .name = "argmax", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
                              .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
 
@@ -87,5 +133,5 @@ ls_value ls_argmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_ar
 
 ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index)
 {
-    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, &(ls_loss_attrs){ ignore_index });
+    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, &(ls_loss_attrs){ .ignore_index = ignore_index });
 }

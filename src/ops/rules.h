@@ -48,6 +48,7 @@ extern const ls_op ls_op_layer_norm, ls_op_layer_norm_grad, ls_op_rms_norm, ls_o
 extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shift_right, ls_op_position_bias, ls_op_position_bias_grad;
 extern const ls_op ls_op_attention, ls_op_attention_grad;
 extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad, ls_op_argmax;
+extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
 extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device, ls_op_to_host;

@@ -5,25 +5,14 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "passes.h"
+#include "tensor.h"
 
-enum { WHOLE, COLUMNS, ROWS };
+/* `auto`: the projections of decoders, by Hugging Face's names; and, where the ranks divide it, what has a row for each word of the vocabulary. */
+static const char LAYERS[] = "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj";
+static const char VOCABULARY[] = "rowwise:embed_tokens colwise:lm_head";
 
-/* The projections of decoders, by Hugging Face's names. */
-static const char AUTO[] = "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj";
-
-typedef struct job {
-    ls_rewrite r;
-    const ls_parallel *p;
-    const char *rules;
-    int ranks, position;
-    int *kind;          /* per old value: of a parameter, how it is split */
-    bool *split;        /* per old value: of an activation, whether its last dimension is */
-    ls_value *entered;  /* per old value: its copy for the axis */
-    int n_split;        /* parameters */
-} job;
+typedef ls_tensor_job job;
 
 /* The last names of module `path` (what stands before the parameter's own) are those of `rule`. */
 static bool names(const char *rule, size_t n, const char *path)
@@ -33,25 +22,31 @@ static bool names(const char *rule, size_t n, const char *path)
     return m >= n && !strncmp(path + m - n, rule, n) && (m == n || path[m - n - 1] == '.');
 }
 
-static int rule_of(const job *j, const char *parameter)
+static int rule_of(const char *rules, const char *parameter)
 {
-    for (const char *w = j->rules; *w; w += *w == ' ') {
+    for (const char *w = rules; *w; w += *w == ' ') {
         const size_t n = strcspn(w, " ");
         if (n > 8 && names(w + 8, n - 8, parameter)) /* "colwise:", "rowwise:" */
-            return *w == 'c' ? COLUMNS : ROWS;
+            return *w == 'c' ? LS_COLUMNS : LS_ROWS;
         w += n;
     }
-    return WHOLE;
+    return LS_WHOLE;
 }
 
 static ls_status split_param(job *j, const ls_node *n)
 {
     ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
-    int kind = rule_of(j, a.name);
-    if (kind == ROWS && a.type.ndim == 1)
-        kind = WHOLE; /* a bias is added to the sum */
-    if (kind != WHOLE) {
-        const int dim = kind == ROWS;
+    int kind = rule_of(j->rules, a.name);
+    if (kind == LS_WHOLE && a.type.ndim > 0 && a.type.dims[0] % j->ranks == 0)
+        kind = rule_of(j->rules_where_divided, a.name);
+    if (kind == LS_ROWS && a.type.ndim == 1)
+        kind = LS_WHOLE; /* a bias is added to the sum */
+    if (j->table[n->out[0].id] && kind == LS_COLUMNS)
+        return ls_fail(LS_E_USAGE, "parallel.tensor: %s is the table of an embedding, which is split by its rows: say rowwise", a.name);
+    if (j->table[n->out[0].id] && kind == LS_ROWS)
+        kind = LS_COLUMNS; /* of the logits, where it is the head's weight, too */
+    if (kind != LS_WHOLE) {
+        const int dim = kind == LS_ROWS;
         if (a.type.ndim > 2 || a.type.dims[dim] % j->ranks)
             return ls_fail(LS_E_USAGE, "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of axis tp do not divide", dim, a.name,
                            (long long)a.type.dims[dim], j->ranks);
@@ -64,8 +59,9 @@ static ls_status split_param(job *j, const ls_node *n)
     return LS_OK;
 }
 
-/* The same value on every rank of the axis, for layers that each use a part of: its gradient is the sum of what the parts give. */
-static ls_value enter(job *j, ls_value old)
+const char *ls_tensor_place(const job *j, const ls_node *n) { return j->r.to->scope->path[0] ? j->r.to->scope->path : n->op->name; }
+
+ls_value ls_tensor_enter(job *j, ls_value old)
 {
     ls_value *copy = &j->entered[old.id];
     const ls_value v = ls_rewrite_value(&j->r, old);
@@ -75,14 +71,14 @@ static ls_value enter(job *j, ls_value old)
     return *copy;
 }
 
-static ls_value leave(job *j, ls_value part)
+void ls_tensor_leave(job *j, ls_value old, ls_value part)
 {
     const ls_dtype t = ls_value_type(j->r.to, part).dtype;
-    return ls_all_reduce(j->r.to, part, &(ls_reduce_attrs){ .group = "tp", .unit = j->r.to->scope->path, .ranks = j->ranks, .to = t, .via = t == LS_F64 ? LS_F64 : LS_F32,
-                                                            .how = LS_HOW_SHARED });
+    j->r.map[old.id] = ls_all_reduce(j->r.to, part, &(ls_reduce_attrs){ .group = "tp", .unit = ls_tensor_place(j, ls_node_of(j->r.from, old)), .ranks = j->ranks, .to = t,
+                                                                        .via = t == LS_F64 ? LS_F64 : LS_F32, .how = LS_HOW_SHARED });
 }
 
-static ls_status refuse(const ls_node *n, const char *why)
+ls_status ls_tensor_refuse(const ls_node *n, const char *why)
 {
     return ls_fail(LS_E_USAGE, "parallel.tensor: %s in %s %s (%s:%d)", n->op->name, n->scope->path[0] ? n->scope->path : "the root", why, n->file ? n->file : "?", n->line);
 }
@@ -90,23 +86,24 @@ static ls_status refuse(const ls_node *n, const char *why)
 static ls_status linear(job *j, const ls_node *n)
 {
     const int kind = j->kind[n->in[1].id];
-    const bool split = j->split[n->in[0].id];
+    const bool split = j->layout[n->in[0].id];
     ls_value in[8];
     LS_CHECK(n->n_in <= 8, "linear with %d operands", n->n_in);
-    if (split != (kind == ROWS))
-        return refuse(n, split ? "takes a value that is split over axis tp, and is not split by rows" : "is split by rows, but what it takes is whole on every rank");
+    if (split != (kind == LS_ROWS))
+        return ls_tensor_refuse(n, split ? "takes a value that is split over axis tp, and is not split by rows" : "is split by rows, but what it takes is whole on every rank");
     for (int k = 0; k < n->n_in; k++)
         in[k] = ls_rewrite_value(&j->r, n->in[k]);
-    if (kind == COLUMNS) {
-        in[0] = enter(j, n->in[0]);
-        j->split[n->out[0].id] = true;
+    if (kind == LS_COLUMNS) {
+        in[0] = ls_tensor_enter(j, n->in[0]);
+        j->layout[n->out[0].id] = LS_COLUMNS;
     }
-    if (kind != ROWS) {
+    if (kind != LS_ROWS) {
         ls_rewrite_copy_with(&j->r, n, in, n->attrs);
         return LS_OK;
     }
-    ls_value y = leave(j, ls_matmul_wt(j->r.to, in[0], in[1], LS_NONE));
-    j->r.map[n->out[0].id] = n->n_in > 2 && ls_present(in[2]) ? ls_add(j->r.to, y, in[2]) : y;
+    ls_tensor_leave(j, n->out[0], ls_matmul_wt(j->r.to, in[0], in[1], LS_NONE));
+    if (n->n_in > 2 && ls_present(in[2]))
+        j->r.map[n->out[0].id] = ls_add(j->r.to, ls_rewrite_value(&j->r, n->out[0]), in[2]);
     return LS_OK;
 }
 
@@ -136,19 +133,19 @@ static ls_status other(job *j, const ls_node *n)
 {
     int split = 0, whole = 0;
     for (int k = 0; k < n->n_in; k++)
-        if (ls_present(n->in[k]) && j->kind[n->in[k].id] != WHOLE)
-            return refuse(n, "takes a parameter that is split, and is no linear layer");
+        if (ls_present(n->in[k]) && j->kind[n->in[k].id] != LS_WHOLE)
+            return ls_tensor_refuse(n, "takes a parameter that is split, and is neither a linear layer nor an embedding");
     for (int k = 0; k < n->n_in; k++)
         if (ls_present(n->in[k]))
-            *(j->split[n->in[k].id] ? &split : &whole) += ls_dtype_is_float(ls_type_of(j->r.from, n->in[k])->dtype);
+            *(j->layout[n->in[k].id] ? &split : &whole) += ls_dtype_is_float(ls_type_of(j->r.from, n->in[k])->dtype);
     if (split && !takes_columns(n))
-        return refuse(n, "cannot take a value that is split over axis tp");
+        return ls_tensor_refuse(n, "cannot take a value that is split over axis tp");
     if (split && whole)
-        return refuse(n, "takes one value that is split over axis tp, and one that is whole");
+        return ls_tensor_refuse(n, "takes one value that is split over axis tp, and one that is whole");
     for (int k = 0; k < n->n_in && split; k++) { /* before the shape rule of the op says it in other words */
         const int64_t head = n->op == &ls_op_attention ? ((const ls_attention_attrs *)n->attrs)->head_dim : n->op == &ls_op_rope ? ((const ls_rope_attrs *)n->attrs)->head_dim : 1;
         const ls_type t = ls_value_type(j->r.to, ls_rewrite_value(&j->r, n->in[k]));
-        if (j->split[n->in[k].id] && t.dims[t.ndim - 1] % head)
+        if (j->layout[n->in[k].id] && t.dims[t.ndim - 1] % head)
             return ls_fail(LS_E_USAGE, "parallel.mesh: %s has %lld heads, which the %d ranks of axis tp do not divide", n->scope->path,
                            (long long)(t.dims[t.ndim - 1] * j->ranks / head), j->ranks);
     }
@@ -156,14 +153,24 @@ static ls_status other(job *j, const ls_node *n)
         return split_dropout(j, n);
     ls_rewrite_copy(&j->r, n);
     for (int k = 0; k < n->n_out && split; k++)
-        j->split[n->out[k].id] = true;
+        j->layout[n->out[k].id] = LS_COLUMNS;
     return LS_OK;
 }
 
 static ls_status node(job *j, const ls_node *n)
 {
     ls_rewrite_like(&j->r, n);
-    return n->op == &ls_op_param ? split_param(j, n) : n->op == &ls_op_linear ? linear(j, n) : other(j, n);
+    if (n->op == &ls_op_param)
+        return split_param(j, n);
+    if (n->op == &ls_op_linear)
+        return linear(j, n);
+    if (n->op == &ls_op_embedding)
+        return ls_tensor_embedding(j, n);
+    if (n->op == &ls_op_cross_entropy && j->layout[n->in[0].id] == LS_COLUMNS)
+        return ls_tensor_cross_entropy(j, n);
+    if (n->op == &ls_op_argmax && j->layout[n->in[0].id] == LS_COLUMNS)
+        return ls_tensor_argmax(j, n);
+    return other(j, n);
 }
 
 static ls_status rewrite(job *j, ls_graph **gp)
@@ -171,22 +178,27 @@ static ls_status rewrite(job *j, ls_graph **gp)
     const ls_graph *g = *gp;
     ls_arena *arena = &j->r.to->arena;
     j->kind = LS_ARENA_ARRAY(arena, int, g->n_vals + 1);
-    j->split = LS_ARENA_ARRAY(arena, bool, g->n_vals + 1);
+    j->layout = LS_ARENA_ARRAY(arena, int, g->n_vals + 1);
+    j->table = LS_ARENA_ARRAY(arena, bool, g->n_vals + 1);
     j->entered = LS_ARENA_ARRAY(arena, ls_value, g->n_vals + 1);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_embedding)
+            j->table[g->nodes[i]->in[1].id] = true;
     for (int i = 0; i < g->n_nodes && j->r.to->status == LS_OK; i++)
         LS_TRY(node(j, g->nodes[i]));
     if (!j->n_split)
         return ls_fail(LS_E_USAGE, "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis tp; give them to dp or shard", j->p->tensor, j->ranks);
     for (int i = 0; i < g->n_outputs; i++)
-        if (j->split[g->outputs[i].value.id])
+        if (j->layout[g->outputs[i].value.id])
             return ls_fail(LS_E_USAGE, "parallel.tensor: output \"%s\" of the model would be split over axis tp", g->outputs[i].name);
     return LS_OK;
 }
 
 ls_status ls_pass_tensor(ls_graph **gp, const ls_parallel *p)
 {
+    const bool automatic = !strcmp(p->tensor, "auto");
     job j = { .p = p, .ranks = ls_mesh_group_size(&p->mesh, "tp"), .position = ls_mesh_position(&p->mesh, p->rank, "tp"),
-              .rules = strcmp(p->tensor, "auto") ? p->tensor : AUTO };
+              .rules = automatic ? LAYERS : p->tensor, .rules_where_divided = automatic ? VOCABULARY : "" };
     if (j.ranks == 1)
         return LS_OK;
     LS_TRY(ls_rewrite_begin(&j.r, *gp));

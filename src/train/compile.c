@@ -42,8 +42,12 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (training) {
         (ls_output)(g, "loss", loss);
     } else {
+        const ls_type scores = ls_value_type(g, logits);
+        c->classes = scores.dims[1];
         (ls_output)(g, "eval.rows", rows);
-        (ls_output)(g, "logits", logits);
+        (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
+        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for every token of a text */
+            (ls_output)(g, "logits", logits);
     }
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
@@ -52,15 +56,11 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
-    if (!training) { /* only now is the type of the logits known */
-        logits = output_named(g, "logits");
+    logits = output_named(g, "logits");
+    if (ls_present(logits)) { /* only now is their type known */
         g->n_outputs--;
-        (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
-        const ls_type scores = ls_value_type(g, logits);
-        c->classes = scores.dims[1];
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
-        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for every token of a text */
-            (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
+        (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
     LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;

@@ -160,8 +160,10 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
 #define RMS_NORM_GRAD(R, K, n, ...) \
     { .op = "rms_norm_grad", .n_in = n, .in = { X(R, K), X(R, K), X(K), RESULT(STAT, R), __VA_ARGS__ }, .attrs = ATTRS(ls_norm_attrs, 1e-5), \
       .prepare = prepare_rms_norm, .compare = COMPARE_SUM, .reduce = K > R ? K : R, .batch_in = 1 | 2 | 8 | (n > 4 ? 16 : 0) }
+#define EMBEDDING(about, first, of, ids, table, ...) \
+    { .op = "embedding", .what = about, .n_in = 2, .in = { ids, table }, .attrs = ATTRS(ls_embedding_attrs, 0, first, of), .compare = COMPARE_EXACT, __VA_ARGS__ }
 #define EMBEDDING_GRAD(about, rows, n, ...) \
-    { .op = "embedding_grad", .what = about, .n_in = n, .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_embedding_attrs, rows), .compare = COMPARE_SUM, \
+    { .op = "embedding_grad", .what = about, .n_in = n, .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_embedding_attrs, rows, 0, 0), .compare = COMPARE_SUM, \
       .reduce = 131, .extreme = EXTREME_WIDE }
 #define ROPE(about, D, back, n, ...) \
     { .op = "rope", .what = about, .n_in = n, .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_rope_attrs, .head_dim = D, .inverse = back, .theta = 1e4), \
@@ -192,11 +194,19 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
     { .op = "softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, .prepare = prepare_softmax, .compare = COMPARE_SUM, \
       .reduce = C, .batch_in = 3 }
 #define CROSS_ENTROPY(R, C, n) \
-    { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, .attrs = ATTRS(ls_loss_attrs, -100), \
+    { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, .attrs = ATTRS(ls_loss_attrs, -100, 0, 0), \
       .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy_grad", .n_in = 5, .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, .absolute = 0.75 / n, .reduce = C, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0, 0), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, .absolute = 0.75 / n, .reduce = C, \
       .extreme = EXTREME_LARGE }
+/* Columns 9 and on of C classes: this rank's. */
+#define CROSS_ENTROPY_PART(R, n, C, parts) \
+    { .op = "cross_entropy_part", .n_in = 2, .in = { X(R, n), INDEX(C, R) }, .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .reduce = n, \
+      .extreme = EXTREME_LARGE }, \
+    { .op = "cross_entropy", .what = "of parts", .n_in = 4, .in = { X(R, n), INDEX(C, R), SCALAR(STAT, R), TYPED_POSITIVE(STAT, parts, R, 3) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .reduce = parts, .no_gradient = true }, \
+    { .op = "cross_entropy_grad", .what = "of a part", .n_in = 5, .in = { X(R, n), INDEX(C, R), TYPED_POSITIVE(STAT, R), SCALAR(STAT, R), SCALAR(STAT, 0.75) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .absolute = 0.75 / R, .reduce = n }
 #define ADAM(about, n, wd, dec, t, ...) \
     { .op = "adam", .what = about, .n_in = n, \
       .in = { TYPED(LS_F32, 3, 41), X(3, 41), TYPED(LS_F32, 3, 41), TYPED_POSITIVE(LS_F32, 3, 41), SCALAR(LS_I64, t), SCALAR(LS_F64, 0.01), \
@@ -386,9 +396,13 @@ const op_case ls_test_cases[] = {
     RMS_NORM_GRAD(5, 8, 4), RMS_NORM_GRAD(3, 37, 4), RMS_NORM_GRAD(131, 128, 4), RMS_NORM_GRAD(5, 19, 5, X(5, 19)),
     RMS_NORM_GRAD(2, 300, 5, X(2, 300)),
 
-    { .op = "embedding", .n_in = 2, .in = { ID(7, 5), X(7, 19) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .batch_in = 1 },
-    { .op = "embedding", .what = "two dimensions", .n_in = 2, .in = { ID(1000, 3, 37), X(1000, 33) }, .compare = COMPARE_EXACT, .batch_in = 1 },
-    { .op = "embedding", .what = "no such rows", .n_in = 2, .in = { INDEX(9, 11), X(7, 8) }, .compare = COMPARE_EXACT, .no_gradient = true },
+    EMBEDDING("", 0, 0, ID(7, 5), X(7, 19), .extreme = EXTREME_SPECIAL, .batch_in = 1),
+    EMBEDDING("two dimensions", 0, 0, ID(1000, 3, 37), X(1000, 33), .batch_in = 1),
+    EMBEDDING("no such rows", 0, 0, INDEX(9, 11), X(7, 8), .no_gradient = true),
+    EMBEDDING("rows 4 and on of 20", 4, 20, ID(20, 131), X(7, 8), .batch_in = 1),
+    EMBEDDING("rows 4 and on of 12, others missing", 4, 12, INDEX(20, 131), X(7, 8), .no_gradient = true),
+    { .op = "embedding_grad", .what = "rows 4 and on of 20", .n_in = 2, .in = { X(131, 37), ID(20, 131) }, .attrs = ATTRS(ls_embedding_attrs, 7, 4, 20),
+      .compare = COMPARE_SUM, .reduce = 131, .extreme = EXTREME_WIDE },
     EMBEDDING_GRAD("", 7, 2, X(5, 19), ID(7, 5)), EMBEDDING_GRAD("one row", 1, 2, X(3, 5, 8), ID(1, 3, 5)),
     EMBEDDING_GRAD("rows of many places", 9, 2, X(131, 37), ID(9, 131)), EMBEDDING_GRAD("many rows", 5000, 2, X(131, 7), ID(5000, 131)),
     EMBEDDING_GRAD("no such rows", 7, 2, X(37, 3), INDEX(9, 37)), EMBEDDING_GRAD("addend", 130, 3, X(131, 150), ID(130, 131), X(130, 150)),
@@ -416,6 +430,11 @@ const op_case ls_test_cases[] = {
     SOFTMAX(5, 10), SOFTMAX(3, 37), SOFTMAX(4, 1), SOFTMAX(2, 1000),
     { .op = "softmax", .what = "one row", .n_in = 1, .in = { X(19) }, .compare = COMPARE_SUM, .reduce = 19 },
     CROSS_ENTROPY(7, 10, 6), CROSS_ENTROPY(1, 3, 1), CROSS_ENTROPY(131, 37, 256), CROSS_ENTROPY(3, 1000, 3),
+    CROSS_ENTROPY_PART(7, 10, 40, 4), CROSS_ENTROPY_PART(131, 37, 50, 2), CROSS_ENTROPY_PART(3, 1000, 2000, 3),
+    { .op = "argmax_part", .n_in = 1, .in = { X(37, 100) }, .attrs = ATTRS(ls_argmax_attrs, 300), .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
+    { .op = "argmax_part", .n_in = 1, .in = { X(2, 3, 33) }, .attrs = ATTRS(ls_argmax_attrs, 33), .compare = COMPARE_EXACT },
+    { .op = "argmax_join", .n_in = 1, .in = { TYPED(STAT, 4, 37, 2) }, .compare = COMPARE_EXACT },
+    { .op = "argmax_join", .what = "ties", .n_in = 1, .in = { { STAT, FILL_CONST, 2, 4, { 3, 2, 5, 2 } } }, .compare = COMPARE_EXACT },
     { .op = "argmax", .n_in = 1, .in = { X(3, 5, 10) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
     { .op = "argmax", .n_in = 1, .in = { X(37, 100) }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
     { .op = "argmax", .what = "ties", .n_in = 1, .in = { { DATA, FILL_CONST, 2, 2, { 3, 33 } } }, .compare = COMPARE_EXACT },

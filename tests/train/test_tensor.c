@@ -14,19 +14,26 @@
 #include "train/state.h"
 #include "train/trainer.h"
 
-enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 7, VOCABULARY = 23 };
+enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 7, VOCABULARY = 24 };
 static const ls_decoder_config QWEN = { .seq_length = TOKENS, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 6,
                                         .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.1, .tied = true, .qkv_bias = true, .output_bias = true, .mlp_bias = true,
                                         .block = "Block" };
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
 
+#define LAYERS "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj"
+#define EMBEDDING "rowwise:embed_tokens"
+#define HEAD "colwise:lm_head"
+
 typedef struct job {
     ls_trainer_opts o;
+    ls_decoder_config model;
     const char *save, *load; /* checkpoint folders */
     int first;               /* step to begin with */
     bool parameters;         /* only saves them in a file */
     double losses[STEPS], norms[STEPS];
+    int32_t predicted[ROWS * TOKENS]; /* by the initial weights */
+    float rows[ROWS * TOKENS];
 } job;
 
 static ls_status load(ls_trainer *t, const char *dir, ls_group *g)
@@ -38,11 +45,30 @@ static ls_status load(ls_trainer *t, const char *dir, ls_group *g)
     return s;
 }
 
+static ls_status evaluate(ls_group *g, job *j, ls_trainer *t)
+{
+    int32_t ids[ROWS * TOKENS], targets[ROWS * TOKENS], predicted[ROWS * TOKENS];
+    float rows[ROWS * TOKENS];
+    for (int i = 0; i < ROWS * TOKENS; i++) {
+        ids[i] = 5 * i % VOCABULARY;
+        targets[i] = i % 5 ? 7 * i % VOCABULARY : -100;
+    }
+    LS_TRY(ls_trainer_eval(t, ids, targets, rows, predicted, NULL));
+    for (int i = 0; i < ROWS * TOKENS; i++)
+        RANK_CHECK(i % 5 ? rows[i] > 0 : rows[i] == 0);
+    if (ls_group_rank(g) == 0) {
+        memcpy(j->rows, rows, sizeof rows);
+        memcpy(j->predicted, predicted, sizeof predicted);
+    }
+    return LS_OK;
+}
+
 static ls_status train(ls_group *g, job *j, ls_trainer *t)
 {
     const ls_share share = t->compiled.share;
     int32_t ids[M][ROWS * TOKENS], targets[M][ROWS * TOKENS];
     LS_TRY(j->load ? load(t, j->load, g) : ls_trainer_init(t, 3));
+    LS_TRY(evaluate(g, j, t));
     for (int step = j->first; step < STEPS; step++) {
         for (int64_t k = 0; k < share.count; k++)
             for (int i = 0; i < ROWS * TOKENS; i++) {
@@ -52,11 +78,13 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
             }
         ls_step_result r;
         LS_TRY(ls_trainer_step(t, ids, &targets[0][0], M * (ROWS * TOKENS - 3), 1e-2, &r));
+        double all[64];
+        LS_TRY(ls_group_all_gather(g, &r.loss, sizeof r.loss, all));
+        for (int k = 0; k < ls_group_size(g); k++)
+            RANK_CHECK(all[k] == r.loss);
         if (ls_group_rank(g) == 0) {
             j->losses[step] = r.loss;
             j->norms[step] = r.grad_norm;
-        } else {
-            RANK_CHECK(isfinite(r.loss));
         }
         if (j->save && step == STEPS / 2 - 1)
             LS_TRY(ls_trainer_save_state(t, j->save, "{}", "{}", 0, NULL));
@@ -71,7 +99,7 @@ static ls_status rank(ls_group *g, void *context)
     ls_trainer *t;
     o.group = g;
     o.parallel.rank = ls_group_rank(g);
-    LS_TRY(ls_trainer_create_with(&t, build, &QWEN, &o));
+    LS_TRY(ls_trainer_create_with(&t, build, &j->model, &o));
     const ls_status s = j->parameters ? ls_trainer_save(t, "nowhere") : train(g, j, t);
     ls_trainer_destroy(&t);
     return s;
@@ -79,7 +107,7 @@ static ls_status rank(ls_group *g, void *context)
 
 static job layout(int dp, int shard, int tp, ls_data_parallel data)
 {
-    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5 } };
+    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5 }, .model = QWEN };
     j.o.parallel.mesh = (ls_mesh){ .n = 3, .axes = { { "dp", dp }, { "shard", shard }, { "tp", tp } } };
     j.o.parallel.data = data;
     j.o.parallel.units = "class:Block";
@@ -130,6 +158,54 @@ static void in_f64(void **state)
     expect(&four, &one, 0, 1e-12);
 }
 
+/* Rows of a table and zeros add up to the same bits; logits are the same, but the sum of their exponentials is rounded elsewhere. */
+static void vocabulary(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        job one = layout(1, 1, 1, LS_DATA_FSDP), layers = layout(1, 1, 2, LS_DATA_FSDP), j = layers;
+        one.model.tied = layers.model.tied = j.model.tied = tied;
+        run(&one);
+        layers.o.parallel.tensor = LAYERS;
+        run(&layers);
+        if (!tied) {
+            j.o.parallel.tensor = LAYERS " " EMBEDDING;
+            run(&j);
+            expect(&j, &layers, 0, 0);
+            assert_memory_equal(j.rows, layers.rows, sizeof j.rows);
+        }
+        j.o.parallel.tensor = EMBEDDING " " HEAD;
+        run(&j);
+        assert_memory_equal(j.predicted, one.predicted, sizeof j.predicted); /* logits of the same bits */
+        expect(&j, &one, 0, 1e-6);
+        j = layout(2, 1, 2, LS_DATA_DDP);
+        j.model.tied = tied;
+        run(&j);
+        expect(&j, &one, 0, 2e-6);
+        j = layout(1, 1, 4, LS_DATA_FSDP);
+        j.model.tied = tied;
+        j.o.parallel.tensor = EMBEDDING " " HEAD " colwise:gate_proj colwise:up_proj rowwise:down_proj";
+        run(&j);
+        expect(&j, &one, 0, 2e-6);
+    }
+}
+
+static void in_bf16(void **state)
+{
+    (void)state;
+    job one = layout(1, 1, 1, LS_DATA_FSDP), j = one;
+    one.o.param = LS_BF16;
+    run(&one);
+    for (int tp = 1; tp <= 2; tp++) {
+        j = layout(2, 1, tp, LS_DATA_FSDP);
+        j.o.param = LS_BF16;
+        j.o.recompute = "Block";
+        j.o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
+        run(&j);
+        expect(&j, &one, 0, tp == 1 ? 0 : 2e-3);
+    }
+}
+
 /* Files have whole tensors: what one layout wrote, every other continues. */
 static void checkpoints(void **state)
 {
@@ -166,7 +242,7 @@ static void what_cannot_be(void **state)
     j = layout(1, 1, 2, LS_DATA_FSDP);
     static const char *const WRONG[][2] = {
         { "colwise:nothing", "no such layer to split over the 2 ranks" },
-        { "rowwise:embed_tokens", "embedding in the root takes a parameter that is split, and is no linear layer" },
+        { "colwise:embed_tokens", "model.embed_tokens.weight is the table of an embedding, which is split by its rows: say rowwise" },
         { "colwise:q_proj", "takes one value that is split over axis tp, and one that is whole" },
         { "colwise:q_proj colwise:k_proj colwise:v_proj", "linear in model.layers.0.self_attn.o_proj takes a value that is split over axis tp" },
         { "rowwise:down_proj", "what it takes is whole on every rank" },
@@ -176,6 +252,14 @@ static void what_cannot_be(void **state)
         j.o.parallel.tensor = WRONG[i][0];
         ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", WRONG[i][1]);
     }
+    ls_decoder_config odd = QWEN;
+    odd.vocab_size = 23;
+    j.o.parallel.tensor = LAYERS " " EMBEDDING;
+    ASSERT_FAILS(ls_compile(&c, build, &odd, &j.o, NULL), LS_E_USAGE, "parallel.mesh", "model.embed_tokens.weight has size 23, which the 2 ranks of axis tp do not divide");
+    j.o.parallel.tensor = "auto";
+    ASSERT_OK(ls_compile(&c, build, &odd, &j.o, NULL)); /* the layers alone */
+    assert_int_equal(c.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers);
+    ls_compiled_release(&c);
     j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
     ls_compiled_release(&c);
@@ -184,16 +268,31 @@ static void what_cannot_be(void **state)
     ASSERT_CONTAINS(ls_error_message(), "save a checkpoint");
 }
 
-/* Two all_reduce a block and direction, as PyTorch's ColwiseParallel and RowwiseParallel have; and nothing is whole that need not be. */
+/* No value of the program has a column, or a row, for every word. */
+static bool has_vocabulary(const ls_plan *p)
+{
+    for (int v = 1; v < p->graph->n_vals; v++)
+        for (int d = 0; d < p->graph->vals[v].type.ndim; d++)
+            if (p->graph->vals[v].type.dims[d] == VOCABULARY + 2)
+                return true;
+    return false;
+}
+
+/* Two all_reduce a block and direction, as PyTorch's ColwiseParallel and RowwiseParallel have; one for the embedding, one for the gradient of what enters the head, one
+ * gather for the loss; and nothing is whole that need not be. */
 static void what_a_step_costs(void **state)
 {
     (void)state;
     job one = layout(1, 1, 1, LS_DATA_FSDP), two = layout(1, 1, 2, LS_DATA_FSDP);
     ls_compiled a, b;
-    ASSERT_OK(ls_compile(&a, build, &QWEN, &one.o, NULL));
-    ASSERT_OK(ls_compile(&b, build, &QWEN, &two.o, NULL));
-    assert_int_equal(b.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers);
-    assert_int_equal(b.plans[LS_EVAL]->n_collectives, 2 * QWEN.layers);
+    ls_decoder_config model = QWEN;
+    model.vocab_size = VOCABULARY + 2; /* a number that nothing else has */
+    ASSERT_OK(ls_compile(&a, build, &model, &one.o, NULL));
+    ASSERT_OK(ls_compile(&b, build, &model, &two.o, NULL));
+    assert_int_equal(b.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers + 3);
+    assert_int_equal(b.plans[LS_EVAL]->n_collectives, 2 * QWEN.layers + 3); /* the third: what is predicted */
+    assert_true(has_vocabulary(a.plans[LS_MICRO]) && has_vocabulary(a.plans[LS_EVAL]));
+    assert_false(has_vocabulary(b.plans[LS_MICRO]) || has_vocabulary(b.plans[LS_EVAL]));
     assert_int_equal(a.units.parameters, b.units.parameters);
     const int64_t split = 24 * 24 * 2 + 24 * 12 * 2 + 3 * 24 * 40 + 24 + 12 + 12 + 80; /* of a layer; norms, and biases of o and down, are whole */
     int64_t whole = 0, mine = 0;
@@ -201,7 +300,7 @@ static void what_a_step_costs(void **state)
         whole += a.units.units[i].parameters;
     for (int i = 0; i < b.units.n; i++)
         mine += b.units.units[i].parameters;
-    assert_int_equal(whole - mine, QWEN.layers * split / 2);
+    assert_int_equal(whole - mine, (QWEN.layers * split + model.vocab_size * 24) / 2);
     ls_compiled_release(&a);
     ls_compiled_release(&b);
 }
@@ -209,7 +308,8 @@ static void what_a_step_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64), cmocka_unit_test(checkpoints), cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
+        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary),
+        cmocka_unit_test(checkpoints),    cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

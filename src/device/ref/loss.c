@@ -50,23 +50,73 @@ static double tree_sum(const ls_tensor *t, int64_t begin, int64_t end)
     return sum;
 }
 
-void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count -> loss, lse, rows */
+/* The first of the largest; NaN counts as largest. */
+static int64_t largest(ls_ref_row x, int64_t n)
 {
-    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index;
+    int64_t best = 0;
+    for (int64_t k = 1; k < n && !isnan(row_get(x, best)); k++)
+        if (isnan(row_get(x, k)) || row_get(x, k) > row_get(x, best))
+            best = k;
+    return best;
+}
+
+void ls_ref_cross_entropy_part(const ls_kernel_args *a) /* logits, labels -> parts */
+{
+    const ls_loss_attrs *at = a->attrs;
     const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1];
+    for (int64_t r = 0; r < rows; r++) {
+        const ls_ref_row z = ref_row(&a->in[0], r), part = ref_row(&a->out[0], r);
+        const int64_t label = (int64_t)flat_get(&a->in[1], r) - at->first;
+        const double max = row_get(z, largest(z, classes));
+        double sum = 0;
+        for (int64_t c = 0; c < classes && max != -HUGE_VAL; c++)
+            sum += exp(row_get(z, c) - max);
+        row_put(part, 0, max);
+        row_put(part, 1, sum);
+        row_put(part, 2, label >= 0 && label < classes ? row_get(z, label) : 0);
+    }
+}
+
+/* Of row r: log-sum-exp, and the label's logit, which one of the parts has. */
+static void join(const ls_tensor *parts, int64_t r, double *lse, double *at_label)
+{
+    const int64_t n = parts->type.dims[0], rows = parts->type.dims[1];
+    double max = -HUGE_VAL, sum = 0;
+    *at_label = 0;
+    for (int64_t p = 0; p < n; p++)
+        max = fmax(max, row_get(ref_row(parts, p * rows + r), 0));
+    for (int64_t p = 0; p < n; p++) {
+        const ls_ref_row part = ref_row(parts, p * rows + r);
+        sum += row_get(part, 1) * exp(row_get(part, 0) - max);
+        *at_label += row_get(part, 2);
+    }
+    *lse = max + log(sum);
+}
+
+void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, parts? -> loss, lse, rows */
+{
+    const ls_loss_attrs *at = a->attrs;
+    const int64_t rows = a->in[0].type.dims[0], here = a->in[0].type.dims[1], classes = at->of ? at->of : here;
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
-        const double lse = log_sum_exp(z, classes);
+        const bool valid = label >= 0 && label < classes;
+        double lse, at_label = NAN;
+        if (given(a, 3)) {
+            join(&a->in[3], r, &lse, &at_label);
+        } else {
+            lse = log_sum_exp(z, here);
+            at_label = valid ? row_get(z, label) : at_label;
+        }
         flat_put(&a->out[1], r, lse);
-        flat_put(&a->out[2], r, label == ignore ? 0 : lse - row_get(z, label));
+        flat_put(&a->out[2], r, label == at->ignore_index ? 0 : valid ? lse - at_label : NAN);
     }
     ls_ref_put(&a->out[0], 0, tree_sum(&a->out[2], 0, rows) / scalar_get(&a->in[2]));
 }
 
 void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, count, dloss -> dlogits */
 {
-    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index;
+    const ls_loss_attrs *at = a->attrs;
     const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1];
     const double weight = scalar_get(&a->in[4]) / scalar_get(&a->in[3]);
     for (int64_t r = 0; r < rows; r++) {
@@ -74,19 +124,38 @@ void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, 
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
         const double lse = flat_get(&a->in[2], r);
         for (int64_t c = 0; c < classes; c++)
-            row_put(dz, c, label == ignore ? 0 : (exp(row_get(z, c) - lse) - (c == label)) * weight);
+            row_put(dz, c, label == at->ignore_index ? 0 : (exp(row_get(z, c) - lse) - (at->first + c == label)) * weight);
     }
 }
 
-void ls_ref_argmax(const ls_kernel_args *a) /* the first of equals; NaN counts as largest */
+void ls_ref_argmax(const ls_kernel_args *a)
+{
+    const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
+    for (int64_t r = 0; r < rows; r++)
+        flat_put(&a->out[0], r, (double)largest(ref_row(&a->in[0], r), n));
+}
+
+void ls_ref_argmax_part(const ls_kernel_args *a) /* a -> parts */
 {
     const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
     for (int64_t r = 0; r < rows; r++) {
-        const ls_ref_row x = ref_row(&a->in[0], r);
-        int64_t best = 0;
-        for (int64_t k = 1; k < n && !isnan(row_get(x, best)); k++)
-            if (isnan(row_get(x, k)) || row_get(x, k) > row_get(x, best))
-                best = k;
-        flat_put(&a->out[0], r, (double)best);
+        const ls_ref_row x = ref_row(&a->in[0], r), part = ref_row(&a->out[0], r);
+        const int64_t best = largest(x, n);
+        row_put(part, 0, row_get(x, best));
+        row_put(part, 1, (double)(((const ls_argmax_attrs *)a->attrs)->first + best));
+    }
+}
+
+void ls_ref_argmax_join(const ls_kernel_args *a) /* parts -> argmax; the first part of equals */
+{
+    const int64_t n = a->in[0].type.dims[0], rows = ls_type_count(&a->out[0].type);
+    for (int64_t r = 0; r < rows; r++) {
+        ls_ref_row best = ref_row(&a->in[0], r);
+        for (int64_t p = 1; p < n && !isnan(row_get(best, 0)); p++) {
+            const ls_ref_row other = ref_row(&a->in[0], p * rows + r);
+            if (isnan(row_get(other, 0)) || row_get(other, 0) > row_get(best, 0))
+                best = other;
+        }
+        flat_put(&a->out[0], r, row_get(best, 1));
     }
 }

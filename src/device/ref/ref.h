@@ -63,5 +63,6 @@ REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_
 REF_RUN(position_bias); REF_RUN(position_bias_grad); REF_WORKSPACE(position_bias_grad);
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
+REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */

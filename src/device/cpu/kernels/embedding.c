@@ -11,18 +11,21 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, BLOCK_ROWS = 64 };
 typedef struct embedding_job {
     const ls_kernel_args *a;
     const int32_t *ids;
-    int64_t n, rows, k; /* ids; of the table */
+    int64_t n, rows, k, first; /* ids; of the table; the number of its row 0 */
     int32_t *order;     /* gradient: places by (id, place), ids without a row left out */
     int64_t ordered;
 } embedding_job;
 
 SIMD_FN void gather_rows(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end) {
     const ls_tensor *table = &j->a->in[1], *out = &j->a->out[0];
-    const int64_t from = row_stride(table), to = row_stride(out);
+    const int64_t from = row_stride(table), to = row_stride(out), of = ((const ls_embedding_attrs *)j->a->attrs)->of;
     for (int64_t i = begin; i < end; i++) {
         char *y = elem_at(out, i * to);
-        if (j->ids[i] >= 0 && j->ids[i] < j->rows)
-            memcpy(y, elem_at(table, j->ids[i] * from), (size_t)(j->k * elem_size(T)));
+        const int64_t row = j->ids[i] - j->first;
+        if (row >= 0 && row < j->rows)
+            memcpy(y, elem_at(table, row * from), (size_t)(j->k * elem_size(T)));
+        else if (j->ids[i] >= 0 && j->ids[i] < of)
+            memset(y, 0, (size_t)(j->k * elem_size(T)));
         else
             for (int64_t c = 0; c < j->k; c++)
                 f_put(y, T, c, __builtin_nanf(""));
@@ -36,33 +39,36 @@ static void gather_task(void *context, int64_t begin, int64_t end, int worker) {
 }
 
 KERNEL(embedding) { /* ids, table -> rows */
-    embedding_job j = { .a = a, .ids = a->in[0].data, .n = count_of(&a->in[0]), .rows = a->in[1].type.dims[0], .k = cols_of(&a->in[1]) };
+    embedding_job j = { .a = a, .ids = a->in[0].data, .n = count_of(&a->in[0]), .rows = a->in[1].type.dims[0], .k = cols_of(&a->in[1]),
+                        .first = ((const ls_embedding_attrs *)a->attrs)->first };
     ls_parallel_for(threads_for(a, j.n * j.k), j.n, gather_task, &j);
 }
 
 /* ---- gradient -------------------------------------------------------------------------------------------------------------- */
 
-/* One pass of a radix sort, stable, by DIGIT_BITS of the id. */
-static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int64_t n, int shift) {
+static int64_t row_at(const embedding_job *j, int32_t place) { return j->ids[place] - j->first; }
+
+/* One pass of a radix sort, stable, by DIGIT_BITS of the row. */
+static void sort_digit(const embedding_job *j, const int32_t *from, int32_t *to, int shift) {
     int64_t at[DIGITS] = { 0 }, sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        at[ids[from[i]] >> shift & (DIGITS - 1)]++;
+    for (int64_t i = 0; i < j->ordered; i++)
+        at[row_at(j, from[i]) >> shift & (DIGITS - 1)]++;
     for (int d = 0; d < DIGITS; d++) {
         const int64_t count = at[d];
         at[d] = sum;
         sum += count;
     }
-    for (int64_t i = 0; i < n; i++)
-        to[at[ids[from[i]] >> shift & (DIGITS - 1)]++] = from[i];
+    for (int64_t i = 0; i < j->ordered; i++)
+        to[at[row_at(j, from[i]) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
 static void sort_places(embedding_job *j, int32_t *order, int32_t *other) {
     j->ordered = 0;
     for (int64_t i = 0; i < j->n; i++)
-        if (j->ids[i] >= 0 && j->ids[i] < j->rows)
+        if (row_at(j, (int32_t)i) >= 0 && row_at(j, (int32_t)i) < j->rows)
             order[j->ordered++] = (int32_t)i;
     for (int shift = 0; shift < 31 && (j->rows - 1) >> shift; shift += DIGIT_BITS) {
-        sort_digit(j->ids, order, other, j->ordered, shift);
+        sort_digit(j, order, other, shift);
         int32_t *t = order;
         order = other;
         other = t;
@@ -70,12 +76,12 @@ static void sort_places(embedding_job *j, int32_t *order, int32_t *other) {
     j->order = order;
 }
 
-/* The first place, in order, whose id is `row` or more. */
+/* The first place, in order, that reads `row` or one after it. */
 static int64_t first_of(const embedding_job *j, int64_t row) {
     int64_t low = 0, high = j->ordered;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (j->ids[j->order[middle]] < row)
+        if (row_at(j, j->order[middle]) < row)
             low = middle + 1;
         else
             high = middle;
@@ -116,7 +122,7 @@ SIMD_FN void table_blocks(ls_dtype T, const embedding_job *j, int64_t begin, int
         int64_t i = first_of(j, row);
         for (int64_t r = row; r < stop; r++) {
             const int64_t first = i;
-            while (i < j->ordered && j->ids[j->order[i]] == r)
+            while (i < j->ordered && row_at(j, j->order[i]) == r)
                 i++;
             char *to = elem_at(&a->out[0], r * j->k);
             const char *add = addend ? addend + (size_t)r * bytes : NULL;
@@ -139,7 +145,8 @@ static void table_task(void *context, int64_t begin, int64_t end, int worker) {
 KERNEL_WORKSPACE(embedding_grad) { return 2 * sizeof(int32_t) * (size_t)count_of(&a->in[1]); }
 
 KERNEL(embedding_grad) { /* dy, ids, addend? -> dtable */
-    embedding_job j = { .a = a, .ids = a->in[1].data, .n = count_of(&a->in[1]), .rows = a->out[0].type.dims[0], .k = cols_of(&a->in[0]) };
+    embedding_job j = { .a = a, .ids = a->in[1].data, .n = count_of(&a->in[1]), .rows = a->out[0].type.dims[0], .k = cols_of(&a->in[0]),
+                        .first = ((const ls_embedding_attrs *)a->attrs)->first };
     sort_places(&j, a->workspace, (int32_t *)a->workspace + j.n);
     ls_parallel_for(threads_for(a, j.rows * j.k), (j.rows + BLOCK_ROWS - 1) / BLOCK_ROWS, table_task, &j);
 }

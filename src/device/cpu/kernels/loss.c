@@ -11,9 +11,11 @@ typedef struct loss_job {
     int64_t k;
 } loss_job;
 
-/* log(sum(exp(x))) of k numbers. The running sum is relative to the running maximum, which each chunk may raise. NaN, as in PyTorch, if
- * a number is NaN or +inf or all are -inf. */
-SIMD_FN float log_sum_exp(ls_dtype T, const void *x, int64_t k) {
+/* The largest of k numbers, and the sum of exp(x - largest). The running sum is relative to the running maximum, which each chunk may raise. NaN sums
+ * if a number is NaN or +inf. */
+typedef struct exp_sum { float top, sum; } exp_sum;
+
+SIMD_FN exp_sum sum_exp(ls_dtype T, const void *x, int64_t k) {
     const float none = -__builtin_inff();
     float m = none, sum = 0.0f;
     for (int64_t begin = 0; begin < k; begin += CHUNK) {
@@ -30,20 +32,76 @@ SIMD_FN float log_sum_exp(ls_dtype T, const void *x, int64_t k) {
         sum += vf_sum(s);
         m = most;
     }
-    return m == none ? __builtin_nanf("") : m + vf_log(vf_set1(sum))[0];
+    return (exp_sum){ m, sum };
+}
+
+/* NaN, as in PyTorch, also if all are -inf. */
+SIMD_FN float log_sum_exp(exp_sum e) { return e.top == -__builtin_inff() ? __builtin_nanf("") : e.top + vf_log(vf_set1(e.sum))[0]; }
+
+/* What cross_entropy wants to know of columns that are not here: the largest, the sum, the label's logit where it is among these. */
+enum { TOP, SUM, AT_LABEL, PARTS };
+
+SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+    const ls_kernel_args *a = j->a;
+    const int64_t first = ((const ls_loss_attrs *)a->attrs)->first;
+    const int32_t *labels = a->in[1].data;
+    for (int64_t r = begin; r < end; r++) {
+        const void *x = elem_at(&a->in[0], r * j->k);
+        const int64_t label = labels[r] - first;
+        const exp_sum e = sum_exp(T, x, j->k);
+        float *part = (float *)a->out[0].data + r * PARTS;
+        part[TOP] = e.top;
+        part[SUM] = e.sum;
+        part[AT_LABEL] = label >= 0 && label < j->k ? f_get(x, T, label) : 0.0f;
+    }
+}
+
+static void part_task(void *context, int64_t begin, int64_t end, int worker) {
+    const loss_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->a->in[0].type.dtype, part_rows, j, begin, end);
+}
+
+KERNEL(cross_entropy_part) {
+    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
+    const int64_t n = rows_of(&a->in[0]);
+    ls_parallel_for(threads_for(a, n * j.k), n, part_task, &j);
+}
+
+/* Row r of `n` parts, each of `rows`. */
+SIMD_FN exp_sum join_parts(const float *parts, int64_t n, int64_t rows, int64_t r, float *at_label) {
+    exp_sum e = { -__builtin_inff(), 0.0f };
+    *at_label = 0.0f;
+    for (int64_t p = 0; p < n; p++)
+        e.top = parts[(p * rows + r) * PARTS + TOP] > e.top ? parts[(p * rows + r) * PARTS + TOP] : e.top;
+    for (int64_t p = 0; p < n; p++) {
+        const float *part = &parts[(p * rows + r) * PARTS];
+        e.sum += part[SUM] == 0.0f ? 0.0f : part[SUM] * exp_below_zero(vf_set1(part[TOP] - e.top))[0]; /* nothing but -inf: no part of the sum */
+        *at_label += part[AT_LABEL];
+    }
+    return e;
 }
 
 /* A label outside the classes cannot come from the loader; it gives NaN instead of reading beyond the row. */
 SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
     const ls_kernel_args *a = j->a;
-    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index;
+    const ls_loss_attrs *at = a->attrs;
+    const ls_tensor *parts = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL;
+    const int64_t classes = at->of ? at->of : j->k;
     const int32_t *labels = a->in[1].data;
     float *lse = a->out[1].data, *rows = a->out[2].data;
     for (int64_t r = begin; r < end; r++) {
         const void *x = elem_at(&a->in[0], r * j->k);
         const int64_t label = labels[r];
-        lse[r] = log_sum_exp(T, x, j->k);
-        rows[r] = label == ignore ? 0.0f : label < 0 || label >= j->k ? __builtin_nanf("") : lse[r] - f_get(x, T, label);
+        const bool valid = label >= 0 && label < classes;
+        float at_label = 0.0f;
+        if (parts) {
+            lse[r] = log_sum_exp(join_parts(parts->data, parts->type.dims[0], parts->type.dims[1], r, &at_label));
+        } else {
+            lse[r] = log_sum_exp(sum_exp(T, x, j->k));
+            at_label = valid ? f_get(x, T, label) : 0.0f;
+        }
+        rows[r] = label == at->ignore_index ? 0.0f : valid ? lse[r] - at_label : __builtin_nanf("");
     }
 }
 
@@ -70,7 +128,8 @@ KERNEL(cross_entropy) {
 
 SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
     const ls_kernel_args *a = j->a;
-    const int64_t ignore = ((const ls_loss_attrs *)a->attrs)->ignore_index, k = j->k;
+    const ls_loss_attrs *at = a->attrs;
+    const int64_t k = j->k, classes = at->of ? at->of : k;
     const int32_t *labels = a->in[1].data;
     const float *lse = a->in[2].data;
     const float weight = *(const float *)a->in[4].data / *(const float *)a->in[3].data;
@@ -78,19 +137,20 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
         const char *x = elem_at(&a->in[0], r * k);
         char *dx = elem_at(&a->out[0], r * k);
         const int64_t label = labels[r];
-        if (label == ignore) {
+        if (label == at->ignore_index) {
             memset(dx, 0, (size_t)(k * elem_size(T)));
             continue;
         }
-        const bool valid = label >= 0 && label < k;
-        const float at_label = valid ? f_get(x, T, label) : 0.0f; /* read first: dx may be x */
+        const int64_t hot = label - at->first;
+        const bool valid = label >= 0 && label < classes, here = valid && hot >= 0 && hot < k;
+        const float at_label = here ? f_get(x, T, hot) : 0.0f; /* read first: dx may be x */
         const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
         for (int64_t c = 0; c < k; c += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, k - c);
             vf_put_n(dx, T, c, exp_below_zero(get_padded(T, x, c, n, 0.0f) - l) * w, n);
         }
-        if (valid)
-            f_put(dx, T, label, (exp_below_zero(vf_set1(at_label) - l)[0] - 1.0f) * weight);
+        if (here)
+            f_put(dx, T, hot, (exp_below_zero(vf_set1(at_label) - l)[0] - 1.0f) * weight);
     }
 }
 
@@ -107,31 +167,41 @@ KERNEL(cross_entropy_grad) {
 }
 
 /* First the largest value, then the first place that holds it; any NaN is the largest. */
+SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k) {
+    vf top = vf_set1(-__builtin_inff()), nan = vf_zero();
+    for (int64_t c = 0; c < k; c += VF_LANES) {
+        const vf v = get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff());
+        top = vf_max(v, top);
+        nan = vf_select(vf_isnan(v), v, nan);
+    }
+    const bool any_nan = vm_any(vf_isnan(nan));
+    const vf most = vf_set1(vf_max_lane(top));
+    int64_t c = 0;
+    for (; c + VF_LANES <= k; c += VF_LANES) {
+        const vf v = vf_get(x, T, c);
+        if (vm_any(any_nan ? vf_isnan(v) : vf_eq(v, most)))
+            break;
+    }
+    for (; c + 1 < k; c++) {
+        const float v = f_get(x, T, c);
+        if (any_nan ? v != v : v == most[0])
+            break;
+    }
+    return c;
+}
+
+/* The number of the largest, or, of some of the columns, the largest and its number. */
 SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
-    const int64_t k = j->k;
-    int32_t *out = j->a->out[0].data;
+    const ls_tensor *out = &j->a->out[0];
     for (int64_t r = begin; r < end; r++) {
-        const char *x = elem_at(&j->a->in[0], r * k);
-        vf top = vf_set1(-__builtin_inff()), nan = vf_zero();
-        for (int64_t c = 0; c < k; c += VF_LANES) {
-            const vf v = get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff());
-            top = vf_max(v, top);
-            nan = vf_select(vf_isnan(v), v, nan);
+        const char *x = elem_at(&j->a->in[0], r * j->k);
+        const int64_t c = largest(T, x, j->k);
+        if (out->type.dtype == LS_I32) {
+            ((int32_t *)out->data)[r] = (int32_t)c;
+            continue;
         }
-        const bool any_nan = vm_any(vf_isnan(nan));
-        const vf most = vf_set1(vf_max_lane(top));
-        int64_t c = 0;
-        for (; c + VF_LANES <= k; c += VF_LANES) {
-            const vf v = vf_get(x, T, c);
-            if (vm_any(any_nan ? vf_isnan(v) : vf_eq(v, most)))
-                break;
-        }
-        for (; c + 1 < k; c++) {
-            const float v = f_get(x, T, c);
-            if (any_nan ? v != v : v == most[0])
-                break;
-        }
-        out[r] = (int32_t)c;
+        ((float *)out->data)[2 * r] = f_get(x, T, c);
+        ((float *)out->data)[2 * r + 1] = (float)(((const ls_argmax_attrs *)j->a->attrs)->first + c);
     }
 }
 
@@ -145,4 +215,17 @@ KERNEL(argmax) {
     loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t n = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, n * j.k), n, argmax_task, &j);
+}
+
+KERNEL(argmax_part) { LS_NAME(ls_argmax)(a); }
+
+KERNEL(argmax_join) {
+    const int64_t parts = a->in[0].type.dims[0], n = count_of(&a->out[0]);
+    const float *in = a->in[0].data;
+    for (int64_t r = 0; r < n; r++) {
+        const float *best = &in[2 * r];
+        for (int64_t p = 1; p < parts && best[0] == best[0]; p++)
+            best = in[2 * (p * n + r)] <= best[0] ? best : &in[2 * (p * n + r)]; /* NaN is not */
+        ((int32_t *)a->out[0].data)[r] = (int32_t)best[1];
+    }
 }

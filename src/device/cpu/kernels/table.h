@@ -77,6 +77,9 @@ KERNEL_WORKSPACE(attention_grad);
 KERNEL(cross_entropy);
 KERNEL(cross_entropy_grad);
 KERNEL(argmax);
+KERNEL(cross_entropy_part);
+KERNEL(argmax_part);
+KERNEL(argmax_join);
 /* totals.c */
 KERNEL(max_abs);
 KERNEL(sum_squares);
