@@ -26,14 +26,15 @@ typedef struct ls_parallel {
                                         * sync_batch_norm, once for ddp; a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
     ls_dtype reduce;             /* type in which sums over ranks are rounded */
     bool sync_batch_norm;        /* batch norm's statistics are those of the micro-batches r * R .. r * R + R-1 that the R data ranks compute side by side */
-    const char *tensor;          /* axis tp: which linear layers are split over it. "auto", or words "colwise:MODULE" (its outputs) and "rowwise:MODULE" (its inputs) */
+    const char *tensor;          /* axis tp: which layers are split over it. "auto", or words "colwise:MODULE" (its outputs) and "rowwise:MODULE" (its inputs; rows of an embedding's table) */
+    bool sequence;               /* axis tp: between split layers each rank has some of the tokens, too */
     int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */
 } ls_parallel;
 #define LS_PARALLEL_DEFAULTS                                                                                                           \
     .mesh = { .n = 1, .axes = { { "dp", 1 } } }, .rank = 0, .data = LS_DATA_FSDP, .units = "none", .reshard_after_forward = -1,       \
     .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0, \
-    .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto", .bucket_bytes = 25 << 20, .ranks_per_host = 0
+    .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto", .sequence = false, .bucket_bytes = 25 << 20, .ranks_per_host = 0
 
 /* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis, map with offload, ...: LS_E_USAGE
  * or LS_E_UNSUPPORTED with the reason and what would do. What depends on the model (a pattern that matches nothing) is refused when compiling. Local. */

@@ -96,6 +96,7 @@ typedef struct ls_recipe {
         const char *tensor;               /* auto | colwise:MODULE ... rowwise:MODULE ... */
         int64_t bucket;                   /* bytes */
         bool sync_batch_norm;
+        bool sequence;
         ls_offload_choice offload;
         const char *recompute;            /* none | units | class:NAME */
     } parallel;

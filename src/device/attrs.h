@@ -53,6 +53,7 @@ typedef struct ls_dropout_attrs { double p; uint64_t purpose; int64_t dim, start
 typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs; /* all_gather: result type; type of its gradient's sums; 1 = a mapping */
 typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs; /* reduce_scatter, all_reduce: result type, type that sums are rounded to */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;    /* replicate: its gradient is summed over the group */
+enum { LS_TO_SAME = 31 }; /* result type of a gather or reduce_scatter: the operand's, whatever a pass makes that */
 /* all_reduce. wide: 128-bit integers as pairs of i64. shared: a sum with which all ranks go on alike, so that its gradient is what each already has */
 enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
 

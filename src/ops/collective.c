@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "rules.h"
 
-static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16" };
+static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16", [LS_TO_SAME] = "same" };
 static const char *const HOWS[] = { "sum", "max", "wide", "shared", NULL };
 
 static ls_status check_group(const ls_infer *i, int64_t ranks)
@@ -14,12 +14,15 @@ static ls_status check_group(const ls_infer *i, int64_t ranks)
     return LS_OK;
 }
 
+static ls_dtype to_type(const ls_infer *i, int64_t to) { return to == LS_TO_SAME ? i->in[0].dtype : (ls_dtype)to; }
+
 static ls_status infer_all_gather(ls_infer *i)
 {
     const ls_gather_attrs *a = i->attrs;
     LS_TRY(check_group(i, a->ranks));
-    LS_RULE_CHECK(i, ls_dtype_is_float((ls_dtype)a->to), "gathers into a float type");
-    i->out[0] = LS_TYPE((ls_dtype)a->to, i->in[0].dims[0] * a->ranks);
+    const ls_dtype to = to_type(i, a->to);
+    LS_RULE_CHECK(i, ls_dtype_is_float(to), "gathers into a float type");
+    i->out[0] = LS_TYPE(to, i->in[0].dims[0] * a->ranks);
     return LS_OK;
 }
 
@@ -35,9 +38,17 @@ static ls_status infer_reduce_scatter(ls_infer *i)
     const ls_reduce_attrs *a = i->attrs;
     LS_TRY(check_group(i, a->ranks));
     LS_RULE_CHECK(i, i->in[0].dims[0] % a->ranks == 0, "%lld elements do not divide by %lld ranks", (long long)i->in[0].dims[0], (long long)a->ranks);
-    LS_RULE_CHECK(i, ls_dtype_is_float((ls_dtype)a->to), "reduces into a float type");
-    i->out[0] = LS_TYPE((ls_dtype)a->to, i->in[0].dims[0] / a->ranks);
+    const ls_dtype to = to_type(i, a->to);
+    LS_RULE_CHECK(i, ls_dtype_is_float(to), "reduces into a float type");
+    i->out[0] = LS_TYPE(to, i->in[0].dims[0] / a->ranks);
     return LS_OK;
+}
+
+static void grad_reduce_scatter(ls_grad *c)
+{
+    const ls_reduce_attrs *a = c->node->attrs;
+    c->din[0] = ls_all_gather(c->g, c->dout[0], &(ls_gather_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via,
+                                                                    .to = ls_type_of(c->g, c->node->in[0])->dtype });
 }
 
 static ls_status infer_all_reduce(ls_infer *i)
@@ -92,9 +103,8 @@ static const ls_attr_field REPLICATE_FIELDS[] = { GROUP(ls_replicate_attrs), { 0
 const ls_op ls_op_all_gather = { .name = "all_gather", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
                                  .attrs_size = sizeof(ls_gather_attrs), .fields = GATHER_FIELDS, .infer = infer_all_gather,
                                  .grad = grad_all_gather, .cost = cost_collective, .summary = "the slices of a group's ranks, in order" };
-const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE | LS_OP_NO_GRAD,
-                                     .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_reduce_scatter,
-                                     .cost = cost_collective, .summary = "this rank's slice of the sum over a group" };
+const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE, .attrs_size = sizeof(ls_reduce_attrs),
+                                     .fields = REDUCE_FIELDS, .infer = infer_reduce_scatter, .grad = grad_reduce_scatter, .cost = cost_collective, .summary = "this rank's slice of the sum over a group" };
 const ls_op ls_op_all_reduce = { .name = "all_reduce", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
                                  .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_all_reduce, .inplace = 1,
                                  .grad = grad_all_reduce, .cost = cost_collective, .summary = "sum or maximum over a group" };

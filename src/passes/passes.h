@@ -30,7 +30,8 @@ ls_sharding ls_sharding_of(const ls_parallel *p);
 
 /* Tensor parallelism: linear layers that parallel.tensor names are split over axis tp, by outputs (colwise) or inputs (rowwise). What enters the first kind is the same on
  * all ranks of the axis and its gradient is summed over them; what leaves it is split in its last dimension, through element-wise ops, rope and attention
- * by heads, and must reach the second kind, whose results are summed. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value
+ * by heads, and must reach the second kind, whose results are summed. A vocabulary is split likewise: rows of an embedding's table, columns of the logits, in which the loss is found.
+ * With parallel.sequence values between these layers are split by tokens. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value
  * meets an op that cannot take it. Before ls_pass_units. */
 ls_status ls_pass_tensor(ls_graph **g, const ls_parallel *p);
 

@@ -37,6 +37,9 @@ static bool dropped(const ls_node *gather)
     return gather->phase == LS_PHASE_FORWARD && !a->map && strcmp(a->unit, "unit root");
 }
 
+/* Of a unit: activations that axis tp gathers (passes/tensor.c) are this rank's tokens already. */
+static bool keeps_slice(const state *t, const ls_node *gather) { return t->n > 1 && !strncmp(((const ls_gather_attrs *)gather->attrs)->unit, "unit ", 5); }
+
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])
 {
     *out = *of;
@@ -110,7 +113,7 @@ ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
             in[k] = gather && dropped(gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
         }
         ls_rewrite_copy_with(&t.r, n, in, n->attrs);
-        if (n->op == &ls_op_all_gather && dropped(n) && t.n > 1)
+        if (n->op == &ls_op_all_gather && dropped(n) && keeps_slice(&t, n))
             keep_slice(&t, n);
     }
     return ls_rewrite_end(&t.r, gp);

@@ -1,5 +1,6 @@
 /* tensor.c - tensor parallelism (Shoeybi et al. 2019) as a rewrite of the forward graph: parameters become this rank's blocks, shape rules run again, and
- * two identities with the right gradients stand where activations enter and leave what is split (docs/ranks.md). */
+ * two identities with the right gradients stand where activations enter and leave what is split (docs/ranks.md). With parallel.sequence (Korthikanti et al. 2022) these are a gather
+ * and a reduce_scatter of tokens. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdio.h>
 #include <string.h>
@@ -61,21 +62,44 @@ static ls_status split_param(job *j, const ls_node *n)
 
 const char *ls_tensor_place(const job *j, const ls_node *n) { return j->r.to->scope->path[0] ? j->r.to->scope->path : n->op->name; }
 
+/* What sums over the axis are rounded to: activations are no gradients, whatever precision.reduce says of those. */
+static ls_dtype via(const job *j, ls_value v) { return ls_value_type(j->r.to, v).dtype == LS_F64 ? LS_F64 : LS_F32; }
+
+static ls_value flat(const job *j, ls_value v) { return ls_reshape_dims(j->r.to, v, 1, (int64_t[]){ -1 }); }
+
+static ls_value gather_tokens(job *j, ls_value old)
+{
+    const ls_value v = ls_rewrite_value(&j->r, old);
+    const ls_type *whole = ls_type_of(j->r.from, old);
+    const ls_gather_attrs a = { .group = "tp", .unit = ls_tensor_place(j, ls_node_of(j->r.from, old)), .ranks = j->ranks, .to = LS_TO_SAME, .via = via(j, v) };
+    return ls_reshape_dims(j->r.to, ls_all_gather(j->r.to, flat(j, v), &a), whole->ndim, whole->dims);
+}
+
 ls_value ls_tensor_enter(job *j, ls_value old)
 {
     ls_value *copy = &j->entered[old.id];
     const ls_value v = ls_rewrite_value(&j->r, old);
     if (!ls_present(*copy))
-        *copy = ls_replicate(j->r.to, v, &(ls_replicate_attrs){ .group = "tp", .unit = j->r.to->scope->path, .ranks = j->ranks,
-                                                                .via = ls_value_type(j->r.to, v).dtype == LS_F64 ? LS_F64 : LS_F32 });
+        *copy = j->layout[old.id] == LS_TOKENS ? gather_tokens(j, old)
+                                               : ls_replicate(j->r.to, v, &(ls_replicate_attrs){ .group = "tp", .unit = j->r.to->scope->path, .ranks = j->ranks, .via = via(j, v) });
     return *copy;
 }
 
-void ls_tensor_leave(job *j, ls_value old, ls_value part)
+ls_status ls_tensor_leave(job *j, ls_value old, ls_value part)
 {
-    const ls_dtype t = ls_value_type(j->r.to, part).dtype;
-    j->r.map[old.id] = ls_all_reduce(j->r.to, part, &(ls_reduce_attrs){ .group = "tp", .unit = ls_tensor_place(j, ls_node_of(j->r.from, old)), .ranks = j->ranks, .to = t,
-                                                                        .via = t == LS_F64 ? LS_F64 : LS_F32, .how = LS_HOW_SHARED });
+    const ls_type t = ls_value_type(j->r.to, part);
+    const ls_reduce_attrs a = { .group = "tp", .unit = ls_tensor_place(j, ls_node_of(j->r.from, old)), .ranks = j->ranks, .to = j->p->sequence ? LS_TO_SAME : (int64_t)t.dtype,
+                                .via = via(j, part), .how = j->p->sequence ? LS_HOW_SUM : LS_HOW_SHARED };
+    if (!j->p->sequence) {
+        j->r.map[old.id] = ls_all_reduce(j->r.to, part, &a);
+        return LS_OK;
+    }
+    const int64_t features = t.dims[t.ndim - 1], tokens = ls_type_count(&t) / features;
+    if (tokens % j->ranks)
+        return ls_fail(LS_E_USAGE, "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis tp do not divide", (long long)tokens, j->ranks);
+    j->r.map[old.id] = ls_reshape_dims(j->r.to, ls_reduce_scatter(j->r.to, flat(j, part), &a), 2, (int64_t[]){ -1, features });
+    j->layout[old.id] = LS_TOKENS;
+    return LS_OK;
 }
 
 ls_status ls_tensor_refuse(const ls_node *n, const char *why)
@@ -86,11 +110,13 @@ ls_status ls_tensor_refuse(const ls_node *n, const char *why)
 static ls_status linear(job *j, const ls_node *n)
 {
     const int kind = j->kind[n->in[1].id];
-    const bool split = j->layout[n->in[0].id];
+    const int layout = j->layout[n->in[0].id];
     ls_value in[8];
     LS_CHECK(n->n_in <= 8, "linear with %d operands", n->n_in);
-    if (split != (kind == LS_ROWS))
-        return ls_tensor_refuse(n, split ? "takes a value that is split over axis tp, and is not split by rows" : "is split by rows, but what it takes is whole on every rank");
+    if (layout == LS_TOKENS && kind != LS_COLUMNS)
+        return ls_tensor_refuse(n, "takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns");
+    if (layout != LS_TOKENS && (layout == LS_COLUMNS) != (kind == LS_ROWS))
+        return ls_tensor_refuse(n, layout ? "takes a value that is split over axis tp, and is not split by rows" : "is split by rows, but what it takes is whole on every rank");
     for (int k = 0; k < n->n_in; k++)
         in[k] = ls_rewrite_value(&j->r, n->in[k]);
     if (kind == LS_COLUMNS) {
@@ -101,17 +127,16 @@ static ls_status linear(job *j, const ls_node *n)
         ls_rewrite_copy_with(&j->r, n, in, n->attrs);
         return LS_OK;
     }
-    ls_tensor_leave(j, n->out[0], ls_matmul_wt(j->r.to, in[0], in[1], LS_NONE));
+    LS_TRY(ls_tensor_leave(j, n->out[0], ls_matmul_wt(j->r.to, in[0], in[1], LS_NONE)));
     if (n->n_in > 2 && ls_present(in[2]))
-        j->r.map[n->out[0].id] = ls_add(j->r.to, ls_rewrite_value(&j->r, n->out[0]), in[2]);
+        j->r.map[n->out[0].id] = ls_add(j->r.to, ls_rewrite_value(&j->r, n->out[0]), j->p->sequence ? ls_tensor_enter(j, n->in[2]) : in[2]);
     return LS_OK;
 }
 
+static bool is_elementwise(const ls_node *n) { return (n->op->flags & LS_OP_ELEMENTWISE) || n->op == &ls_op_cast; }
+
 /* What works on each column, or each head, for itself. */
-static bool takes_columns(const ls_node *n)
-{
-    return (n->op->flags & LS_OP_ELEMENTWISE) || n->op == &ls_op_rope || n->op == &ls_op_attention || n->op == &ls_op_cast || n->op == &ls_op_dropout;
-}
+static bool takes_columns(const ls_node *n) { return is_elementwise(n) || n->op == &ls_op_rope || n->op == &ls_op_attention || n->op == &ls_op_dropout; }
 
 /* Each rank drops the elements of its columns that one rank would drop of all. */
 static ls_status split_dropout(job *j, const ls_node *n)
@@ -119,14 +144,46 @@ static ls_status split_dropout(job *j, const ls_node *n)
     ls_dropout_attrs a = *(const ls_dropout_attrs *)n->attrs;
     const ls_type t = ls_value_type(j->r.to, ls_rewrite_value(&j->r, n->in[0]));
     if (a.extent)
-        return refuse(n, "takes a value that is split over axis tp, and of which it has only a part");
+        return ls_tensor_refuse(n, "takes a value that is split over axis tp, and of which it has only a part");
     a.dim = t.ndim - 1;
     a.start = j->position * t.dims[a.dim];
     a.extent = j->ranks * t.dims[a.dim];
     ls_value in[] = { ls_rewrite_value(&j->r, n->in[0]), ls_rewrite_value(&j->r, n->in[1]) };
     ls_rewrite_copy_with(&j->r, n, in, &a);
-    j->split[n->out[0].id] = true;
+    j->layout[n->out[0].id] = LS_COLUMNS;
     return LS_OK;
+}
+
+/* What works on each token for itself. Gains and biases of features are the same on every rank; their gradients are sums over the tokens of all. */
+static ls_status tokens(job *j, const ls_node *n)
+{
+    const ls_type *out = ls_type_of(j->r.from, n->out[0]), *first = ls_type_of(j->r.from, n->in[0]);
+    ls_value in[8];
+    LS_CHECK(n->n_in <= 8, "%s with %d operands", n->op->name, n->n_in);
+    for (int k = 0; k < n->n_out; k++)
+        j->layout[n->out[k].id] = LS_TOKENS;
+    if (n->op == &ls_op_reshape && first->dims[first->ndim - 1] == out->dims[out->ndim - 1]) {
+        j->r.map[n->out[0].id] = ls_rewrite_value(&j->r, n->in[0]); /* the same rows */
+        return LS_OK;
+    }
+    if (!is_elementwise(n) && n->op != &ls_op_rms_norm && n->op != &ls_op_layer_norm)
+        return ls_tensor_refuse(n, "cannot take a value whose tokens are split over axis tp (parallel.sequence)");
+    for (int k = 0; k < n->n_in; k++) {
+        const bool split = j->layout[n->in[k].id] == LS_TOKENS;
+        if (ls_present(n->in[k]) && !split && ls_type_of(j->r.from, n->in[k])->ndim > 1)
+            return ls_tensor_refuse(n, "takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; an embedding's table is to be split too");
+        in[k] = split || !ls_present(n->in[k]) ? ls_rewrite_value(&j->r, n->in[k]) : ls_tensor_enter(j, n->in[k]);
+    }
+    ls_rewrite_copy_with(&j->r, n, in, n->attrs);
+    return LS_OK;
+}
+
+static bool any_tokens(const job *j, const ls_node *n)
+{
+    for (int k = 0; k < n->n_in; k++)
+        if (j->layout[n->in[k].id] == LS_TOKENS)
+            return true;
+    return false;
 }
 
 static ls_status other(job *j, const ls_node *n)
@@ -135,6 +192,8 @@ static ls_status other(job *j, const ls_node *n)
     for (int k = 0; k < n->n_in; k++)
         if (ls_present(n->in[k]) && j->kind[n->in[k].id] != LS_WHOLE)
             return ls_tensor_refuse(n, "takes a parameter that is split, and is neither a linear layer nor an embedding");
+    if (any_tokens(j, n))
+        return tokens(j, n);
     for (int k = 0; k < n->n_in; k++)
         if (ls_present(n->in[k]))
             *(j->layout[n->in[k].id] ? &split : &whole) += ls_dtype_is_float(ls_type_of(j->r.from, n->in[k])->dtype);

@@ -4,8 +4,8 @@
 #include "passes.h"
 
 /* How a parameter is split: COLUMNS of what it makes (rows of a weight, of a table), ROWS of what it takes (columns of a weight). How a value is: in its
- * last dimension (COLUMNS). */
-enum { LS_WHOLE, LS_COLUMNS, LS_ROWS };
+ * last dimension (COLUMNS), or in all the others, taken as one (TOKENS): each rank has as many whole rows, one behind the other, as [rows, features]. */
+enum { LS_WHOLE, LS_COLUMNS, LS_ROWS, LS_TOKENS };
 
 typedef struct ls_tensor_job {
     ls_rewrite r;
@@ -21,8 +21,8 @@ typedef struct ls_tensor_job {
 
 /* The same value on every rank of the axis, for layers that each use a part of it: its gradient is the sum of what the parts give. */
 ls_value ls_tensor_enter(ls_tensor_job *j, ls_value old);
-/* The sum over the ranks of what each has a part of, as old value `old`. */
-void ls_tensor_leave(ls_tensor_job *j, ls_value old, ls_value part);
+/* The sum over the ranks of what each has a part of, as old value `old`: whole, or with parallel.sequence in TOKENS. */
+ls_status ls_tensor_leave(ls_tensor_job *j, ls_value old, ls_value part);
 /* What messages and plans call the place of node n. */
 const char *ls_tensor_place(const ls_tensor_job *j, const ls_node *n);
 ls_status ls_tensor_refuse(const ls_node *n, const char *why);

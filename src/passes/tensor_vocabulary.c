@@ -15,8 +15,8 @@ ls_status ls_tensor_embedding(ls_tensor_job *j, const ls_node *n)
         return LS_OK;
     }
     const int64_t rows = ls_value_type(j->r.to, in[1]).dims[0];
-    ls_tensor_leave(j, n->out[0], ls_graph_apply(j->r.to, &ls_op_embedding, 2, in, &(ls_embedding_attrs){ .first = j->position * rows, .of = j->ranks * rows }));
-    return LS_OK;
+    const ls_embedding_attrs a = { .first = j->position * rows, .of = j->ranks * rows };
+    return ls_tensor_leave(j, n->out[0], ls_graph_apply(j->r.to, &ls_op_embedding, 2, in, &a));
 }
 
 /* [rows, k] of this rank -> [ranks, rows, k] of all. */

@@ -1,8 +1,8 @@
 /* steps.c - the program as steps: one for each kernel, two for each collective.
  *
  * A reduction starts where its operand is complete and is waited for as late as possible: in front of the first reader, of the next reduction (at most
- * one operand outstanding) or of the program's end. A gather is waited for where it stands and starts early: when the k-th gather before it in the same pass has
- * been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. Where prefetch has a budget
+ * one operand outstanding) or of the program's end. A gather is waited for where it stands and starts early: when the k-th gather before it in the same pass, of units or
+ * of activations as it is, has been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. Where prefetch has a budget
  * of memory, k is as large as what k gathers make fits. All of it follows from the graph alone, so every rank has the same order. */
 #include <string.h>
 
@@ -182,11 +182,13 @@ static void place_gather(maker *m, int e, int c, const int *waited, int before)
     m->wait[c] = e;
 }
 
+static bool of_unit(const ls_plan_collective *c) { return !strncmp(c->unit, "unit ", 5); }
+
 static void place_halves(maker *m)
 {
     const ls_plan *plan = m->p->plan;
-    int *waited[2], n_waited[2] = { 0, 0 }, outstanding = -1;
-    for (int k = 0; k < 2; k++)
+    int *waited[4], n_waited[4] = { 0 }, outstanding = -1;
+    for (int k = 0; k < 4; k++)
         waited[k] = LS_ARENA_ARRAY(&m->p->scratch, int, plan->n_collectives + 1);
     for (int e = 0; e < m->n; e++) {
         const int c = m->entries[e].collective;
@@ -194,9 +196,9 @@ static void place_halves(maker *m)
             continue;
         const ls_node *n = m->g->nodes[m->entries[e].node];
         if (is_gather(&plan->collectives[c])) {
-            const int pass = n->phase == LS_PHASE_BACKWARD;
-            place_gather(m, e, c, waited[pass], n_waited[pass]);
-            waited[pass][n_waited[pass]++] = e;
+            const int line = 2 * of_unit(&plan->collectives[c]) + (n->phase == LS_PHASE_BACKWARD);
+            place_gather(m, e, c, waited[line], n_waited[line]);
+            waited[line][n_waited[line]++] = e;
             continue;
         }
         m->start[c] = e;

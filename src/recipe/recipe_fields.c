@@ -187,6 +187,8 @@ const ls_key LS_KEYS[] = {
       .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` and `backward`; 0: by those" },
     { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
       .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and `rowwise:MODULE` (by its inputs; an embedding by the rows of its table); MODULE is the end of a name, as in q_proj" },
+    { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
+      .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less memory for activations (docs/ranks.md)" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
       .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
               "`auto`: once for ddp without sync_batch_norm, else each" },

@@ -37,7 +37,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
                         .prefetch_backward = r->parallel.prefetch.backward, .prefetch_memory = r->parallel.prefetch.memory, .offload = r->parallel.offload,
                         .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
                         .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce, .bucket_bytes = r->parallel.bucket,
-                        .sync_batch_norm = r->parallel.sync_batch_norm, .tensor = r->parallel.tensor };
+                        .sync_batch_norm = r->parallel.sync_batch_norm, .tensor = r->parallel.tensor, .sequence = r->parallel.sequence };
     if (ls_mesh_resolve(&p->mesh, &r->parallel.mesh, ranks) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "parallel.mesh");
     return LS_OK;
