@@ -62,8 +62,7 @@ LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may differ. Only they are
  * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
-/* One .safetensors file with the master weights and the buffers under the model's names. Allocates. LS_E_UNSUPPORTED where layers are split over axis tp: only a checkpoint
- * puts their parts together. Collective. */
+/* One .safetensors file with the master weights and the buffers under the model's names. Allocates. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
 /* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank writes what it has; and back, on any number of ranks,
@@ -90,7 +89,7 @@ LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */
 /* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them; with more, gathered into a copy of the trainer's that the next
- * call overwrites (out NULL: only counts, local); split over axis tp, -1. */
+ * call overwrites (out NULL: only counts, local). */
 LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
 /* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of each step left them. Views;
  * returns how many there are, or -1. With more than one rank collective, unless out is NULL. */

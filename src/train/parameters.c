@@ -12,13 +12,15 @@
 #include "state.h"
 #include "trainer.h"
 
-ls_held ls_slot_held(const ls_units *u, const ls_slot *s)
+static ls_held held_at(const ls_units *u, const ls_slot *s, int position)
 {
-    const int64_t slice = u->units[s->unit].slice, begin = u->sharding.position * slice;
+    const int64_t slice = u->units[s->unit].slice, begin = position * slice;
     const int64_t from = s->offset > begin ? s->offset : begin, end = s->offset + ls_type_count(&s->type);
     const int64_t to = end < begin + slice ? end : begin + slice;
     return (ls_held){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
 }
+
+ls_held ls_slot_held(const ls_units *u, const ls_slot *s) { return held_at(u, s, u->sharding.position); }
 
 ls_type ls_slot_whole(const ls_slot *s)
 {
@@ -28,13 +30,15 @@ ls_type ls_slot_whole(const ls_slot *s)
     return t;
 }
 
-ls_block ls_slot_block(const ls_slot *s)
+static ls_block block_at(const ls_slot *s, int64_t at)
 {
     int64_t run = 1;
     for (int d = (int)s->split.dim; d < s->type.ndim; d++)
         run *= s->type.dims[d];
-    return s->split.of ? (ls_block){ run * s->split.at, run, run * s->split.of } : (ls_block){ 0 };
+    return s->split.of ? (ls_block){ run * at, run, run * s->split.of } : (ls_block){ 0 };
 }
+
+ls_block ls_slot_block(const ls_slot *s) { return block_at(s, s->split.at); }
 
 static ls_status init_states(ls_trainer *t, const ls_graph *g)
 {
@@ -88,74 +92,74 @@ ls_status ls_trainer_share_buffers(ls_trainer *t)
 
 static size_t unit_bytes(const ls_unit *u, int64_t elements) { return (size_t)elements * ls_dtype_size(u->dtype); }
 
-/* Where unit i begins in a copy of all units, whole: bytes. */
-static size_t unit_start(const ls_units *u, int unit)
+/* Where parameter i begins in a copy of all, whole: bytes. */
+static size_t start(const ls_units *u, int i)
 {
     size_t at = 0;
-    for (int i = 0; i < unit; i++)
-        at += unit_bytes(&u->units[i], u->units[i].elements);
+    for (int k = 0; k < i; k++) {
+        const ls_type whole = ls_slot_whole(&u->slots[k]);
+        at += (ls_type_bytes(&whole) + 63) / 64 * 64;
+    }
     return at;
 }
 
-static ls_status need_whole(ls_trainer *t)
+static int position_of(const ls_trainer *t, int rank, const char *axes) { return *axes ? ls_mesh_position(&t->compiled.parallel.mesh, rank, axes) : 0; }
+
+/* What `rank` has of parameter i, in its slice of the unit, to its place in the copy. */
+static void place(ls_trainer *t, int i, int rank, const char *slice)
 {
     const ls_units *u = &t->compiled.units;
-    if (!t->whole)
-        t->whole = ls_sys_calloc(unit_start(u, u->n), 1);
-    return t->whole ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    const ls_slot *s = &u->slots[i];
+    const size_t size = ls_dtype_size(s->type.dtype);
+    const ls_held h = held_at(u, s, position_of(t, rank, u->sharding.shard));
+    const ls_range r = { .first = h.first, .count = h.n, .block = block_at(s, position_of(t, rank, "tp")) };
+    char *to = (char *)t->whole + start(u, i);
+    for (int64_t k = 0, n; k < h.n; k += n) {
+        const int64_t first = ls_range_piece(&r, k, &n);
+        memcpy(to + (size_t)first * size, slice + (size_t)(h.at + k) * size, (size_t)n * size);
+    }
 }
 
-/* The ranks' slices of every unit into t->whole. */
+/* The ranks' slices of every unit into t->whole: those of the first replica, and of what is not split over axis tp, its first rank's. */
 static ls_status collect(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
-    const ls_parallel *p = &t->compiled.parallel;
     const int ranks = ls_group_size(t->group);
-    LS_TRY(need_whole(t));
+    if (!t->whole)
+        t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
     size_t largest = 0;
     for (int i = 0; i < u->n; i++)
         largest = unit_bytes(&u->units[i], u->units[i].slice) > largest ? unit_bytes(&u->units[i], u->units[i].slice) : largest;
     char *slices = ls_sys_malloc(largest * (size_t)ranks); /* one unit's, from every rank */
-    int *members = ls_sys_malloc(sizeof(int) * (size_t)ranks);
-    ls_status s = slices && members ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
-    int position;
-    const int n = s == LS_OK ? ls_mesh_group(&p->mesh, p->rank, u->sharding.shard, members, &position) : 0;
+    ls_status s = t->whole && slices ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     for (int i = 0; i < u->n && s == LS_OK; i++) {
         const size_t bytes = unit_bytes(&u->units[i], u->units[i].slice);
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
-        char *to = (char *)t->whole + unit_start(u, i);
-        for (int k = 0; k < n && s == LS_OK; k++)
-            memcpy(to + (size_t)k * bytes, slices + (size_t)members[k] * bytes, bytes);
+        for (int r = 0; r < ranks && s == LS_OK; r++)
+            for (int k = 0; k < u->n_slots; k++)
+                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 && (u->units[i].split || position_of(t, r, "tp") == 0))
+                    place(t, k, r, slices + (size_t)r * bytes);
     }
     free(slices);
-    free(members);
     return s;
 }
 
-static bool sharded(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1; }
+static bool in_parts(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1 || ls_mesh_group_size(&t->compiled.parallel.mesh, "tp") > 1; }
 
 /* Parameter i in t->whole, or on its own. */
 static ls_named_tensor parameter(const ls_trainer *t, int i)
 {
     const ls_units *u = &t->compiled.units;
     const ls_slot *s = &u->slots[i];
-    char *base = sharded(t) ? (char *)t->whole + unit_start(u, s->unit) : t->units[s->unit].data;
-    return (ls_named_tensor){ s->name, ls_tensor_of(base + (size_t)s->offset * ls_dtype_size(s->type.dtype), &s->type) };
-}
-
-/* Blocks are put together by checkpoints only. */
-static ls_status need_no_blocks(const ls_trainer *t)
-{
-    const int ranks = ls_mesh_group_size(&t->compiled.parallel.mesh, "tp");
-    return ranks == 1 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "the %d ranks of axis tp have parts of the parameters; save a checkpoint, which has them whole", ranks);
+    const ls_type type = ls_slot_whole(s);
+    char *at = in_parts(t) ? (char *)t->whole + start(u, i) : (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
+    return (ls_named_tensor){ s->name, ls_tensor_of(at, &type) };
 }
 
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
     int n = t->compiled.units.n_slots;
-    if (out && need_no_blocks(t) != LS_OK)
-        return -1;
-    if (out && sharded(t) && collect(t) != LS_OK)
+    if (out && in_parts(t) && collect(t) != LS_OK)
         return -1;
     for (int i = 0; out && i < n && i < max; i++)
         out[i] = parameter(t, i);
@@ -205,8 +209,7 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
     ls_named_tensor *have;
     int n;
-    LS_TRY(need_no_blocks(t));
-    if (sharded(t))
+    if (in_parts(t))
         LS_TRY(collect(t));
     if (t->group && ls_group_rank(t->group) != 0)
         return ls_group_barrier(t->group);

@@ -31,7 +31,7 @@ struct ls_trainer {
     char *staging;                       /* compiled.staging_bytes of them; NULL: none */
     ls_background toucher;               /* takes their page faults while the process goes on, */
     bool closing;                        /* unless this is set; atomic */
-    void *whole;                         /* ls_trainer_parameters over ranks: all masters, unit after unit; NULL until then */
+    void *whole;                         /* ls_trainer_parameters over ranks: all masters, one behind the other; NULL until then */
     uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
     int64_t step_number;                 /* the last step begun, for messages */
     bool used;                           /* state may differ from the zeros of fresh memory */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "comm/comm.h"
 #include "lockstep/models.h"
@@ -14,7 +15,7 @@
 #include "train/state.h"
 #include "train/trainer.h"
 
-enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 7, VOCABULARY = 24 };
+enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 8, VOCABULARY = 24 };
 static const ls_decoder_config QWEN = { .seq_length = TOKENS, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 6,
                                         .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.1, .tied = true, .qkv_bias = true, .output_bias = true, .mlp_bias = true,
                                         .block = "Block" };
@@ -30,7 +31,7 @@ typedef struct job {
     ls_decoder_config model;
     const char *save, *load; /* checkpoint folders */
     int first;               /* step to begin with */
-    bool parameters;         /* only saves them in a file */
+    const char *parameters;  /* only saves them in this file */
     double losses[STEPS], norms[STEPS];
     int32_t predicted[ROWS * TOKENS]; /* by the initial weights */
     float rows[ROWS * TOKENS];
@@ -92,6 +93,12 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
     return LS_OK;
 }
 
+static ls_status save_parameters(ls_trainer *t, const char *path)
+{
+    LS_TRY(ls_trainer_init(t, 3));
+    return ls_trainer_save(t, path);
+}
+
 static ls_status rank(ls_group *g, void *context)
 {
     job *j = context;
@@ -100,7 +107,7 @@ static ls_status rank(ls_group *g, void *context)
     o.group = g;
     o.parallel.rank = ls_group_rank(g);
     LS_TRY(ls_trainer_create_with(&t, build, &j->model, &o));
-    const ls_status s = j->parameters ? ls_trainer_save(t, "nowhere") : train(g, j, t);
+    const ls_status s = j->parameters ? save_parameters(t, j->parameters) : train(g, j, t);
     ls_trainer_destroy(&t);
     return s;
 }
@@ -154,8 +161,11 @@ static void in_f64(void **state)
     one.o.param = one.o.output = four.o.param = four.o.output = LS_F64;
     one.o.parallel.reduce = four.o.parallel.reduce = LS_F64;
     run(&one);
-    run(&four);
-    expect(&four, &one, 0, 1e-12);
+    for (int k = 0; k < 2; k++) {
+        four.o.parallel.sequence = k;
+        run(&four);
+        expect(&four, &one, 0, 1e-12);
+    }
 }
 
 /* Rows of a table and zeros add up to the same bits; logits are the same, but the sum of their exponentials is rounded elsewhere. */
@@ -190,14 +200,54 @@ static void vocabulary(void **state)
     }
 }
 
+/* The forward pass is that of split layers, bit for bit: the same sums, and norms of the same rows. Gradients of gains are summed in another order. */
+static void sequence(void **state)
+{
+    (void)state;
+    job one = layout(1, 1, 1, LS_DATA_FSDP), layers = layout(1, 1, 2, LS_DATA_FSDP), two = layers;
+    run(&one);
+    run(&layers);
+    two.o.parallel.sequence = true;
+    run(&two);
+    assert_true(two.losses[0] == layers.losses[0]);
+    assert_memory_equal(two.rows, layers.rows, sizeof two.rows);
+    assert_memory_equal(two.predicted, layers.predicted, sizeof two.predicted);
+    expect(&two, &one, 0, 2e-6);
+    static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_gather_choice gather; int64_t reshard; ls_synchronize_choice when; } CASES[] = {
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, -1, LS_SYNCHRONIZE_AUTO }, { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, 0, LS_SYNCHRONIZE_AUTO },
+        { 4, 1, LS_DATA_FSDP, NULL, LS_GATHER_COPY, 2, LS_SYNCHRONIZE_AUTO }, { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, 0, LS_SYNCHRONIZE_EACH },
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, -1, LS_SYNCHRONIZE_ONCE }, { 2, 2, LS_DATA_HYBRID, "Block", LS_GATHER_COPY, -1, LS_SYNCHRONIZE_AUTO },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
+        j.o.parallel.sequence = true;
+        j.o.recompute = CASES[i].recompute;
+        j.o.parallel.gather = CASES[i].gather;
+        j.o.parallel.reshard_after_forward = CASES[i].reshard;
+        j.o.parallel.synchronize = CASES[i].when;
+        run(&j);
+        expect(&j, &two, 0, 0);
+    }
+    job four = layout(1, 1, 4, LS_DATA_FSDP);
+    one.model.kv_heads = four.model.kv_heads = 4;
+    one.model.tied = four.model.tied = false;
+    four.o.parallel.sequence = true;
+    four.o.parallel.offload = LS_OFFLOAD_CPU;
+    run(&one);
+    run(&four);
+    expect(&four, &one, 0, 2e-6);
+}
+
 static void in_bf16(void **state)
 {
     (void)state;
     job one = layout(1, 1, 1, LS_DATA_FSDP), j = one;
     one.o.param = LS_BF16;
     run(&one);
-    for (int tp = 1; tp <= 2; tp++) {
+    for (int k = 0; k < 3; k++) {
+        const int tp = k ? 2 : 1;
         j = layout(2, 1, tp, LS_DATA_FSDP);
+        j.o.parallel.sequence = k == 2;
         j.o.param = LS_BF16;
         j.o.recompute = "Block";
         j.o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
@@ -220,6 +270,7 @@ static void checkpoints(void **state)
     run(&one);
     for (int k = 0; k < 4; k++) {
         job j = k < 2 ? layout(1, 2, 2, LS_DATA_FSDP) : layout(1, 1, 1, LS_DATA_FSDP);
+        j.o.parallel.sequence = k == 1;
         j.load = dir[k % 2];
         j.first = STEPS / 2;
         run(&j);
@@ -260,12 +311,48 @@ static void what_cannot_be(void **state)
     ASSERT_OK(ls_compile(&c, build, &odd, &j.o, NULL)); /* the layers alone */
     assert_int_equal(c.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers);
     ls_compiled_release(&c);
+    job three = layout(1, 1, 3, LS_DATA_FSDP);
+    three.o.parallel.sequence = true;
+    three.o.parallel.tensor = EMBEDDING " " HEAD;
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE, "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
+    static const char *const SEQUENCE[][2] = {
+        { EMBEDDING " " HEAD, "linear in model.layers.0.self_attn.q_proj takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns" },
+        { LAYERS, "add in model.layers.0 takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; an embedding's table is to be split too" },
+    };
+    j.o.parallel.sequence = true;
+    for (size_t i = 0; i < sizeof SEQUENCE / sizeof SEQUENCE[0]; i++) {
+        j.o.parallel.tensor = SEQUENCE[i][0];
+        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", SEQUENCE[i][1]);
+    }
+    j.o.parallel.sequence = false;
     j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
     ls_compiled_release(&c);
-    j.parameters = true;
-    assert_true(run_ranks(2, rank, &j) == LS_E_UNSUPPORTED);
-    ASSERT_CONTAINS(ls_error_message(), "save a checkpoint");
+}
+
+/* A file of parameters is that of one process, whatever part of them each rank has. */
+static void parameters(void **state)
+{
+    (void)state;
+    static const struct { int dp, shard, tp; ls_data_parallel data; } CASES[] = { { 1, 1, 2, LS_DATA_NONE }, { 2, 1, 2, LS_DATA_FSDP }, { 2, 2, 2, LS_DATA_HYBRID }, { 2, 1, 2, LS_DATA_DDP } };
+    char one[512], other[512], *a, *b;
+    size_t n, m;
+    snprintf(one, sizeof one, "%s", ls_test_path("one.safetensors"));
+    snprintf(other, sizeof other, "%s", ls_test_path("other.safetensors"));
+    job j = layout(1, 1, 1, LS_DATA_FSDP);
+    j.parameters = one;
+    run(&j);
+    ASSERT_OK(ls_file_read(&a, &n, one));
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        j = layout(CASES[i].dp, CASES[i].shard, CASES[i].tp, CASES[i].data);
+        j.parameters = other;
+        run(&j);
+        ASSERT_OK(ls_file_read(&b, &m, other));
+        assert_int_equal(n, m);
+        assert_memory_equal(a, b, n);
+        free(b);
+    }
+    free(a);
 }
 
 /* No value of the program has a column, or a row, for every word. */
@@ -305,11 +392,57 @@ static void what_a_step_costs(void **state)
     ls_compiled_release(&b);
 }
 
+static int count(const ls_plan *p, ls_collective_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_collectives; i++)
+        n += p->collectives[i].kind == kind && !strcmp(p->collectives[i].group, "tp");
+    return n;
+}
+
+/* A block: each all_reduce is a reduce_scatter and a gather, each gather is made again in the backward pass, and gains and biases of features, here four, have sums of their
+ * own. What lives between the passes is half as large. */
+static void what_a_sequence_costs(void **state)
+{
+    (void)state;
+    job two = layout(1, 1, 2, LS_DATA_FSDP);
+    ls_compiled a, b;
+    two.model.layers = two.model.mlp_size = 8;
+    ASSERT_OK(ls_compile(&a, build, &two.model, &two.o, NULL));
+    two.o.parallel.sequence = true;
+    ASSERT_OK(ls_compile(&b, build, &two.model, &two.o, NULL));
+    const ls_plan *p = b.plans[LS_MICRO];
+    const int layers = (int)two.model.layers;
+    assert_int_equal(count(p, LS_REDUCE_SCATTER), 4 * layers + 2);          /* + the embedding, and backward what enters the head */
+    assert_int_equal(count(p, LS_ALL_GATHER), 4 * layers + 2 * layers + 4); /* + what enters the head, twice, the loss, and backward the embedding */
+    assert_int_equal(count(p, LS_ALL_REDUCE), 4 * layers + 1);              /* + the last norm */
+    const size_t whole = (size_t)(ROWS * TOKENS * two.model.hidden_size) * sizeof(float);
+    ls_compiled d;
+    two.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "tp", 2 } } };
+    two.o.parallel.gather = LS_GATHER_COPY;
+    ASSERT_OK(ls_compile(&d, build, &two.model, &two.o, NULL));
+    const ls_plan_collective *before = NULL; /* a unit's gather starts when the unit's before it is there, whatever activations are gathered between them */
+    for (int i = 0, forward = 0; i < d.plans[LS_EVAL]->n_collectives && forward < 3; i++) {
+        const ls_plan_collective *c = &d.plans[LS_EVAL]->collectives[i];
+        if (c->kind != LS_ALL_GATHER || strcmp(c->group, "dp"))
+            continue;
+        assert_true(!before || c->start <= before->wait + 2);
+        before = c;
+        forward++;
+    }
+    assert_non_null(before);
+    ls_compiled_release(&d);
+    assert_true(p->live_peak_bytes + 3 * (size_t)layers * whole / 2 < a.plans[LS_MICRO]->live_peak_bytes);
+    ls_compiled_release(&a);
+    ls_compiled_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary),
         cmocka_unit_test(checkpoints),    cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
+        cmocka_unit_test(sequence),       cmocka_unit_test(what_a_sequence_costs), cmocka_unit_test(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
