@@ -1,7 +1,7 @@
 #!/bin/sh
 # Speed: matrix products beside the machine's peak and oneDNN; the training step of the ViT on one rank and on several, and against PyTorch's in
 # turns where a Python has it, and of ResNet18; collectives beside memcpy and Open MPI; the start of a run. PYTHON=/path/to/python chooses one;
-# `make parity` makes one in .venv. Arguments choose topics: gemm step torch collectives ranks resnet checkpoint startup.
+# `make parity` makes one in .venv. Arguments choose topics: gemm step torch collectives ranks resnet language checkpoint startup.
 set -eu
 cd "$(dirname "$0")/.."
 build=build
@@ -64,6 +64,13 @@ resnet() {
     fi
 }
 
+language() {
+    if [ $have_torch = yes ]; then
+        echo "== training step of a Qwen2, one process and tensor parallel x FSDP over four, against PyTorch with transformers"
+        "$python" bench/compare_language.py $build
+    fi
+}
+
 checkpoint() {
     echo "== saving and loading 1.2 GB over two ranks"
     if [ $have_torch = yes ]; then
@@ -82,7 +89,7 @@ startup() {
     fi
 }
 
-for topic in ${*:-gemm step torch collectives ranks resnet checkpoint startup}; do
+for topic in ${*:-gemm step torch collectives ranks resnet language checkpoint startup}; do
     $topic
     echo
 done
