@@ -31,11 +31,12 @@ static ls_status read_config(task *t)
     ls_recipe *r;
     snprintf(init, sizeof init, "model.init=%s", t->folder);
     LS_TRY(ls_recipe_load_text(&r, recipe, sizeof recipe - 1, "qwen_2d", 1, (const char *[]){ init }));
-    t->model = (ls_decoder_config){ .seq_length = SEQ_LENGTH, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size,
-                                    .layers = r->model.layers, .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
-                                    .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps,
-                                    .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .tied = r->model.tied, .qkv_bias = true,
-                                    .block = "Qwen2DecoderLayer" };
+    const int64_t heads = r->model.heads, kv_heads = r->model.kv_heads, head_dim = r->model.head_dim;
+    t->model = (ls_decoder_config){ .seq_length = SEQ_LENGTH, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size,
+                                    .mlp_size = r->model.mlp_size, .layers = r->model.layers, .heads = heads, .kv_heads = kv_heads ? kv_heads : heads,
+                                    .head_dim = head_dim ? head_dim : r->model.hidden_size / heads, .norm_eps = r->model.norm_eps,
+                                    .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .tied = r->model.tied,
+                                    .qkv_bias = true, .block = "Qwen2DecoderLayer" };
     ls_recipe_destroy(&r);
     return LS_OK;
 }
@@ -72,12 +73,14 @@ static ls_status train(task *t)
     ls_trainer *trainer;
     ls_weights *weights;
     ls_share share;
-    const ls_parallel mesh = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 2, .axes = { { "dp", dp }, { "tp", tp } } }, .rank = ls_group_rank(t->group), .data = LS_DATA_FSDP,
-                               .units = "class:Qwen2DecoderLayer", .reduce = LS_BF16, .ranks_per_host = ranks / ls_group_hosts(t->group) };
+    const ls_parallel mesh = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 2, .axes = { { "dp", dp }, { "tp", tp } } }, .rank = ls_group_rank(t->group),
+                               .data = LS_DATA_FSDP, .units = "class:Qwen2DecoderLayer", .reduce = LS_BF16,
+                               .ranks_per_host = ranks / ls_group_hosts(t->group) };
     LS_TRY(read_config(t));
-    LS_TRY(ls_text_open(&set, LS_SPLIT_TRAIN, t->text, t->tokenizer, SEQ_LENGTH, .eval_path = t->text /* nothing is held out */, .documents = LS_DOCUMENTS_LINE,
-                        .pack = false, .vocabulary = (int)t->model.vocab_size));
-    const ls_order order = { .n = set->n, .global_batch = BATCH_PER_DATA_RANK * dp, .micro_batch = BATCH_PER_DATA_RANK, .seed = 42, .shuffle = true, .drop_last = true };
+    LS_TRY(ls_text_open(&set, LS_SPLIT_TRAIN, t->text, t->tokenizer, SEQ_LENGTH, .eval_path = t->text /* nothing is held out */,
+                        .documents = LS_DOCUMENTS_LINE, .pack = false, .vocabulary = (int)t->model.vocab_size));
+    const ls_order order = { .n = set->n, .global_batch = BATCH_PER_DATA_RANK * dp, .micro_batch = BATCH_PER_DATA_RANK, .seed = 42, .shuffle = true,
+                             .drop_last = true };
     LS_TRY(ls_parallel_share(&share, &mesh, dp)); /* by data rank: the ranks of a tp group compute the same rows */
     LS_TRY(ls_trainer_create(&trainer, build, &t->model, .micro_batch = order.micro_batch, .micro_batches = dp, .mean_of_means = true, .param = LS_BF16,
                              .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.01 }, .parallel = mesh, .group = t->group));
@@ -99,7 +102,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: qwen_2d FOLDER TEXT STORAGE NAME [STEPS-PER-EPOCH [EPOCHS [TOKENIZER]]]\n");
         return 2;
     }
-    task t = { .folder = argv[1], .text = argv[2], .tokenizer = argc > 7 ? argv[7] : argv[1], .steps = argc > 5 ? atoll(argv[5]) : 0, .epochs = argc > 6 ? atoll(argv[6]) : 1 };
+    task t = { .folder = argv[1], .text = argv[2], .tokenizer = argc > 7 ? argv[7] : argv[1], .steps = argc > 5 ? atoll(argv[5]) : 0,
+               .epochs = argc > 6 ? atoll(argv[6]) : 1 };
     ls_status s = ls_group_from_environment(&t.group);
     if (s == LS_OK)
         s = ls_run_open(&t.run, argv[3], argv[4], t.group);

@@ -13,7 +13,8 @@ static bool is_float(const ls_rewrite *r, ls_value v) { return ls_present(v) && 
 static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param, ls_dtype output)
 {
     if (n->op == &ls_op_cross_entropy || n->op == &ls_op_cross_entropy_part) {
-        if (is_float(r, in[0]) && ls_value_type(r->to, in[0]).dtype != LS_F64 && ls_dtype_size(ls_value_type(r->to, in[0]).dtype) >= ls_dtype_size(output))
+        const ls_dtype logits = ls_value_type(r->to, in[0]).dtype;
+        if (is_float(r, in[0]) && logits != LS_F64 && ls_dtype_size(logits) >= ls_dtype_size(output))
             in[0] = ls_cast(r->to, in[0], output);
         return;
     }

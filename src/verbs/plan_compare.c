@@ -176,7 +176,7 @@ static void number_cell(char out[48], const column *c, int what)
     else if (what == COMMUNICATION && s->communication > 0)
         snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
-        snprintf(out, 48, "%.0f", (double)c->samples / s->seconds);
+        snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0, (double)c->samples / s->seconds);
 }
 static void bits_cell(char out[48], const column *c, int what)
 {

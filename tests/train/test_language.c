@@ -104,8 +104,41 @@ static void a_step_is_divided_by_its_targets(void **state)
     ls_trainer_destroy(&one);
 }
 
+/* mean_of_means: each micro-batch counts the same, one without targets as 0. */
+static void a_step_averages_its_micro_batches(void **state)
+{
+    (void)state;
+    const ls_order o = { .n = ROWS, .global_batch = 12, .micro_batch = 3 };
+    int32_t ids[12 * TOKENS], targets[12 * TOKENS];
+    double want = 0;
+    for (int64_t m = 0; m < 4; m++)
+        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m, ids + 3 * m * TOKENS, targets + 3 * m * TOKENS));
+    for (int i = 3 * TOKENS; i < 6 * TOKENS; i++)
+        targets[i] = LS_IGNORE_LABEL;
+    ls_trainer *t, *one;
+    ls_step_result r;
+    START(one, .micro_batch = 3, .eval_only = true);
+    for (int m = 0; m < 4; m++) {
+        float loss[3 * TOKENS];
+        double sum = 0;
+        int64_t count = 0;
+        ASSERT_OK(ls_trainer_eval(one, ids + 3 * m * TOKENS, targets + 3 * m * TOKENS, loss, NULL, NULL));
+        for (int i = 0; i < 3 * TOKENS; i++) {
+            sum += (double)loss[i];
+            count += targets[3 * m * TOKENS + i] != LS_IGNORE_LABEL;
+        }
+        want += count ? sum / (double)count / 4 : 0;
+    }
+    START(t, .micro_batch = 3, .micro_batches = 4, .mean_of_means = true);
+    ASSERT_OK(ls_trainer_step(t, ids, targets, 24, 1e-3, &r));
+    assert_true(fabs(r.loss - want) < 1e-6);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(&one);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets), cmocka_unit_test(a_step_is_divided_by_its_targets) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets), cmocka_unit_test(a_step_is_divided_by_its_targets),
+                                        cmocka_unit_test(a_step_averages_its_micro_batches) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
