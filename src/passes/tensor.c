@@ -171,7 +171,7 @@ static ls_status tokens(job *j, const ls_node *n)
     for (int k = 0; k < n->n_in; k++) {
         const bool split = j->layout[n->in[k].id] == LS_TOKENS;
         if (ls_present(n->in[k]) && !split && ls_type_of(j->r.from, n->in[k])->ndim > 1)
-            return ls_tensor_refuse(n, "takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; an embedding's table is to be split too");
+            return ls_tensor_refuse(n, "takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; the table of an embedding must be split too, by its rows");
         in[k] = split || !ls_present(n->in[k]) ? ls_rewrite_value(&j->r, n->in[k]) : ls_tensor_enter(j, n->in[k]);
     }
     ls_rewrite_copy_with(&j->r, n, in, n->attrs);

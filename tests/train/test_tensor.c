@@ -317,7 +317,7 @@ static void what_cannot_be(void **state)
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE, "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
     static const char *const SEQUENCE[][2] = {
         { EMBEDDING " " HEAD, "linear in model.layers.0.self_attn.q_proj takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns" },
-        { LAYERS, "add in model.layers.0 takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; an embedding's table is to be split too" },
+        { LAYERS, "add in model.layers.0 takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; the table of an embedding must be split too, by its rows" },
     };
     j.o.parallel.sequence = true;
     for (size_t i = 0; i < sizeof SEQUENCE / sizeof SEQUENCE[0]; i++) {
