@@ -19,7 +19,7 @@ extern "C" {
 typedef struct ls_vit_config {
     int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes;
     double mean, std; /* of pixels in 0..1, for normalisation */
-    double dropout;   /* behind the positions, the attention and both layers of the MLP */
+    double dropout, attention_dropout; /* behind the positions, the attention and both layers of the MLP; of attention's probabilities */
 } ls_vit_config;
 
 /* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the stem has Conv2d's default
@@ -46,6 +46,7 @@ typedef struct ls_decoder_config {
     int64_t seq_length;      /* tokens of a sequence */
     int64_t vocab_size, hidden_size, mlp_size, layers, heads, kv_heads, head_dim;
     double norm_eps, rope_theta, init_deviation; /* of initial weights, which are normal */
+    double attention_dropout; /* of attention's probabilities */
     bool tied;               /* the output head is the table of the embedding; else lm_head */
     bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
     const char *block;       /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */

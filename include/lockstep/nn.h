@@ -36,9 +36,9 @@ LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double 
 /* torch.nn.RMSNorm: x [.., K] -> [.., K]; weight 1. */
 LS_API ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps);
 
-/* torch.nn.MultiheadAttention(hidden, heads, batch_first=True) of x with itself, in_proj packed [3*hidden, hidden]; no dropout.
+/* torch.nn.MultiheadAttention(hidden, heads, dropout, batch_first=True) of x with itself, in_proj packed [3*hidden, hidden].
  * x [batch, tokens, hidden] -> the same. heads must divide hidden. */
-LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads);
+LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout);
 
 /* torch.nn.Conv2d with kernel = stride = patch on images [B, C, H, W], as tokens: -> [B, (H/patch)*(W/patch), out].
  * weight [out, C, patch, patch]. */
@@ -71,6 +71,8 @@ LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, co
  * trainer's seed, the layer's path, the step (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
  * recomputation change none. A name serves once. */
 LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
+/* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as scaled_dot_product_attention(dropout_p=p). */
+LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
 
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
@@ -85,6 +87,7 @@ LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 
 #ifndef LS_NO_CALL_SITES
 #define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

@@ -43,7 +43,7 @@ typedef struct ls_recipe {
         int64_t patch_size;               /* vit */
         int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 t5 */
         int64_t vocab_size, kv_heads, head_dim; /* llama qwen2 (kv_heads 0: heads) t5; head_dim 0: hidden_size / heads */
-        double dropout; /* vit t5 */
+        double dropout, attention_dropout; /* vit t5; vit llama qwen2 */
         double norm_eps, rope_theta, init_deviation;
         int64_t decoder_layers, position_buckets, position_distance, start_token; /* t5; decoder_layers 0: layers */
         ls_feed_forward feed_forward;

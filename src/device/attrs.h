@@ -35,7 +35,8 @@ typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_upd
 /* max_pool2d and its gradient, which needs height and width of the picture */
 typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height, width; } ls_max_pool_attrs;
 typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;               /* of the output: adaptive_avg_pool2d, and its gradient */
-typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad; } ls_attention_attrs; /* attention, attention_grad; pad: the id of keys that nobody sees */
+/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's; first_head: number in the whole of the first query head here */
+typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad; double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both; } ls_position_bias_attrs; /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;                        /* shift_right: first id of a row; in place of ids below 0 */
 /* A table, or classes, of which a rank of axis tp has some: numbers `first` and on, of `of` altogether; of 0: all are here. rows: of the table, for embedding_grad */

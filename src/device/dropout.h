@@ -37,6 +37,12 @@ static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type 
     return d;
 }
 
+/* Attention: of a sample's probabilities [heads, queries, keys], rows are counted as if their keys filled whole groups of 64. */
+static inline uint64_t ls_dropping_row(int64_t head, int64_t query, int64_t queries, int64_t keys)
+{
+    return (uint64_t)(head * queries + query) * (uint64_t)((keys + 63) / 64) * 64;
+}
+
 /* Element i of the tensor: its number in its whole sample; *sample is the sample's in the step. */
 static inline uint64_t ls_dropping_index(const ls_dropping *d, int64_t i, uint64_t *sample)
 {

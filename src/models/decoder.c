@@ -27,6 +27,7 @@ static ls_value attention(const builder *b, ls_value x)
     q = ls_rope(b->g, q, LS_NONE, c->head_dim, c->rope_theta);
     k = ls_rope(b->g, k, LS_NONE, c->head_dim, c->rope_theta);
     ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, 1.0 / sqrt((double)c->head_dim), true);
+    y = ls_attention_dropout(b->g, "dropout", y, c->attention_dropout);
     return linear(b, "o_proj", y, c->hidden_size, c->output_bias);
 }
 

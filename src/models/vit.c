@@ -16,7 +16,7 @@ static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, i
     ls_init tiny = { LS_INIT_NORMAL, 0, 1e-6 };
     ls_init up = ls_init_xavier_uniform(c->hidden_size, c->mlp_size), down = ls_init_xavier_uniform(c->mlp_size, c->hidden_size);
     ls_value h = ls_layer_norm(g, "ln_1", x, EPS);
-    h = ls_dropout(g, "dropout", ls_self_attention(g, "self_attention", h, c->heads), c->dropout);
+    h = ls_dropout(g, "dropout", ls_self_attention(g, "self_attention", h, c->heads, c->attention_dropout), c->dropout);
     x = ls_add(g, h, x);
     h = ls_layer_norm(g, "ln_2", x, EPS);
     h = ls_gelu(g, ls_linear(g, "mlp.0", h, c->mlp_size, .weight_init = &up, .bias_init = &tiny));

@@ -19,16 +19,47 @@ static ls_value random_key(ls_graph *g)
     return key;
 }
 
+/* Hash of the layer's path; an error if there is such a layer. */
+static uint64_t purpose(ls_graph *g, const char *name)
+{
+    const char *path = g->scope->path[0] ? ls_arena_printf(&g->arena, "%s.%s", g->scope->path, name) : name;
+    const uint64_t hash = ls_hash_text(path);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        const bool taken = n->op == &ls_op_dropout ? ((const ls_dropout_attrs *)n->attrs)->purpose == hash
+                                                   : n->op == &ls_op_attention && ((const ls_attention_attrs *)n->attrs)->purpose == hash;
+        if (taken)
+            ls_graph_error(g, LS_E_ARG, "there is a dropout \"%s\" already, which would drop the same elements", path);
+    }
+    return hash;
+}
+
+static bool nothing_to_do(const ls_graph *g, ls_value v, double p) { return v.id < 0 || ls_graph_is_evaluation(g) || p == 0; }
+
 ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p)
 {
-    if (ls_graph_is_evaluation(g) || p == 0)
+    if (nothing_to_do(g, x, p))
         return x;
+    const ls_dropout_attrs a = { .p = p, .purpose = purpose(g, name) };
     LS_SCOPE(g, name, "Dropout");
-    const ls_dropout_attrs a = { .p = p, .purpose = ls_hash_text(g->scope->path) };
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_dropout && ((const ls_dropout_attrs *)g->nodes[i]->attrs)->purpose == a.purpose) {
-            ls_graph_error(g, LS_E_ARG, "there is a dropout \"%s\" already, which would drop the same elements", g->scope->path);
-            return (ls_value){ -1 };
-        }
     return ls_graph_apply(g, &ls_op_dropout, 2, (ls_value[]){ x, random_key(g) }, &a);
+}
+
+ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p)
+{
+    if (nothing_to_do(g, y, p))
+        return y;
+    const ls_node *n = ls_node_of(g, y);
+    if (n->op != &ls_op_attention || n->n_in > 5) {
+        ls_graph_error(g, LS_E_ARG, "%s has no probabilities to drop; give what ls_attention returned", n->op->name);
+        return (ls_value){ -1 };
+    }
+    ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
+    ls_value in[6] = { { 0 } };
+    for (int k = 0; k < n->n_in; k++)
+        in[k] = n->in[k];
+    a.dropout = p;
+    a.purpose = purpose(g, name);
+    in[5] = random_key(g);
+    return ls_graph_apply(g, &ls_op_attention, 6, in, &a);
 }

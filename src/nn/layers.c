@@ -50,7 +50,7 @@ ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps)
     return ls_rms_norm_op(g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
 }
 
-ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads)
+ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout)
 {
     LS_SCOPE(g, name, "MultiheadAttention");
     int64_t hidden = last_dim(g, x);
@@ -65,6 +65,7 @@ ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t he
     ls_value qkv = ls_matmul_wt(g, x, w, b);
     ls_value q = ls_slice(g, qkv, 2, 0, hidden), k = ls_slice(g, qkv, 2, hidden, hidden), v = ls_slice(g, qkv, 2, 2 * hidden, hidden);
     ls_value y = ls_attention(g, q, k, v, LS_NONE, head_dim, 1.0 / sqrt((double)head_dim), false);
+    y = ls_attention_dropout(g, "dropout", y, dropout);
     return ls_linear_with(g, "out_proj", y, hidden, &(ls_linear_opts){ LS_LINEAR_DEFAULTS, .bias_init = &zero });
 }
 

@@ -2,7 +2,7 @@
  * probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq x Tk is kept. */
 #include "rules.h"
 
-enum { Q, K, V, BIAS, IDS };
+enum { Q, K, V, BIAS, IDS, KEY };
 
 static int64_t heads(const ls_type *t, const ls_attention_attrs *a) { return t->dims[2] / a->head_dim; }
 
@@ -35,6 +35,10 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
         LS_TRY(check_bias(i, b, q, k));
     if (i->n_in > ids && i->in[ids].ndim >= 0)
         LS_TRY(ls_infer_expect(i, ids, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "ids"));
+    const bool keyed = i->n_in > ids + 1 && i->in[ids + 1].ndim >= 0;
+    LS_RULE_CHECK(i, a->dropout >= 0 && a->dropout < 1 && keyed == (a->dropout > 0), "dropout %g is not in [0, 1), or has no key", a->dropout);
+    if (keyed)
+        LS_TRY(ls_infer_expect(i, ids + 1, &LS_TYPE(LS_I64, 3), "key"));
     *lse = LS_TYPE(ls_stat_dtype(q->dtype), q->dims[0], heads(q, a), q->dims[1]);
     return LS_OK;
 }
@@ -48,7 +52,7 @@ static ls_status infer_attention(ls_infer *i)
     return LS_OK;
 }
 
-static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse, ids? */
+static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse, ids?, key? */
 {
     ls_type lse;
     LS_TRY(check_operands(i, 1, 7, &lse));
@@ -84,9 +88,9 @@ static ls_cost cost_attention_grad(const ls_infer *i) { return cost(i, 1, 5); }
 static void grad_attention(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE;
-    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1], ids };
-    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, ls_present(ids) ? 8 : 7, in, n->attrs);
+    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE, key = n->n_in > KEY ? n->in[KEY] : LS_NONE;
+    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1], ids, key };
+    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, ls_present(key) ? 9 : ls_present(ids) ? 8 : 7, in, n->attrs);
     for (int j = 0; j < 3; j++)
         c->din[j] = ls_nth(c->g, dq, j);
     if (ls_present(bias))
@@ -98,13 +102,16 @@ static const ls_attr_field FIELDS[] = {
     { "causal", LS_FIELD_I64, offsetof(ls_attention_attrs, causal), NULL },
     { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
     { "pad", LS_FIELD_I64, offsetof(ls_attention_attrs, pad), NULL },
+    { "dropout", LS_FIELD_F64, offsetof(ls_attention_attrs, dropout), NULL },
+    { "purpose", LS_FIELD_I64, offsetof(ls_attention_attrs, purpose), NULL },
+    { "first_head", LS_FIELD_I64, offsetof(ls_attention_attrs, first_head), NULL },
     { 0 },
 };
-const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 5, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS,
+const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 6, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
                                 .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention,
                                 .grad = grad_attention, .cost = cost_attention,
                                 .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row" };
-const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 8, .n_out = 3, .optional_in = 1 << 4 | 1 << 7,
+const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 9, .n_out = 3, .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS,
                                      .infer = infer_attention_grad, .cost = cost_attention_grad, .summary = "dq, dk, dv (and dbias)" };
 

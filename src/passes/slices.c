@@ -26,10 +26,12 @@ static void want(demand *d, demand more)
         *d = EVERYTHING;
 }
 
-/* Where a bias is by distance, some of the queries would need another part of it for each. */
-static bool biased_by_distance(const ls_graph *g, const ls_node *attention)
+/* Whether attention can be computed for some of the queries: not where it asks for their numbers (masks, dropout, a bias by distance). */
+static bool rows_alone(const ls_graph *g, const ls_node *attention)
 {
-    return attention->n_in > 3 && ls_present(attention->in[3]) && ls_type_of(g, attention->in[3])->ndim == 2;
+    const ls_attention_attrs *a = attention->attrs;
+    const bool by_distance = attention->n_in > 3 && ls_present(attention->in[3]) && ls_type_of(g, attention->in[3])->ndim == 2;
+    return !a->causal && a->dropout == 0 && !by_distance;
 }
 
 /* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. */
@@ -50,7 +52,7 @@ static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand 
         return k == 0 || k == 3 ? d : EVERYTHING;
     if ((n->op == &ls_op_layer_norm && row_dim) || (n->op == &ls_op_softmax && row_dim))
         return k == 0 ? d : EVERYTHING;
-    if (n->op == &ls_op_attention && d.dim == 1 && !((const ls_attention_attrs *)n->attrs)->causal && !biased_by_distance(g, n)) {
+    if (n->op == &ls_op_attention && d.dim == 1 && rows_alone(g, n)) {
         if (k == 3)
             d.dim = 2;
         return k == 0 || k == 3 ? d : EVERYTHING;

@@ -154,6 +154,17 @@ static ls_status split_dropout(job *j, const ls_node *n)
     return LS_OK;
 }
 
+/* Dropout of a head's probabilities asks for its number. */
+static void split_heads(job *j, const ls_node *n)
+{
+    ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
+    ls_value in[8];
+    for (int k = 0; k < n->n_in; k++)
+        in[k] = ls_rewrite_value(&j->r, n->in[k]);
+    a.first_head = j->position * ls_value_type(j->r.to, in[0]).dims[2] / a.head_dim;
+    ls_rewrite_copy_with(&j->r, n, in, &a);
+}
+
 /* What works on each token for itself. Gains and biases of features are the same on every rank; their gradients are sums over the tokens of all. */
 static ls_status tokens(job *j, const ls_node *n)
 {
@@ -210,7 +221,10 @@ static ls_status other(job *j, const ls_node *n)
     }
     if (split && n->op == &ls_op_dropout)
         return split_dropout(j, n);
-    ls_rewrite_copy(&j->r, n);
+    if (split && n->op == &ls_op_attention)
+        split_heads(j, n);
+    else
+        ls_rewrite_copy(&j->r, n);
     for (int k = 0; k < n->n_out && split; k++)
         j->layout[n->out[k].id] = LS_COLUMNS;
     return LS_OK;

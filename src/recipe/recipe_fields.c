@@ -83,6 +83,8 @@ const ls_key LS_KEYS[] = {
       .help = "activation after each hidden layer" },
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit t5",
       .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last norms), the attention and both layers of the MLP is 0" },
+    { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true, .only = "model.type vit llama qwen2",
+      .help = "in training, this part of attention's probabilities is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
 

@@ -37,7 +37,7 @@ typedef struct ls_key {
     const char *help;
 } ls_key;
 
-#define LS_KEY_COUNT 119
+#define LS_KEY_COUNT 120
 extern const ls_key LS_KEYS[LS_KEY_COUNT];
 typedef struct ls_section { const char *name, *help; } ls_section;
 extern const ls_section LS_SECTIONS[];

@@ -14,7 +14,8 @@ static const char *const DECODER[][3] = {
     { "vocab_size", "model.vocab_size" }, { "hidden_size", "model.hidden_size" }, { "intermediate_size", "model.mlp_size" },
     { "num_hidden_layers", "model.layers" }, { "num_attention_heads", "model.heads" }, { "num_key_value_heads", "model.kv_heads" },
     { "head_dim", "model.head_dim" }, { "rms_norm_eps", "model.norm_eps" }, { "rope_theta", "model.rope_theta" },
-    { "tie_word_embeddings", "model.tied" }, { "initializer_range", "model.init_deviation" }, { NULL },
+    { "tie_word_embeddings", "model.tied" }, { "initializer_range", "model.init_deviation" },
+    { "attention_dropout", "model.attention_dropout" }, { NULL },
 };
 static const char *const T5[][3] = {
     { "vocab_size", "model.vocab_size", "32128" }, { "d_model", "model.hidden_size", "512" }, { "d_kv", "model.head_dim", "64" }, { "d_ff", "model.mlp_size", "2048" },
@@ -62,8 +63,6 @@ static ls_status check_supported(const json_t *config, const char *path)
     for (size_t i = 0; i < sizeof OFF / sizeof *OFF; i++)
         if (json_is_true(json_object_get(config, OFF[i])))
             return ls_fail(LS_E_UNSUPPORTED, "%s: \"%s\" is true, which this version does not have", path, OFF[i]);
-    if (json_number_value(json_object_get(config, "attention_dropout")) != 0)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"attention_dropout\" is not 0; this version has no dropout in attention", path);
     return LS_OK;
 }
 
@@ -149,6 +148,7 @@ static void decoder_json(ls_json *j, const ls_recipe *r)
         ls_json_bool(j, "attention_bias", false);
         ls_json_bool(j, "mlp_bias", false);
     }
+    ls_json_f64(j, "attention_dropout", r->model.attention_dropout);
     ls_json_int(j, "head_dim", r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads);
     ls_json_text(j, "hidden_act", "silu");
     ls_json_int(j, "hidden_size", r->model.hidden_size);

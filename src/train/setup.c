@@ -20,7 +20,7 @@ static void language_model(ls_setup *s, const ls_recipe *r)
         .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size,
         .layers = r->model.layers, .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
         .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps,
-        .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .tied = r->model.tied, .qkv_bias = qwen,
+        .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .attention_dropout = r->model.attention_dropout, .tied = r->model.tied, .qkv_bias = qwen,
         .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
 }
 
@@ -53,7 +53,7 @@ static void model(ls_setup *s, const ls_recipe *r)
     if (r->model.type == LS_MODEL_VIT) {
         s->build = (ls_build_fn)(void (*)(void))ls_vit_build;
         s->config.vit = (ls_vit_config){ r->model.image_size, r->model.patch_size, r->model.in_channels, r->model.layers, r->model.heads,
-                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std, r->model.dropout };
+                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std, r->model.dropout, r->model.attention_dropout };
         return;
     }
     if (r->model.type != LS_MODEL_MLP) {

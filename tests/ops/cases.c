@@ -57,13 +57,14 @@ static void prepare_padding(const op_case *c, ls_tensor *in)
         fill_ids(&in[4]);
 }
 
-/* attention_grad: dy, q, k, v, bias?, y, lse, ids? */
+/* attention_grad: dy, q, k, v, bias?, y, lse, ids?, key? */
 static void prepare_attention(const op_case *c, ls_tensor *in)
 {
     const ls_device d = ref();
     if (c->n_in > 7 && c->in[7].fill == FILL_RESULT)
         fill_ids(&in[7]);
-    run_op(&d, "attention", c->attrs, 5, (ls_tensor[]){ in[1], in[2], in[3], in[4], c->n_in > 7 ? in[7] : (ls_tensor){ .type.ndim = -1 } }, 2, in + 5);
+    const ls_tensor none = { .type.ndim = -1 };
+    run_op(&d, "attention", c->attrs, 6, (ls_tensor[]){ in[1], in[2], in[3], in[4], c->n_in > 7 ? in[7] : none, c->n_in > 8 ? in[8] : none }, 2, in + 5);
 }
 
 /* softmax_grad: dy, y */
@@ -128,10 +129,12 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
 }
 
 #define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s, .pad = -100)
+#define ATTENTION_DROPPED(D, c) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = 0.4, .dropout = 0.3, .purpose = 0x1234567890abcdef, .first_head = 2)
+#define KEY { LS_I64, FILL_ID, 1e15, 1, { 3 } }
 #define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
 /* Rows of no whole number of groups of 64, parts of them, a plane beyond 2^32. */
 #define DROPOUT(about, x, dim, start, extent) \
-    { .op = "dropout", .what = about, .n_in = 2, .in = { x, { LS_I64, FILL_ID, 1e15, 1, { 3 } } }, \
+    { .op = "dropout", .what = about, .n_in = 2, .in = { x, KEY }, \
       .attrs = ATTRS(ls_dropout_attrs, 0.3, 0x1234567890abcdef, dim, start, extent), \
       .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
 #define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
@@ -176,6 +179,13 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq) }, \
       .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = Tq + Tk + D, \
       .batch_in = n > 3 ? 0 : 1 | 2 | 4 | 8 | 32 | 64 }
+/* The same with dropout */
+#define ATTEND_DROPPED(about, B, H, G, D, Tq, Tk, c, bias) \
+    { .op = "attention", .what = about, .n_in = 6, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, ABSENT, KEY }, \
+      .attrs = ATTENTION_DROPPED(D, c), .compare = COMPARE_SUM, .reduce = Tk + D, .extreme = EXTREME_LARGE }, \
+    { .op = "attention_grad", .what = about, .n_in = 9, \
+      .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq), ABSENT, KEY }, \
+      .attrs = ATTENTION_DROPPED(D, c), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = Tq + Tk + D }
 /* The same with ids of the keys, some of which are padding; bias_batch: inputs of the op that belong to one sample */
 #define ATTEND_PADDED(about, B, H, G, D, Tq, Tk, c, bias, ids) \
     { .op = "attention", .what = about, .n_in = 5, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, ids }, \
@@ -355,7 +365,7 @@ const op_case ls_test_cases[] = {
     { .op = "random_key", .n_in = 3, .in = { SCALAR(LS_I64, 7), SCALAR(LS_I64, 1e12), { LS_I64, FILL_ID, 1e6, 1, { 2 } } }, .compare = COMPARE_EXACT, .f32_only = true },
     DROPOUT("", X(3, 67), 0, 0, 0), DROPOUT("whole groups", X(2, 4, 128), 0, 0, 0), DROPOUT("a sample is one element", X(70), 0, 0, 0),
     DROPOUT("columns of more", X(3, 5, 33), 2, 33, 66), DROPOUT("rows of more", X(3, 2, 37), 1, 4, 9),
-    { .op = "dropout", .what = "addend", .n_in = 3, .in = { X(3, 5, 41), { LS_I64, FILL_ID, 1e15, 1, { 3 } }, X(3, 5, 41) }, .attrs = ATTRS(ls_dropout_attrs, .p = 0.5, .purpose = 99),
+    { .op = "dropout", .what = "addend", .n_in = 3, .in = { X(3, 5, 41), KEY, X(3, 5, 41) }, .attrs = ATTRS(ls_dropout_attrs, .p = 0.5, .purpose = 99),
       .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .no_gradient = true },
 
     LINEAR("", 5, 7, 3), LINEAR("one of each", 1, 1, 1), LINEAR("a row", 1, 67, 33), LINEAR("a column", 37, 19, 1),
@@ -426,6 +436,10 @@ const op_case ls_test_cases[] = {
     POSITIONS("both directions", 5, 9, 8, 6, 1),
     POSITIONS("one direction", 40, 37, 32, 24, 0),
     { .op = "shift_right", .n_in = 1, .in = { INDEX(9, 3, 11) }, .attrs = ATTRS(ls_shift_attrs, .start = 7, .pad = 2), .compare = COMPARE_EXACT, .f32_only = true },
+
+    ATTEND_DROPPED("dropout", 2, 2, 2, 8, 5, 5, 0, ABSENT), ATTEND_DROPPED("dropout, the ViT's shape", 2, 2, 2, 16, 17, 17, 0, ABSENT),
+    ATTEND_DROPPED("dropout, grouped, causal, more keys", 2, 4, 2, 5, 3, 6, 1, ABSENT), ATTEND_DROPPED("dropout and bias", 2, 3, 1, 4, 5, 7, 0, X(2, 3, 5, 7)),
+    ATTEND_DROPPED("dropout, long rows", 1, 1, 1, 33, 67, 150, 0, ABSENT),
 
     SOFTMAX(5, 10), SOFTMAX(3, 37), SOFTMAX(4, 1), SOFTMAX(2, 1000),
     { .op = "softmax", .what = "one row", .n_in = 1, .in = { X(19) }, .compare = COMPARE_SUM, .reduce = 19 },

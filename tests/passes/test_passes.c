@@ -166,11 +166,11 @@ static void vit_head_reads_one_token(void **state)
     ls_graph_destroy(&g);
 }
 
-/* Where a slice must not move: broadcasts along its dimension, causal masks, two readers with different ranges, statistics, outputs. */
+/* Where a slice must not move, or takes its place along: broadcasts along its dimension, causal masks, dropout, two readers with different ranges, statistics, outputs. */
 static void slices_that_stay(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 11; kind++) {
+    for (int kind = 0; kind < 12; kind++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "slices"));
         ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)), one = ls_input(g, "one", LS_TYPE(LS_F32, 2, 1, 8)), y = LS_NONE;
@@ -204,6 +204,7 @@ static void slices_that_stay(void **state)
         case 7: y = ls_slice(g, ls_dropout(g, "drop", ls_tanh(g, x), 0.4), 1, 2, 3); break; /* of rows, columns and samples; twice */
         case 8: y = ls_slice(g, ls_slice(g, ls_dropout(g, "drop", ls_matmul_wt(g, x, w, gain), 0.4), 2, 1, 5), 1, 1, 2); break;
         case 9: y = ls_slice(g, ls_dropout(g, "drop", ls_tanh(g, x), 0.4), 0, 1, 1); break;
+        case 10: y = ls_slice(g, ls_attention_dropout(g, "drop", ls_attention(g, x, x, x, LS_NONE, 4, 0.5, false), 0.4), 1, 2, 2); break;
         default: { /* the bias of attention is cut by query */
             ls_value bias = ls_input(g, "bias", LS_TYPE(LS_F32, 1, 2, 6, 6));
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, ls_tanh(g, bias), 4, 0.5, false), 1, 4, 2);

@@ -13,7 +13,7 @@
 
 enum { STEPS = 8, BATCH = 16, PIXELS = 64, SAMPLES = BATCH + STEPS };
 static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5, .dropout = 0.2 };
+                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5, .dropout = 0.2, .attention_dropout = 0.2 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -217,7 +217,7 @@ static void only_training_drops(void **state)
     assert_int_equal(nodes(c.plans[LS_EVAL], "dropout") + nodes(c.plans[LS_EVAL], "random_key"), 0);
     const int inputs = nodes(c.plans[LS_MICRO], "input"), states = nodes(c.plans[LS_MICRO], "state");
     ls_compiled_release(&c);
-    without.dropout = 0;
+    without.dropout = without.attention_dropout = 0;
     ASSERT_OK(ls_compile(&c, training_build_vit, &without, &l.o, NULL));
     assert_int_equal(nodes(c.plans[LS_MICRO], "dropout") + nodes(c.plans[LS_MICRO], "random_key"), 0);
     assert_int_equal(nodes(c.plans[LS_MICRO], "input"), inputs - 1);
@@ -225,7 +225,7 @@ static void only_training_drops(void **state)
     ls_compiled_release(&c);
 }
 
-/* A layer that axis tp splits, with dropout inside; the model's inputs are those of a text. */
+/* Layers that axis tp splits, with dropout inside; the model's inputs are those of a text. */
 enum { TOKENS = 3, WIDTH = 8, WIDE = 12 };
 static ls_status build_split(ls_graph *g, const void *config, int64_t batch)
 {
@@ -233,6 +233,9 @@ static ls_status build_split(ls_graph *g, const void *config, int64_t batch)
     const ls_type ids = LS_TYPE(LS_I32, batch, TOKENS);
     ls_value x = ls_embedding_op(g, ls_input(g, "ids", ids), ls_param(g, "table", LS_TYPE(LS_F32, 11, WIDTH), ((ls_init){ LS_INIT_NORMAL, 0, 1 })));
     x = ls_dropout(g, "before", x, 0.3);
+    ls_value q = ls_linear(g, "q_proj", x, WIDE), k = ls_linear(g, "k_proj", x, WIDE), v = ls_linear(g, "v_proj", x, WIDE);
+    ls_value y = ls_attention_dropout(g, "attention", ls_attention(g, q, k, v, LS_NONE, 3, 0.5, true), 0.3);
+    x = ls_add(g, x, ls_linear(g, "o_proj", y, WIDTH));
     ls_value h = ls_dropout(g, "inside", ls_gelu(g, ls_linear(g, "up_proj", x, WIDE)), 0.3);
     x = ls_add(g, x, ls_dropout(g, "behind", ls_linear(g, "down_proj", h, WIDTH), 0.3));
     ls_value logits = ls_linear(g, "head", ls_reshape(g, x, -1, WIDTH), 11);
@@ -293,6 +296,10 @@ static void a_name_serves_once(void **state)
     ls_dropout(g, "a", x, 0.5);
     assert_int_equal(ls_graph_status(g), LS_E_ARG);
     assert_non_null(strstr(ls_error_message(), "\"a\""));
+    ls_graph_destroy(&g);
+    ASSERT_OK(ls_graph_create(&g, "no attention"));
+    ls_attention_dropout(g, "a", ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), 0.5);
+    assert_int_equal(ls_graph_status(g), LS_E_ARG);
     ls_graph_destroy(&g);
     ASSERT_OK(ls_graph_create(&g, "too much"));
     ls_dropout(g, "a", ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), 1.0);

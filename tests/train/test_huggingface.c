@@ -78,7 +78,7 @@ static void other_models_are_refused(void **state)
         { "type: llama", "{" QWEN2 "}", "its \"model_type\" is qwen2, and the recipe's model.type llama" },
         { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is gelu" },
         { "type: llama", "{" LLAMA ", \"mlp_bias\": true}", "\"mlp_bias\" is true" },
-        { "type: llama", "{" LLAMA ", \"attention_dropout\": 0.1}", "no dropout in attention" },
+        { "type: llama", "{" LLAMA ", \"attention_dropout\": 1.0}", "config.json model.attention_dropout" },
         { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "rotary positions are scaled" },
         { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}", "llama3" },
         { "type: llama", "{" LLAMA ", \"num_hidden_layers\": \"many\"}", "config.json model.layers" },
@@ -102,7 +102,7 @@ static void what_is_written_reads_back(void **state)
 {
     (void)state;
     static const char *const models[] = { "type: qwen2, vocab_size: 321, layers: 3, heads: 4, kv_heads: 2, hidden_size: 24, mlp_size: 40, norm_eps: 1e-5, tied: true",
-                                          "type: llama, vocab_size: 321, layers: 2, heads: 3, head_dim: 10, rope_theta: 12345.5, init_deviation: 0.125" };
+                                          "type: llama, vocab_size: 321, layers: 2, heads: 3, head_dim: 10, rope_theta: 12345.5, init_deviation: 0.125, attention_dropout: 0.25" };
     for (int i = 0; i < 2; i++) {
         ls_recipe *r, *again;
         write_config("{}"); /* no word of a model's type: nothing is taken */
@@ -113,6 +113,7 @@ static void what_is_written_reads_back(void **state)
         char *second = ls_recipe_config_json(again);
         assert_string_equal(json, second);
         assert_int_equal(again->model.heads / again->model.kv_heads, i ? 1 : 2);
+        assert_true(again->model.attention_dropout == (i ? 0.25 : 0));
         assert_true(again->model.head_dim == (i ? 10 : 6) && again->model.tied == !i && again->model.mlp_size == r->model.mlp_size);
         free(json);
         free(second);

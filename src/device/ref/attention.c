@@ -1,16 +1,19 @@
 /* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved log-sum-exp.
  *
  * Query head h of H uses key head h / (H/G). A causal query i sees key j iff j <= i + Tk - Tq. A query that sees no key (all masked, or
- * all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0. */
+ * all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0. Dropout takes effect behind the softmax. */
 #include "ref.h"
 #include "base/parallel.h"
+#include "device/dropout.h"
 
 typedef struct shape {
     int64_t B, H, G, Tq, Tk, D;
     bool causal;
     double scale;
     const ls_tensor *ids; /* of keys, NULL: all are there */
-    int64_t pad;
+    int64_t pad, first_head;
+    bool drops;
+    ls_dropping drop;
 } shape;
 
 static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *k, int ids)
@@ -18,6 +21,25 @@ static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *
     const ls_attention_attrs *at = a->attrs;
     return (shape){ .B = q->dims[0], .H = q->dims[2] / at->head_dim, .G = k->dims[2] / at->head_dim, .Tq = q->dims[1], .Tk = k->dims[1],
                     .D = at->head_dim, .causal = at->causal != 0, .scale = at->scale, .ids = given(a, ids) ? &a->in[ids] : NULL, .pad = at->pad };
+}
+
+/* When it runs: a plan has no key to look at. */
+static void find_dropout(shape *s, const ls_kernel_args *a, int key)
+{
+    const ls_attention_attrs *at = a->attrs;
+    s->drops = given(a, key);
+    s->first_head = at->first_head;
+    if (s->drops)
+        s->drop = ls_dropping_of(&a->in[key], at->dropout, at->purpose);
+}
+
+/* What dropout multiplies a probability by. */
+static double factor(const shape *s, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    if (!s->drops)
+        return 1;
+    const uint64_t index = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk) + (uint64_t)j;
+    return ls_rng_bits16(s->drop.key, s->drop.sample + (uint64_t)b * s->drop.apart, index) < (uint32_t)s->drop.below ? s->drop.scale : 0;
 }
 
 static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return b * t->strides[0] + i * t->strides[1] + c * t->strides[2]; }
@@ -51,7 +73,7 @@ typedef struct forward { const ls_kernel_args *a; shape s; } forward;
 static void forward_rows(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, h, i) */
 {
     const forward *f = context;
-    const ls_kernel_args *a = f->a; /* q, k, v, bias?, ids? -> y, lse */
+    const ls_kernel_args *a = f->a; /* q, k, v, bias?, ids?, key? -> y, lse */
     const shape *s = &f->s;
     double *p = (double *)a->workspace + worker * s->Tk;
     for (int64_t task = begin; task < end; task++) {
@@ -64,6 +86,7 @@ static void forward_rows(void *context, int64_t begin, int64_t end, int worker) 
         for (int64_t j = 0; j < s->Tk; j++) {
             p[j] = p[j] == -HUGE_VAL ? 0 : exp(p[j] - max);
             sum += p[j];
+            p[j] *= factor(s, b, h, i, j);
         }
         for (int64_t d = 0; d < s->D; d++) {
             double y = 0;
@@ -79,6 +102,7 @@ static void forward_rows(void *context, int64_t begin, int64_t end, int worker) 
 void ls_ref_attention(const ls_kernel_args *a)
 {
     forward f = { a, shape_of(a, &a->in[0].type, &a->in[1].type, 4) };
+    find_dropout(&f.s, a, 5);
     ls_parallel_for(a->threads, f.s.B * f.s.H * f.s.Tq, forward_rows, &f);
 }
 
@@ -87,11 +111,11 @@ size_t ls_ref_attention_workspace(const ls_kernel_args *a)
     return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)a->in[1].type.dims[1];
 }
 
-/* Gradient: dy, q, k, v, bias?, y, lse, ids? -> dq, dk, dv, dbias if bias. */
-enum { DY, Q, K, V, BIAS, Y, LSE, IDS };
+/* Gradient: dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias. */
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
 
-/* p[j] = exp(s_j - lse) and ds[j] = p[j] * (dy.v_j - dy.y) of one query row. */
+/* f[j] * p[j] and ds[j] = p[j] * (f[j] * dy.v_j - dy.y) of one query row, p[j] = exp(s_j - lse), f[j] what dropout multiplies by. */
 static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p, double *ds)
 {
     const int64_t g = h / (s->H / s->G);
@@ -107,8 +131,9 @@ static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t
         double dp = 0;
         for (int64_t d = 0; d < s->D; d++)
             dp += get3(&a->in[DY], b, i, h * s->D + d) * get3(&a->in[V], b, j, g * s->D + d);
-        p[j] = exp(x - lse);
-        ds[j] = p[j] * (dp - dy_y);
+        const double f = factor(s, b, h, i, j);
+        ds[j] = exp(x - lse) * (f * dp - dy_y);
+        p[j] = f * exp(x - lse);
     }
 }
 
@@ -132,7 +157,7 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
                     const double q = get3(&a->in[Q], b, i, h * D + d), dy = get3(&a->in[DY], b, i, h * D + d);
                     double dq = 0;
                     for (int64_t j = 0; j < Tk; j++) {
-                        if (p[j] == 0)
+                        if (p[j] == 0 && ds[j] == 0)
                             continue;
                         dq += ds[j] * get3(&a->in[K], b, j, g * D + d);
                         dk[j * D + d] += s->scale * ds[j] * q;
@@ -195,6 +220,7 @@ static int64_t backward_scratch(const shape *s) { return 3 * s->Tk + s->Tq + 2 *
 void ls_ref_attention_grad(const ls_kernel_args *a)
 {
     backward w = { .a = a, .s = shape_of(a, &a->in[Q].type, &a->in[K].type, IDS) };
+    find_dropout(&w.s, a, KEY);
     w.scratch = backward_scratch(&w.s);
     ls_parallel_for(a->threads, w.s.B * w.s.G, backward_heads, &w);
     if (wanted(a, DBIAS))

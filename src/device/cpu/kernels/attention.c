@@ -76,6 +76,18 @@ static void tail_softmax(const heads *s, const scratch *w, int64_t nq) {
         }
 }
 
+static void drop_rows(const heads *s, float *scores, int64_t width, int64_t n, int64_t b, int64_t h, int64_t q0, int64_t k0) {
+    int32_t keep[2 * KEEP_GROUP];
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 2 == 0)
+            keep_rows(s, keep, b, h, q0 + i, k0);
+        for (int64_t c = 0; c < width; c += VF_LANES) {
+            float *p = scores + i * width + c;
+            vf_store(p, vi_as_vf(vf_bits(vf_load(p)) & vi_load(keep + i % 2 * KEEP_GROUP + c)));
+        }
+    }
+}
+
 static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
@@ -103,6 +115,8 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
             tail_softmax(s, w, nq);
             store_tail(s, w->scores + main, width, w->tail, nq);
         }
+        if (s->drops)
+            drop_rows(s, w->scores, width, nq, b, h, q0, k0);
         const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
         LS_NAME(ls_small_mm)(nq, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
     }
@@ -111,7 +125,7 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         const int n = (int)min_i64(VF_LANES, nq - i);
         const vf sum = vf_load_n(w->sum + i, n);
         vf_store_n(lse + i, vf_load_n(w->top + i, n) + vf_log(sum), n);
-        vf_store_n(w->sum + i, vf_select(vf_eq(sum, vf_zero()), sum, 1.0f / sum), n);
+        vf_store_n(w->sum + i, vf_select(vf_eq(sum, vf_zero()), sum, s->kept / sum), n);
     }
     store_rows(s, head_at(y, b, q0, h, s->D), y->strides[1], w->y, nq, w->sum, 1);
 }
@@ -129,10 +143,11 @@ KERNEL_WORKSPACE(attention) {
     return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[4]));
 }
 
-KERNEL(attention) { /* q, k, v, bias?, ids? -> y, lse */
+KERNEL(attention) { /* q, k, v, bias?, ids?, key? -> y, lse */
     job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = present(&a->in[3]) ? &a->in[3] : NULL };
     j.scratch = scratch_size(&j.s);
     find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);
+    find_dropout(&j.s, a, &a->in[5]);
     j.s.tail = tail_of(&j.s, j.bias);
     ls_parallel_for(a->threads, j.s.B * j.s.H * ((j.s.Tq + j.s.bq - 1) / j.s.bq), forward_task, &j);
 }

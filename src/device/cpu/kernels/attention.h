@@ -4,9 +4,11 @@
  * they are. A tile works in f32, in the caches; operands are converted (and padded to whole vectors) on the way in unless they can be
  * used where they lie. Block sizes are fixed, so that a (sample, head) gives the same bits in any batch and for any number of threads. */
 #pragma once
+#include "device/dropout.h"
+#include "random.h"
 #include "small_mm.h"
 
-enum { BLOCK_Q = 64, BLOCK_K = 64 };
+enum { BLOCK_Q = 64, BLOCK_K = KEEP_GROUP };
 
 typedef struct heads {
     ls_dtype t;
@@ -21,6 +23,11 @@ typedef struct heads {
     /* Of keys that are padding (operand ids): per sample and key -inf, 0 for the others; and where the last of the others ends. NULL: none. */
     const float *hidden;
     const int32_t *end;
+    /* Dropout of probabilities. */
+    bool drops;
+    ls_dropping drop;
+    int64_t first_head;
+    float kept; /* what is kept is multiplied by this; 1: no dropout */
 } heads;
 
 enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
@@ -33,7 +40,9 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
                 .Tk = k->type.dims[1],
                 .D = at->head_dim,
                 .causal = at->causal != 0,
-                .scale = (float)at->scale };
+                .scale = (float)at->scale,
+                .first_head = at->first_head,
+                .kept = 1.0f };
     s.H = q->type.dims[2] / s.D;
     s.G = k->type.dims[2] / s.D;
     s.dp = round_up(s.D, VF_LANES);
@@ -70,12 +79,28 @@ SIMD_FN void find_padding(heads *s, const ls_kernel_args *a, const ls_tensor *id
     s->end = end;
 }
 
+SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *key) {
+    const ls_attention_attrs *at = a->attrs;
+    if (!present(key))
+        return;
+    s->drops = true;
+    s->drop = ls_dropping_of(key, at->dropout, at->purpose);
+    s->kept = (float)s->drop.scale;
+}
+
+/* keep: all ones or 0 for the keys k0 .. k0+63 of queries i and i+1. */
+SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, int64_t h, int64_t i, int64_t k0) {
+    const uint64_t sample = s->drop.sample + (uint64_t)b * s->drop.apart;
+    const uint64_t first = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk), second = ls_dropping_row(h + s->first_head, i + 1, s->Tq, s->Tk);
+    LS_NAME(ls_keep_groups)(keep, s->drop.key, sample, (first + (uint64_t)k0) / KEEP_GROUP, sample, (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
+}
+
 /* Keys of sample b from here on are padding. */
 SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] : s->Tk; }
 
 SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias) {
     const int64_t tail = s->Tk % VF_LANES;
-    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden && !s->causal ? tail : 0;
+    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden && !s->causal && !s->drops ? tail : 0;
 }
 /* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the tail. */
 SIMD_FN int64_t row_part(const heads *s, int64_t nk) { return s->tail ? nk - s->tail : round_up(nk, VF_LANES); }

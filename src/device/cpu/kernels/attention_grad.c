@@ -4,11 +4,12 @@
  * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are complete. If all keys fit
  * one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles computed a second time (7 products instead of 5, but
  * no sums between tasks and no scratch that grows with the sequence). by_bias: dbias where it is summed over the batch. Where it is by distance, the task
- * that has a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. */
+ * that has a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. With dropout, which multiplies p by f: ds = p * (f * dp - delta),
+ * dv = (f * p)T dy. */
 #include "table.h"
 #include "attention.h"
 
-enum { DY, Q, K, V, BIAS, Y, LSE, IDS };
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
 
 typedef struct job {
@@ -113,21 +114,30 @@ static void tile_tail_columns(const heads *s, const scratch *w, const queries *q
     store_tail(s, w->ds + k->main, k->width, w->tail_ds, q->n);
 }
 
-/* p and ds of one tile, [queries, width]. */
+/* f * p and ds of one tile, [queries, width]. */
 static void tile(const job *j, const scratch *w, const queries *q, const keys *k) {
     const heads *s = &j->s;
     const float *lse = (const float *)j->a->in[LSE].data + (q->b * s->H + q->h) * s->Tq + q->q0;
     LS_NAME(ls_small_mm)(q->n, k->main, s->D, q->q, q->ldq, 1, w->kt, k->main, w->p, k->width, false);
     LS_NAME(ls_small_mm)(q->n, k->main, s->D, q->dy, q->lddy, 1, w->vt, k->main, w->ds, k->width, false);
+    int32_t keep[2 * KEEP_GROUP];
     for (int64_t i = 0; i < q->n; i++) {
+        if (s->drops && i % 2 == 0)
+            keep_rows(s, keep, q->b, q->h, q->q0 + i, k->k0);
         const char *bias = bias_row(s, j->bias, q->b, q->h, q->q0 + i);
         const int64_t n = visible(s, q->q0 + i, k->k0, k->n);
         const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
         for (int64_t c = 0; c < k->main; c += VF_LANES) {
             const vf x = exp_below_zero(score_vector(s, p, bias, q->b, k->k0, c, n) - base);
-            vf_store(p + c, x);
-            vf_store(ds + c, x * (vf_load(ds + c) - w->delta[i]));
+            vf dp = vf_load(ds + c), y = x;
+            if (s->drops) {
+                const vi kept = vi_load(keep + i % 2 * KEEP_GROUP + c);
+                dp = vi_as_vf(vf_bits(dp * s->kept) & kept);
+                y = vi_as_vf(vf_bits(x * s->kept) & kept);
+            }
+            vf_store(p + c, y);
+            vf_store(ds + c, x * (dp - w->delta[i]));
         }
     }
     if (s->tail)
@@ -274,7 +284,7 @@ KERNEL_WORKSPACE(attention_grad) {
     return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[IDS]) + distances_size(&s, &a->in[BIAS]));
 }
 
-KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse, ids? -> dq, dk, dv, dbias if bias */
+KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias */
     job j = { .a = a, .s = heads_of(a, &a->in[Q], &a->in[K]), .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const heads *s = &j.s;
     const ls_tensor *dbias = a->n_out > DBIAS && present(&a->out[DBIAS]) ? &a->out[DBIAS] : NULL;
@@ -284,6 +294,7 @@ KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse, ids? -> dq, dk, dv, dbia
     j.scratch = scratch_size(s);
     float *after = (float *)a->workspace + workers(a) * j.scratch;
     find_padding(&j.s, a, &a->in[IDS], after);
+    find_dropout(&j.s, a, &a->in[KEY]);
     j.distances = distance ? after + padding_size(s, &a->in[IDS]) : NULL;
     j.s.tail = tail_of(s, present(&a->in[BIAS]) ? &a->in[BIAS] : NULL);
     const int64_t q_blocks = query_blocks(s), k_blocks = (s->Tk + s->bk - 1) / s->bk;
