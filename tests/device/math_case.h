@@ -4,7 +4,7 @@
 #pragma once
 #include "device/device.h"
 
-enum { CASE_MAX = 8 };
+enum { CASE_MAX = 9 };
 
 /* What fills an operand. */
 typedef enum fill_kind {

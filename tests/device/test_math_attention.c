@@ -122,9 +122,9 @@ static void test_long(void **state) {
         const int64_t tokens = i ? 4096 : 128;
         const ls_tensor q = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 14 * 64)), k = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 2 * 64)),
                         lse = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, 14, tokens)), none = { .type.ndim = -1 };
-        const ls_tensor in[] = { q, q, k, k, none, q, lse }, out[] = { q, k, k };
+        const ls_tensor in[][9] = { { q, k, k, none, none, none }, { q, q, k, k, none, q, lse, none, none } }, out[] = { q, k, k };
         for (int grad = 0; grad < 2; grad++) {
-            const ls_kernel_args a = { .n_in = grad ? 7 : 3, .n_out = grad ? 3 : 2, .in = in + !grad, .out = grad ? out : (ls_tensor[]){ q, lse }, .attrs = &attrs,
+            const ls_kernel_args a = { .n_in = grad ? 7 : 3, .n_out = grad ? 3 : 2, .in = in[grad], .out = grad ? out : (ls_tensor[]){ q, lse }, .attrs = &attrs,
                                        .threads = 2, .isa = LS_ISA_GENERIC };
             const ls_device d = math_cpu(LS_ISA_GENERIC, 2);
             const char *why;
