@@ -62,7 +62,7 @@ typedef struct ls_t5_config {
     double norm_eps, init_factor;
     bool gated;              /* MLP: gelu(wi_0 x) * wi_1 x in place of relu(wi x) */
     bool tied;               /* the output head is the table of the embedding, and what it takes is scaled; else lm_head */
-    double dropout;          /* behind embeddings, attention, the MLP and its activation, and the final norms; not of the probabilities in attention */
+    double dropout;          /* behind embeddings, attention, the MLP and its activation, and the final norms; of the probabilities in attention */
     int64_t pad_token, start_token;
 } ls_t5_config;
 

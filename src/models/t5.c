@@ -57,6 +57,7 @@ static ls_value attention(stack *s, const char *name, ls_value x, ls_value from,
     ls_value bias = self ? s->position_bias : LS_NONE;
     ls_value y = self && decodes(s) ? ls_attention(s->g, q, k, v, bias, c->head_dim, 1, true)
                                     : ls_padded_attention(s->g, q, k, v, bias, s->ids, c->pad_token, c->head_dim, 1);
+    y = ls_attention_dropout(s->g, "dropout", y, c->dropout);
     return linear(s, "o", y, c->hidden_size, root(inner));
 }
 

@@ -82,7 +82,7 @@ const ls_key LS_KEYS[] = {
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
       .help = "activation after each hidden layer" },
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit t5",
-      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last norms), the attention and both layers of the MLP is 0" },
+      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last norms), the attention (t5: and of its probabilities) and both layers of the MLP is 0" },
     { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true, .only = "model.type vit llama qwen2",
       .help = "in training, this part of attention's probabilities is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
