@@ -1,5 +1,5 @@
-/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare what they came for, so that a mistake is told with the
- * array's name and before any file is made. */
+/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare what they came for, so that a mistake is told
+ * with the array's name and before any file is made. */
 #include "lockstep/checkpoint.h"
 
 #include <inttypes.h>
@@ -164,7 +164,8 @@ static ls_status check_counts(blocks *b)
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t all = ls_type_count(&b->arrays[i].type);
         if (counts[i] != all && counts[i] != ranks * all)
-            return ls_fail(LS_E_ARG, "array \"%s\": the blocks of all ranks have %" PRId64 " elements, the array has %" PRId64, b->arrays[i].name, counts[i], all);
+            return ls_fail(LS_E_ARG, "array \"%s\": the blocks of all ranks have %" PRId64 " elements, the array has %" PRId64, b->arrays[i].name,
+                           counts[i], all);
         if (counts[i] != all && rank > 0)
             mine[i].count = 0;
     }

@@ -45,7 +45,8 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
     return LS_OK;
 }
 
-ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths, const char *dir)
+ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths,
+                             const char *dir)
 {
     const ls_dcp_tensor *t = &x->tensors[i];
     struct ls_weight_parts *parts = LS_ARENA_NEW(arena, struct ls_weight_parts);

@@ -42,7 +42,8 @@ struct ls_weight_parts {
 };
 
 /* Tensor `i`, whose chunks are checked against what is in the files. maps, paths: [n_files]. */
-ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths, const char *dir);
+ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths,
+                             const char *dir);
 
 /* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one chunk. Equal contents give equal bytes. */
 typedef struct ls_dcp_writer {

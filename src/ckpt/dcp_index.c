@@ -269,8 +269,11 @@ static ls_status read_name(reader *r, ls_dcp_tensor *t, const ls_pickle *key, co
 
 static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *value)
 {
-    const ls_pickle *properties = get(value, "properties"), *state = properties && properties->kind == LS_PICKLE_OBJECT && properties->n == 3 ? properties->items[2] : NULL;
-    const ls_pickle *dtype = state && state->kind == LS_PICKLE_TUPLE && state->n > 0 ? state->items[0] : state ? ls_pickle_find(state, "dtype") : NULL;
+    const ls_pickle *properties = get(value, "properties"), *state = NULL, *dtype = NULL;
+    if (properties && properties->kind == LS_PICKLE_OBJECT && properties->n == 3)
+        state = properties->items[2];
+    if (state)
+        dtype = state->kind == LS_PICKLE_TUPLE && state->n > 0 ? state->items[0] : ls_pickle_find(state, "dtype");
     const ls_pt_name *name = dtype && dtype->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(dtype->text) : NULL;
     if (!name || name->role != LS_PT_DTYPE)
         return bad(r, t->name, "it has no element type");

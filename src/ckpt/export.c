@@ -1,5 +1,5 @@
-/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no change goes from the mapping to the new file, what does goes through
- * memory for the largest tensor. */
+/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no change goes from the mapping to the new file,
+ * what does goes through memory for the largest tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +158,25 @@ static ls_status put_setting(ls_dcp_writer *w, const char *name, const ls_str *p
     return ls_dcp_put_object(w, 4, (ls_dcp_step[]){ { .word = "optimizer" }, { .word = "param_groups" }, { .number = 0 }, { .word = name } }, pickle);
 }
 
+static void put_value(ls_str *out, const ls_dcp_setting *set)
+{
+    switch (set->kind) {
+    case LS_DCP_NONE:
+        ls_str_add(out, "N");
+        return;
+    case LS_DCP_BOOL:
+        ls_str_add(out, set->a != 0 ? "\x88" : "\x89");
+        return;
+    case LS_DCP_FLOAT:
+        ls_pickle_put_float(out, set->a);
+        return;
+    case LS_DCP_PAIR:
+        ls_pickle_put_float(out, set->a);
+        ls_pickle_put_float(out, set->b);
+        ls_str_add(out, "\x86");
+    }
+}
+
 static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ls_str *names)
 {
     ls_str value = { 0 };
@@ -165,11 +184,7 @@ static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const
     for (int i = 0; i < o->n && s == LS_OK; i++) {
         const ls_dcp_setting *set = &o->settings[i];
         ls_str_clear(&value);
-        if (set->kind == LS_DCP_FLOAT || set->kind == LS_DCP_PAIR)
-            ls_pickle_put_float(&value, set->a);
-        if (set->kind == LS_DCP_PAIR)
-            ls_pickle_put_float(&value, set->b);
-        ls_str_add(&value, set->kind == LS_DCP_PAIR ? "\x86" : set->kind == LS_DCP_NONE ? "N" : set->kind == LS_DCP_BOOL ? (set->a != 0 ? "\x88" : "\x89") : "");
+        put_value(&value, set);
         s = put_setting(w, set->name, &value);
     }
     ls_str_release(&value);
@@ -258,7 +273,8 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
     if (n > 0 && path[n - 1] == '/')
         return ls_dcp_export(w, NULL, path, o);
     if (!end || (strcmp(end, ".pt") != 0 && strcmp(end, ".safetensors") != 0))
-        return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's distributed checkpoint, /: that says what to write", path);
+        return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's distributed checkpoint, /: that says what to "
+                       "write", path);
     return run(&(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
 }
 
