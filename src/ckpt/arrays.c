@@ -63,10 +63,9 @@ static ls_status make_list(blocks *b)
         mine[i].count = ls_type_count(&a->block.type);
         LS_TRY(check_array(b, i));
         tensors[i] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &a->type) };
-        if (mine[i].count > 0) {
+        mine[i].rows = &b->rows[i];
+        if (mine[i].count > 0)
             b->rows[i] = ls_box_rows_of(&b->boxes[i], &a->type);
-            mine[i].rows = &b->rows[i];
-        }
     }
     return LS_OK;
 }

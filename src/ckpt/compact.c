@@ -66,9 +66,11 @@ static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file
     return LS_OK;
 }
 
-/* A row's part of a block is short; a block that is split by rows is one run. */
+/* A row's part of a block is short; a block that is split by rows is one run. What the other ranks' blocks of an array are is not known here. */
 static bool strided(const ls_tensor_list *l, int64_t i)
 {
+    if (l->mine[i].rows)
+        return true;
     return l->mine[i].block.run && ls_type_count(&l->tensors[i].tensor.type) > l->mine[i].block.stride;
 }
 

@@ -208,6 +208,24 @@ static void loads_parts_of_what_is_there(void **state)
             assert_true(middle[r][c] == (float)((1 + r) * 6 + 2 + c) / 4 - 1);
 }
 
+/* A sum for each of 25,600 rows of 8 bytes would make a manifest of a megabyte. */
+static ls_status save_columns(ls_group *g, void *context)
+{
+    enum { LINES = 6400 };
+    static const double ZEROS[LINES];
+    const ls_type block = LS_TYPE(LS_F64, LINES, 1);
+    const ls_array a = { "columns", LS_TYPE(LS_F64, LINES, 4), { 0, ls_group_rank(g) }, ls_tensor_of((void *)ZEROS, &block) };
+    return ls_arrays_save(context, 1, &a, g);
+}
+
+static void short_rows_have_few_sums(void **state)
+{
+    (void)state;
+    const char *dir = ls_test_path("columns");
+    ASSERT_OK(run_ranks(4, save_columns, (void *)dir));
+    assert_true(ls_file_size(ls_test_path("columns/manifest.json")) < 2000);
+}
+
 static void tells_damage(void **state)
 {
     (void)state;
@@ -251,8 +269,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_load_what_any_ranks_save), cmocka_unit_test(tells_mistakes_before_anything_is_written),
-        cmocka_unit_test(loads_parts_of_what_is_there),       cmocka_unit_test(tells_damage),
-        cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(loads_parts_of_what_is_there),       cmocka_unit_test(short_rows_have_few_sums),
+        cmocka_unit_test(tells_damage),                       cmocka_unit_test(a_failure_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
