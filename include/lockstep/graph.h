@@ -127,6 +127,10 @@ LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_valu
 LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys, int64_t max_distance, bool both);
 /* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is told when it shall say `ids`. */
 LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
+/* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions i32 [batch, tokens] say (nowhere outside of it);
+ * returns the cache as it is then. Queries [batch, tokens, H*head_dim] attend to the keys and values of a cache up to their own position; no gradient. */
+LS_API ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions);
+LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions, int64_t head_dim, double scale);
 /* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log p[label] over valid rows / count, f32 [];
  * output 1: log-sum-exp per row f32 [rows]; output 2: loss per row f32 [rows] (0 where ignored). */
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index);
@@ -180,6 +184,8 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_padded_attention(g, ...) (ls_padded_attention)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_position_bias(g, ...) (ls_position_bias)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_shift_right(g, ...) (ls_shift_right)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cache_write(g, ...) (ls_cache_write)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_attention_cached(g, ...) (ls_attention_cached)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_softmax(g, ...) (ls_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -2,6 +2,7 @@
 #pragma once
 #include "checkpoint.h"
 #include "data.h"
+#include "generate.h"
 #include "graph.h"
 #include "group.h"
 #include "mesh.h"

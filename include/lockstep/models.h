@@ -71,6 +71,9 @@ LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
+/* For making text: `tokens` tokens of one sequence, behind those whose keys and values are in the states "cache.0.k", ... [1, c->seq_length, ..] already. Inputs
+ * "ids.N" and "positions.N" i32 [1, N] (N = tokens; where each stands, -1: padding) and "row" i32 [1]; output "logits" [1, vocabulary]: what follows that row. */
+LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 
 #ifdef __cplusplus

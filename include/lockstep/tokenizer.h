@@ -40,6 +40,15 @@ LS_API size_t ls_utf8_sound(const char *text, size_t n); /* how many bytes from 
  * LS_E_ARG for an id that does not exist. */
 LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes);
 
+/* The text of ids that come one after the other. A character may have several tokens: it is given when it is whole. Special tokens, and ids that are no
+ * tokens (a model's vocabulary may be larger), have no text. All the texts, joined, are what ls_tokenizer_decode gives. */
+typedef struct ls_text_stream ls_text_stream;
+LS_API ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t); /* t must outlive it */
+LS_API void ls_text_stream_destroy(ls_text_stream **s);                              /* nulls *s; null is fine */
+/* *text, with a NUL behind its *bytes bytes, is the stream's until the next call. */
+LS_API ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, size_t *bytes);
+LS_API void ls_text_stream_end(ls_text_stream *s, const char **text, size_t *bytes); /* a cut character as U+FFFD, or nothing; another text may begin */
+
 #ifdef __cplusplus
 }
 #endif

@@ -126,7 +126,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     for (int i = 0; i < out->n_words; i++)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
     for (int i = 0; i < out->n_given; i++)
-        if (out->given[i].value)
+        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT")) /* which may be about anything */
             LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words, verb->name);
@@ -175,6 +175,19 @@ ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64
     if (end == text || *end || errno || n < least)
         return ls_fail(LS_E_USAGE, "%s %s: a whole number from %lld up is needed", option, text, (long long)least);
     *out = n;
+    return LS_OK;
+}
+
+ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out)
+{
+    const char *text = ls_args_value(a, option);
+    if (!text)
+        return LS_OK;
+    char *end;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x >= least && x <= most))
+        return ls_fail(LS_E_USAGE, "%s %s: a number from %g to %g is needed", option, text, least, most);
+    *out = x;
     return LS_OK;
 }
 

@@ -48,6 +48,7 @@ bool ls_args_has(const ls_args *a, const char *option);
 const char *ls_args_value(const ls_args *a, const char *option); /* the last one given; NULL: not given */
 int ls_args_count(const ls_args *a, const char *option);
 ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out); /* *out stays when not given */
+ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out); /* the same */
 ls_recipe_arg ls_args_recipe(const ls_args *a);                  /* the first word with the sets */
 const ls_verb *ls_verb_find(const char *name);
 ls_status ls_verb_unknown(const char *name);                     /* LS_E_USAGE naming the nearest */

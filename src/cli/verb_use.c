@@ -36,6 +36,36 @@ ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
     return ls_eval_command(&o, ui);
 }
 
+/* What only one of the two kinds of models knows. */
+static ls_status check_kind(const ls_args *a, bool text)
+{
+    static const char *const IMAGES[] = { "--split", "--first", "--count", "--resize", "--out", "--show", NULL };
+    static const char *const TEXT[] = { "--tokens", "--temperature", "--top-k", "--top-p", "--seed", NULL };
+    for (const char *const *o = text ? IMAGES : TEXT; *o; o++)
+        if (ls_args_has(a, *o))
+            return ls_fail(LS_E_USAGE, text ? "%s is for models of images, and --prompt for language models" : "%s goes with --prompt TEXT", *o);
+    if (text && a->n_words > 1)
+        return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for language models", a->words[1]);
+    return LS_OK;
+}
+
+static ls_status sampling(const ls_args *a, ls_sampling *s)
+{
+    static const char *const CHANCE[] = { "--top-k", "--top-p", "--seed", NULL };
+    int64_t seed = 0;
+    LS_TRY(ls_args_number(a, "--temperature", 0, 100, &s->temperature));
+    LS_TRY(ls_args_int(a, "--top-k", 1, &s->top_k));
+    LS_TRY(ls_args_number(a, "--top-p", 0, 1, &s->top_p));
+    LS_TRY(ls_args_int(a, "--seed", 0, &seed));
+    s->seed = (uint64_t)seed;
+    if (!(s->top_p > 0))
+        return ls_fail(LS_E_USAGE, "--top-p %s: more than 0 is needed", ls_args_value(a, "--top-p"));
+    for (const char *const *o = CHANCE; *o && s->temperature == 0; o++)
+        if (ls_args_has(a, *o))
+            return ls_fail(LS_E_USAGE, "%s goes with --temperature T: without it the likeliest token is taken", *o);
+    return LS_OK;
+}
+
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 {
     const char *split = ls_args_value(a, "--split");
@@ -47,7 +77,13 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
                           .resize = ls_args_has(a, "--resize"),
                           .out = ls_args_value(a, "--out"),
                           .show = ls_args_has(a, "--show"),
+                          .prompt = ls_args_value(a, "--prompt"),
+                          .tokens = 128,
+                          .sampling = { LS_SAMPLING_DEFAULTS },
                           .json = ls_args_has(a, "--json") };
+    LS_TRY(check_kind(a, o.prompt != NULL));
+    LS_TRY(ls_args_int(a, "--tokens", 1, &o.tokens));
+    LS_TRY(sampling(a, &o.sampling));
     if (split && strcmp(split, "train") && strcmp(split, "eval"))
         return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
     LS_TRY(ls_args_int(a, "--first", 0, &o.first));

@@ -41,17 +41,25 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
       (const ls_option[]){ JSON, END }, ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true, "predictions for samples or images",
+    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true, "predictions for samples or images; text after a prompt",
       "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to stdout; --out draws a picture as well,\n"
-      "--show small ones on the terminal.",
+      "--show small ones on the terminal. A language model continues the text of --prompt: as it thinks likeliest, or with --temperature at random, the same\n"
+      "for a seed. For that it may also be a folder of Hugging Face's with a llama or qwen2.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
-      "lockstep predict runs/vit-fashion-mnist shoe.png --resize",
+      "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
+      "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k 40",
       (const ls_option[]){ { "--split", 0, "eval|train", "which samples (default eval)" },
                            { "--first", 0, "N", "number of the first sample (default 0)" },
                            { "--count", 0, "N", "how many (default 10)" },
                            { "--resize", 0, NULL, "scale image files to the model's size" },
                            { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
-                           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" }, JSON, END },
+                           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
+                           { "--prompt", 0, "TEXT", "text for a language model to continue" },
+                           { "--tokens", 0, "N", "at most so many more tokens (default 128)" },
+                           { "--temperature", 0, "T", "choose at random, from probabilities to the power of 1/T (default 0: the likeliest)" },
+                           { "--top-k", 0, "K", "of the K likeliest only" },
+                           { "--top-p", 0, "P", "of the likeliest that together have probability P" },
+                           { "--seed", 0, "N", "of the random choices (default 0)" }, JSON, END },
       ls_verb_predict },
     { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
       "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, FLOPs, bytes, estimated time, for any number of\n"

@@ -102,8 +102,7 @@ done:
     return s;
 }
 
-/* The file of a tokenizer, here or in LOCKSTEP_DATA, or "bytes"; malloc'ed. NULL: there is none. */
-static char *find_tokenizer(const char *name)
+char *ls_tokenizer_find(const char *name)
 {
     const char *data = getenv("LOCKSTEP_DATA");
     if (!strcmp(name, "bytes"))
@@ -120,7 +119,7 @@ static char *find_tokenizer(const char *name)
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_pair_names *pairs, const ls_text_options *o)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
-    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = find_tokenizer(tokenizer),
+    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = ls_tokenizer_find(tokenizer),
                              .pairs = pairs, .o = o };
     uint64_t key;
     ls_status s = LS_OK;

@@ -174,14 +174,12 @@ static ls_status tokenize_files(job *j)
     return s;
 }
 
-/* The token that ends a document. */
-static ls_status find_end(int32_t *out, const job *j)
+ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *wanted, const char *name)
 {
     static const char *const USUAL[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
-    const char *wanted = j->o->end_token, *name = j->from->tokenizer;
-    *out = *wanted ? ls_tokenizer_id(j->tokenizer, wanted) : -1;
+    *out = *wanted ? ls_tokenizer_id(t, wanted) : -1;
     for (size_t i = 0; i < sizeof USUAL / sizeof USUAL[0] && *out < 0 && !*wanted; i++)
-        *out = ls_tokenizer_id(j->tokenizer, USUAL[i]);
+        *out = ls_tokenizer_id(t, USUAL[i]);
     if (*out >= 0)
         return LS_OK;
     if (*wanted)
@@ -201,7 +199,7 @@ static ls_status check_pad(const job *j)
 static ls_status run(job *j, uint64_t key, const char *path)
 {
     int32_t end;
-    LS_TRY(find_end(&end, j));
+    LS_TRY(ls_tokenizer_end(&end, j->tokenizer, j->o->end_token, j->from->tokenizer));
     if (j->from->pairs)
         LS_TRY(check_pad(j));
     LS_TRY(ls_tokens_create(&j->writer, path, key, ls_tokenizer_size(j->tokenizer), end));

@@ -2,6 +2,12 @@
 #pragma once
 #include "data/corpus.h"
 #include "data/tokens.h"
+#include "lockstep/tokenizer.h"
+
+/* The file of a tokenizer, here or in LOCKSTEP_DATA, or "bytes"; malloc'ed. NULL: there is none. */
+char *ls_tokenizer_find(const char *name);
+/* The token that ends a document: data.end_token, or "" for the usual ones; `name` is the tokenizer's. */
+ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *wanted, const char *name);
 
 /* What is tokenized, and how. */
 typedef struct ls_token_source {

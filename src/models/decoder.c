@@ -10,6 +10,7 @@ typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
     ls_init weight, zero;
+    ls_value positions; /* of the tokens, where keys and values are kept in caches; LS_NONE: whole sequences */
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -17,18 +18,32 @@ static ls_value linear(const builder *b, const char *name, ls_value x, int64_t o
     return ls_linear(b->g, name, x, out, .bias = bias, .weight_init = &b->weight, .bias_init = &b->zero);
 }
 
-static ls_value attention(const builder *b, ls_value x)
+/* A layer's keys or values, with those of all tokens before. */
+static ls_value remember(const builder *b, const char *what, int64_t layer, ls_value rows)
+{
+    char name[48];
+    snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, what);
+    const ls_type type = LS_TYPE(LS_F32, 1, b->c->seq_length, b->c->kv_heads * b->c->head_dim);
+    return ls_cache_write(b->g, ls_state(b->g, name, type, b->zero), rows, b->positions);
+}
+
+static ls_value attention(const builder *b, ls_value x, int64_t i)
 {
     LS_SCOPE(b->g, "self_attn", "Attention");
     const ls_decoder_config *c = b->c;
     ls_value q = linear(b, "q_proj", x, c->heads * c->head_dim, c->qkv_bias);
     ls_value k = linear(b, "k_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
     ls_value v = linear(b, "v_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
-    q = ls_rope(b->g, q, LS_NONE, c->head_dim, c->rope_theta);
-    k = ls_rope(b->g, k, LS_NONE, c->head_dim, c->rope_theta);
-    ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, 1.0 / sqrt((double)c->head_dim), true);
-    y = ls_attention_dropout(b->g, "dropout", y, c->attention_dropout);
-    return linear(b, "o_proj", y, c->hidden_size, c->output_bias);
+    const double scale = 1.0 / sqrt((double)c->head_dim);
+    q = ls_rope(b->g, q, b->positions, c->head_dim, c->rope_theta);
+    k = ls_rope(b->g, k, b->positions, c->head_dim, c->rope_theta);
+    if (!b->positions.id) {
+        ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, scale, true);
+        return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout), c->hidden_size, c->output_bias);
+    }
+    k = remember(b, "k", i, k);
+    v = remember(b, "v", i, v);
+    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, c->head_dim, scale), c->hidden_size, c->output_bias);
 }
 
 static ls_value mlp(const builder *b, ls_value x)
@@ -44,7 +59,7 @@ static ls_value layer(const builder *b, ls_value x, int64_t i)
     char name[48];
     snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
     LS_SCOPE(b->g, name, b->c->block);
-    x = ls_add(b->g, x, attention(b, ls_rms_norm(b->g, "input_layernorm", x, b->c->norm_eps)));
+    x = ls_add(b->g, x, attention(b, ls_rms_norm(b->g, "input_layernorm", x, b->c->norm_eps), i));
     return ls_add(b->g, x, mlp(b, ls_rms_norm(b->g, "post_attention_layernorm", x, b->c->norm_eps)));
 }
 
@@ -60,21 +75,50 @@ static ls_status check(const ls_decoder_config *c)
     return LS_OK;
 }
 
+static builder begin(ls_graph *g, const ls_decoder_config *c)
+{
+    return (builder){ .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO } };
+}
+
+/* ids -> what the output head reads; *table: the embedding's, which may be the head's weight, too. */
+static ls_value layers(const builder *b, ls_value ids, ls_value *table)
+{
+    const ls_decoder_config *c = b->c;
+    *table = ls_param(b->g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), b->weight);
+    ls_value x = ls_embedding_op(b->g, ids, *table);
+    for (int64_t i = 0; i < c->layers; i++)
+        x = layer(b, x, i);
+    return ls_reshape(b->g, ls_rms_norm(b->g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
+}
+
+static ls_value head(const builder *b, ls_value x, ls_value table)
+{
+    return b->c->tied ? ls_matmul_wt(b->g, x, table, LS_NONE) : linear(b, "lm_head", x, b->c->vocab_size, false);
+}
+
 ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch)
 {
     LS_TRY(check(c));
-    const builder b = { .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO } };
+    const builder b = begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
-    ls_value table = ls_param(g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), b.weight);
-    ls_value x = ls_embedding_op(g, ls_input(g, "ids", ids), table);
-    for (int64_t i = 0; i < c->layers; i++)
-        x = layer(&b, x, i);
-    x = ls_reshape(g, ls_rms_norm(g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
-    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE) : linear(&b, "lm_head", x, c->vocab_size, false);
+    ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
     ls_value targets = ls_reshape(g, ls_input(g, "targets", ids), -1), count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, targets, count, -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
     ls_output(g, "logits", logits);
+    return ls_graph_finish(g);
+}
+
+ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens)
+{
+    LS_TRY(check(c));
+    builder b = begin(g, c);
+    char ids[32], positions[32];
+    snprintf(ids, sizeof ids, "ids.%lld", (long long)tokens);
+    snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
+    b.positions = ls_input(g, positions, LS_TYPE(LS_I32, 1, tokens));
+    ls_value table, x = layers(&b, ls_input(g, ids, LS_TYPE(LS_I32, 1, tokens)), &table);
+    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, 1)), x), table)); /* of no more than the row that is wanted */
     return ls_graph_finish(g);
 }

@@ -17,7 +17,7 @@ const ls_op *const ls_ops[] = {
     &ls_op_batch_norm, &ls_op_batch_norm_grad, &ls_op_batch_norm_eval, &ls_op_batch_norm_update,
     &ls_op_layer_norm, &ls_op_layer_norm_grad, &ls_op_rms_norm, &ls_op_rms_norm_grad,
     &ls_op_embedding, &ls_op_embedding_grad, &ls_op_rope, &ls_op_shift_right, &ls_op_position_bias, &ls_op_position_bias_grad,
-    &ls_op_attention, &ls_op_attention_grad,
+    &ls_op_attention, &ls_op_attention_grad, &ls_op_cache_write, &ls_op_attention_cached,
     &ls_op_softmax, &ls_op_softmax_grad, &ls_op_cross_entropy, &ls_op_cross_entropy_grad, &ls_op_cross_entropy_part,
     &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join,
     &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,

@@ -16,8 +16,8 @@ ls_status ls_pass_slices_up(ls_graph **g);
 /* A matrix product of which only a range of columns is read computes only those. Before differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
 
-/* Every f32 value becomes f64 (device ref). */
-ls_status ls_pass_to_f64(ls_graph **g);
+/* Every f32 value becomes `to`: f64 (device ref), or the type in which a model is only used. */
+ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);
 
 /* ls_parallel resolved for one rank: which group shards a unit's buffer, and over which it is replicated. */
 typedef struct ls_sharding {

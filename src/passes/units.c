@@ -94,7 +94,7 @@ ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls
     return s;
 }
 
-ls_status ls_pass_to_f64(ls_graph **gp)
+ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
 {
     const ls_graph *g = *gp;
     ls_rewrite r;
@@ -108,14 +108,14 @@ ls_status ls_pass_to_f64(ls_graph **gp)
         const void *attrs = n->attrs;
         if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32) {
             a.source = *(const ls_source_attrs *)attrs;
-            a.source.type.dtype = LS_F64;
+            a.source.type.dtype = to;
             attrs = &a;
         } else if (n->op == &ls_op_fill && ((const ls_fill_attrs *)attrs)->type.dtype == LS_F32) {
             a.fill = *(const ls_fill_attrs *)attrs;
-            a.fill.type.dtype = LS_F64;
+            a.fill.type.dtype = to;
             attrs = &a;
         } else if (n->op == &ls_op_cast && ((const ls_cast_attrs *)attrs)->to == LS_F32) {
-            a.cast.to = LS_F64;
+            a.cast.to = to;
             attrs = &a;
         }
         ls_rewrite_copy_with(&r, n, in, attrs);

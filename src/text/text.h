@@ -126,6 +126,10 @@ struct ls_tokenizer {
     int32_t before[16], after[16]; /* special tokens around a text */
     int n_before, n_after;
 };
+/* Appends what the ids stand for, which need not be UTF-8; and bytes as UTF-8, with U+FFFD for what is none. */
+ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, ls_str *out);
+bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id); /* a token, and no special one */
+void ls_utf8_add_sound(ls_str *out, const char *text, size_t n);
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path); /* read.c */
 ls_status ls_tokenizer_read_bytes(ls_tokenizer *t); /* bytes.c */
 ls_status ls_tokenizer_read_sentencepiece(ls_tokenizer *t, const char *bytes, size_t n, const char *path); /* sentencepiece.c */

@@ -84,6 +84,12 @@ const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id)
     return a ? a->text : id >= 0 && id < t->vocab.size ? t->vocab.text[id] : NULL;
 }
 
+bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id)
+{
+    const ls_added *a = added_of(t, id);
+    return ls_tokenizer_token(t, id) && !(a && a->special);
+}
+
 /* ---- text to ids */
 
 size_t ls_utf8_sound(const char *text, size_t n)
@@ -193,7 +199,7 @@ static size_t wrong_bytes(const uint8_t *s, size_t n)
     return i;
 }
 
-static void add_sound(ls_str *out, const char *text, size_t n)
+void ls_utf8_add_sound(ls_str *out, const char *text, size_t n)
 {
     utf8proc_int32_t c;
     for (size_t i = 0; i < n;) {
@@ -206,10 +212,9 @@ static void add_sound(ls_str *out, const char *text, size_t n)
     }
 }
 
-ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes)
+ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, ls_str *out)
 {
     ls_pieces tokens = { 0 };
-    ls_str out = { 0 };
     ls_status s = LS_OK;
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         const char *token = ls_tokenizer_token(t, ids[i]);
@@ -221,11 +226,21 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t
     }
     for (int i = 0; i < t->n_decoders && s == LS_OK; i++)
         s = ls_decode(&t->decoders[i], &tokens);
+    if (s == LS_OK)
+        ls_str_add_n(out, ls_str_text(&tokens.text), tokens.text.len);
+    ls_pieces_release(&tokens);
+    return s;
+}
+
+ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes)
+{
+    ls_str raw = { 0 }, out = { 0 };
+    ls_status s = ls_tokenizer_bytes(t, ids, n, skip_special, &raw);
     if (s == LS_OK) {
-        add_sound(&out, ls_str_text(&tokens.text), tokens.text.len);
+        ls_utf8_add_sound(&out, ls_str_text(&raw), raw.len);
         *bytes = out.len;
         *text = out.data ? out.data : strdup("");
     }
-    ls_pieces_release(&tokens);
+    ls_str_release(&raw);
     return s;
 }

@@ -32,7 +32,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
     if (o->param == LS_F64)
-        LS_TRY_TO(s, ls_pass_to_f64(&g), fail);
+        LS_TRY_TO(s, ls_pass_to_float(&g, LS_F64), fail);
     ls_value loss = output_named(g, "loss"), rows = output_named(g, "rows"), logits = output_named(g, "logits");
     if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits)) {
         s = ls_fail(LS_E_ARG, "the model must have outputs \"loss\", \"rows\" and \"logits\"");
@@ -141,6 +141,32 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
+}
+
+/* Of a model that is only used: no units, no masters, the weights are in the type that they are computed in. */
+ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, const ls_device *d)
+{
+    ls_graph *g = NULL;
+    ls_status s;
+    *out = NULL;
+    LS_TRY(ls_graph_create(&g, name));
+    ls_graph_evaluate(g);
+    LS_TRY_TO(s, build(g, config, size), done);
+    ls_value logits = output_named(g, "logits");
+    drop_outputs(g);
+    (ls_output)(g, "logits", logits);
+    LS_TRY_TO(s, ls_pass_dce(&g), done); /* a loss wants its own types */
+    if (param != LS_F32)
+        LS_TRY_TO(s, ls_pass_to_float(&g, param), done);
+    logits = output_named(g, "logits");
+    drop_outputs(g);
+    (ls_output)(g, "logits", ls_cast(g, logits, LS_F32));
+    LS_TRY_TO(s, ls_graph_status(g), done);
+    LS_TRY_TO(s, finish(&g), done);
+    s = ls_plan_create(out, g, d, &(ls_plan_opts){ 0 });
+done:
+    ls_graph_destroy(&g);
+    return s;
 }
 
 /* A step must fit into the memory that the device has for it. */

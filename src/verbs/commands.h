@@ -2,6 +2,7 @@
  * to ui->out, messages through ls_log; nothing here exits. Status: LS_E_USAGE means exit 2, LS_E_STOPPED 75, any other error 1. A failure with an empty message has
  * been told already, by another process. */
 #pragma once
+#include "lockstep/generate.h"
 #include "train/ui.h"
 
 typedef struct ls_train_opts {
@@ -29,6 +30,9 @@ typedef struct ls_predict_opts {
     bool resize;                          /* --resize: scale image files to the model's size */
     const char *out;                      /* --out FILE.svg|FILE.png, NULL: none */
     bool show;                            /* --show: the pictures as text, too */
+    const char *prompt;                   /* --prompt: the text that a language model continues; NULL: none. The above is for models of images */
+    int64_t tokens;                       /* --tokens: at most so many more */
+    ls_sampling sampling;
     bool json;
 } ls_predict_opts;
 

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "generate_command.h"
 #include "target.h"
 
 typedef struct sample {
@@ -235,6 +236,8 @@ static ls_status run(job *j)
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui };
+    if (o->prompt)
+        return ls_generate_command(o, ui);
     LS_TRY(ls_target_open(&j.target, &o->target));
     if (ls_model_choice_is_pairs(j.target.recipe->model.type)) {
         ls_target_release(&j.target);
@@ -242,8 +245,7 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     }
     if (ls_model_choice_is_text(j.target.recipe->model.type)) {
         ls_target_release(&j.target);
-        return ls_fail(LS_E_UNSUPPORTED, "%s: lockstep predict shows what a model says of images; for a language model there is lockstep eval",
-                       o->target.name);
+        return ls_fail(LS_E_USAGE, "%s: a language model continues a text: --prompt TEXT; its loss is shown by lockstep eval", o->target.name);
     }
     ls_status s = ls_target_workers(&j.target) > 1 ? ls_fail(LS_E_USAGE, "lockstep predict runs in one process, with all its threads: leave workers out") : run(&j);
     ls_trainer_destroy(&j.trainer);

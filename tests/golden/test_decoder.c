@@ -24,7 +24,7 @@ static void build(ls_graph **g, const ls_decoder_config *c, ls_dtype type, bool 
     ASSERT_OK(ls_graph_create(g, "decoder"));
     ASSERT_OK(ls_decoder_build(*g, c, BATCH));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(g));
+        ASSERT_OK(ls_pass_to_float(g, LS_F64));
     ls_value loss = LS_NONE;
     for (int i = 0; i < (*g)->n_outputs; i++)
         if (!strcmp((*g)->outputs[i].name, "loss"))

@@ -148,7 +148,7 @@ static ls_graph *training_graph(ls_dtype type, const char *recompute)
     ASSERT_OK(ls_graph_create(&g, "resnet"));
     ASSERT_OK(ls_resnet_build(g, &TUTORIAL, 4));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(&g));
+        ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     ls_value loss = LS_NONE, wrt[64], grads[64];
     const char *names[64];
     int n = 0;
@@ -266,7 +266,7 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     ls_graph_evaluate(g);
     ASSERT_OK(ls_resnet_build(g, &TUTORIAL, 4));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(&g));
+        ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     machine e = start(g, device, isa, threads);
     for (int i = 0; i < e.plan->n_allocs; i++)
         if (e.plan->allocs[i].memory == LS_MEM_STATE && !ends(e.plan->allocs[i].name, ".num_batches_tracked")) {
@@ -295,7 +295,7 @@ static void check_depth(int depth, const char *device, int isa, ls_dtype type)
     const ls_resnet_config c = { .depth = depth, .image_size = 36, .in_channels = 3, .classes = 7, .mean = 0.5, .std = 0.5 };
     ASSERT_OK(ls_resnet_build(g, &c, 2));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(&g));
+        ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     machine m = start(g, device, isa, 2);
     fill(&m);
     feed(&m, "images", "colour");

@@ -33,7 +33,7 @@ static void build(ls_graph **g, const ls_t5_config *c, ls_dtype type, bool fused
     ASSERT_OK(ls_graph_create(g, "t5"));
     ASSERT_OK(ls_t5_build(*g, c, BATCH));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(g));
+        ASSERT_OK(ls_pass_to_float(g, LS_F64));
     ls_value loss = LS_NONE;
     for (int i = 0; i < (*g)->n_outputs; i++)
         if (!strcmp((*g)->outputs[i].name, "loss"))

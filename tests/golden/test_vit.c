@@ -33,7 +33,7 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     ASSERT_OK(ls_graph_create(&g, "vit"));
     ASSERT_OK(ls_vit_build(g, &training_vit, 16));
     if (type == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(&g));
+        ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     ls_device d;
     ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
     ls_plan *p;

@@ -199,6 +199,10 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .attrs = ATTRS(ls_position_bias_attrs, .queries = q, .keys = k, .buckets = n, .max_distance = far, .both = two) }, \
     { .op = "position_bias_grad", .what = about, .n_in = 1, .in = { X(3, q + k - 1) }, .compare = COMPARE_SUM, .reduce = q, .extreme = EXTREME_WIDE, \
       .attrs = ATTRS(ls_position_bias_attrs, .queries = q, .keys = k, .buckets = n, .max_distance = far, .both = two) }
+/* the same with a cache of C places, of which positions below N (some beyond the cache, some before it) say how many are seen */
+#define ATTEND_CACHED(about, B, H, G, D, T, C, N) \
+    { .op = "attention_cached", .what = about, .n_in = 4, .in = { X(B, T, H * D), X(B, C, G * D), X(B, C, G * D), INDEX(N, B, T) }, \
+      .attrs = ATTENTION(D, 1, 0.4), .compare = COMPARE_SUM, .reduce = C + D, .extreme = EXTREME_LARGE, .batch_in = 15 }
 #define SOFTMAX(R, C) \
     { .op = "softmax", .n_in = 1, .in = { X(R, C) }, .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE, .batch_in = 1 }, \
     { .op = "softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, .prepare = prepare_softmax, .compare = COMPARE_SUM, \
@@ -440,6 +444,10 @@ const op_case ls_test_cases[] = {
     ATTEND_DROPPED("dropout", 2, 2, 2, 8, 5, 5, 0, ABSENT), ATTEND_DROPPED("dropout, the ViT's shape", 2, 2, 2, 16, 17, 17, 0, ABSENT),
     ATTEND_DROPPED("dropout, grouped, causal, more keys", 2, 4, 2, 5, 3, 6, 1, ABSENT), ATTEND_DROPPED("dropout and bias", 2, 3, 1, 4, 5, 7, 0, X(2, 3, 5, 7)),
     ATTEND_DROPPED("dropout, long rows", 1, 1, 1, 33, 67, 150, 0, ABSENT),
+    { .op = "cache_write", .n_in = 3, .in = { X(2, 9, 5), X(2, 3, 5), ID(9, 2, 3) }, .compare = COMPARE_EXACT },
+    { .op = "cache_write", .what = "places that are not there", .n_in = 3, .in = { X(3, 9, 37), X(3, 7, 37), INDEX(12, 3, 7) }, .compare = COMPARE_EXACT },
+    ATTEND_CACHED("", 2, 4, 2, 5, 3, 20, 23), ATTEND_CACHED("one query", 1, 14, 2, 64, 1, 70, 70), ATTEND_CACHED("many queries", 1, 6, 2, 10, 37, 150, 150),
+    ATTEND_CACHED("long cache", 2, 3, 1, 33, 2, 300, 320), ATTEND_CACHED("as many key heads", 1, 3, 3, 16, 5, 65, 66),
 
     SOFTMAX(5, 10), SOFTMAX(3, 37), SOFTMAX(4, 1), SOFTMAX(2, 1000),
     { .op = "softmax", .what = "one row", .n_in = 1, .in = { X(19) }, .compare = COMPARE_SUM, .reduce = 19 },

@@ -267,7 +267,7 @@ static ls_value grad_of_unit(ls_graph *g, const ls_units *u)
 static ls_graph *training(ls_graph *g, ls_dtype param, ls_dtype output, ls_units *u)
 {
     if (param == LS_F64)
-        ASSERT_OK(ls_pass_to_f64(&g));
+        ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     only_loss(g);
     ASSERT_OK(ls_pass_slices_up(&g));
     ASSERT_OK(ls_pass_dce(&g));

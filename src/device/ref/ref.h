@@ -62,6 +62,7 @@ REF_RUN(rms_norm); REF_RUN(rms_norm_grad); REF_WORKSPACE(rms_norm_grad);
 REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope); REF_RUN(shift_right); /* tokens.c */
 REF_RUN(position_bias); REF_RUN(position_bias_grad); REF_WORKSPACE(position_bias_grad);
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
+REF_RUN(cache_write); REF_RUN(attention_cached); REF_WORKSPACE(attention_cached); /* cache.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */

@@ -20,6 +20,7 @@ static const ls_kernel KERNELS[] = {
     ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad), ROW(rms_norm), ROW_WORKSPACE(rms_norm_grad),
     ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope), ROW(shift_right), ROW(position_bias), ROW_WORKSPACE(position_bias_grad),
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
+    ROW(cache_write), ROW_WORKSPACE(attention_cached),
     ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax), ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
     ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),

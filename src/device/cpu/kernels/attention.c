@@ -31,32 +31,6 @@ static scratch scratch_of(const job *j, int worker) {
     return w;
 }
 
-/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
-static void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n, int64_t width, float *top,
-                        float *sum, float *y, bool first) {
-    const float none = -__builtin_inff();
-    vf most = vf_set1(*top), total = vf_zero();
-    for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf x = score_vector(s, row, bias, b, k0, c, n);
-        most = vf_max(x, most);
-        vf_store(row + c, x);
-    }
-    const float m = vf_max_lane(most), base = m == none ? 0.0f : m;
-    for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf p = exp_below_zero(vf_load(row + c) - base);
-        total += p;
-        vf_store(row + c, p);
-    }
-    if (!first) {
-        const vf shrink = exp_below_zero(vf_set1(*top - base));
-        *sum *= shrink[0];
-        for (int64_t c = 0; c < s->dp; c += VF_LANES)
-            vf_store(y + c, vf_load(y + c) * shrink);
-    }
-    *sum += vf_sum(total);
-    *top = m;
-}
-
 /* Scores of the tail, and their maximum, from which the rows go on. */
 static void tail_scores(const heads *s, const scratch *w, const float *q, int64_t ldq, int64_t nq, const float *k, int64_t ldk) {
     LS_NAME(ls_small_dots)(w->tail, BLOCK_Q, q, ldq, nq, k, ldk, s->tail, s->dp);

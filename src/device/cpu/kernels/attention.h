@@ -1,4 +1,4 @@
-/* attention.h - shapes, tiles and scratch that attention.c and attention_grad.c share.
+/* attention.h - shapes, tiles and scratch that attention.c, attention_grad.c and attention_cached.c share.
  *
  * Queries are taken BLOCK_Q at a time, keys BLOCK_K: short sequences are one tile, long ones need scratch for a few tiles however long
  * they are. A tile works in f32, in the caches; operands are converted (and padded to whole vectors) on the way in unless they can be
@@ -186,4 +186,30 @@ SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int6
         x = vf_select(vf_eq(hidden, vf_zero()), x, hidden);
     }
     return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
+}
+
+/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
+SIMD_FN void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n, int64_t width, float *top,
+                         float *sum, float *y, bool first) {
+    const float none = -__builtin_inff();
+    vf most = vf_set1(*top), total = vf_zero();
+    for (int64_t c = 0; c < width; c += VF_LANES) {
+        const vf x = score_vector(s, row, bias, b, k0, c, n);
+        most = vf_max(x, most);
+        vf_store(row + c, x);
+    }
+    const float m = vf_max_lane(most), base = m == none ? 0.0f : m;
+    for (int64_t c = 0; c < width; c += VF_LANES) {
+        const vf p = exp_below_zero(vf_load(row + c) - base);
+        total += p;
+        vf_store(row + c, p);
+    }
+    if (!first) {
+        const vf shrink = exp_below_zero(vf_set1(*top - base));
+        *sum *= shrink[0];
+        for (int64_t c = 0; c < s->dp; c += VF_LANES)
+            vf_store(y + c, vf_load(y + c) * shrink);
+    }
+    *sum += vf_sum(total);
+    *top = m;
 }

@@ -73,27 +73,6 @@ static void pack_b(const gemm *g, int64_t begin, int64_t end) {
     }
 }
 
-/* vdpbf16ps takes subnormals for zero whatever the control word says; here it says so to all other instructions of the tile. */
-static unsigned subnormals_off(bool wanted) {
-    unsigned before = 0;
-#ifdef LS_LEVEL_avx512bf16
-    if (wanted) {
-        before = _mm_getcsr();
-        _mm_setcsr(before | 0x8040);
-    }
-#endif
-    (void)wanted;
-    return before;
-}
-static void subnormals_restore(bool wanted, unsigned before) {
-#ifdef LS_LEVEL_avx512bf16
-    if (wanted)
-        _mm_setcsr(before);
-#endif
-    (void)wanted;
-    (void)before;
-}
-
 /* Makes the list of what the tiles of a strip want from memory over `steps`; what finds no room is not asked for. */
 typedef struct wanted {
     gemm_ahead list[GEMM_KC / GEMM_AHEAD_STEPS];
@@ -176,10 +155,10 @@ static void strip(const gemm *g, int64_t i0, int rows, int64_t chunk, int worker
                 const int height = first_row[t + 1] - first_row[t];
                 const float *at = p->kind == GEMM_DW ? from + (t * all + k) * VF_LANES
                                                      : (const float *)((const char *)from + begin * row_bytes) + k;
-                const unsigned control = subnormals_off(g->drop_subnormals);
+                const unsigned control = ls_subnormals_off(g->drop_subnormals);
                 tile[height - 1](steps, at, row_bytes, panel + k * p->nr, c + begin * ldc, ldc, !first || k > 0,
                                  direct && end && g->bias ? g->bias + j : NULL, w.list, p->kind == GEMM_DW ? ahead : begin);
-                subnormals_restore(g->drop_subnormals, control);
+                ls_subnormals_restore(g->drop_subnormals, control);
                 if (end && !direct) /* while the sums are in L1 */
                     LS_NAME(ls_gemm_finish)(g->args, p->kind, c + begin * ldc, ldc, i0 + begin, height, j, cols);
             }
@@ -264,7 +243,13 @@ static const gemm_form *form_of(ls_dtype t) {
     return &LS_NAME(ls_gemm_f32_form);
 }
 
+static bool is_row(const ls_kernel_args *a, gemm_kind kind) { return kind == GEMM_LINEAR && rows_of(&a->in[0]) == 1; }
+
 static void run(const ls_kernel_args *a, gemm_kind kind) {
+    if (is_row(a, kind)) {
+        LS_NAME(ls_gemm_row)(a);
+        return;
+    }
     gemm g = { .p = plan_of(a, kind), .args = a };
     const gemm_plan *p = &g.p;
     const size_t copies = p->own_b ? (size_t)p->threads : 1;
@@ -297,7 +282,7 @@ static void run_dw(const ls_kernel_args *a) { run(a, GEMM_DW); }
 
 static size_t workspace(const ls_kernel_args *a, gemm_kind kind) {
     const gemm_plan p = plan_of(a, kind);
-    return workspace_of(&p);
+    return is_row(a, kind) ? LS_NAME(ls_gemm_row_workspace)(a) : workspace_of(&p);
 }
 static size_t workspace_linear(const ls_kernel_args *a) { return workspace(a, GEMM_LINEAR); }
 static size_t workspace_dx(const ls_kernel_args *a) { return workspace(a, GEMM_DX); }

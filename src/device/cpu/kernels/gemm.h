@@ -91,6 +91,31 @@ extern int LS_NAME(ls_gemm_use_dot); /* -1: as suits the processor; tests set 0 
 #define GEMM_PAIRS(t) ((void)(t), false)
 #endif
 
+/* vdpbf16ps takes subnormals for zero whatever the control word says; here it says so to all other instructions. */
+SIMD_FN unsigned ls_subnormals_off(bool wanted) {
+    unsigned before = 0;
+#ifdef LS_LEVEL_avx512bf16
+    if (wanted) {
+        before = _mm_getcsr();
+        _mm_setcsr(before | 0x8040);
+    }
+#endif
+    (void)wanted;
+    return before;
+}
+SIMD_FN void ls_subnormals_restore(bool wanted, unsigned before) {
+#ifdef LS_LEVEL_avx512bf16
+    if (wanted)
+        _mm_setcsr(before);
+#endif
+    (void)wanted;
+    (void)before;
+}
+
+/* linear of one row (gemm_row.c). */
+void LS_NAME(ls_gemm_row)(const ls_kernel_args *a);
+size_t LS_NAME(ls_gemm_row_workspace)(const ls_kernel_args *a);
+
 /* What is done with finished sums: rows i0 .. of columns j0 .., sums [rows][ld]. */
 void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
                              int cols);

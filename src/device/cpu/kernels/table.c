@@ -58,6 +58,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(softmax_grad, FLOATS),
     ROW(attention, FLOATS, WORKSPACE(attention), .rows_in = 1 | 2 | 4, .rows_out = 1),
     ROW(attention_grad, FLOATS, WORKSPACE(attention_grad), .rows_in = 1 | 2 | 4 | 8 | 32, .rows_out = 1 | 2 | 4),
+    ROW(cache_write, FLOATS, .rows_in = 2),
+    ROW(attention_cached, FLOATS, WORKSPACE(attention_cached), .rows_in = 1, .rows_out = 1),
     ROW(cross_entropy, FLOATS),
     ROW(cross_entropy_grad, FLOATS),
     ROW(argmax, FLOATS),

@@ -73,6 +73,10 @@ KERNEL(attention);
 KERNEL_WORKSPACE(attention);
 KERNEL(attention_grad);
 KERNEL_WORKSPACE(attention_grad);
+/* attention_cached.c */
+KERNEL(cache_write);
+KERNEL(attention_cached);
+KERNEL_WORKSPACE(attention_cached);
 /* loss.c */
 KERNEL(cross_entropy);
 KERNEL(cross_entropy_grad);

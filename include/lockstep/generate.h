@@ -1,0 +1,71 @@
+/* generate.h - what a language model says: tokens, each from all before it. Keys and values of those are kept, so a token costs one pass over the weights.
+ *
+ *     ls_generator *g;
+ *     LS_TRY(ls_generator_open(&g, "runs/my-llama/checkpoints/latest", .param = LS_BF16));
+ *     LS_TRY(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = ids, .n_prompt = n, .on_token = print, .context = t }, &made));
+ *
+ * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a bit of the logits, which are those of the
+ * evaluation of a trainer. All calls are local; a generator belongs to one thread at a time. */
+#pragma once
+#include "models.h"
+#include "tokenizer.h"
+#include "weights.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_generator_opts {
+    const char *device;       /* as of ls_trainer_opts */
+    int isa, threads;
+    const char *kernels;
+    ls_dtype param;           /* type of weights, caches and arithmetic */
+    int64_t places;           /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
+} ls_generator_opts;
+#define LS_GENERATOR_DEFAULTS .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .places = 0
+
+typedef struct ls_generator ls_generator;
+/* A model with these weights, which may be closed afterwards; config->seq_length: tokens that it was made for. */
+LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o);
+#define ls_generator_create(out, config, weights, ...) \
+    ls_generator_create_with((out), (config), (weights), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
+/* The same from a folder with config.json and safetensors: a checkpoint of a language model, or one of Hugging Face's. */
+LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o);
+#define ls_generator_open(out, folder, ...) ls_generator_open_with((out), (folder), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
+LS_API void ls_generator_destroy(ls_generator **g); /* nulls *g; null is fine */
+
+LS_API int64_t ls_generator_places(const ls_generator *g);     /* tokens that it can hold */
+LS_API int64_t ls_generator_position(const ls_generator *g);   /* tokens that it holds */
+LS_API int64_t ls_generator_vocabulary(const ls_generator *g);
+LS_API size_t ls_generator_bytes(const ls_generator *g);       /* all memory */
+
+/* Forgets all tokens from number `position` on. */
+LS_API void ls_generator_rewind(ls_generator *g, int64_t position);
+/* Takes n more tokens in. *logits (the generator's, until the next call) [vocabulary]: what may follow the last. LS_E_ARG for an id that is none;
+ * LS_E_USAGE when there is no room for them. Allocates nothing. */
+LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits);
+
+/* How the next token is chosen. temperature 0: the likeliest one (of equals the first). Else at random, by softmax(logits / temperature), of the top_k
+ * likeliest (0: all) and, of these, the fewest that together have probability top_p; the random number is a function of (seed, position). */
+typedef struct ls_sampling { double temperature; int64_t top_k; double top_p; uint64_t seed; } ls_sampling;
+#define LS_SAMPLING_DEFAULTS .temperature = 0, .top_k = 0, .top_p = 1, .seed = 0
+LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary, const ls_sampling *s, int64_t position);
+
+typedef struct ls_generate_opts {
+    const int32_t *prompt;
+    int64_t n_prompt, tokens;  /* at most so many are made, or until the places are taken */
+    ls_sampling sampling;
+    const int32_t *ends;       /* tokens that end the text, */
+    int n_ends;                /* so many; they are not given to on_token */
+    bool (*on_token)(void *context, int32_t id); /* false: enough */
+    void *context;
+} ls_generate_opts;
+#define LS_GENERATE_DEFAULTS .tokens = 128, .sampling = { LS_SAMPLING_DEFAULTS }
+typedef enum ls_ending { LS_ENDED_TOKENS, LS_ENDED_PLACES, LS_ENDED_TOKEN, LS_ENDED_CALLER } ls_ending;
+typedef struct ls_generated { int64_t tokens; ls_ending ending; double prompt_seconds, seconds; } ls_generated; /* seconds: without the prompt's */
+/* Begins with the prompt, forgetting whatever was there, and makes tokens. */
+LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *result);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,90 @@
+/* stream.c - ids to text as they come. How a token is decoded depends on whether one stands before it (the first space of a text is dropped), not on which
+ * text that was: so each is decoded behind its predecessor, whose bytes are then taken off. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "text.h"
+
+struct ls_text_stream {
+    const ls_tokenizer *tokenizer;
+    int32_t before;      /* the token before, -1: none */
+    ls_str bytes, out;   /* not given yet; given by the latest call */
+};
+
+ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)
+{
+    ls_text_stream *s = *out = ls_sys_calloc(1, sizeof *s);
+    if (!s)
+        return ls_fail(LS_E_MEMORY, "out of memory for a text");
+    *s = (ls_text_stream){ .tokenizer = t, .before = -1 };
+    return LS_OK;
+}
+
+void ls_text_stream_destroy(ls_text_stream **sp)
+{
+    ls_text_stream *s = *sp;
+    if (!s)
+        return;
+    ls_str_release(&s->bytes);
+    ls_str_release(&s->out);
+    free(s);
+    *sp = NULL;
+}
+
+/* How many bytes at the end are the beginning of a character. */
+static size_t cut(const char *text, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        const uint8_t c = (uint8_t)text[n - back];
+        if (c >= 0xc0) /* it leads a character of so many bytes */
+            return (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) > back ? back : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+/* The first n of the bytes; few are left, and none of a whole character. */
+static void give(ls_text_stream *s, size_t n)
+{
+    char rest[4];
+    const size_t left = s->bytes.len - n;
+    ls_str_clear(&s->out);
+    ls_utf8_add_sound(&s->out, ls_str_text(&s->bytes), n);
+    memcpy(rest, ls_str_text(&s->bytes) + n, left);
+    ls_str_clear(&s->bytes);
+    ls_str_add_n(&s->bytes, rest, left);
+}
+
+ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, size_t *bytes)
+{
+    ls_str before = { 0 }, both = { 0 };
+    const int32_t ids[2] = { s->before, id };
+    const bool first = s->before < 0;
+    ls_status status = LS_OK;
+    if (ls_tokenizer_has_text(s->tokenizer, id)) {
+        if (!first)
+            status = ls_tokenizer_bytes(s->tokenizer, ids, 1, true, &before);
+        if (status == LS_OK)
+            status = ls_tokenizer_bytes(s->tokenizer, ids + first, 2 - first, true, &both);
+        if (status == LS_OK && both.len > before.len)
+            ls_str_add_n(&s->bytes, both.data + before.len, both.len - before.len);
+        s->before = id;
+    }
+    ls_str_release(&before);
+    ls_str_release(&both);
+    LS_TRY(status);
+    give(s, s->bytes.len - cut(ls_str_text(&s->bytes), s->bytes.len));
+    *text = ls_str_text(&s->out);
+    *bytes = s->out.len;
+    return LS_OK;
+}
+
+void ls_text_stream_end(ls_text_stream *s, const char **text, size_t *bytes)
+{
+    give(s, s->bytes.len);
+    s->before = -1;
+    *text = ls_str_text(&s->out);
+    *bytes = s->out.len;
+}

@@ -1,0 +1,94 @@
+/* folder.c - see folder.h. */
+#include "folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+/* A JSON file of the folder; both are the caller's. *root NULL: there is no such file. */
+static ls_status read_json(json_t **root, char **text, const char *dir, const char *name)
+{
+    char *path = ls_path_join(dir, name);
+    size_t size = 0;
+    ls_status s = LS_OK;
+    *root = NULL;
+    *text = NULL;
+    if (ls_file_exists(path))
+        s = ls_file_read(text, &size, path);
+    if (*text && s == LS_OK)
+        s = ls_json_parse(root, *text, size, path);
+    free(path);
+    return s;
+}
+
+bool ls_folder_is(const char *dir)
+{
+    char *path = ls_path_join(dir, "config.json");
+    const bool found = ls_file_exists(path);
+    free(path);
+    return found;
+}
+
+/* JSON is YAML: what a recipe would say. */
+static void write_recipe(ls_json *j, const json_t *config, const char *type, const char *dir)
+{
+    const json_int_t most = json_integer_value(json_object_get(config, "max_position_embeddings"));
+    ls_json_object(j, NULL);
+    ls_json_object(j, "model");
+    ls_json_text(j, "type", type);
+    ls_json_text(j, "init", dir);
+    ls_json_close_object(j);
+    ls_json_object(j, "data");
+    ls_json_text(j, "type", "text");
+    ls_json_text(j, "tokenizer", dir);
+    ls_json_text(j, "train_text", "none");
+    if (most > 0)
+        ls_json_int(j, "seq_length", most);
+    ls_json_close_object(j);
+    ls_json_close_object(j);
+}
+
+ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
+{
+    char *text, *path = ls_path_join(dir, "config.json");
+    json_t *config;
+    ls_json j = { 0 };
+    *out = NULL;
+    ls_status s = read_json(&config, &text, dir, "config.json");
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    if (s == LS_OK && (!type || (strcmp(type, "llama") && strcmp(type, "qwen2"))))
+        s = ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; text is made by llama and qwen2", path, type ? type : "missing");
+    if (s == LS_OK) {
+        write_recipe(&j, config, type, dir);
+        s = ls_recipe_load_text(out, ls_str_text(&j.out), j.out.len, path, n_sets, sets);
+    }
+    ls_str_release(&j.out);
+    json_decref(config);
+    free(text);
+    free(path);
+    return s;
+}
+
+ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
+{
+    static const char *const FILES[] = { "generation_config.json", "config.json" };
+    *n = 0;
+    for (int i = 0; i < 2 && !*n; i++) {
+        char *text;
+        json_t *root;
+        const ls_status s = read_json(&root, &text, dir, FILES[i]);
+        const json_t *said = json_object_get(root, "eos_token_id"), *one;
+        if (json_is_integer(said) && max > 0)
+            ends[(*n)++] = (int32_t)json_integer_value(said);
+        size_t k;
+        json_array_foreach(said, k, one)
+            if (json_is_integer(one) && *n < max)
+                ends[(*n)++] = (int32_t)json_integer_value(one);
+        json_decref(root);
+        free(text);
+        LS_TRY(s);
+    }
+    return LS_OK;
+}

@@ -1,0 +1,6 @@
+/* generate_command.h - `lockstep predict --prompt`: what a language model says after a text. */
+#pragma once
+#include "commands.h"
+
+/* o->target may also be a folder of Hugging Face's. */
+ls_status ls_generate_command(const ls_predict_opts *o, const ls_ui *ui);

@@ -1,0 +1,188 @@
+/* test_generate.c - text from language models: what the caches give has the bits of the whole pass over all tokens, whatever threads, levels and cuts of the
+ * prompt; stories260K tells its story; sampling. */
+#include "lockstep/generate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "device/device.h"
+#include "lockstep/trainer.h"
+#include "run/session.h"
+#include "support/support.h"
+#include "train/compile.h"
+
+enum { VOCABULARY = 37, LENGTH = 150 };
+
+/* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a chunk of a prompt. */
+static ls_decoder_config small(bool tied)
+{
+    return (ls_decoder_config){ .seq_length = LENGTH, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 6, .kv_heads = 2,
+                                .head_dim = 10, .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = tied, .qkv_bias = !tied,
+                                .block = "Layer" };
+}
+
+static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+
+/* Weights as a trainer begins with them. */
+static ls_weights *random_weights(const ls_decoder_config *config)
+{
+    ls_trainer *t;
+    ls_weights *w;
+    const char *path = ls_test_path("model.safetensors");
+    ASSERT_OK(ls_trainer_create(&t, build, config, .threads = 1, .micro_batch = 1, .eval_only = true));
+    ASSERT_OK(ls_trainer_init(t, 7));
+    ASSERT_OK(ls_trainer_save(t, path));
+    ls_trainer_destroy(&t);
+    ASSERT_OK(ls_weights_open(&w, path));
+    return w;
+}
+
+static void make_ids(int32_t ids[LENGTH])
+{
+    for (int i = 0; i < LENGTH; i++)
+        ids[i] = (i * i + 3 * i) % VOCABULARY;
+}
+
+/* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees them. */
+static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids, int isa, ls_dtype param)
+{
+    ls_device d;
+    ls_plan *plan;
+    ls_session *s;
+    ls_tensor x, logits;
+    ls_named_tensor want[64];
+    int64_t n = 0;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
+    ASSERT_OK(ls_compile_use(&plan, "whole", build, config, 1, param, &d));
+    ASSERT_OK(ls_session_create(&s, 1, &plan));
+    for (int i = 0; i < plan->graph->n_nodes; i++)
+        if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
+            want[n].name = ((const ls_source_attrs *)plan->graph->nodes[i]->attrs)->name;
+            ASSERT_OK(ls_session_tensor(s, want[n].name, &want[n].tensor));
+            n++;
+        }
+    ASSERT_OK(ls_weights_load(w, n, want, .convert = true));
+    ASSERT_OK(ls_session_tensor(s, "ids", &x));
+    memcpy(x.data, ids, sizeof(int32_t) * (size_t)config->seq_length);
+    ASSERT_OK(ls_session_run(s, 0, false));
+    ASSERT_OK(ls_session_tensor(s, "logits", &logits));
+    float *out = malloc(ls_type_bytes(&logits.type));
+    memcpy(out, logits.data, ls_type_bytes(&logits.type));
+    ls_session_destroy(&s);
+    ls_plan_destroy(&plan);
+    return out;
+}
+
+static void check_logits(const float *got, const float *whole, int64_t token, const char *what)
+{
+    const float *want = whole + token * VOCABULARY;
+    for (int i = 0; i < VOCABULARY; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got))
+            fail_msg("%s: logit %d behind token %lld is %.9g, in one pass %.9g", what, i, (long long)token, (double)got[i], (double)want[i]);
+}
+
+static void same_bits_as_one_pass(void **state)
+{
+    static const ls_dtype TYPES[] = { LS_F32, LS_BF16, LS_F16 };
+    int32_t ids[LENGTH];
+    (void)state;
+    make_ids(ids);
+    for (int tied = 0; tied < 2; tied++) {
+        const ls_decoder_config config = small(tied);
+        ls_weights *w = random_weights(&config);
+        for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+            for (int k = 0; k < 3; k++) {
+                float *whole = whole_pass(&config, w, ids, isa, TYPES[k]);
+                const float *logits;
+                ls_generator *g;
+                ASSERT_OK(ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k, .param = TYPES[k]));
+                for (int i = 0; i < LENGTH; i++) { /* one by one */
+                    ASSERT_OK(ls_generator_feed(g, ids + i, 1, &logits));
+                    check_logits(logits, whole, i, "one by one");
+                }
+                ASSERT_FAILS(ls_generator_feed(g, ids, 1, &logits), LS_E_USAGE, "150 tokens and 1 more are beyond the context of 150");
+                static const int CUTS[] = { LENGTH, 64, 65, 7, 30 };
+                for (int c = 0; c < 5; c++) { /* in pieces; what lies in the caches beyond them is not seen */
+                    ls_generator_rewind(g, 0);
+                    for (int at = 0; at < LENGTH; at = (int)ls_generator_position(g)) {
+                        const int n = LENGTH - at < CUTS[c] ? LENGTH - at : CUTS[c];
+                        ASSERT_OK(ls_generator_feed(g, ids + at, n, &logits));
+                        check_logits(logits, whole, at + n - 1, "in pieces");
+                    }
+                }
+                ls_generator_destroy(&g);
+                free(whole);
+            }
+        ls_weights_close(&w);
+    }
+}
+
+static json_t *read_json(char **text, const char *path)
+{
+    size_t size;
+    json_t *j;
+    ASSERT_OK(ls_file_read(text, &size, path));
+    ASSERT_OK(ls_json_parse(&j, *text, size, path));
+    return j;
+}
+
+typedef struct story { const json_t *ids; size_t n; } story;
+
+static bool next_of_story(void *context, int32_t id)
+{
+    story *s = context;
+    assert_int_equal(id, json_integer_value(json_array_get(s->ids, s->n)));
+    return ++s->n < json_array_size(s->ids);
+}
+
+static void tells_its_story(void **state)
+{
+    (void)state;
+    const char *data = ls_test_data("stories260K, a trained Llama");
+    if (!data)
+        skip();
+    char *folder = ls_path_join(data, "stories260K"), *path = ls_path_join(folder, "expected.json"), *text;
+    json_t *expected = read_json(&text, path);
+    for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
+        ls_generator *g;
+        ls_generated made;
+        const float *logits;
+        const int32_t first = 1;
+        story s = { .ids = json_object_get(expected, "greedy_ids") };
+        ASSERT_OK(ls_generator_open(&g, folder, .isa = isa, .threads = 2));
+        assert_int_equal(ls_generator_places(g), 512);
+        ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = &first, .n_prompt = 1, .tokens = 500, .on_token = next_of_story,
+                                                      .context = &s }, &made));
+        assert_int_equal(made.tokens, json_array_size(s.ids));
+        assert_int_equal(made.ending, LS_ENDED_CALLER);
+        const json_t *known = json_object_get(expected, "logits");
+        for (size_t i = 0; i < json_array_size(known); i++) { /* some of the way, computed in f64 */
+            const json_t *at = json_array_get(known, i), *want = json_object_get(at, "logits");
+            const int64_t position = json_integer_value(json_object_get(at, "position"));
+            ls_generator_rewind(g, 0);
+            ASSERT_OK(ls_generator_feed(g, &first, 1, &logits));
+            for (int64_t k = 0; k < position; k++) {
+                const int32_t id = (int32_t)json_integer_value(json_array_get(s.ids, (size_t)k));
+                ASSERT_OK(ls_generator_feed(g, &id, 1, &logits));
+            }
+            for (size_t k = 0; k < json_array_size(want); k++)
+                if (fabs((double)logits[k] - json_number_value(json_array_get(want, k))) > 2e-4)
+                    fail_msg("position %lld: logit %zu is %.6f, not %.6f", (long long)position, k, (double)logits[k], json_number_value(json_array_get(want, k)));
+        }
+        ls_generator_destroy(&g);
+    }
+    json_decref(expected);
+    free(text);
+    free(path);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
