@@ -19,8 +19,8 @@ static int by_weight(const void *a, const void *b)
 static int32_t likeliest(const float *logits, int64_t n)
 {
     int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
+    for (int64_t i = 1; i < n && !isnan(logits[best]); i++)
+        if (logits[i] > logits[best] || isnan(logits[i]))
             best = i;
     return (int32_t)best;
 }

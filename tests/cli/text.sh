@@ -53,6 +53,32 @@ try 0 plan recipe.yaml --workers 2 "${even[@]}"; has out "reduce_scatter over tp
 try 0 explain recipe.yaml --workers 2 "${even[@]}"; has out "all_gather cross_entropy  over tp"
 refused 2 "has 1 heads, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
 
+# ---- what it says: the same for any threads, and for a seed; as text, as JSON, from a checkpoint and from a folder as Hugging Face has them
+prompt=(--prompt "the 3-th of many" --tokens 12)
+try 0 predict runs/whole "${prompt[@]}"; has out "^the 3-th of many"; has err "12 tokens, [0-9.]+ tokens/s"; cp out said
+try 0 predict runs/whole "${prompt[@]}" --set threads=2; cmp out said || bad "$what: threads changed the text"
+try 0 predict runs/whole/checkpoints/latest "${prompt[@]}"; cmp out said || bad "$what: another text from the checkpoint"
+mkdir folder && cp runs/whole/checkpoints/latest/{config.json,model.safetensors} folder
+try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes; cmp out said || bad "$what: another text from a folder"
+try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes --json
+echo "{\"eos_token_id\": [256, $(grep -o '"ids":\[[0-9]*' out | grep -o '[0-9]*$')]}" >folder/generation_config.json # its first token ends it
+try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes --json; has out '"text":"","ids":\[\],"ended_by":"end token"'
+refused 2 "data.tokenizer folder: no such file, and no folder with a tokenizer.json" predict folder "${prompt[@]}"
+try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 3; cp out drawn
+try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 3 --set threads=2; cmp out drawn || bad "$what: threads changed the text"
+try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4; ! cmp -s out drawn || bad "$what: the seed changed nothing"
+try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4 --top-k 1; cmp out said || bad "$what: the likeliest of one is another"
+try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4 --top-p 1e-9; cmp out said || bad "$what: the likeliest of the fewest is another"
+try 0 predict runs/whole --prompt "http://the" --tokens 40 --json; has out '"prompt":"http://the","text":".*"ended_by":"context","prompt_tokens":10'
+has err "context of 32 tokens is full"
+try 0 predict runs/whole --prompt "" --tokens 3
+refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt "$(printf 'x%.0s' $(seq 33))"
+refused 2 "a language model continues a text: --prompt TEXT" predict runs/whole
+refused 2 "top-k goes with --temperature" predict runs/whole "${prompt[@]}" --top-k 3
+refused 2 "count is for models of images" predict runs/whole "${prompt[@]}" --count 3
+refused 2 "seed goes with --prompt" predict runs/whole --seed 3
+refused 2 "leave workers out" predict runs/whole "${prompt[@]}" --workers 2
+
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors
 has runs/whole/checkpoints/latest/config.json '"model_type":"llama"'
@@ -83,5 +109,4 @@ printf 'caf\351' >latin.txt
 refused 1 "latin.txt: byte 3 is 0xe9: this is not UTF-8" train recipe.yaml --set run.name=x --set data.train_text=latin.txt
 : >empty.txt
 refused 2 "empty.txt: no text in this file" train recipe.yaml --set run.name=x --set data.train_text=empty.txt
-refused 1 "predict shows what a model says of images" predict runs/whole
 finish

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "lockstep/tokenizer.h"
 #include "support/support.h"
 
@@ -49,6 +50,40 @@ static void expect_text(const char *name, const ls_tokenizer *t, const ls_tokens
     free(text);
 }
 
+/* The same as the ids come: whole characters only, which together are the text. */
+static void expect_streamed(const char *name, const ls_tokenizer *t, const ls_tokens *ids, const char *want)
+{
+    ls_text_stream *s;
+    ls_str all = { 0 };
+    ASSERT_OK(ls_text_stream_create(&s, t));
+    for (int64_t i = 0; i <= ids->n; i++) {
+        const char *text;
+        size_t bytes;
+        if (i < ids->n)
+            ASSERT_OK(ls_text_stream_add(s, ids->ids[i], &text, &bytes));
+        else
+            ls_text_stream_end(s, &text, &bytes);
+        if (ls_utf8_sound(text, bytes) != bytes)
+            fail_msg("%s: token %lld of \"%s\" gave a part of a character", name, (long long)i, want);
+        ls_str_add_n(&all, text, bytes);
+    }
+    if (strcmp(ls_str_text(&all), want))
+        fail_msg("%s: one by one the ids give \"%s\" instead of \"%s\"", name, ls_str_text(&all), want);
+    ls_str_release(&all);
+    ls_text_stream_destroy(&s);
+}
+
+static void streams_bytes(void **state)
+{
+    (void)state;
+    ls_tokenizer *t;
+    ASSERT_OK(ls_tokenizer_open(&t, "bytes"));
+    /* two, three and four bytes; cut characters, in the middle and at the end; a byte that is none; the end token; ids beyond the tokenizer's */
+    static int32_t ids[] = { 'a', 0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82, 'b', 0xff, 256, 'c', 5000, 0xf0, 0x9f };
+    expect_streamed("bytes", t, &(ls_tokens){ ids, sizeof ids / sizeof ids[0], 0 }, "a\u00e9\u20ac\U0001f600\ufffdb\ufffdc\ufffd");
+    ls_tokenizer_close(&t);
+}
+
 static void compare(const char *name, const char *path)
 {
     ls_tokenizer *t;
@@ -62,6 +97,7 @@ static void compare(const char *name, const char *path)
         expect_ids(name, (int)i, &ids, json_array_get(json_object_get(of, "ids"), i));
         expect_ids(name, (int)i, &plain, json_array_get(json_object_get(of, "plain"), i));
         expect_text(name, t, &ids, true, json_string_value(json_array_get(json_object_get(of, "text"), i)));
+        expect_streamed(name, t, &ids, json_string_value(json_array_get(json_object_get(of, "text"), i)));
         expect_text(name, t, &ids, false, json_string_value(json_array_get(json_object_get(of, "text_with_special"), i)));
         free(ids.ids);
         free(plain.ids);
@@ -252,7 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
+        cmocka_unit_test(tokens_by_name), cmocka_unit_test(streams_bytes), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

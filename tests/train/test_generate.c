@@ -181,8 +181,71 @@ static void tells_its_story(void **state)
     free(folder);
 }
 
+/* What is wrong is told, and leaves the generator as it was. */
+static void refuses(void **state)
+{
+    (void)state;
+    const ls_decoder_config config = small(true);
+    ls_weights *w = random_weights(&config);
+    ls_generator *g;
+    const float *logits;
+    ASSERT_OK(ls_generator_create(&g, &config, w, .threads = 1, .places = 9));
+    assert_int_equal(ls_generator_places(g), 9);
+    ASSERT_FAILS(ls_generator_feed(g, NULL, 0, &logits), LS_E_ARG, "no token");
+    ASSERT_FAILS(ls_generator_feed(g, (int32_t[]){ 1, VOCABULARY }, 2, &logits), LS_E_ARG, "token 37, number 1 of 2", "from 0 to 36");
+    ASSERT_FAILS(ls_generator_feed(g, (int32_t[10]){ 0 }, 10, &logits), LS_E_USAGE, "context of 9");
+    assert_int_equal(ls_generator_position(g), 0);
+    ls_generated made;
+    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3 }, &made));
+    assert_int_equal(made.ending, LS_ENDED_PLACES);
+    assert_int_equal(made.tokens, 7); /* 6 that find a place, and what follows the last */
+    ls_generator_destroy(&g);
+    ls_weights_close(&w);
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED, "\"model_type\" is missing");
+}
+
+static int32_t sampled(const float *logits, int64_t n, ls_sampling s, int64_t position)
+{
+    int32_t id;
+    ASSERT_OK(ls_sample(&id, logits, n, &s, position));
+    return id;
+}
+
+static void samples(void **state)
+{
+    (void)state;
+    enum { N = 8, DRAWS = 20000 };
+    const float logits[N] = { 1, 3, -2, 3, 0, 2.5f, -30, 1 };
+    int count[N] = { 0 };
+    double weight[N], all = 0;
+    assert_int_equal(sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS }, 0), 1); /* the first of equals */
+    for (int i = 0; i < N; i++)
+        all += weight[i] = exp((double)logits[i] / 0.7);
+    for (int k = 0; k < DRAWS; k++)
+        count[sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 0.7, .seed = 5 }, k)]++;
+    for (int i = 0; i < N; i++)
+        if (fabs(count[i] / (double)DRAWS - weight[i] / all) > 0.02)
+            fail_msg("id %d came %d times of %d, its probability is %.4f", i, count[i], DRAWS, weight[i] / all);
+    for (int k = 0; k < 1000; k++) {
+        const int32_t of3 = sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 5, .top_k = 3 }, k);
+        assert_true(of3 == 1 || of3 == 3 || of3 == 5);
+        const int32_t likely = sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.6 }, k); /* 0.34 + 0.34 */
+        assert_true(likely == 1 || likely == 3);
+        assert_int_equal(sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_k = 3, .top_p = 0.3 }, k), 1);
+    }
+    float many[3000]; /* more than are put in order one by one */
+    for (int i = 0; i < 3000; i++)
+        many[i] = (float)((i * 1237) % 3000) / 300;
+    for (int k = 0; k < 200; k++)
+        assert_true(many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 }, k)] >= 2600.0f / 300);
+    int32_t id;
+    ASSERT_FAILS(ls_sample(&id, logits, N, &(ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = -1 }, 0), LS_E_ARG, "temperature -1");
+    ASSERT_FAILS(ls_sample(&id, (float[]){ 1, NAN, 2 }, 3, &(ls_sampling){ LS_SAMPLING_DEFAULTS }, 7), LS_E_NUMERIC, "token 7");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story), cmocka_unit_test(refuses),
+                                        cmocka_unit_test(samples) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ typedef struct row {
     int64_t words;        /* of depth, in whole vectors */
 } row;
 
-enum { ROW_COLUMNS = 2 * VF_LANES, ROW_AHEAD = 1024 /* bytes of each row of weights that are asked for early */ };
+enum { ROW_COLUMNS = 2 * VF_LANES };
 
 /* A word of weights is what tiles take in a step: two bf16 where there are dot products of them. */
 SIMD_FN bool as_pairs(ls_dtype t) { return GEMM_PAIRS(t); }
@@ -33,12 +33,13 @@ SIMD_FN vf add_product(ls_dtype t, vf sum, float x, vf w) {
     return vf_fma(vf_set1(x), w, sum);
 }
 
-/* VF_LANES columns from j on, of which `n` are there: the others repeat the last one. */
+/* VF_LANES columns from j on, of which `n` are there: the others repeat the last one. Meanwhile the rows of weights behind these are asked for, line after
+ * line as they lie: so many streams at once as there are lanes would be no stream at all to the memory. */
 SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums) {
     const ls_tensor *w = &r->a->in[1];
     const int64_t size = word_size(t), bytes = cols_of(w) * elem_size(t), ld = row_stride(w) * elem_size(t);
     const int64_t chain = GEMM_KC / (as_pairs(t) ? 2 : 1);
-    const char *first = elem_at(w, j * row_stride(w));
+    const char *first = elem_at(w, j * row_stride(w)), *ahead = first + VF_LANES * ld;
     vf total = vf_zero();
     for (int64_t k0 = 0; k0 < r->words; k0 += chain) {
         vf sum = vf_zero();
@@ -46,11 +47,13 @@ SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums) {
             const char *from = first + k * size;
             const int64_t here = bytes - k * size;
             vf v[VF_LANES];
+            for (int64_t line = 0; line < VF_LANES * VF_LANES * size; line += GEMM_LINE)
+                __builtin_prefetch(ahead + line, 0, 2);
+            ahead += VF_LANES * VF_LANES * size;
             if (here >= VF_LANES * size && n == VF_LANES) {
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++) {
                     v[i] = words_of(t, from);
-                    __builtin_prefetch(from + ROW_AHEAD);
                     from += ld;
                     OPAQUE(from);
                 }
