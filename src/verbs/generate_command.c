@@ -26,6 +26,7 @@ typedef struct job {
     int32_t ends[MAX_ENDS];    /* the first also begins a text that has no beginning */
     int n_ends;
     ls_tokens prompt, made;
+    int64_t tokens;            /* that are wanted, and may find a place */
     ls_str text;               /* of what was made */
     ls_status status;          /* of the call-back */
 } job;
@@ -51,7 +52,7 @@ static ls_status open_tokenizer(job *j)
     const char *name = r->data.tokenizer;
     char *file = ls_tokenizer_find(name);
     if (!file)
-        return ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json, here or in LOCKSTEP_DATA; name it by "
+        return ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json or spiece.model, here or in LOCKSTEP_DATA; name it by "
                        "--set data.tokenizer=PATH (`bytes` is built in)", name);
     ls_status s = ls_tokenizer_open(&j->tokenizer, file);
     free(file);
@@ -79,6 +80,7 @@ static ls_status encode(job *j)
     const char *text, *prompt = j->o->prompt;
     size_t bytes;
     const int64_t context = j->target.recipe->data.seq_length;
+    j->tokens = j->o->tokens < context ? j->o->tokens : context;
     LS_TRY(ls_tokenizer_encode(j->tokenizer, prompt, strlen(prompt), true, &j->prompt));
     while (*prompt && j->prompt.n > 1 && is_end(j, j->prompt.ids[j->prompt.n - 1]))
         j->prompt.n--;
@@ -90,7 +92,7 @@ static ls_status encode(job *j)
     }
     if (j->prompt.n > context)
         return ls_fail(LS_E_USAGE, "--prompt: %lld tokens, and the model's context is %lld: shorten it, or try a longer one than the model was made for: "
-                       "--set data.seq_length=%lld", (long long)j->prompt.n, (long long)context, (long long)(j->prompt.n + j->o->tokens));
+                       "--set data.seq_length=%lld", (long long)j->prompt.n, (long long)context, (long long)(j->prompt.n + j->tokens));
     for (int64_t i = 0; i < j->prompt.n; i++)
         LS_TRY(ls_text_stream_add(j->stream, j->prompt.ids[i], &text, &bytes));
     return LS_OK;
@@ -99,7 +101,7 @@ static ls_status encode(job *j)
 static ls_status create_with(job *j, const ls_weights *w)
 {
     const ls_trainer_opts *t = &j->setup.trainer;
-    const int64_t context = j->target.recipe->data.seq_length, wanted = (j->prompt.n + j->o->tokens + 63) / 64 * 64;
+    const int64_t context = j->target.recipe->data.seq_length, wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
     const ls_generator_opts o = { .device = t->device, .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .param = t->param,
                                   .places = wanted < context ? wanted : context };
     return ls_generator_create_with(&j->generator, &j->setup.config.decoder, w, &o);
@@ -178,11 +180,11 @@ static ls_status generate(job *j)
     ls_generated made;
     const char *rest;
     size_t bytes;
-    j->made.ids = malloc(sizeof *j->made.ids * (size_t)o->tokens);
+    j->made.ids = malloc(sizeof *j->made.ids * (size_t)j->tokens);
     if (!j->made.ids)
-        return ls_fail(LS_E_MEMORY, "out of memory for %lld tokens", (long long)o->tokens);
+        return ls_fail(LS_E_MEMORY, "out of memory for %lld tokens", (long long)j->tokens);
     print(j, o->prompt, strlen(o->prompt));
-    const ls_generate_opts g = { .prompt = j->prompt.ids, .n_prompt = j->prompt.n, .tokens = o->tokens, .sampling = o->sampling, .ends = j->ends,
+    const ls_generate_opts g = { .prompt = j->prompt.ids, .n_prompt = j->prompt.n, .tokens = j->tokens, .sampling = o->sampling, .ends = j->ends,
                                  .n_ends = j->n_ends, .on_token = on_token, .context = j };
     LS_TRY(ls_generate(j->generator, &g, &made));
     LS_TRY(j->status);
