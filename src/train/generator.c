@@ -89,12 +89,12 @@ ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *
     return s;
 }
 
-static ls_status open_as(ls_generator **out, const char *folder, ls_recipe *recipe, const ls_generator_opts *o)
+static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generator_opts *o)
 {
     ls_setup setup;
     ls_weights *w;
     LS_TRY(ls_setup_use(&setup, recipe, 1, 0, 0));
-    LS_TRY(ls_weights_open(&w, folder));
+    LS_TRY(ls_setup_weights(&w, recipe));
     const ls_status s = ls_generator_create_with(out, &setup.config.decoder, w, o);
     ls_weights_close(&w);
     return s;
@@ -105,7 +105,7 @@ ls_status ls_generator_open_with(ls_generator **out, const char *folder, const l
     ls_recipe *recipe;
     *out = NULL;
     LS_TRY(ls_folder_recipe(&recipe, folder, 0, NULL));
-    const ls_status s = open_as(out, folder, recipe, o);
+    const ls_status s = open_as(out, recipe, o);
     ls_recipe_destroy(&recipe);
     return s;
 }

@@ -85,9 +85,10 @@ static ls_status encode(job *j)
     while (*prompt && j->prompt.n > 1 && is_end(j, j->prompt.ids[j->prompt.n - 1]))
         j->prompt.n--;
     if (!j->prompt.n) {
-        j->prompt.ids = malloc(sizeof *j->prompt.ids);
-        if (!j->prompt.ids)
+        int32_t *ids = realloc(j->prompt.ids, sizeof *ids);
+        if (!ids)
             return ls_fail(LS_E_MEMORY, "out of memory for a prompt");
+        j->prompt.ids = ids;
         j->prompt.ids[j->prompt.n++] = j->ends[0];
     }
     if (j->prompt.n > context)
@@ -113,7 +114,7 @@ static ls_status create(job *j)
     ls_weights *w;
     ls_status s;
     if (!j->target.checkpoint) {
-        LS_TRY(ls_weights_open(&w, j->o->target.name));
+        LS_TRY(ls_setup_weights(&w, j->target.recipe));
         s = create_with(j, w);
         ls_weights_close(&w);
         return s;
