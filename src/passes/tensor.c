@@ -10,10 +10,13 @@
 #include "tensor.h"
 
 /* `auto`: the projections of decoders, by Hugging Face's names; and, where the ranks divide it, what has a row for each word of the vocabulary. */
-static const char LAYERS[] = "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj";
+static const char LAYERS[] = "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj "
+                             "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 colwise:wi_1 rowwise:wo";
 static const char VOCABULARY[] = "rowwise:embed_tokens colwise:lm_head";
 
 typedef ls_tensor_job job;
+
+enum { ATTENTION_BIAS = 3 }; /* operand of attention */
 
 /* The last names of module `path` (what stands before the parameter's own) are those of `rule`. */
 static bool names(const char *rule, size_t n, const char *path)
@@ -154,13 +157,22 @@ static ls_status split_dropout(job *j, const ls_node *n)
     return LS_OK;
 }
 
-/* Dropout of a head's probabilities asks for its number. */
+/* Of a bias that is the same on every rank, what belongs to this one's heads. */
+static ls_value bias_of_heads(job *j, ls_value old)
+{
+    const ls_type *t = ls_type_of(j->r.from, old);
+    const int dim = t->ndim == 4;
+    const int64_t heads = t->dims[dim] / j->ranks;
+    return ls_slice(j->r.to, ls_tensor_enter(j, old), dim, j->position * heads, heads);
+}
+
+/* Attention of this rank's heads. Dropout of a head's probabilities asks for its number. */
 static void split_heads(job *j, const ls_node *n)
 {
     ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
     ls_value in[8];
     for (int k = 0; k < n->n_in; k++)
-        in[k] = ls_rewrite_value(&j->r, n->in[k]);
+        in[k] = k == ATTENTION_BIAS && ls_present(n->in[k]) ? bias_of_heads(j, n->in[k]) : ls_rewrite_value(&j->r, n->in[k]);
     a.first_head = j->position * ls_value_type(j->r.to, in[0]).dims[2] / a.head_dim;
     ls_rewrite_copy_with(&j->r, n, in, &a);
 }
@@ -199,6 +211,7 @@ static bool any_tokens(const job *j, const ls_node *n)
 
 static ls_status other(job *j, const ls_node *n)
 {
+    const int bias = n->op == &ls_op_attention ? ATTENTION_BIAS : -1;
     int split = 0, whole = 0;
     for (int k = 0; k < n->n_in; k++)
         if (ls_present(n->in[k]) && j->kind[n->in[k].id] != LS_WHOLE)
@@ -206,7 +219,7 @@ static ls_status other(job *j, const ls_node *n)
     if (any_tokens(j, n))
         return tokens(j, n);
     for (int k = 0; k < n->n_in; k++)
-        if (ls_present(n->in[k]))
+        if (ls_present(n->in[k]) && k != bias)
             *(j->layout[n->in[k].id] ? &split : &whole) += ls_dtype_is_float(ls_type_of(j->r.from, n->in[k])->dtype);
     if (split && !takes_columns(n))
         return ls_tensor_refuse(n, "cannot take a value that is split over axis tp");

@@ -186,7 +186,7 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
     { .op = "attention_grad", .what = about, .n_in = 9, \
       .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq), ABSENT, KEY }, \
       .attrs = ATTENTION_DROPPED(D, c), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, .reduce = Tq + Tk + D }
-/* The same with ids of the keys, some of which are padding; bias_batch: inputs of the op that belong to one sample */
+/* The same with ids of the keys, some of which are padding */
 #define ATTEND_PADDED(about, B, H, G, D, Tq, Tk, c, bias, ids) \
     { .op = "attention", .what = about, .n_in = 5, .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, ids }, \
       .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_padding, .compare = COMPARE_SUM, .reduce = Tk + D, .extreme = EXTREME_LARGE, .batch_in = 1 | 2 | 4 | 16 }, \

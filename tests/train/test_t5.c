@@ -113,8 +113,29 @@ static void the_same_bits(void **state)
     }
 }
 
+/* Heads over axis tp take their part of the relative positions; data ranks beside it change no bit. */
+static void over_axis_tp(void **state)
+{
+    (void)state;
+    ls_t5_config gated = RELU;
+    gated.gated = true;
+    for (int k = 0; k < 2; k++) {
+        const ls_t5_config *model = k ? &gated : &RELU;
+        job one = layout(model, 1, 1, 1, LS_DATA_FSDP), two = layout(model, 1, 1, 2, LS_DATA_FSDP), four = layout(model, 2, 1, 2, LS_DATA_FSDP);
+        four.o.recompute = "T5Block";
+        run(&one);
+        run(&two);
+        run(&four);
+        expect(&two, &one, 4e-6);
+        expect(&four, &two, 0);
+    }
+    job three = layout(&RELU, 1, 1, 3, LS_DATA_FSDP);
+    ls_compiled c;
+    ASSERT_FAILS(ls_compile(&c, build, &RELU, &three.o, NULL), LS_E_USAGE, "which the 3 ranks of axis tp do not divide");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(over_axis_tp) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
