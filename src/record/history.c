@@ -72,7 +72,7 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
         h->n_epochs--;
     APPEND(h, epochs, (ls_past_epoch){ { .epoch = epoch, .step = whole(row, "step"), .samples = whole(row, "samples"), .loss = real(row, "loss", NAN),
                                          .eval_loss = real(row, "eval_loss", NAN), .eval_accuracy = real(row, "eval_accuracy", NAN),
-                                         .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN) }, attempt });
+                                         .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .memory = whole(row, "memory") }, attempt });
 }
 
 static void add_report(ls_history *h, json_t *row, int64_t attempt)

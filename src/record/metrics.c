@@ -133,6 +133,8 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     }
     ls_json_f64(j, "lr", row->lr);
     ls_json_f64(j, "seconds", clocked(row->seconds));
+    if (row->memory)
+        ls_json_int(j, "memory", row->memory);
     close_row(j, attempt);
 }
 

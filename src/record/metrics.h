@@ -21,6 +21,7 @@ typedef struct ls_epoch_row {
     double loss;                  /* mean over the epoch's samples in training */
     double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
     double lr, seconds;
+    int64_t memory;               /* bytes that rank 0 held, anonymous: without the window that ranks share; 0: not known */
 } ls_epoch_row;
 
 typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes;

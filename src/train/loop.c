@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "memory.h"
 #include "memory_page.h"
 
 static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
@@ -171,7 +172,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     const ls_recipe *r = l->recipe;
     ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->count,
                          .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
-                         .seconds = ls_now() - sum->start };
+                         .seconds = ls_now() - sum->start, .memory = ls_anonymous_rss() };
     char evaluated[128] = "", perplexity[40] = "", duration[32];
     bool best = false, evaluate = l->eval && (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     if (evaluate) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # pairs.sh COMMAND - a T5 on pairs of texts as a user meets it: the loss falls, one and two ranks give the same bytes, a run is resumed, evaluated, planned
-# and begun with another's weights; and what it cannot do, one message each.
+# and begun with another's weights; CSV and JSON lines say the same; and what goes wrong, one message each.
 source "$(dirname "$0")/common.sh"
 
 # what is said last is the summary
@@ -39,7 +39,26 @@ try 0 plan recipe.yaml --workers 2; has out "samples of 48 and 5 tokens"
 try 0 explain recipe.yaml --param encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight; has out "position_bias_grad"
 try 0 inspect recipe.yaml; has out "EncDecAttention"
 
-# ---- what it cannot do
+# ---- CSV and JSON lines are one; prefix, limits, the rate cut after each epoch; no data is needed to plan
+sed 's/^text,headline$/headline,title,text/; t; s/^\(".*"\),\(.*\)$/\2,"a ""title""",\1/' pairs.csv >columns.csv
+sed '1d; s/^"\(.*\)",\(.*\)$/{"headline": ["\2", "no"], "text": ["\1"]}/' pairs.csv >pairs.jsonl
+for other in columns.csv pairs.jsonl; do
+    try 0 train recipe.yaml --set run.name="$other" --set data.train_text="$other"; has err "tokenized $other: 48 pairs"; same "$other"
+done
+has err "pairs: 38 \+ 10 samples, pairs.jsonl \(38 of 48 pairs, [0-9]+ tokens; cut: 0 sources to 48, 0 targets to 5; tokenizer bytes\)"
+try 0 train recipe.yaml --set run.name=few --set data.prefix='"sum: "' --set data.source_length=16 --set data.train_samples=16 --set data.eval_samples=2 \
+    --set "schedule={type: step, step_epochs: 1, gamma: 0.5}"
+has err "pairs: 16 \+ 2 samples"; has err "cut: 16 sources to 16"
+has runs/few/metrics.jsonl '"step":2,"epoch":0,.*"lr":0.01,'; has runs/few/metrics.jsonl '"step":3,"epoch":1,.*"lr":0.005,'
+try 0 plan recipe.yaml --set data.train_text=none.csv
+
+# ---- what goes wrong, and what it cannot do
+refused 2 "\"text\" is data.source, too" train recipe.yaml --set run.name=x --set data.target=text
+refused 2 "data.type pairs needs data.train_text" train recipe.yaml --set run.name=x --set data.train_text=
+refused 1 "none of them: text, headline" train recipe.yaml --set run.name=x --set data.target=summary
+refused 1 "the model's vocabulary is 256: set model.vocab_size: 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
+printf 'text,headline\na,b\nc\n' >ragged.csv
+refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.name=x --set data.train_text=ragged.csv
 refused 1 "does not write texts with a T5" predict runs/whole
 refused 2 "3 heads do not divide hidden_size 16" plan recipe.yaml --set model.heads=3
 finish

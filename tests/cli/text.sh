@@ -19,7 +19,10 @@ try 0 train recipe.yaml --set run.name=whole
 once err "tokenized all.txt: 60 documents"; has err "data +text: [0-9]+ \+ [0-9]+ samples, all.txt \(48 of 60 documents"
 has err "tokens/s"; has err "perplexity [0-9.]+  accuracy"
 has runs/whole/metrics.jsonl '"samples":8,"targets":256'
+has runs/whole/metrics.jsonl '"kind":"epoch","epoch":1,.*"memory":[0-9]{7,}'
 try 0 train recipe.yaml --set run.name=two --workers 2; same two
+try 0 train recipe.yaml --set run.name=cuts --set "schedule={type: step, step_epochs: 1, gamma: 0.5}" # as StepLR, stepped once an epoch
+has runs/cuts/metrics.jsonl '"step":11,"epoch":0,.*"lr":0.01,'; has runs/cuts/metrics.jsonl '"step":12,"epoch":1,.*"lr":0.005,'
 times 0 err "tokenized"
 try 0 train recipe.yaml --set run.name=parts --set train.steps=3
 try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts

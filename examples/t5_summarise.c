@@ -1,0 +1,114 @@
+/* t5_summarise.c - tutorial 4 as a program: a T5 that learns to summarise, every block a unit that is sharded over the ranks (FSDP), in bf16; AdamW, whose
+ * rate is cut after each epoch; the loss on other pairs, and the checkpoint of the epoch where that was lowest.
+ *
+ *     cc t5_summarise.c $(pkg-config --cflags --libs lockstep) -o t5_summarise
+ *     mpirun -n 2 ./t5_summarise scitldr_train.csv scitldr_val.csv t5-base runs mine
+ *     lockstep export runs/mine/checkpoints/best --to model.pt
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <lockstep/lockstep.h>
+
+enum { EPOCHS = 2, BATCH = 4, SOURCE = 512, TARGET = 150 }; /* BATCH: pairs of a rank's batch */
+
+/* A small one with fresh weights. The tutorial's t5-base has 12 layers, 12 heads of 64, hidden_size 768 and mlp_size 3072; its weights are read with
+ * ls_weights_open and ls_trainer_load, behind ls_trainer_init. */
+static const ls_t5_config MODEL = { .source_length = SOURCE, .target_length = TARGET, .vocab_size = 32128, .hidden_size = 64, .mlp_size = 256, .layers = 2,
+                                    .decoder_layers = 2, .heads = 4, .head_dim = 16, .buckets = 32, .max_distance = 128, .norm_eps = 1e-6,
+                                    .init_factor = 1, .tied = true, .pad_token = 0, .start_token = 0 };
+
+static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_t5_build(g, config, batch); }
+
+/* The mean loss of a target. Rank r of R looks at batches r, r+R, ...; all of them make the same number of calls. */
+static ls_status evaluate(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t limit)
+{
+    static int32_t sources[BATCH * SOURCE], targets[BATCH * TARGET];
+    static float losses[BATCH * TARGET];
+    const int64_t ranks = ls_group_size(group), n = limit && limit * BATCH < set->n ? limit * BATCH : set->n;
+    const ls_order order = { .n = set->n, .global_batch = BATCH, .micro_batch = BATCH };
+    double sums[2] = { 0 }; /* of losses, and how many */
+    for (int64_t first = 0; first * BATCH < n; first += ranks) {
+        const int64_t step = first + ls_group_rank(group);
+        for (int64_t i = 0; i < BATCH * TARGET; i++)
+            targets[i] = LS_IGNORE_LABEL;
+        if (step * BATCH < n)
+            LS_TRY(ls_order_fill(&order, set, 0, step, 0, sources, targets));
+        LS_TRY(ls_trainer_eval(t, sources, targets, losses, NULL, NULL));
+        for (int64_t i = 0; i < BATCH * TARGET; i++) {
+            sums[0] += (double)losses[i]; /* 0 where there is no target */
+            sums[1] += targets[i] != LS_IGNORE_LABEL;
+        }
+    }
+    LS_TRY(ls_group_all_reduce(group, sums, 2, LS_F64, LS_REDUCE_SUM));
+    *out = sums[0] / sums[1];
+    return LS_OK;
+}
+
+static ls_status train(ls_group *group, ls_run *run, const char *const *files, int64_t limit)
+{
+    const int ranks = ls_group_size(group);
+    ls_dataset *set, *others;
+    ls_loader *loader;
+    ls_trainer *t;
+    ls_share share;
+    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = ls_group_rank(group), .data = LS_DATA_FSDP,
+                               .units = "class:T5Block", .reshard_after_forward = -1, .ranks_per_host = ranks / ls_group_hosts(group) };
+    const ls_schedule cuts = { .kind = LS_SCHED_STEP, .step_size = 1, .gamma = 0.7 }; /* stepped once an epoch */
+    LS_TRY(ls_pairs_open(&set, LS_SPLIT_TRAIN, files[0], files[2], SOURCE, TARGET, .source = "text", .target = "headline", .samples = 1500,
+                         .eval_path = files[1], .vocabulary = (int)MODEL.vocab_size));
+    LS_TRY(ls_pairs_open(&others, LS_SPLIT_EVAL, files[0], files[2], SOURCE, TARGET, .source = "text", .target = "headline", .samples = 300,
+                         .eval_path = files[1], .vocabulary = (int)MODEL.vocab_size));
+    printf("rank %d  %s\n", ls_group_rank(group), set->source);
+    const ls_order order = { .n = set->n, .global_batch = BATCH * ranks, .micro_batch = BATCH, .shuffle = true, .drop_last = true };
+    LS_TRY(ls_order_check(&order));
+    LS_TRY(ls_parallel_share(&share, &fsdp, ranks));
+    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = BATCH, .micro_batches = ranks, .parallel = fsdp, .group = group, .param = LS_BF16,
+                             .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.01 }));
+    LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
+    LS_TRY(ls_trainer_init(t, 0));
+    const ls_run_contents all = { .trainer = t };
+    const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+    if (last)
+        LS_TRY(ls_run_load(run, last->path, &all));
+    const int64_t steps = limit ? limit : ls_order_steps(&order);
+    for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < EPOCHS; epoch++) {
+        double loss = 0, eval_loss;
+        LS_TRY(ls_loader_seek(loader, epoch, 0));
+        for (int64_t k = 0; k < steps; k++) {
+            ls_loader_step batch;
+            ls_step_result r;
+            bool done;
+            LS_TRY(ls_loader_next(loader, &batch, &done));
+            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count, ls_schedule_rate(&cuts, 2e-3, epoch), &r));
+            loss += r.loss / (double)steps;
+        }
+        LS_TRY(evaluate(&eval_loss, group, t, others, limit));
+        printf("rank %d  epoch %lld  loss %.4f  evaluation %.4f\n", ls_group_rank(group), (long long)epoch, loss, eval_loss);
+        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_loss", eval_loss } }), 2, &all, .step = (epoch + 1) * steps, .epoch = epoch));
+    }
+    ls_loader_destroy(&loader);
+    ls_trainer_destroy(&t);
+    ls_dataset_close(&set);
+    ls_dataset_close(&others);
+    return LS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    ls_group *group = NULL;
+    ls_run *run = NULL;
+    if (argc < 6) {
+        fprintf(stderr, "usage: t5_summarise TRAIN EVAL TOKENIZER STORAGE NAME [STEPS-PER-EPOCH]   (CSV with columns text and headline)\n");
+        return 2;
+    }
+    ls_status s = ls_group_from_environment(&group);
+    if (s == LS_OK)
+        s = ls_run_open(&run, argv[4], argv[5], group, .best = "eval_loss");
+    if (s == LS_OK)
+        s = ls_run_finish(&run, train(group, run, (const char *const[]){ argv[1], argv[2], argv[3] }, argc > 6 ? atoll(argv[6]) : 0), NULL);
+    if (s != LS_OK)
+        fprintf(stderr, "%s\n", ls_error_message());
+    ls_group_destroy(&group);
+    return s == LS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
