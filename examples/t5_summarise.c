@@ -73,7 +73,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *const *files, i
         LS_TRY(ls_run_load(run, last->path, &all));
     const int64_t steps = limit ? limit : ls_order_steps(&order);
     for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < EPOCHS; epoch++) {
-        double loss = 0, eval_loss;
+        double loss = 0, eval_loss = 0;
         LS_TRY(ls_loader_seek(loader, epoch, 0));
         for (int64_t k = 0; k < steps; k++) {
             ls_loader_step batch;
