@@ -124,7 +124,7 @@ void ls_recipe_destroy(ls_recipe **r)
 ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin)
 {
     ls_recipe_state *state = r->state;
-    ls_setting before[LS_KEY_COUNT];
+    ls_setting before[LS_KEY_MAX];
     ls_recipe next;
     memcpy(before, state->set, sizeof before);
     ls_status s = ls_recipe_apply_value(state, key, yaml_value, origin);

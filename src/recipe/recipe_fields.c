@@ -231,3 +231,5 @@ const ls_key LS_KEYS[] = {
     { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
       .help = "also writes the metrics as event files for TensorBoard, in the run's folder `tensorboard`" },
 };
+const int LS_KEY_COUNT = sizeof LS_KEYS / sizeof *LS_KEYS;
+_Static_assert(sizeof LS_KEYS / sizeof *LS_KEYS <= LS_KEY_MAX, "LS_KEY_MAX is too small");

@@ -37,8 +37,9 @@ typedef struct ls_key {
     const char *help;
 } ls_key;
 
-#define LS_KEY_COUNT 120
-extern const ls_key LS_KEYS[LS_KEY_COUNT];
+enum { LS_KEY_MAX = 192 }; /* room for settings of all keys */
+extern const ls_key LS_KEYS[];
+extern const int LS_KEY_COUNT;
 typedef struct ls_section { const char *name, *help; } ls_section;
 extern const ls_section LS_SECTIONS[];
 extern const int LS_SECTION_COUNT;
@@ -48,7 +49,7 @@ typedef struct ls_setting { const ls_yaml *value; const char *where, *origin; } 
 typedef struct ls_recipe_state {
     ls_arena arena;
     const char *name;          /* of the recipe, in messages; its stem is the default of run.name */
-    ls_setting set[LS_KEY_COUNT];
+    ls_setting set[LS_KEY_MAX];
 } ls_recipe_state;
 
 /* recipe_read.c: what a text or a --set says goes into state->set. */

@@ -40,7 +40,7 @@ static const char *where_text(const source *from, ls_arena *a, int line, const c
 /* Nearest known key: a misspelt word of the same group first, then the same last word in another group, then anything alike. */
 static const char *nearest_key(const char *full, ls_arena *a)
 {
-    const char *names[3 * LS_KEY_COUNT]; /* keys, their groups, the sections of those */
+    const char *names[3 * LS_KEY_MAX] = { NULL }; /* keys, their groups, the sections of those */
     int n = 0;
     const char *dot = strrchr(full, '.');
     const char *leaf = dot ? dot + 1 : full;
