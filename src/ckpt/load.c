@@ -204,6 +204,9 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
     enum { MISSING, UNEXPECTED, SHAPE, TYPE, KINDS };
     misfits kinds[KINDS] = { { .label = "missing" }, { .label = "unexpected" }, { .label = "of another shape" }, { .label = "of another type" } };
     char name[128], have_dims[192], want_dims[192];
+    const ls_named_tensor **list = o->allow_unexpected ? NULL : sorted(n, want);
+    if (!list && !o->allow_unexpected)
+        return ls_fail(LS_E_MEMORY, "out of memory comparing %" PRId64 " tensors", n);
     for (int64_t i = 0; i < n; i++) {
         const ls_type *type = &want[i].tensor.type;
         const ls_weight *t = ls_weights_find(w, want[i].name);
@@ -218,9 +221,6 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
             misfit_add(&kinds[TYPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), t->stored, ls_dtype_name(type->dtype));
     }
     if (!o->allow_unexpected) {
-        const ls_named_tensor **list = sorted(n, want);
-        if (!list)
-            return ls_fail(LS_E_MEMORY, "out of memory comparing %" PRId64 " tensors", n);
         for (int64_t i = 0; i < ls_weights_count(w); i++) {
             const ls_weight *t = ls_weights_at(w, i);
             ls_named_tensor key = { .name = t->name };
@@ -228,8 +228,8 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
             if (n == 0 || !bsearch(&wanted, list, (size_t)n, sizeof *list, compare_wanted))
                 misfit_add(&kinds[UNEXPECTED], "%s %s", ls_shown_name(name, t->name), ls_shown_dims(have_dims, &t->type));
         }
-        free(list);
     }
+    free(list);
 
     ls_str text = { 0 };
     for (int k = 0; k < KINDS; k++) {

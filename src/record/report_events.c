@@ -7,14 +7,15 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "report_own.h"
+#include "step_folder.h"
 
 #define REMOVED_MOST 120 /* more marks than this are no longer told apart */
 
 static char *folder_of(const char *run_dir, int64_t step)
 {
-    char name[64];
-    snprintf(name, sizeof name, "checkpoints/step-%08lld", (long long)step);
-    return ls_path_join(run_dir, name);
+    char name[LS_STEP_FOLDER_ROOM], relative[64];
+    snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
+    return ls_path_join(run_dir, relative);
 }
 
 static bool is_kept(const char *run_dir, int64_t step)
@@ -27,13 +28,12 @@ static bool is_kept(const char *run_dir, int64_t step)
 
 static bool points_at(const char *run_dir, const char *link, int64_t step)
 {
-    char target[64] = "", name[64];
+    char target[64] = "", name[LS_STEP_FOLDER_ROOM];
     char *folder = ls_path_join(run_dir, "checkpoints"), *path = ls_path_join(folder, link);
     const bool read = readlink(path, target, sizeof target - 1) > 0;
-    snprintf(name, sizeof name, "step-%08lld", (long long)step);
     free(folder);
     free(path);
-    return read && !strcmp(target, name);
+    return read && !strcmp(target, ls_step_folder(name, step));
 }
 
 static void add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)

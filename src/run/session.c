@@ -223,7 +223,6 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         return ls_fail(LS_E_MEMORY, "session: the system refuses %s for state, inputs and the arena; a smaller micro-batch or recompute needs less",
                        ls_format_bytes(bytes, total));
     }
-    madvise(s->memory, total, MADV_HUGEPAGE); /* no more than a wish: kernels that stride over pictures miss no translations */
     for (int k = 0; k < 3; k++) {
         s->region[ORDER[k]] = s->memory + at[k];
         if (guard)

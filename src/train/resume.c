@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "record/step_folder.h"
 #include "state.h"
 
 /* ---- trainer.json */
@@ -156,10 +157,8 @@ int64_t ls_resume_newest(const char *folder)
     DIR *d = opendir(folder);
     int64_t step = -1;
     for (const struct dirent *e; d && (e = readdir(d));) {
-        long long n;
-        int used = 0;
-        if (sscanf(e->d_name, "step-%8lld%n", &n, &used) == 1 && !e->d_name[used] && n > step)
-            step = n;
+        const int64_t found = ls_step_folder_parse(e->d_name);
+        step = found > step ? found : step;
     }
     if (d)
         closedir(d);
@@ -186,11 +185,12 @@ static ls_status find_asked(char path[4096], const char *folder, const char *ask
     if (!ls_checkpoint_is(asked))
         return ls_fail(LS_E_USAGE, "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ has those of a run", asked);
     snprintf(path, 4096, "%s", asked);
+    char name[LS_STEP_FOLDER_ROOM];
     int64_t step;
     LS_TRY(ls_resume_step(&step, asked));
     if (last > step)
-        return ls_fail(LS_E_USAGE, "--resume %s: the run has a newer checkpoint, %s/step-%08lld; remove it to go back to step %lld, or set run.name", asked, folder,
-                       (long long)last, (long long)step);
+        return ls_fail(LS_E_USAGE, "--resume %s: the run has a newer checkpoint, %s/%s; remove it to go back to step %lld, or set run.name", asked, folder,
+                       ls_step_folder(name, last), (long long)step);
     return LS_OK;
 }
 
@@ -199,13 +199,13 @@ ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
     path[0] = 0;
     if (asked && !strcmp(asked, "never"))
         return LS_OK;
-    char *folder = folder_of(r);
+    char *folder = folder_of(r), name[LS_STEP_FOLDER_ROOM];
     const int64_t last = ls_resume_newest(folder);
     ls_status s = LS_OK;
     if (asked && strcmp(asked, "auto"))
         s = find_asked(path, folder, asked, last);
     else if (last >= 0)
-        snprintf(path, 4096, "%s/step-%08lld", folder, (long long)last);
+        snprintf(path, 4096, "%s/%s", folder, ls_step_folder(name, last));
     free(folder);
     return s;
 }

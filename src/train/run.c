@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "record/rundir_own.h"
+#include "record/step_folder.h"
 #include "run_own.h"
 #include "run_page.h"
 
@@ -103,7 +104,7 @@ bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list
 /* One checkpoint that an earlier start left, and its trainer.json. */
 static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
 {
-    char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"), relative[64];
+    char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"), relative[64], name[LS_STEP_FOLDER_ROOM];
     size_t size;
     ls_run_saved c = { 0 };
     ls_status s = ls_file_read(json, &size, path);
@@ -111,7 +112,7 @@ static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
         s = ls_run_saved_read(&c, *json, path);
     if (s != LS_OK)
         ls_fail_in(s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
-    snprintf(relative, sizeof relative, "checkpoints/step-%08lld", (long long)step);
+    snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
     const bool best = ls_run_is_best(r, step, c.epoch, &c.metrics);
     ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best); /* which owns the metrics now */
     free(c.text);
@@ -138,9 +139,8 @@ static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
     if (isnan(r->dir->metrics.best_value) || r->dir->metrics.best_step == s->best)
         return LS_OK;
     s->best = r->dir->metrics.best_step;
-    char name[32];
-    snprintf(name, sizeof name, "step-%08lld", (long long)s->best);
-    return ls_checkpoint_point(s->dir, "best", name);
+    char name[LS_STEP_FOLDER_ROOM];
+    return ls_checkpoint_point(s->dir, "best", ls_step_folder(name, s->best));
 }
 
 static ls_status open_checkpoints(ls_run *r)

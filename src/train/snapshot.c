@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/oserror.h"
 #include "ckpt/checkpoint.h"
+#include "record/step_folder.h"
 #include "setup.h"
 #include "state.h"
 #include "trainer.h"
@@ -32,21 +33,12 @@ typedef struct ls_pending {
     ls_background work;
 } pending;
 
-static void name_of(char name[32], int64_t step) { snprintf(name, 32, "step-%08lld", (long long)step); }
+static int is_checkpoint(const struct dirent *e) { return ls_step_folder_parse(e->d_name) >= 0; }
 
-static bool step_of(const char *name, int64_t *step)
+static int by_step(const struct dirent **a, const struct dirent **b)
 {
-    long long n;
-    int used = 0;
-    const bool is = sscanf(name, "step-%8lld%n", &n, &used) == 1 && !name[used];
-    *step = is ? n : -1;
-    return is;
-}
-
-static int is_checkpoint(const struct dirent *e)
-{
-    int64_t step;
-    return step_of(e->d_name, &step);
+    const int64_t x = ls_step_folder_parse((*a)->d_name), y = ls_step_folder_parse((*b)->d_name);
+    return (x > y) - (x < y);
 }
 
 static void add_step(ls_snapshots *s, int64_t step)
@@ -59,38 +51,34 @@ static void add_step(ls_snapshots *s, int64_t step)
     s->steps[s->n++] = step;
 }
 
-/* Names have leading zeros: their order is that of the steps. */
 static ls_status find_all(ls_snapshots *s)
 {
     struct dirent **list = NULL;
-    const int n = scandir(s->dir, &list, is_checkpoint, alphasort);
+    const int n = scandir(s->dir, &list, is_checkpoint, by_step);
     if (n < 0)
         return ls_fail_os(s->dir, "list", errno);
     for (int i = 0; i < n; i++) {
-        int64_t step;
-        if (step_of(list[i]->d_name, &step))
-            add_step(s, step);
+        add_step(s, ls_step_folder_parse(list[i]->d_name));
         free(list[i]);
     }
     free(list);
     char *link = ls_path_join(s->dir, "best"), target[64] = "";
     if (readlink(link, target, sizeof target - 1) > 0)
-        step_of(target, &s->best);
+        s->best = ls_step_folder_parse(target);
     free(link);
     return LS_OK;
 }
 
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
 {
-    char name[32];
+    char name[LS_STEP_FOLDER_ROOM];
     *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_make_dirs(s->dir));
     ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
-    name_of(name, from);
-    return s->n > 0 && s->steps[s->n - 1] == from ? ls_checkpoint_point(s->dir, "latest", name) : LS_OK; /* the process may have died before it did so */
+    return s->n > 0 && s->steps[s->n - 1] == from ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from)) : LS_OK; /* the process may have died before it did so */
 }
 
 void ls_snapshots_release(ls_snapshots *s)
@@ -104,9 +92,7 @@ void ls_snapshots_release(ls_snapshots *s)
 
 static ls_status forget(ls_snapshots *s, int i)
 {
-    char name[32];
-    name_of(name, s->steps[i]);
-    char *dir = ls_path_join(s->dir, name);
+    char *dir = ls_snapshots_path(s, s->steps[i]);
     ls_status status = ls_checkpoint_remove(dir);
     free(dir);
     memmove(&s->steps[i], &s->steps[i + 1], sizeof s->steps[0] * (size_t)(s->n - i - 1));
@@ -126,23 +112,21 @@ static ls_status keep(ls_snapshots *s, int64_t count)
 
 char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
 {
-    char name[32];
-    name_of(name, step);
-    return ls_path_join(s->dir, name);
+    char name[LS_STEP_FOLDER_ROOM];
+    return ls_path_join(s->dir, ls_step_folder(name, step));
 }
 
 static void relative_path(char path[64], int64_t step)
 {
-    char name[32];
-    name_of(name, step);
-    snprintf(path, 64, "checkpoints/%s", name);
+    char name[LS_STEP_FOLDER_ROOM];
+    snprintf(path, 64, "checkpoints/%s", ls_step_folder(name, step));
 }
 
 /* It has its name: links follow, and what is too many goes. Rank 0. */
 static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
-    char name[32];
-    name_of(name, c->step);
+    char name[LS_STEP_FOLDER_ROOM];
+    ls_step_folder(name, c->step);
     add_step(s, c->step);
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
@@ -184,14 +168,13 @@ ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed 
 /* The newest one is the best after all. */
 static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
 {
-    char name[32], path[64];
+    char name[LS_STEP_FOLDER_ROOM], path[64];
     LS_TRY(ls_snapshots_finish(s, d));
-    name_of(name, s->latest);
     relative_path(path, s->latest);
     s->best = s->latest;
     if (d->rank)
         return LS_OK;
-    LS_TRY(ls_checkpoint_point(s->dir, "best", name));
+    LS_TRY(ls_checkpoint_point(s->dir, "best", ls_step_folder(name, s->latest)));
     ls_rundir_add_checkpoint(d, path, s->best, true);
     return LS_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/fault.h"
 #include "base/file.h"
 #include "lockstep/weights.h"
 #include "support/support.h"
@@ -262,6 +263,9 @@ static void load_reports_everything(void **state)
     want[0] = named("a", a, LS_TYPE(LS_F32, 2, 3));
     ASSERT_FAILS(ls_weights_load(w, 2, want, .convert = true), LS_E_SHAPE, "2 unexpected: c [1]; extra [1]");
     assert_true(b[0] == -1); /* refused: nothing was copied */
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
+    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_MEMORY, "out of memory"); /* with misfits in hand: asan sees that they are freed */
+    ls_fault_disarm();
     ASSERT_OK(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true, .check_only = true));
     assert_true(b[0] == -1);
     ASSERT_OK(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true));
