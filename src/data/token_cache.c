@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/find.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/oserror.h"
@@ -104,16 +105,17 @@ done:
 
 char *ls_tokenizer_find(const char *name)
 {
-    const char *data = getenv("LOCKSTEP_DATA");
-    if (!strcmp(name, "bytes"))
-        return strdup(name);
-    char *found = ls_tokenizer_file(name);
-    if (found || *name == '/' || !data || !*data)
-        return found;
-    char *path = ls_path_join(data, name);
-    found = ls_tokenizer_file(path);
-    free(path);
-    return found;
+    return strcmp(name, "bytes") ? ls_find(name, ls_tokenizer_file) : strdup(name);
+}
+
+ls_status ls_tokenizer_missing(const char *name)
+{
+    ls_str places = { 0 };
+    ls_find_places(&places, name);
+    ls_status s = ls_fail(LS_E_USAGE, "data.tokenizer: %s: no such file, and no folder with a tokenizer.json or spiece.model%s%s; name another one, or `bytes`, which is built in",
+                          name, places.len ? ": looked " : "", ls_str_text(&places));
+    ls_str_release(&places);
+    return s;
 }
 
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_pair_names *pairs, const ls_text_options *o)
@@ -125,8 +127,7 @@ ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *t
     ls_status s = LS_OK;
     *out = (ls_token_store){ 0 };
     if (!from.tokenizer_file)
-        s = ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json or spiece.model, here or in LOCKSTEP_DATA; `bytes` is built in",
-                    tokenizer);
+        s = ls_tokenizer_missing(tokenizer);
     if (s == LS_OK)
         s = ls_corpus_find(&from.corpus, pattern);
     if (s == LS_OK)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "base/hash.h"
 #include "recipe_fields.h"
 
@@ -77,7 +78,8 @@ static void state_destroy(ls_recipe_state *state)
     free(state);
 }
 
-static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+/* `record`: what was trained, so that the weights it began with may be gone. */
+static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets, bool record)
 {
     *out = NULL;
     ls_recipe_state *state = calloc(1, sizeof *state);
@@ -94,6 +96,8 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
     LS_TRY_TO(s, apply_sets(state, n_sets, sets), fail);
     LS_TRY_TO(s, ls_recipe_apply_config(state), fail);
     LS_TRY_TO(s, resolve(state, r), fail);
+    if (!record)
+        LS_TRY_TO(s, ls_recipe_check_init(r), fail);
     *out = r;
     return LS_OK;
 fail:
@@ -104,12 +108,20 @@ fail:
 
 ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets)
 {
-    return load(out, NULL, 0, path_or_name, n_sets, sets);
+    return load(out, NULL, 0, path_or_name, n_sets, sets, false);
 }
 
 ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
 {
-    return load(out, text, size, name, n_sets, sets);
+    return load(out, text, size, name, n_sets, sets, true);
+}
+
+ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
+{
+    char *path = ls_path_join(dir, "recipe.yaml");
+    ls_status s = load(out, NULL, 0, path, n_sets, sets, true);
+    free(path);
+    return s;
 }
 
 void ls_recipe_destroy(ls_recipe **r)

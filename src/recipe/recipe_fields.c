@@ -86,7 +86,7 @@ const ls_key LS_KEYS[] = {
     { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true, .only = "model.type vit llama qwen2",
       .help = "in training, this part of attention's probabilities is 0" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
-    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model. Looked for as data.tokenizer is" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text", "pairs"),
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "
@@ -110,7 +110,7 @@ const ls_key LS_KEYS[] = {
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TOKENS,
       .help = "part of them that is kept for evaluation when there is no `eval_text`" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TOKENS,
-      .help = "a tokenizer.json or spiece.model, a folder with one, or `bytes`, which is built in" },
+      .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in the cache's folder `data`), or `bytes`, which is built in" },
     { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"), .only = TEXT,
       .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each line's JSON object" },
     { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, .help = "documents: json: name of the text in the object" },

@@ -59,6 +59,11 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 int ls_key_find(const char *key); /* row, -1 none */
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
+/* recipe_init.c: the weights of model.init, looked for where base/find.h looks. */
+char *ls_recipe_init_path(const ls_recipe *r);          /* malloc'ed; NULL: model.init is random, or nothing is there */
+ls_status ls_recipe_init_missing(const ls_recipe *r);   /* LS_E_USAGE: the key's place, and where it was looked for */
+ls_status ls_recipe_check_init(const ls_recipe *r);     /* the same where it is missing */
+
 /* recipe_huggingface.c */
 /* Keys of the model that nobody set, from config.json of the folder that model.init names, if it is one of Hugging Face's. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);

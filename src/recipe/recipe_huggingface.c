@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/find.h"
 #include "base/json.h"
 #include "recipe_fields.h"
 
@@ -91,11 +92,11 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
 ls_status ls_recipe_apply_config(ls_recipe_state *state)
 {
     const char *init = text_of(state, "model.init");
-    char *path = ls_path_join(init, "config.json"), *text = NULL;
+    char *folder = *init && strcmp(init, "random") ? ls_find(init, ls_find_any) : NULL, *path = folder ? ls_path_join(folder, "config.json") : NULL, *text = NULL;
     size_t size = 0;
     json_t *config = NULL;
     ls_status s = LS_OK;
-    if (*init && strcmp(init, "random") && ls_dir_exists(init) && ls_file_exists(path)) {
+    if (path && ls_dir_exists(folder) && ls_file_exists(path)) {
         s = ls_file_read(&text, &size, path);
         if (s == LS_OK)
             s = ls_json_parse(&config, text, size, path);
@@ -105,6 +106,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     json_decref(config);
     free(text);
     free(path);
+    free(folder);
     return s;
 }
 

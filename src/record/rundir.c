@@ -159,10 +159,10 @@ done:
 }
 
 /* A run of a recipe is there: the same one, or refuse, unless changes are wanted. */
-static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, const char *recipe_path, bool allow_change)
+static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow_change)
 {
     ls_recipe *there;
-    if (ls_recipe_load(&there, recipe_path, 0, NULL) != LS_OK)
+    if (ls_recipe_load_run(&there, d->path, 0, NULL) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "run %s exists, but its recipe does not load", d->path);
     ls_status s = LS_OK;
     char *difference = ls_recipe_difference(r, there);
@@ -190,7 +190,7 @@ int64_t ls_rundir_micro_batch(const ls_recipe *r)
     char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, LS_RUN_RECIPE);
     ls_recipe *there = NULL;
     int64_t micro = 0;
-    if (ls_file_exists(path) && ls_recipe_load(&there, path, 0, NULL) == LS_OK && r->train.global_batch == there->train.global_batch)
+    if (ls_file_exists(path) && ls_recipe_load_run(&there, run, 0, NULL) == LS_OK && r->train.global_batch == there->train.global_batch)
         micro = there->train.micro_batch;
     ls_recipe_destroy(&there);
     free(path);
@@ -207,7 +207,7 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
     LS_TRY(ls_run_lock(&d->own->lock, d->path));
     ls_remove_temporaries(d->path);
     if (exists && i->recipe)
-        LS_TRY(check_recipe(d, i->recipe, path, i->allow_change));
+        LS_TRY(check_recipe(d, i->recipe, i->allow_change));
     if (exists)
         LS_TRY(read_before(d));
     if (!i->recipe)

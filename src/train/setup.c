@@ -176,7 +176,10 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)
 
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
 {
-    LS_TRY(ls_weights_open(out, r->model.init));
+    char *path = ls_recipe_init_path(r);
+    ls_status status = path ? ls_weights_open(out, path) : ls_recipe_init_missing(r);
+    free(path);
+    LS_TRY(status);
     if (r->model.type == LS_MODEL_T5) {
         ls_weights_leave_out(*out, "encoder.embed_tokens.weight", "shared.weight");
         ls_weights_leave_out(*out, "decoder.embed_tokens.weight", "shared.weight");

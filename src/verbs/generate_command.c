@@ -52,8 +52,7 @@ static ls_status open_tokenizer(job *j)
     const char *name = r->data.tokenizer;
     char *file = ls_tokenizer_find(name);
     if (!file)
-        return ls_fail(LS_E_USAGE, "data.tokenizer %s: no such file, and no folder with a tokenizer.json or spiece.model, here or in LOCKSTEP_DATA; name it by "
-                       "--set data.tokenizer=PATH (`bytes` is built in)", name);
+        return ls_tokenizer_missing(name);
     ls_status s = ls_tokenizer_open(&j->tokenizer, file);
     free(file);
     LS_TRY(s);

@@ -22,10 +22,7 @@ static bool has(const char *dir, const char *name)
 
 static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
-    char *recipe = ls_path_join(dir, "recipe.yaml");
-    ls_status s = ls_recipe_load(&t->recipe, recipe, arg->n_sets, arg->sets);
-    free(recipe);
-    LS_TRY(s);
+    LS_TRY(ls_recipe_load_run(&t->recipe, dir, arg->n_sets, arg->sets));
     t->run = ls_path_join(dir, "");
     t->checkpoint = ls_path_join(dir, "checkpoints/latest");
     if (!ls_checkpoint_is(t->checkpoint))

@@ -1,5 +1,6 @@
 /* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a message that helps. */
 #include "base/file.h"
+#include "base/find.h"
 #include "support/support.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -348,6 +349,42 @@ static void cache_folder(void **state) {
     expect_cache(expected);
 }
 
+static void expect_found(const char *name, const char *wanted) {
+    char *found = ls_find(name, ls_find_any);
+    assert_string_equal(found ? found : "nothing", wanted);
+    free(found);
+}
+
+/* The working folder, then LOCKSTEP_DATA, then the cache's folder data; an absolute path is looked for nowhere else. */
+static void places_of_models_and_tokenizers(void **state) {
+    (void)state;
+    char *here = getcwd(NULL, 0), absolute[512];
+    ls_str places = { 0 };
+    ASSERT_OK(ls_make_dirs(ls_test_path("places/given")));
+    ASSERT_OK(ls_make_dirs(ls_test_path("places/cache/data/deep")));
+    assert_int_equal(chdir(ls_test_path("places")), 0);
+    setenv("LOCKSTEP_CACHE", "cache", 1);
+    setenv("LOCKSTEP_DATA", "given", 1);
+    expect_found("m", "nothing");
+    ASSERT_OK(ls_file_write("cache/data/m", "c", 1));
+    expect_found("m", "cache/data/m");
+    expect_found("deep", "cache/data/deep"); /* a folder, too */
+    ASSERT_OK(ls_file_write("given/m", "g", 1));
+    expect_found("m", "given/m");
+    ASSERT_OK(ls_file_write("m", "h", 1));
+    expect_found("m", "m");
+    snprintf(absolute, sizeof absolute, "/%s", "m");
+    expect_found(absolute, "nothing");
+    ls_find_places(&places, "m");
+    assert_string_equal(ls_str_text(&places), "in this folder, in LOCKSTEP_DATA (given) and in cache/data");
+    ls_str_clear(&places);
+    ls_find_places(&places, absolute);
+    assert_string_equal(ls_str_text(&places), "");
+    ls_str_release(&places);
+    assert_int_equal(chdir(here), 0);
+    free(here);
+}
+
 static void files_that_lie_about_their_size(void **state) {
     (void)state;
     char *text; /* /proc says 0 bytes */
@@ -363,7 +400,8 @@ int main(void) {
         cmocka_unit_test(write_and_read),    cmocka_unit_test(keeps_permissions),  cmocka_unit_test(bad_paths),
         cmocka_unit_test(unwritable_folder), cmocka_unit_test(full_disk_leaves_the_old_file), cmocka_unit_test(devices_are_written_directly),
         cmocka_unit_test(interrupted_writes), cmocka_unit_test(appending),         cmocka_unit_test(folders_and_paths),
-        cmocka_unit_test(cache_folder),      cmocka_unit_test(files_that_lie_about_their_size),
+        cmocka_unit_test(cache_folder),      cmocka_unit_test(places_of_models_and_tokenizers),
+             cmocka_unit_test(files_that_lie_about_their_size),
         cmocka_unit_test(writers_do_not_meet), cmocka_unit_test(temporaries_of_the_dead_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

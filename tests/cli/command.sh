@@ -109,6 +109,23 @@ try 0 export runs/tiny --to tiny.pt --dtype bf16
 try 0 inspect tiny.pt --verify; has out "every byte of 9 entries"; has out "BF16"
 try 2 inspect tiny.safetensors --verify; has err "no checksums"
 try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt -q; is_empty out; is_empty err
+# weights to begin with that are nowhere: every verb says where it looked; a run that has begun needs them no more
+mv tiny.pt away.pt
+mkdir -p data cache/data
+data=${LOCKSTEP_DATA-}
+export LOCKSTEP_DATA=data
+for verb in train "train --dry-run" plan explain inspect recipe; do
+    try 2 $verb tiny.yaml --set model.init=tiny.pt --set run.name=wrong
+    has err "error: --set model.init: tiny.pt: no such file or folder: looked in this folder, in LOCKSTEP_DATA (data) and in $work/cache/data; "
+done
+[ ! -e runs/wrong ] || { echo "a refused run left a folder"; failures=$((failures + 1)); }
+try 0 eval runs/again; try 0 predict runs/again
+cp away.pt data/tiny.pt
+try 0 plan tiny.yaml --set model.init=tiny.pt
+mv data/tiny.pt cache/data
+try 0 train tiny.yaml --set model.init=tiny.pt --set run.name=cached -q; is_empty err
+[ -n "$data" ] && LOCKSTEP_DATA=$data || unset LOCKSTEP_DATA
+mv away.pt tiny.pt
 try 0 export runs/tiny --to dcp/ --optimizer; has out "dcp/: 4 tensors, a DCP directory"; is_empty err
 try 0 export dcp --to back.safetensors
 cmp -s back.safetensors $model || { echo "through a DCP directory the weights changed"; failures=$((failures + 1)); }

@@ -44,7 +44,9 @@ try 2 predict runs/one --workers 2; once err "one process"
 try 2 train small.yaml --workers 2 --set parallel.mesh="{dp: 3}" --set run.name=wrong; has err "3"; once err "error:"
 try 2 train small.yaml --workers 3 --set run.name=wrong; once err "error:"; has err "global_batch|micro"
 try 2 train small.yaml --workers 2 --set parallel.units=pattern:nothing.like.it --set run.name=wrong; once err "error:"; has err "nothing.like.it"
-try 1 train small.yaml --workers 2 --set model.init=no/such.safetensors --set run.name=wrong; once err "error: rank [01]: "
+try 2 train small.yaml --workers 2 --set model.init=no/such.safetensors --set run.name=wrong; once err "error: --set model.init: no/such.safetensors: no such file"
+echo junk >junk.safetensors
+try 1 train small.yaml --workers 2 --set model.init=junk.safetensors --set run.name=wrong; once err "error: rank [01]: .*junk.safetensors"
 [ ! -e runs/wrong ] || bad "a refused run left a folder"
 
 # ---- a run in the background: until the ranks have made steps. parent: its process; ranks: theirs

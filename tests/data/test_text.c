@@ -453,7 +453,7 @@ static void refuses(void **state)
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.train_text", "");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "data.tokenizer", "`bytes`");
     for (int i = 0; i < 2; i++) {
-        assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer no/tokenizer: no such file",
+        assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer: no/tokenizer: no such file",
                      "tokenizer.json");
         setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is no absolute path */
     }
