@@ -32,11 +32,15 @@ done
 say "$what"
 run build/lockstep train "$recipe" --set "run.name=$name" "$@"
 
+# Where training did not find the data set, the following commands do not search again, and the reason is printed once.
+set --
+! grep -qs '"builtin_data":true' "$folder/result.json" || set -- -q --set data.download=false
+
 say "The loss and accuracy on the test images, every one counted once"
-run build/lockstep eval "$folder"
+run build/lockstep eval "$folder" "$@"
 
 say "What it says about $count of them"
-run build/lockstep predict "$folder" --count "$count" --out "$folder/$picture"
+run build/lockstep predict "$folder" "$@" --count "$count" --out "$folder/$picture"
 
 say "Look at"
 echo "  $PWD/$folder/report.html        curves, memory, plan against measured"

@@ -21,7 +21,7 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
 typedef struct ls_dataset ls_dataset;
 struct ls_dataset {
     const char *name;   /* "fashion-mnist"; "shapes" when the built-in set stands in */
-    const char *source; /* one line for logs and results: where the samples come from, and why if it is the built-in set */
+    const char *source; /* one line for logs and results: where the samples come from; for the built-in set also which set was not found */
     bool builtin;       /* the procedural set: every result must say so */
     ls_split split;
     int64_t n;

@@ -191,17 +191,17 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
 }
 
 /* A process asks the network for a set once: the second split must neither wait again nor come from another place than the
- * first did. *again: this failure is the remembered one. */
-static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o, bool *again) {
+ * first did. */
+static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static ls_str failed, reason;
     static ls_status status;
     ls_str key = { 0 };
     ls_str_printf(&key, "%s\n%s\n%s", k->name, dir, o->mirror);
     pthread_mutex_lock(&lock);
-    *again = !strcmp(ls_str_text(&key), ls_str_text(&failed));
-    ls_status s = *again ? ls_fail(status, "%s", ls_str_text(&reason)) : ls_known_download(k, dir, o);
-    if (s != LS_OK && !*again) {
+    const bool again = !strcmp(ls_str_text(&key), ls_str_text(&failed));
+    ls_status s = again ? ls_fail(status, "%s", ls_str_text(&reason)) : ls_known_download(k, dir, o);
+    if (s != LS_OK && !again) {
         status = s;
         ls_str_clear(&failed);
         ls_str_clear(&reason);
@@ -214,7 +214,7 @@ static ls_status download_once(const ls_known *k, const char *dir, const ls_data
 }
 
 /* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
-static void search(char **dir, ls_str *why, bool *again, const ls_known *k, const ls_dataset_options *o) {
+static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o) {
     const char *env = getenv("LOCKSTEP_DATA");
     *dir = env && *env ? find_folder(env, k) : NULL;
     if (*dir)
@@ -226,7 +226,7 @@ static void search(char **dir, ls_str *why, bool *again, const ls_known *k, cons
         whole = whole && file;
         free(file);
     }
-    if (whole || (o->download && download_once(k, own, o, again) == LS_OK)) {
+    if (whole || (o->download && download_once(k, own, o) == LS_OK)) {
         *dir = own;
         own = NULL;
     } else {
@@ -238,19 +238,35 @@ static void search(char **dir, ls_str *why, bool *again, const ls_known *k, cons
     free(cache);
 }
 
+/* A process says it once for a reason: training opens two splits. */
+static void say_built_in(const ls_known *k, const char *why) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static ls_str said;
+    pthread_mutex_lock(&lock);
+    const bool again = !strcmp(ls_str_text(&said), why);
+    ls_str_clear(&said);
+    ls_str_add(&said, why);
+    pthread_mutex_unlock(&lock);
+    if (again)
+        return;
+    ls_log_warn("%s was not found: using the BUILT-IN shapes, whose results say nothing about %s", k->name, k->name);
+    ls_log_info("%s", why);
+    ls_log_info("to use it, put %s, %s, %s and %s into a folder %s/ and name its parent folder in LOCKSTEP_DATA "
+                "or data.path", k->files[0].name, k->files[1].name, k->files[2].name, k->files[3].name, k->name);
+}
+
 static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o) {
     if (*o->path)
         return open_path(out, k, split, o);
     ls_str why = { 0 };
     char *dir = NULL;
-    bool again = false;
     ls_status s;
-    search(&dir, &why, &again, k, o);
+    search(&dir, &why, k, o);
     if (dir) {
         s = open_folder(out, k, split, dir, o->classes);
     } else if (o->fallback) {
-        ls_log(again ? LS_DEBUG : LS_WARN, "using the built-in procedural shapes instead of %s: %s", k->name, ls_str_text(&why));
-        s = ls_shapes_open(out, split, ls_str_text(&why));
+        say_built_in(k, ls_str_text(&why));
+        s = ls_shapes_open(out, split, k->name);
     } else {
         s = ls_fail(LS_E_IO, "%s; put the files there or set data.path", ls_str_text(&why));
     }
@@ -276,7 +292,7 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
                            split == LS_SPLIT_TRAIN ? "training" : "evaluation");
         s = open_pair(out, type, NULL, split, o->images, o->labels, o->classes);
     } else if (!strcmp(type, "shapes")) {
-        s = ls_shapes_open(out, split, "");
+        s = ls_shapes_open(out, split, NULL);
     } else {
         const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" }, *near = ls_nearest_name(type, names, 4);
         return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(),

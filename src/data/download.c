@@ -207,8 +207,11 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
     for (int i = 0; !done && !t.error && mirrors[i]; i++) {
         s = fetch_from(&t, mirrors[i]);
         done = s == LS_OK;
-        if (!done)
-            ls_str_printf(&tried, "%s%s", i ? "; " : "", ls_error_message());
+        if (!done) { /* the error keeps the last mirror's reason; all are in the log at level debug */
+            ls_log_debug("%s", ls_error_message());
+            ls_str_clear(&tried);
+            ls_str_add(&tried, ls_error_message());
+        }
     }
     if (!done) {
         s = ls_fail(s == LS_OK ? LS_E_IO : s, "%s", *ls_str_text(&tried) ? ls_str_text(&tried) : strerror(t.error));

@@ -29,8 +29,8 @@ extern const char *const ls_digit_names[10];
  * right; an interrupted one goes on where it stopped. Local. */
 ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o);
 
-/* The built-in set (shapes.c). `why`: "" when it was asked for by name. */
-ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why);
+/* The built-in set (shapes.c). `instead_of`: the set that was not found, NULL when the built-in one was asked for by name. */
+ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of);
 enum { LS_SHAPES_SIZE = 28, LS_SHAPES_TRAIN = 60000, LS_SHAPES_EVAL = 10000 };
 /* Draws sample i [28, 28] and returns its class: a pure function of (split, i). */
 int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE]);

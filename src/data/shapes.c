@@ -82,9 +82,10 @@ static void close_set(ls_dataset *set) {
     free(set);
 }
 
-ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *why) {
+ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of) {
     shapes *d = calloc(1, sizeof *d);
-    if (!d || asprintf(&d->source, "built-in procedural shapes%s%s", *why ? ", because " : "", why) < 0) {
+    if (!d || asprintf(&d->source, "built-in shapes%s%s%s", instead_of ? " (" : "", instead_of ? instead_of : "",
+                       instead_of ? " was not found)" : "") < 0) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
     }

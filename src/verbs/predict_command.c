@@ -229,7 +229,7 @@ static ls_status run(job *j)
     else
         print_table(j);
     if (j->set && j->set->builtin)
-        ls_log_warn("these are BUILT-IN shapes, not %s", j->target.recipe->data.type);
+        ls_log_warn("these are %s, not real data", j->set->source);
     return j->o->out ? draw(j, false) : LS_OK;
 }
 

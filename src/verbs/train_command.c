@@ -93,10 +93,7 @@ static void describe(const training *t)
     ls_group *g = t->loop.group;
     char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "";
     const long long frozen = (long long)ls_units_frozen(&c->units);
-    const char *data = t->loop.recipe->data.type;
     ls_log_info("data   %s", t->data_note);
-    if (t->loop.train->builtin && strcmp(data, "shapes"))
-        ls_log_warn("the data set %s was not found: this run trains on BUILT-IN shapes, its numbers say nothing about %s", data, data);
     if (frozen)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)

@@ -71,27 +71,39 @@ static void test_search(void **state) {
     remove_tree(dir);
 }
 
-static char warned[4096];
+static char warned[4096], hinted[4096];
 static void keep_warning(void *context, ls_level level, const char *message) {
     (void)context;
     if (level == LS_WARN)
         snprintf(warned, sizeof warned, "%s", message);
+    if (level == LS_INFO)
+        snprintf(hinted + strlen(hinted), sizeof hinted - strlen(hinted), "%s\n", message);
 }
 
 static void test_fallback_is_said(void **state) {
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
-    ls_log_set(keep_warning, NULL, LS_WARN);
+    ls_log_set(keep_warning, NULL, LS_INFO);
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE));
-    ls_log_set(NULL, NULL, LS_ERROR);
     assert_true(set->builtin);
     assert_string_equal(set->name, "shapes");
     assert_int_equal(set->n, 10000);
-    assert_non_null(strstr(set->source, "built-in"));
-    assert_non_null(strstr(set->source, "/nonexistent/mirror"));
-    assert_non_null(strstr(warned, "built-in procedural shapes instead of mnist"));
+    assert_string_equal(set->source, "built-in shapes (mnist was not found)"); /* every result shows it: the reason is not in it */
+    assert_string_equal(warned, "mnist was not found: using the BUILT-IN shapes, whose results say nothing about mnist");
+    assert_non_null(strstr(hinted, "/nonexistent/mirror"));
+    assert_non_null(strstr(hinted, "put train-images-idx3-ubyte.gz, "));
+    assert_non_null(strstr(hinted, "LOCKSTEP_DATA or data.path"));
     ls_dataset_close(&set);
+
+    /* Without a download too, the second split says nothing more. */
+    for (int split = 0; split < 2; split++) {
+        *warned = *hinted = 0;
+        assert_ok(ls_dataset_open(&set, "mnist", split ? LS_SPLIT_EVAL : LS_SPLIT_TRAIN, .download = false));
+        assert_int_equal(*warned != 0, split == 0);
+        assert_int_equal(*hinted != 0, split == 0);
+        ls_dataset_close(&set);
+    }
 
     /* The other split is the built-in one too, without a second attempt or warning, even if the mirror has come up meanwhile. */
     char mirror[600];
@@ -105,10 +117,10 @@ static void test_fallback_is_said(void **state) {
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror));
     ls_log_set(NULL, NULL, LS_ERROR);
     assert_true(set->builtin);
-    assert_non_null(strstr(set->source, "/mirror/train-images"));
-    assert_null(strstr(set->source, "SHA-256")); /* which is what a second attempt would say */
     assert_string_equal(warned, "");
     ls_dataset_close(&set);
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror, .fallback = false), "/mirror/train-images", "data.path");
+    assert_null(strstr(ls_error_message(), "SHA-256")); /* which is what a second attempt would say */
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)",
                  "data.path");
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false),
