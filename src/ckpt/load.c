@@ -156,6 +156,22 @@ ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
     return read_range(t, to, 0, t->bytes ? ls_type_count(&t->type) : 0, out);
 }
 
+/* Block by block: the tensors may be large, and views and parts have to be put together first. */
+bool ls_weight_equal(const ls_weight *a, const ls_weight *b)
+{
+    enum { BLOCK = 4096 }; /* elements */
+    uint8_t x[BLOCK * 8], y[BLOCK * 8];
+    const ls_dtype type = a->type.dtype;
+    if (!a->loadable || !b->loadable || !ls_type_equal(&a->type, &b->type))
+        return false;
+    for (int64_t first = 0, all = a->bytes ? ls_type_count(&a->type) : 0, n; first < all; first += n) {
+        n = all - first < BLOCK ? all - first : BLOCK;
+        if (read_range(a, type, first, n, x) != LS_OK || read_range(b, type, first, n, y) != LS_OK || memcmp(x, y, (size_t)n * ls_dtype_size(type)))
+            return false;
+    }
+    return true;
+}
+
 /* One kind of misfit: how many there are, and the first few in words. */
 typedef struct misfits {
     const char *label;

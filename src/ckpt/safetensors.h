@@ -17,6 +17,9 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
 /* What comes before the data of these tensors (whose `data` are not looked at): length and header. */
 void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);
 
+/* load.c: the same type, shape and bits, wherever their elements lie. False when either is not loadable. */
+bool ls_weight_equal(const ls_weight *a, const ls_weight *b);
+
 /* Names come from outside: cut to a readable length, control characters as '?'. */
 const char *ls_shown_name(char buffer[128], const char *name);
 /* "[64, 17, 128]" */

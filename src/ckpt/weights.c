@@ -314,9 +314,7 @@ const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
 void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
 {
     const ls_weight *t = ls_weights_find(w, name), *same = of ? ls_weights_find(w, of) : NULL;
-    const bool equal = t && same && t->type.dtype == same->type.dtype && t->bytes == same->bytes && !t->strides && !same->strides
-                       && !memcmp(t->data, same->data, t->bytes);
-    if (!t || (of && !equal))
+    if (!t || (of && !(same && ls_weight_equal(t, same))))
         return;
     const int64_t at = t - w->tensors;
     memmove(w->tensors + at, w->tensors + at + 1, sizeof *w->tensors * (size_t)(--w->count - at));

@@ -40,7 +40,7 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     match(out, pattern);
     if (!out->n && *pattern != '/' && data && *data) {
         char *there = ls_path_join(data, pattern);
-        free(out->paths);
+        ls_corpus_release(out); /* a folder may have matched, which is no file */
         match(out, there);
         free(there);
     }

@@ -13,7 +13,7 @@ typedef struct job {
     char message[200];
     uint8_t *pixels; /* [height, width, kinds] */
     png_bytep *rows;
-    int64_t height, width, kinds; /* kinds: 1 gray, 2 gray alpha, 3 colour, 4 colour alpha */
+    int64_t height, width, kinds; /* kinds: 1 gray or index, 2 gray alpha, 3 colour, 4 colour alpha */
 } job;
 
 bool ls_png_is(const void *bytes, size_t n) { return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0; }
@@ -53,6 +53,33 @@ static void on_read(png_structp png, png_bytep to, size_t n) {
     j->at += n;
 }
 
+/* Indices in j->pixels become colours. libpng could do it, and would take an index outside the palette for black without a word. */
+static void look_up(job *j, png_structp png, png_infop info) {
+    png_colorp palette = NULL;
+    png_bytep alpha = NULL;
+    int colours = 0, alphas = 0;
+    png_get_PLTE(png, info, &palette, &colours);
+    png_get_tRNS(png, info, &alpha, &alphas, NULL);
+    const size_t n = (size_t)(j->width * j->height), kinds = alphas ? 4 : 3;
+    uint8_t *indices = j->pixels;
+    for (size_t i = 0; i < n; i++)
+        if (indices[i] >= colours) {
+            snprintf(j->message, sizeof j->message, "pixel (%lld, %lld) has colour %d of a palette of %d; save the image again", (long long)i % (long long)j->width,
+                     (long long)i / (long long)j->width, indices[i], colours);
+            return;
+        }
+    uint8_t *to = malloc(n * kinds);
+    if (!to)
+        png_error(png, "no memory for the pixels");
+    for (size_t i = 0; i < n; i++) {
+        const png_color c = palette[indices[i]];
+        memcpy(to + i * kinds, (const uint8_t[4]){ c.red, c.green, c.blue, indices[i] < alphas ? alpha[indices[i]] : 255 }, kinds);
+    }
+    free(indices);
+    j->pixels = to;
+    j->kinds = (int64_t)kinds;
+}
+
 /* Leaves 8-bit samples in j->pixels, or a reason in j->message. */
 static void decode(job *j, png_structp png, png_infop info) {
     if (setjmp(png_jmpbuf(png)))
@@ -68,7 +95,11 @@ static void decode(job *j, png_structp png, png_infop info) {
     /* Deflate cannot do better than 1032 : 1: a small file that claims a huge image is refused before memory is asked for. */
     if ((uint64_t)png_get_rowbytes(png, info) * (uint64_t)j->height / 1032 > j->n)
         png_error(png, "the file is too small for the size it claims");
-    png_set_expand(png); /* palette to colour, 1 2 4 bits to 8, transparency to alpha */
+    const bool indexed = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
+    if (indexed)
+        png_set_packing(png); /* one byte for each index */
+    else
+        png_set_expand(png); /* 1 2 4 bits to 8, transparency to alpha */
     png_set_scale_16(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
@@ -84,6 +115,8 @@ static void decode(job *j, png_structp png, png_infop info) {
         j->rows[y] = j->pixels + (size_t)y * row;
     png_read_image(png, j->rows);
     png_read_end(png, NULL);
+    if (indexed)
+        look_up(j, png, info);
 }
 
 /* [h, w, kinds] with the alpha last -> [channels, h, w] over black. */

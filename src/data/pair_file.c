@@ -8,7 +8,19 @@
 
 /* ---- CSV */
 
-/* The columns that the header names; a name that comes twice is the first. */
+/* Whether column number `at` has this name; LS_E_FORMAT when another one had it before. */
+static ls_status find_column(int64_t *column, int64_t at, const char *name, const char *wanted, const char *key)
+{
+    if (strcmp(name, wanted))
+        return LS_OK;
+    if (*column >= 0)
+        return ls_fail(LS_E_FORMAT, "columns %lld and %lld are both called \"%s\" (data.%s): rename or remove one", (long long)*column + 1, (long long)at + 1,
+                       wanted, key);
+    *column = at;
+    return LS_OK;
+}
+
+/* The columns that the header names. */
 static ls_status read_header(ls_pair_file *f)
 {
     ls_str name = { 0 }, all = { 0 };
@@ -17,10 +29,10 @@ static ls_status read_header(ls_pair_file *f)
     for (bool last = false; !last && s == LS_OK; f->columns++) {
         ls_str_clear(&name);
         s = ls_csv_field(f->text->text, f->text->n, &f->at.at, &name, &last);
-        if (f->source < 0 && !strcmp(ls_str_text(&name), f->names->source))
-            f->source = f->columns;
-        if (f->target < 0 && !strcmp(ls_str_text(&name), f->names->target))
-            f->target = f->columns;
+        if (s == LS_OK)
+            s = find_column(&f->source, f->columns, ls_str_text(&name), f->names->source, "source");
+        if (s == LS_OK)
+            s = find_column(&f->target, f->columns, ls_str_text(&name), f->names->target, "target");
         ls_str_printf(&all, "%s%s", f->columns ? ", " : "", ls_str_text(&name));
     }
     if (s == LS_OK && (f->source < 0 || f->target < 0))

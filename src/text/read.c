@@ -205,7 +205,7 @@ static int64_t largest_id(const json_t *model, const json_t *added)
 static ls_status read_merge(reader *r, int64_t rank, const json_t *merge)
 {
     ls_vocab *v = &r->t->vocab;
-    const char *both = json_string_value(merge), *space = both ? strchr(both + 1, ' ') : NULL;
+    const char *both = json_string_value(merge), *space = both && *both ? strchr(both + 1, ' ') : NULL;
     const char *left = both ? both : json_string_value(json_array_get(merge, 0)), *right = space ? space + 1 : json_string_value(json_array_get(merge, 1));
     const size_t n = space ? (size_t)(space - both) : left ? strlen(left) : 0;
     ls_str joined = { 0 };
@@ -271,6 +271,10 @@ static ls_status read_model(reader *r, const json_t *root)
     const int64_t most = largest_id(model, json_object_get(root, "added_tokens"));
     if (most < 0 || most >= INT32_MAX / 4)
         return wrong(r, "no tokens, or ids that are too large");
+    const json_t *vocab = json_object_get(model, "vocab");
+    const size_t tokens = (json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab)) + json_array_size(json_object_get(root, "added_tokens"));
+    if ((uint64_t)most / 16 > tokens + 65536) /* some ids may be unused; but memory is taken for every one */
+        return ls_fail(LS_E_FORMAT, "%s: %zu tokens have ids up to %" PRId64 ": an id is wrong", r->path, tokens, most);
     ls_vocab_make(&r->t->vocab, &r->t->arena, (int32_t)most + 1);
     if (!strcmp(type, "BPE") || (!*type && json_is_object(json_object_get(model, "vocab"))))
         return read_bpe(r, model);
@@ -326,19 +330,24 @@ static ls_status read_added(reader *r, const json_t *list)
 
 /* ---- after the model, and back */
 
-static ls_status read_template(reader *r, const json_t *part)
+static ls_status read_template(reader *r, const json_t *processor)
 {
     ls_tokenizer *t = r->t;
-    const json_t *single = json_object_get(part, "single"), *specials = json_object_get(part, "special_tokens");
+    const json_t *single = json_object_get(processor, "single"), *specials = json_object_get(processor, "special_tokens");
     bool behind = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *token = json_object_get(json_array_get(single, i), "SpecialToken");
-        behind = behind || !token;
+        const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
         const json_t *ids = json_object_get(json_object_get(specials, text_of(token, "id")), "ids");
+        if (!token && !json_object_get(part, "Sequence"))
+            return wrong(r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
+        if (token && !json_array_size(ids))
+            return ls_fail(LS_E_FORMAT, "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not say which ids that is", r->path,
+                           text_of(token, "id"));
+        behind = behind || !token;
         for (size_t k = 0; token && k < json_array_size(ids); k++) {
             const int64_t id = json_integer_value(json_array_get(ids, k));
             int *n = behind ? &t->n_after : &t->n_before;
-            if (id < 0 || id >= t->vocab.size || *n == 16)
+            if (id < 0 || id >= t->vocab.size || !ls_tokenizer_token(t, (int32_t)id) || *n == 16)
                 return wrong(r, "the post-processor has ids that are no tokens, or too many");
             (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
         }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "ckpt/safetensors.h"
 #include "support/support.h"
 
 #define GOLDEN LS_TEST_SOURCE_DIR "/tests/golden/dcp_"
@@ -75,6 +76,30 @@ static void reads_any_range(void **state)
                     fail_msg("%s: elements %d to %d", t->name, (int)first, (int)(first + n));
             }
     }
+    ls_weights_close(&w);
+    ls_weights_close(&whole);
+}
+
+/* A tied tensor may lie in chunks under both of its names. */
+static void compares_tensors_in_chunks(void **state)
+{
+    (void)state;
+    ls_weights *w = opened(GOLDEN "layouts"), *whole = opened(GOLDEN "layouts.safetensors");
+    for (int64_t i = 0; i < ls_weights_count(w); i++) {
+        const ls_weight *t = ls_weights_at(w, i), *twin = ls_weights_find(whole, t->name);
+        assert_true(ls_weight_equal(t, t) && ls_weight_equal(t, twin) && ls_weight_equal(twin, t));
+    }
+    ls_weight other = *ls_weights_find(whole, "rows");
+    float values[15];
+    memcpy(values, other.data, sizeof values);
+    values[14] += 1;
+    other.data = values;
+    assert_false(ls_weight_equal(ls_weights_find(w, "rows"), &other));
+    assert_null(ls_weights_find(w, "both")->data);
+    ls_weights_leave_out(w, "both", "middle"); /* of one type and size, in another shape */
+    assert_non_null(ls_weights_find(w, "both"));
+    ls_weights_leave_out(w, "both", "both");
+    assert_null(ls_weights_find(w, "both"));
     ls_weights_close(&w);
     ls_weights_close(&whole);
 }
@@ -284,7 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_pytorch_wrote), cmocka_unit_test(reads_any_range),      cmocka_unit_test(tells_damage),
         cmocka_unit_test(tells_a_cut_index),        cmocka_unit_test(refuses_what_does_not_add_up), cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(writes_all_or_nothing),    cmocka_unit_test(writes_the_optimizer),
+        cmocka_unit_test(writes_all_or_nothing),    cmocka_unit_test(writes_the_optimizer), cmocka_unit_test(compares_tensors_in_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

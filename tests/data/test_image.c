@@ -94,6 +94,7 @@ static bytes make_png(int width, int height, int depth, int type, int interlace,
     if (setjmp(png_jmpbuf(png)))
         fail_msg("libpng cannot write the test's image");
     png_set_write_fn(png, &b, collect, flush_nothing);
+    png_set_check_for_invalid_index(png, 0);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, depth, type, interlace, PNG_COMPRESSION_TYPE_DEFAULT,
                  PNG_FILTER_TYPE_DEFAULT);
     if (palette)
@@ -191,6 +192,20 @@ static void test_damaged_png(void **state) {
     free(zero);
 }
 
+static void test_index_outside_the_palette(void **state) {
+    (void)state;
+    const png_color palette[3] = { { 1, 2, 3 }, { 40, 50, 60 }, { 255, 0, 7 } };
+    ls_image im;
+    for (int lace = PNG_INTERLACE_NONE; lace <= PNG_INTERLACE_ADAM7; lace++) {
+        assert_png(make_png(4, 1, 2, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\x86", 1, palette, 3, NULL), 3, 1, 4, /* 2 0 1 2 */
+                   "\377\1\50\377\0\2\62\0\7\3\74\7");
+        bytes b = make_png(2, 2, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\0\1\2\3", 2, palette, 3, NULL);
+        assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x.png"), "x.png: damaged PNG", "pixel (1, 1) has colour 3 of a palette of 3");
+        assert_null(im.data);
+        free_bytes(&b);
+    }
+}
+
 static void test_encode_and_read_back(void **state) {
     (void)state;
     char *dir = make_folder();
@@ -248,6 +263,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_anymaps),     cmocka_unit_test(test_damaged_anymaps),      cmocka_unit_test(test_png_kinds),
         cmocka_unit_test(test_damaged_png), cmocka_unit_test(test_encode_and_read_back), cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_index_outside_the_palette),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,6 +225,7 @@ static void refuses_csv(void **state)
     const struct { const char *text, *where, *what; } cases[] = {
         { "text,headline\na,b\n", "x.csv, header: ", "\"source\" (data.source) is none of them: text, headline" },
         { "source,headline\na,b\n", "header", "\"target\" (data.target) is none of them: source, headline" },
+        { "source,target,source\na,b,c\n", "x.csv, header: columns 1 and 3", "both called \"source\" (data.source)" },
         { "\"source,target\na,b\n", "header", "none closes it" },
         { "source,target\na,b\n\nc\n", "x.csv, pair at line 4: ", "1 fields, and the header names 2 columns" },
         { "source,target\na,\"b\nb\"\nc,d,e\n", "pair at line 4: ", "3 fields" },

@@ -167,6 +167,20 @@ static void finds_files(void **state)
     assert_string_equal(c.paths[0], in(dir, "c.md"));
     ls_corpus_release(&c);
     assert_fails(LS_E_USAGE, ls_corpus_find(&c, "nothing-*.txt"), "neither here nor in LOCKSTEP_DATA", dir);
+    /* A folder of that name, here or there, is no file. */
+    char *here = getcwd(NULL, 0);
+    assert_ok(ls_make_dirs(in(dir, "sub")));
+    assert_int_equal(chdir(dir), 0);
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "sub"), "sub is a folder", "sub/*.txt");
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "su[b]"), "su[b]: no such file, neither here nor", dir);
+    setenv("LOCKSTEP_DATA", in(dir, "none"), 1);
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "sub"), "sub is a folder", "sub/*.txt");
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "su[b]"), "su[b]: no such file, neither here nor", "none");
+    setenv("LOCKSTEP_DATA", dir, 1);
+    assert_int_equal(chdir("/"), 0);
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "sub"), "sub: no such file, neither here nor", dir);
+    assert_int_equal(chdir(here), 0);
+    free(here);
 }
 
 /* ---- samples */

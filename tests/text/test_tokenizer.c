@@ -259,6 +259,9 @@ static void refusals(void **state)
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "the id is taken", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-3},\"merges\":[]}}", "", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "too large", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":500000000},\"merges\":[]}}", "2 tokens have ids up to 500000000", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"\"]}}", "merge 0 is no pair", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0 is no pair", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice", LS_E_FORMAT },
         { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not known", LS_E_UNSUPPORTED },
@@ -268,6 +271,10 @@ static void refusals(void **state)
         { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithNext\"},%s}", "MergedWithNext", LS_E_UNSUPPORTED },
         { "{\"decoder\":{\"type\":\"WordPiece\"},%s}", "decoder \"WordPiece\"", LS_E_UNSUPPORTED },
         { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "post-processor \"BertProcessing\"", LS_E_UNSUPPORTED },
+        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"</s>\"}}],\"special_tokens\":{}},%s}", "\"</s>\"", LS_E_FORMAT },
+        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Token\":1}]},%s}", "neither SpecialToken nor Sequence", LS_E_FORMAT },
+        { "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\"}],\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
+          "\"special_tokens\":{\"x\":{\"ids\":[5]}}},%s}", "ids that are no tokens", LS_E_FORMAT },
         { "{\"added_tokens\":[{\"id\":1,\"content\":\"new\"}],%s}", "the id is taken", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\"", "not valid JSON", LS_E_FORMAT },
     };
