@@ -60,9 +60,11 @@ LS_API void ls_trainer_destroy(ls_trainer **t);
 /* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. Dropout's masks follow from the same seed. */
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may differ. Only they are
- * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. */
+ * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. A failure of one rank is the group's: the
+ * others return LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
-/* One .safetensors file with the master weights and the buffers under the model's names. Allocates. Collective. */
+/* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
+ * several ranks, rank 0 has the whole model in memory meanwhile. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
 /* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank writes what it has; and back, on any number of ranks,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "ckpt/checkpoint.h"
 #include "nn/init.h"
 #include "state.h"
 #include "trainer.h"
@@ -56,14 +57,9 @@ static ls_status init_states(ls_trainer *t, const ls_graph *g)
     return LS_OK;
 }
 
-/* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
-ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
+static void init_slots(ls_trainer *t, uint64_t seed)
 {
-    const ls_compiled *c = &t->compiled;
-    const ls_units *u = &c->units;
-    LS_TRY(ls_session_enter(t->session, "initial weights"));
-    for (int p = 0; p < LS_PROGRAMS; p++)
-        LS_TRY(init_states(t, c->plans[p] ? c->plans[p]->graph : NULL));
+    const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
@@ -74,6 +70,17 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
             ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
         }
     }
+}
+
+/* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
+ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
+{
+    const ls_compiled *c = &t->compiled;
+    ls_status s = ls_session_enter(t->session, "initial weights");
+    for (int p = 0; p < LS_PROGRAMS && s == LS_OK; p++)
+        s = init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
+    LS_TRY(ls_checkpoint_together(t->group, s));
+    init_slots(t, seed);
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->used = true;
@@ -120,22 +127,25 @@ static void place(ls_trainer *t, int i, int rank, const char *slice)
     }
 }
 
-/* The ranks' slices of every unit into t->whole: those of the first replica, and of what is not split over axis tp, its first rank's. */
-static ls_status collect(ls_trainer *t)
+/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: those of the first replica, and of what is not split over
+ * axis tp, its first rank's. Collective. */
+static ls_status collect(ls_trainer *t, bool everywhere)
 {
     const ls_units *u = &t->compiled.units;
     const int ranks = ls_group_size(t->group);
-    if (!t->whole)
+    const bool keep = everywhere || ls_group_rank(t->group) == 0;
+    if (!t->whole && keep)
         t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
     size_t largest = 0;
     for (int i = 0; i < u->n; i++)
         largest = unit_bytes(&u->units[i], u->units[i].slice) > largest ? unit_bytes(&u->units[i], u->units[i].slice) : largest;
     char *slices = ls_sys_malloc(largest * (size_t)ranks); /* one unit's, from every rank */
-    ls_status s = t->whole && slices ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    ls_status s = (t->whole || !keep) && slices ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    s = ls_checkpoint_together(t->group, s);
     for (int i = 0; i < u->n && s == LS_OK; i++) {
         const size_t bytes = unit_bytes(&u->units[i], u->units[i].slice);
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
-        for (int r = 0; r < ranks && s == LS_OK; r++)
+        for (int r = 0; r < ranks && keep && s == LS_OK; r++)
             for (int k = 0; k < u->n_slots; k++)
                 if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 && (u->units[i].split || position_of(t, r, "tp") == 0))
                     place(t, k, r, slices + (size_t)r * bytes);
@@ -159,7 +169,7 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
     int n = t->compiled.units.n_slots;
-    if (out && in_parts(t) && collect(t) != LS_OK)
+    if (out && in_parts(t) && collect(t, true) != LS_OK)
         return -1;
     for (int i = 0; out && i < n && i < max; i++)
         out[i] = parameter(t, i);
@@ -193,10 +203,12 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
 ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 {
     ls_state_lists l;
-    LS_TRY(ls_trainer_lists(&l, t));
-    ls_status s = ls_session_enter(t->session, "loading weights");
+    ls_status s = ls_trainer_lists(&l, t);
+    if (s == LS_OK)
+        s = ls_session_enter(t->session, "loading weights");
     if (s == LS_OK)
         s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
+    s = ls_checkpoint_together(t->group, s);
     if (s == LS_OK)
         ls_session_leave(t->session);
     t->used = true;
@@ -205,19 +217,21 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     return s;
 }
 
-ls_status ls_trainer_save(ls_trainer *t, const char *path)
+static ls_status save_all(ls_trainer *t, const char *path)
 {
     ls_named_tensor *have;
     int n;
-    if (in_parts(t))
-        LS_TRY(collect(t));
-    if (t->group && ls_group_rank(t->group) != 0)
-        return ls_group_barrier(t->group);
     LS_TRY(all_tensors(t, &have, &n));
     ls_status s = ls_weights_save(path, n, have);
     free(have);
-    LS_TRY(s);
-    return t->group ? ls_group_barrier(t->group) : LS_OK;
+    return s;
+}
+
+ls_status ls_trainer_save(ls_trainer *t, const char *path)
+{
+    if (in_parts(t))
+        LS_TRY(collect(t, false));
+    return ls_checkpoint_together(t->group, t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));
 }
 
 int64_t ls_trainer_parameter_count(const ls_trainer *t) { return t->compiled.units.parameters; }

@@ -129,12 +129,8 @@ ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
 
 /* ---- loading */
 
-static ls_status load(const ls_checkpoint *from, const ls_run_contents *c)
+static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c)
 {
-    if (!c)
-        return LS_OK;
-    if (c->trainer)
-        return ls_trainer_load_state(c->trainer, from);
     ls_arena a;
     ls_arena_init(&a);
     const ls_tensor_list list = ls_run_list(&a, c);
@@ -149,7 +145,11 @@ ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
     ls_checkpoint from;
     LS_TRY(ls_run_meet(r, "loading a checkpoint", ls_run_check_contents(c), 0, all));
     LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
-    ls_status s = ls_ranks_agree(r->group, load(&from, c));
+    ls_status s = LS_OK;
+    if (c && c->trainer)
+        s = ls_trainer_load_state(c->trainer, &from);
+    else if (c)
+        s = ls_ranks_agree(r->group, load_shards(&from, c));
     ls_checkpoint_release(&from);
     return s;
 }

@@ -196,9 +196,11 @@ static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, 
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes)
 {
     ls_state_lists l;
-    LS_TRY(ls_trainer_lists(&l, t));
+    ls_status s = ls_trainer_lists(&l, t);
+    if (s != LS_OK)
+        return ls_checkpoint_together(t->group, s);
     const ls_checkpoint_contents c = contents(&t->compiled, &l, config_json, trainer_json, max_file);
-    ls_status s = ls_checkpoint_save(dir, &c, t->group, bytes);
+    s = ls_checkpoint_save(dir, &c, t->group, bytes);
     ls_state_lists_release(&l);
     return s;
 }
@@ -254,13 +256,15 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
                                  uint64_t max_file)
 {
     *out = NULL;
-    LS_TRY(ls_trainer_lists(l, t));
+    ls_status s = ls_trainer_lists(l, t);
+    if (s != LS_OK)
+        return ls_checkpoint_together(t->group, s);
     ls_checkpoint_contents c = contents(&t->compiled, l, config_json, trainer_json, max_file);
     char *to = t->staging;
     ls_background_wait(&t->toucher);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
     c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
-    const ls_status s = ls_saving_begin(out, dir, &c, t->group);
+    s = ls_saving_begin(out, dir, &c, t->group);
     if (s != LS_OK)
         ls_state_lists_release(l);
     return s;
@@ -268,20 +272,22 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
 
 /* ---- loading */
 
-ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
+static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l)
 {
-    ls_state_lists l;
     if (!c->optimizer)
         return ls_fail(LS_E_FORMAT, "%s holds weights without optimizer state and cannot be continued; begin with them: --set model.init=%s and another "
                        "run.name", c->dir, c->dir);
-    LS_TRY(ls_trainer_lists(&l, t));
-    ls_status s = ls_ranges_load(c->optimizer, &l.optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true });
-    if (s == LS_OK)
-        s = ls_session_enter(t->session, "loading a checkpoint");
-    if (s == LS_OK)
-        s = ls_ranges_load(c->weights, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
-    if (s == LS_OK)
-        s = ls_ranges_load(c->optimizer, &l.optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
+    LS_TRY(ls_trainer_lists(l, t));
+    LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
+    LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
+    LS_TRY(ls_ranges_load(c->weights, &l->model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
+    return ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
+}
+
+ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
+{
+    ls_state_lists l = { 0 };
+    const ls_status s = ls_checkpoint_together(t->group, load_lists(t, c, &l));
     t->used = true;
     t->buffers_moved = false;
     if (s == LS_OK)
@@ -303,7 +309,7 @@ ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)
 {
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, t->group));
-    ls_status s = ls_checkpoint_together(t->group, ls_trainer_load_state(t, &c));
+    ls_status s = ls_trainer_load_state(t, &c);
     ls_checkpoint_release(&c);
     return s;
 }

@@ -28,5 +28,6 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *conf
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json,
                                  uint64_t max_file);
 
-/* Everything from a checkpoint, whatever ranks and layout wrote it; each rank reads its ranges. Initial values are not needed before. Collective. */
+/* Everything from a checkpoint, whatever ranks and layout wrote it; each rank reads its ranges. Initial values are not needed before. A failure
+ * of one rank is the group's: the others return LS_E_PEER. Collective. */
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c);
