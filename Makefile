@@ -44,7 +44,7 @@ install: build-release
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz
+	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz build-mutate
 
 help:
 	@sed -n '2,6s/^# *//p' Makefile

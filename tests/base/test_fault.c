@@ -169,9 +169,31 @@ static void from_the_environment(void **state)
     assert_false(ls_fault_armed);
 }
 
+/* A replaced file is on disk before it gets its name, and its name after: two syncs. A crash between calls cannot be tested, so they are counted. */
+static void a_file_and_its_folder_are_synced(void **state)
+{
+    (void)state;
+    const char *path = ls_test_path("synced");
+    for (int there = 0; there < 2; there++) {
+        ls_fault_arm(1u << LS_POINT_SYNC, -1, LS_FAIL_ONCE);
+        ASSERT_OK(ls_file_write(path, "x", 1));
+        assert_int_equal(ls_fault_disarm(), 2);
+        for (int n = 0; n < 2; n++) {
+            ls_fault_arm(1u << LS_POINT_SYNC | 1u << LS_POINT_NAME, n ? 2 : 0, LS_FAIL_ONCE); /* file, name, folder */
+            assert_int_equal(ls_file_write(path, "y", 1), LS_E_IO);
+            ls_fault_disarm();
+            char *text;
+            ASSERT_OK(ls_file_read(&text, NULL, path));
+            assert_string_equal(text, n ? "y" : "x");
+            free(text);
+        }
+    }
+    unlink(path);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_point_fails_in_its_turn), cmocka_unit_test(a_short_write),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_point_fails_in_its_turn), cmocka_unit_test(a_file_and_its_folder_are_synced), cmocka_unit_test(a_short_write),
                                         cmocka_unit_test(replacing_and_appending), cmocka_unit_test(from_the_environment) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/folder.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -142,6 +143,32 @@ static void any_call_fails(void **state)
     every_failure(2, 1u << LS_POINT_CALL, LS_FAIL_ONCE, 4);
 }
 
+/* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync puts on disk. A crash of the machine cannot be
+ * tested, so they are counted. */
+static void everything_is_synced(void **state)
+{
+    (void)state;
+    ls_fault_arm(1u << LS_POINT_SYNC, -1, LS_FAIL_ONCE);
+    ASSERT_OK(save_step(2, 1));
+    const int files = ls_test_count(at_step(2));
+    assert_int_equal(ls_fault_disarm(), files + 2 + 1);
+    ls_fault_arm(1u << LS_POINT_SYNC, -1, LS_FAIL_ONCE);
+    ASSERT_OK(save_step(4, 2)); /* each rank syncs the files of tensors, in which both write */
+    assert_int_equal(ls_fault_disarm(), files + 3 + 2 + 1);
+    ASSERT_OK(ls_checkpoint_point(folder, "latest", "step-1"));
+    ASSERT_OK(ls_checkpoint_remove(at_step(2)));
+    ASSERT_OK(ls_checkpoint_remove(at_step(4)));
+
+    ls_folder f;
+    ls_folder_init(&f, at_step(5));
+    ASSERT_OK(ls_folder_begin(&f));
+    ls_fault_arm(1u << LS_POINT_SYNC | 1u << LS_POINT_NAME, -1, LS_FAIL_ONCE);
+    ASSERT_OK(ls_folder_commit(&f));
+    assert_int_equal(ls_fault_disarm(), 3); /* the folder, its name, its parent */
+    ls_folder_release(&f);
+    ls_remove_tree(at_step(5));
+}
+
 static void killed_anywhere(void **state)
 {
     (void)state;
@@ -171,6 +198,6 @@ static void killed_anywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced), cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

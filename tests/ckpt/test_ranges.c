@@ -397,11 +397,41 @@ static void any_damage_is_named(void **state)
     ASSERT_OK(load(NULL, &(job){ .dir = dir, .ranks = 1, .how = LS_VERIFY_LOADED }));
 }
 
+/* The pieces that hold a range are compared, and no other: damage beside it stands in nobody's way. */
+static void only_the_range_is_proved(void **state)
+{
+    (void)state;
+    char dir[512];
+    ls_manifest m;
+    snprintf(dir, sizeof dir, "%s", ls_test_path("beside"));
+    ASSERT_OK(save(NULL, &(job){ .dir = dir, .ranks = 1, .failing = -1 }));
+    char *path = ls_path_join(dir, "model.safetensors"), *bytes;
+    size_t n;
+    ASSERT_OK(ls_file_read(&bytes, &n, path));
+    ASSERT_OK(ls_manifest_read(&m, dir));
+    int64_t last = m.n - 1;
+    while (strcmp(m.files[m.pieces[last].file].name, "model.safetensors"))
+        last--;
+    const ls_piece *before = &m.pieces[last - 1], *p = &m.pieces[last];
+    assert_true(before->file == p->file && before->offset + before->length == p->offset);
+    bytes[p->offset] ^= 1;
+    ASSERT_OK(ls_manifest_prove(&m, path, (const uint8_t *)bytes, 0, p->offset));
+    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset, p->offset + 1), LS_E_FORMAT, "are damaged");
+    bytes[p->offset] ^= 1;
+    bytes[before->offset + before->length - 1] ^= 1;
+    memset(m.proved, 0, (size_t)m.n * sizeof *m.proved);
+    ASSERT_OK(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset, n));
+    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset - 1, n), LS_E_FORMAT, "are damaged");
+    ls_manifest_release(&m);
+    free(bytes);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(columns_are_few_pieces), cmocka_unit_test(the_cause_is_told),
-        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
+        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named), cmocka_unit_test(only_the_range_is_proved),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }

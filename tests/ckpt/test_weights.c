@@ -223,6 +223,10 @@ static void shards(void **state)
     snprintf(index, sizeof index, "%s/model.safetensors.index.json", dir);
     ASSERT_OK(ls_weights_open(&w, index));
     ls_weights_close(&w);
+    char *text;
+    ASSERT_OK(ls_file_read(&text, NULL, index));
+    ASSERT_CONTAINS(text, "\"total_size\":32}"); /* bytes of all tensors */
+    free(text);
 
     static const struct { const char *text; ls_status code; const char *says; } BAD_INDEX[] = {
         { "{", LS_E_FORMAT, "index.json" },

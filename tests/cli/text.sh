@@ -23,9 +23,18 @@ has runs/whole/metrics.jsonl '"kind":"epoch","epoch":1,.*"memory":[0-9]{7,}'
 try 0 train recipe.yaml --set run.name=two --workers 2; same two
 try 0 train recipe.yaml --set run.name=cuts --set "schedule={type: step, step_epochs: 1, gamma: 0.5}" # as StepLR, stepped once an epoch
 has runs/cuts/metrics.jsonl '"step":11,"epoch":0,.*"lr":0.01,'; has runs/cuts/metrics.jsonl '"step":12,"epoch":1,.*"lr":0.005,'
+has runs/cuts/metrics.jsonl '"kind":"epoch","epoch":0,"step":11,.*"lr":0.01,'; has runs/cuts/metrics.jsonl '"kind":"epoch","epoch":1,"step":22,.*"lr":0.005,'
 times 0 err "tokenized"
 try 0 train recipe.yaml --set run.name=parts --set train.steps=3
 try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts
+epochs() { sed -n '/"kind":"epoch"/s/"seconds":.*//p' "runs/$1/metrics.jsonl" | tail -n 2; } # their rows, without what takes time
+[ "$(epochs parts)" = "$(epochs whole)" ] || bad "$what: an epoch that was interrupted has another row: $(epochs parts; epochs whole)"
+level=$(grep -o '"isa":"[a-z0-9]*"' runs/whole/checkpoints/latest/trainer.json | cut -d'"' -f4)
+if [ "$level" != generic ]; then
+    try 0 train recipe.yaml --set run.name=level --set isa=generic --set train.steps=3
+    refused 2 "ISA level: $level here, generic there" train recipe.yaml --set run.name=level --set train.steps=4
+    try 0 train recipe.yaml --set run.name=level --set isa=generic --set train.steps=4
+fi
 numbers() { tail -1 "$1" | cut -d')' -f1; } # of an evaluation, without its time
 try 0 eval runs/whole; has out "perplexity"; cp out eval
 try 0 eval runs/whole/checkpoints/latest; [ "$(numbers out)" = "$(numbers eval)" ] || bad "$what: another loss"

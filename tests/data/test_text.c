@@ -133,6 +133,19 @@ static void reads_files(void **state)
     assert_int_equal(f.n, 15 + 18); /* the second mark is inside: a character like any */
     ls_text_file_close(&f);
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "");
+    for (size_t i = 1; i <= 8; i++) { /* the checksum and the length behind the data, of the first member and of the last: cut, or another byte */
+        write_bytes(in(dir, "cut.gz"), (bytes){ gz.data, gz.size - i });
+        assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "(cut short)");
+        for (size_t member = 1; member <= 2; member++) {
+            twice.data[member * gz.size - i] ^= 1;
+            write_bytes(in(dir, "wrong.gz"), twice);
+            assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "wrong.gz: damaged gzip data at offset", "incorrect");
+            twice.data[member * gz.size - i] ^= 1;
+        }
+    }
+    twice.data[gz.size] = 'x'; /* something else follows */
+    write_bytes(in(dir, "wrong.gz"), twice);
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "wrong.gz: damaged gzip data at offset", "incorrect header");
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("latin", "na\xefve")), "latin: byte 2 is 0xef", "not UTF-8");
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("wide", "\xff\xfe" "a")), "wide: byte 0 is 0xff", "UTF-16");
     bytes wrong = make_gzip((bytes){ (uint8_t *)"ab\xc0", 3 });

@@ -248,6 +248,55 @@ static void from_many_threads(void **state)
     ls_tokenizer_close(&t);
 }
 
+/* A tokenizer of one's own. */
+static ls_tokenizer *made(const char *json)
+{
+    ls_tokenizer *t;
+    const char *path = ls_test_path("tokenizer.json");
+    ASSERT_OK(ls_file_write(path, json, strlen(json)));
+    ASSERT_OK(ls_tokenizer_open(&t, path));
+    return t;
+}
+
+/* \w, \s, \d and \b are Unicode's, as in the patterns of Hugging Face's library. */
+static void patterns_are_unicode(void **state)
+{
+    (void)state;
+    static const char JSON[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},"
+                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u00e9\":1,\"\u0663\":2,\"\u3000\":3,\"a\u00e9\":4,\"a\u0663\":5,\"a\u3000\":6},"
+                               "\"merges\":[\"a \u00e9\",\"a \u0663\",\"a \u3000\"]}}";
+    static const struct { const char *pattern, *text; int n; int32_t ids[3]; } CASES[] = {
+        { "\\\\w+", "a\u00e9", 1, { 4 } },       /* a letter belongs to the word */
+        { "\\\\d", "a\u0663", 2, { 0, 2 } },     /* an Arabic digit is a digit */
+        { "\\\\s", "a\u3000", 2, { 0, 3 } },     /* an ideographic space is a space */
+        { "\\\\S+", "a\u3000", 2, { 0, 3 } },
+        { "a\\\\b", "a\u00e9", 1, { 4 } },       /* no end of a word: nothing is split */
+        { "a\\\\b", "a\u3000", 2, { 0, 3 } },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char json[600];
+        snprintf(json, sizeof json, JSON, CASES[i].pattern);
+        ls_tokenizer *t = made(json);
+        expect_small(t, CASES[i].text, CASES[i].n, CASES[i].ids);
+        ls_tokenizer_close(&t);
+    }
+}
+
+/* A token that has to be a word of its own and is not is text, all of it: no other token begins inside. */
+static void single_words(void **state)
+{
+    (void)state;
+    ls_tokenizer *t = made("{\"added_tokens\":[{\"id\":4,\"content\":\"abc\",\"single_word\":true},{\"id\":5,\"content\":\"bc\"}],"
+                           "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2,\"c\":3},\"merges\":[]}}");
+    expect_small(t, "abc", 1, (int32_t[]){ 4 });
+    expect_small(t, "a abc a", 5, (int32_t[]){ 0, 2, 4, 2, 0 });
+    expect_small(t, "aabc", 4, (int32_t[]){ 0, 0, 1, 3 }); /* not 0, 0, 5 */
+    expect_small(t, "abca", 4, (int32_t[]){ 0, 1, 3, 0 });
+    expect_small(t, "abcabc abc", 8, (int32_t[]){ 0, 1, 3, 0, 1, 3, 2, 4 });
+    expect_small(t, "bc aabcbc", 7, (int32_t[]){ 5, 2, 0, 0, 1, 3, 5 });
+    ls_tokenizer_close(&t);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -295,7 +344,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name), cmocka_unit_test(streams_bytes), cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
+        cmocka_unit_test(tokens_by_name), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes),
+        cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

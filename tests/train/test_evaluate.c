@@ -33,6 +33,7 @@ typedef struct rank {
     ls_group *group;
     int64_t batch;
     float bias; /* of class 3 */
+    int tp;     /* ranks that compute the same samples; of the mesh dp x tp */
     ls_eval_result result;
     ls_status status;
     char message[512];
@@ -49,7 +50,7 @@ static ls_status evaluate(rank *r)
         for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type); k++) /* it starts with zeros */
             ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3 ? r->bias : 0.1f * (float)(k % 7 - 3);
     t->group = r->group; /* the program is a lone rank's: only the split is dealt */
-    t->compiled.parallel.mesh.axes[0].size = r->group ? ls_group_size(r->group) : 1;
+    t->compiled.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", (r->group ? ls_group_size(r->group) : 1) / r->tp }, { "tp", r->tp } } };
     t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
         s = ls_evaluate(t, &SET, r->batch, NULL, &r->result);
@@ -66,12 +67,12 @@ static void *run(void *context)
     return NULL;
 }
 
-static void run_ranks(rank *r, int ranks, int64_t batch, float bias)
+static void run_ranks(rank *r, int ranks, int tp, int64_t batch, float bias)
 {
     ls_group *groups[MOST];
     ASSERT_OK(ls_group_threads(groups, ranks));
     for (int i = 0; i < ranks; i++) {
-        r[i] = (rank){ .group = groups[i], .batch = batch, .bias = bias };
+        r[i] = (rank){ .group = groups[i], .batch = batch, .bias = bias, .tp = tp };
         assert_int_equal(pthread_create(&r[i].thread, NULL, run, &r[i]), 0);
     }
     for (int i = 0; i < ranks; i++)
@@ -83,7 +84,7 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
     (void)state;
     static const int counts[] = { 1, 2, 3, 4, 8 };
     static const int64_t batches[] = { 1, 7, 70 }; /* of 1: with 3, 4 or 8 ranks some last batches are padding wholly; of 70: most of every one is */
-    rank alone = { .batch = 16, .bias = 0.25f };
+    rank alone = { .batch = 16, .bias = 0.25f, .tp = 1 };
     ASSERT_OK(evaluate(&alone));
     assert_int_equal(alone.result.samples, SAMPLES);
     assert_true(alone.result.loss > 0.5 && alone.result.loss < 5);
@@ -91,7 +92,7 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
         for (int j = 0; j < 3; j++) {
             rank r[MOST];
             memset(reads, 0, sizeof reads);
-            run_ranks(r, counts[k], batches[j], 0.25f);
+            run_ranks(r, counts[k], 1, batches[j], 0.25f);
             for (int i = 0; i < counts[k]; i++) {
                 if (r[i].status != LS_OK)
                     fail_msg("%d ranks, rank %d: %s", counts[k], i, r[i].message);
@@ -104,13 +105,36 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
         }
 }
 
+/* Axis tp reads the same samples several times, and they count once. */
+static void ranks_of_a_tensor_axis_count_once(void **state)
+{
+    (void)state;
+    rank alone = { .batch = 16, .bias = 0.25f, .tp = 1 };
+    ASSERT_OK(evaluate(&alone));
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        rank r[MOST];
+        memset(reads, 0, sizeof reads);
+        run_ranks(r, ranks, 2, 7, 0.25f);
+        for (int i = 0; i < ranks; i++) {
+            if (r[i].status != LS_OK)
+                fail_msg("%d ranks, rank %d: %s", ranks, i, r[i].message);
+            assert_true(r[i].result.loss == alone.result.loss && r[i].result.accuracy == alone.result.accuracy);
+            assert_int_equal(r[i].result.samples, SAMPLES);
+            assert_int_equal(r[i].result.count, alone.result.count);
+            assert_int_equal(r[i].result.correct, alone.result.correct);
+        }
+        for (int i = 0; i < SAMPLES; i++)
+            assert_int_equal(reads[i], 2);
+    }
+}
+
 /* Samples of class 3 have a loss beyond the sum; sample 3 is the first of them, whoever has it. */
 static void every_rank_names_the_same_wild_sample(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= 4; ranks++) {
         rank r[MOST];
-        run_ranks(r, ranks, 7, -3e38f);
+        run_ranks(r, ranks, 1, 7, -3e38f);
         for (int i = 0; i < ranks; i++) {
             assert_int_equal(r[i].status, LS_E_NUMERIC);
             ASSERT_CONTAINS(r[i].message, "the loss of sample 3 is 3e+38");
@@ -120,6 +144,7 @@ static void every_rank_names_the_same_wild_sample(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks), cmocka_unit_test(every_rank_names_the_same_wild_sample) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks), cmocka_unit_test(ranks_of_a_tensor_axis_count_once),
+                                        cmocka_unit_test(every_rank_names_the_same_wild_sample) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,6 +238,21 @@ static void samples(void **state)
         many[i] = (float)((i * 1237) % 3000) / 300;
     for (int k = 0; k < 200; k++)
         assert_true(many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 }, k)] >= 2600.0f / 300);
+    for (int flat = 0; flat < 2; flat++) { /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
+        enum { MANY = 100 };
+        float few[MANY];
+        double sum = 0, reached = 0;
+        int expected = 0, came[MANY] = { 0 };
+        for (int i = 0; i < MANY; i++)
+            sum += exp((double)(few[i] = flat ? 0 : -0.04f * (float)i));
+        while (reached < 0.895 * sum)
+            reached += exp((double)few[expected++]);
+        for (int k = 0; k < DRAWS; k++)
+            came[sampled(few, MANY, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.895 }, k)]++;
+        for (int i = 0; i < MANY; i++)
+            if ((came[i] > 0) != (i < expected))
+                fail_msg("flat %d: id %d came %d times, %d ids belong to top_p", flat, i, came[i], expected);
+    }
     int32_t id;
     ASSERT_FAILS(ls_sample(&id, logits, N, &(ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = -1 }, 0), LS_E_ARG, "temperature -1");
     ASSERT_FAILS(ls_sample(&id, (float[]){ 1, NAN, 2 }, 3, &(ls_sampling){ LS_SAMPLING_DEFAULTS }, 7), LS_E_NUMERIC, "token 7");

@@ -415,6 +415,32 @@ static int a_dead_process(void)
     return (int)child;
 }
 
+/* A process of another host cannot be seen: its run is its own as long as result.json says that it trains and is fresh. */
+static void the_owner_on_another_host_is_left_alone(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("elsewhere"), *owner = "host elsewhere, process 1\n";
+    char path[700], lock[710];
+    snprintf(path, sizeof path, "%s/one", storage);
+    snprintf(lock, sizeof lock, "%s/lock.txt", path);
+    ls_recipe *r = recipe(storage, NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* as if it trained on */
+    ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "belongs to host elsewhere, process 1", "nobody can see", "/lock.txt");
+    assert_null(d);
+    ASSERT_OK(ls_file_write(lock, "", 0));
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
+    ASSERT_OK(ls_rundir_open(&d, r)); /* it says itself that it stopped */
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+}
+
 static void between_attempts_the_parent_keeps_the_run(void **state)
 {
     (void)state;
@@ -592,7 +618,7 @@ int main(void)
         cmocka_unit_test(states_go_their_ways_only),
         cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
-        cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
+        cmocka_unit_test(the_owner_on_another_host_is_left_alone), cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
         cmocka_unit_test(looking_disturbs_nobody), cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(runs_lists_all_and_says_what_is_broken),
