@@ -18,6 +18,10 @@ extern "C" {
 
 typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
 
+/* One of the files that a data set was made of: what it holds ("images", "labels", "text", "tokenizer"), where it was found, the xxh3 of its content (of an
+ * IDX file, inflated). */
+typedef struct ls_dataset_part { const char *what, *path; uint64_t digest; } ls_dataset_part;
+
 typedef struct ls_dataset ls_dataset;
 struct ls_dataset {
     const char *name;   /* "fashion-mnist"; "shapes" when the built-in set stands in */
@@ -33,6 +37,9 @@ struct ls_dataset {
     ls_status (*read)(const ls_dataset *set, int64_t i, void *input, int32_t *target);
     int64_t (*count)(const ls_dataset *set, int64_t i); /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */
     void (*close)(ls_dataset *set); /* frees everything, the struct too */
+    uint64_t digest;                /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
+    const ls_dataset_part *parts;   /* [n_parts], for messages about sets that differ; NULL: none */
+    int n_parts;
 };
 
 typedef struct ls_dataset_options {

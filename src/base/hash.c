@@ -10,6 +10,26 @@ uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n) { return XXH3_64
 
 uint64_t ls_hash_text(const char *s) { return XXH3_64bits(s, strlen(s)); }
 
+struct ls_hasher { XXH3_state_t state; };
+
+ls_hasher *ls_hasher_create(void)
+{
+    ls_hasher *h = (ls_hasher *)XXH3_createState(); /* aligned as its vectors need it */
+    if (h)
+        XXH3_64bits_reset(&h->state);
+    return h;
+}
+
+void ls_hasher_add(ls_hasher *h, const void *data, size_t n) { XXH3_64bits_update(&h->state, data, n); }
+
+uint64_t ls_hasher_end(ls_hasher **h)
+{
+    const uint64_t hash = *h ? XXH3_64bits_digest(&(*h)->state) : 0;
+    XXH3_freeState((XXH3_state_t *)*h);
+    *h = NULL;
+    return hash;
+}
+
 uint32_t ls_crc32c(const void *data, size_t n)
 {
     static const uint32_t HALF[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,

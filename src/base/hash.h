@@ -6,6 +6,10 @@
 uint64_t ls_hash64(const void *data, size_t n);              /* xxh3, seed 0 */
 uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n); /* xxh3 seeded with h: for digests of records */
 uint64_t ls_hash_text(const char *s);
+typedef struct ls_hasher ls_hasher;                          /* xxh3, seed 0, of bytes that come in pieces */
+ls_hasher *ls_hasher_create(void);                           /* NULL: no memory */
+void ls_hasher_add(ls_hasher *h, const void *data, size_t n);
+uint64_t ls_hasher_end(ls_hasher **h);                       /* the hash; frees *h; 0 for NULL */
 uint32_t ls_crc32c(const void *data, size_t n);              /* Castagnoli's polynomial, as in iSCSI and ext4 */
 typedef struct ls_sha256 { uint32_t h[8]; uint64_t bytes; uint8_t block[64]; } ls_sha256;
 void ls_sha256_init(ls_sha256 *s);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -16,8 +17,9 @@ typedef struct idx_set {
     ls_dataset set;
     ls_idx_file images, labels;
     size_t sample_bytes;
-    char *source;
+    char *source, *labels_path;
     char **names; /* made up for "idx"; else NULL */
+    ls_dataset_part parts[2];
 } idx_set;
 
 /* ---- one split from two files ---- */
@@ -37,6 +39,7 @@ static void close_set(ls_dataset *set) {
         free(d->names[i]);
     free(d->names);
     free(d->source);
+    free(d->labels_path);
     free(d);
 }
 
@@ -75,7 +78,8 @@ static ls_status name_classes(idx_set *d, int classes) {
 static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images,
                            const char *labels, int classes) {
     idx_set *d = ls_sys_calloc(1, sizeof *d);
-    if (!d || asprintf(&d->source, "%s", images) < 0) {
+    if (!d || !(d->source = strdup(images)) || !(d->labels_path = strdup(labels))) {
+        free(d ? d->source : NULL);
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for data set %s", name);
     }
@@ -93,6 +97,11 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
     d->set.n = d->images.idx.dims[0];
     d->set.input = LS_TYPE(LS_U8, 1, d->images.idx.dims[1], d->images.idx.dims[2]);
     d->sample_bytes = ls_type_bytes(&d->set.input);
+    d->parts[0] = (ls_dataset_part){ "images", d->source, d->images.digest };
+    d->parts[1] = (ls_dataset_part){ "labels", d->labels_path, d->labels.digest };
+    d->set.parts = d->parts;
+    d->set.n_parts = 2;
+    d->set.digest = ls_hash64_more(d->images.digest, &d->labels.digest, sizeof d->labels.digest);
     if (known && classes == known->classes) {
         d->set.class_names = known->class_names;
     } else {

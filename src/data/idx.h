@@ -24,6 +24,14 @@ typedef struct ls_idx_file {
     ls_idx idx;
     ls_mapping map;
     uint8_t *heap;
+    uint64_t digest; /* xxh3 of the inflated IDX bytes: the same for x and x.gz */
 } ls_idx_file;
+
+/* The last bytes of an inflated copy in the cache, behind its IDX bytes. */
+typedef struct ls_idx_footer {
+    uint64_t magic, source; /* source: xxh3 of the gzip file */
+    uint64_t digest, hash;  /* xxh3 of the IDX bytes, and of this footer up to here */
+} ls_idx_footer;
+ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source);
 ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank);
 void ls_idx_close(ls_idx_file *f); /* harmless twice */

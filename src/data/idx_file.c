@@ -1,8 +1,11 @@
 /* idx_file.c - opening IDX files. A plain file is mapped. A gzip file is inflated once into CACHE/inflated/HASH.idx, HASH
- * being the xxh3 of the source, and that copy is mapped from then on. So that a start need not even hash 26 MB,
- * CACHE/inflated/known remembers the hash (source_hash.h). Everything in the cache may be deleted at any time. */
+ * being the xxh3 of the source, and that copy is mapped from then on. Its footer has the checksum of its bytes, which every open compares: a damaged
+ * copy is made again. So that a start need not even hash the 26 MB of a source, CACHE/inflated/known remembers the hash (source_hash.h).
+ * Everything in the cache may be deleted at any time. */
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -15,14 +18,50 @@ void ls_idx_close(ls_idx_file *f) {
     *f = (ls_idx_file){ 0 };
 }
 
-static bool map_copy(ls_idx_file *out, const char *copy, int rank) {
+#define MAGIC 0x315844494c464e49u /* "INFLIDX1" where the low byte comes first */
+
+ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source) {
+    ls_idx_footer f = { .magic = MAGIC, .source = source, .digest = ls_hash64(idx, size) };
+    f.hash = ls_hash64(&f, offsetof(ls_idx_footer, hash));
+    return f;
+}
+
+/* Whether the mapped copy of the gzip file with this hash is as it was written. */
+static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy) {
+    ls_idx_footer f;
+    if (map->size < sizeof f)
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no inflated copy", copy, map->size);
+    const size_t size = map->size - sizeof f;
+    memcpy(&f, map->data + size, sizeof f);
+    const ls_idx_footer right = ls_idx_footer_of(map->data, size, source);
+    if (f.magic != right.magic || f.source != right.source || f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))
+        return ls_fail(LS_E_FORMAT, "%s: cut, or written by an older version (no footer at offset %zu)", copy, size);
+    return f.digest == right.digest ? LS_OK : ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %zu bytes is another", copy, size);
+}
+
+static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t source) {
     if (!ls_file_exists(copy))
         return false;
-    if (ls_file_map(&out->map, copy) == LS_OK && ls_idx_parse(&out->idx, out->map.data, out->map.size, rank, copy) == LS_OK)
+    if (ls_file_map(&out->map, copy) != LS_OK || check_copy(&out->map, source, copy) != LS_OK) {
+        ls_log_warn("%s; the source is inflated again", ls_error_message());
+    } else if (ls_idx_parse(&out->idx, out->map.data, out->map.size - sizeof(ls_idx_footer), rank, copy) == LS_OK) {
+        memcpy(&out->digest, out->map.data + out->map.size - sizeof(ls_idx_footer) + offsetof(ls_idx_footer, digest), sizeof out->digest);
         return true;
-    ls_log_debug("cached copy not usable (%s): the source is inflated again", ls_error_message());
+    } /* else it is sound, and of another kind than the caller wants: the source says so in its own name */
     ls_idx_close(out);
     return false;
+}
+
+static ls_status write_copy(const char *copy, const void *idx, size_t size, const ls_idx_footer *f) {
+    ls_writer w;
+    LS_TRY(ls_writer_open(&w, copy));
+    ls_status s = ls_writer_put(&w, idx, size);
+    if (s == LS_OK)
+        s = ls_writer_put(&w, f, sizeof *f);
+    if (s == LS_OK)
+        return ls_writer_commit(&w);
+    ls_writer_abort(&w);
+    return s;
 }
 
 /* Once in a process: the cache is one place, and a warning for each of four files helps nobody. */
@@ -39,10 +78,12 @@ static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const cha
     uint64_t hash = ls_hash64(source->data, source->size);
     char *copy = ls_hash_path(dir, hash, ".idx");
     ls_status s = LS_OK;
-    if (!map_copy(out, copy, rank)) {
+    if (!map_copy(out, copy, rank, hash)) {
         size_t size;
         LS_TRY_TO(s, ls_idx_inflate(&out->heap, &size, source->data, source->size, rank, path), done);
-        if (ls_make_dirs(dir) != LS_OK || ls_file_write(copy, out->heap, size) != LS_OK) {
+        const ls_idx_footer f = ls_idx_footer_of(out->heap, size, hash);
+        out->digest = f.digest;
+        if (ls_make_dirs(dir) != LS_OK || write_copy(copy, out->heap, size, &f) != LS_OK) {
             warn_unwritable(dir);
             s = ls_idx_parse(&out->idx, out->heap, size, rank, path);
             goto done;
@@ -50,7 +91,7 @@ static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const cha
         free(out->heap); /* pages of a mapping can be dropped and shared, the heap's cannot */
         out->heap = NULL;
         LS_TRY_TO(s, ls_file_map(&out->map, copy), done);
-        LS_TRY_TO(s, ls_idx_parse(&out->idx, out->map.data, out->map.size, rank, copy), done);
+        LS_TRY_TO(s, ls_idx_parse(&out->idx, out->map.data, size, rank, copy), done);
     }
     if (key)
         ls_source_remember(known, key, hash);
@@ -67,7 +108,7 @@ ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank) {
     uint64_t key = ls_source_key(path), hash = key ? ls_source_recall(known, key) : 0;
     if (hash) {
         copy = ls_hash_path(dir, hash, ".idx");
-        if (map_copy(out, copy, rank))
+        if (map_copy(out, copy, rank, hash))
             goto done;
     }
     LS_TRY_TO(s, ls_file_map(&source, path), done);
@@ -75,6 +116,9 @@ ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank) {
         LS_TRY_TO(s, open_gzip(out, &source, path, rank, key, dir, known), done);
     } else {
         LS_TRY_TO(s, ls_idx_parse(&out->idx, source.data, source.size, rank, path), done);
+        out->digest = hash ? hash : ls_hash64(source.data, source.size);
+        if (key && !hash)
+            ls_source_remember(known, key, out->digest);
         out->map = source;
         source = (ls_mapping){ 0 };
     }

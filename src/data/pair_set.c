@@ -86,6 +86,10 @@ static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
                  (long long)cut[1], (long long)d->length[1], tokenizer) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
     d->set.source = d->source;
+    const int64_t choice[] = { d->length[0], d->length[1], (int64_t)ls_hash64(d->pair, sizeof *d->pair * (size_t)d->set.n) };
+    d->set.digest = ls_tokens_digest(&d->tokens, choice, sizeof choice);
+    d->set.parts = d->tokens.parts;
+    d->set.n_parts = d->tokens.n_parts;
     return LS_OK;
 }
 

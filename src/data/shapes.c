@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "data/known.h"
 
@@ -98,6 +99,7 @@ ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_o
                            .target = LS_SCALAR(LS_I32),
                            .classes = 10,
                            .class_names = NAMES,
+                           .digest = ls_hash_text(split == LS_SPLIT_TRAIN ? "built-in shapes 1, train" : "built-in shapes 1, eval"),
                            .read = read_sample,
                            .close = close_set };
     *out = &d->set;

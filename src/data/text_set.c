@@ -177,6 +177,10 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->set.source = d->source;
     d->set.classes = f->vocabulary;
+    const int64_t cut[] = { d->length, o->pack, (int64_t)ls_hash64(d->document, sizeof *d->document * (size_t)d->documents) };
+    d->set.digest = ls_tokens_digest(&d->tokens, cut, sizeof cut);
+    d->set.parts = d->tokens.parts;
+    d->set.n_parts = d->tokens.n_parts;
     return LS_OK;
 }
 

@@ -11,13 +11,33 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/oserror.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "data/source_hash.h"
 #include "data/tokenize.h"
 #include "lockstep/tokenizer.h"
 
-/* What the tokens depend on. `known`: the folder that remembers hashes of files. */
-static ls_status make_key(uint64_t *key, const ls_token_source *from, const char *known)
+enum { MOST_PARTS = 100 }; /* files that are told apart; those beyond are one part */
+
+/* File i of the corpus has this hash. */
+static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t hash)
+{
+    ls_dataset_part *last = &to->parts[to->n_parts];
+    if (i < MOST_PARTS) {
+        *last = (ls_dataset_part){ "text", strdup(c->paths[i]), hash };
+        to->n_parts++;
+    } else if (i == MOST_PARTS) {
+        ls_str path = { 0 };
+        ls_str_printf(&path, "%s and %zu files after it", c->paths[i], c->n - i - 1);
+        *last = (ls_dataset_part){ "text", path.data, hash };
+        to->n_parts++;
+    } else {
+        last[-1].digest = ls_hash64_more(last[-1].digest, &hash, sizeof hash);
+    }
+}
+
+/* What the tokens depend on, and the files of it as to->parts. `known`: the folder that remembers hashes of files. */
+static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_source *from, const char *known)
 {
     const ls_text_options *o = from->o;
     const char *field = o->documents == LS_DOCUMENTS_JSON ? o->field : "";
@@ -28,13 +48,18 @@ static ls_status make_key(uint64_t *key, const ls_token_source *from, const char
     const char *const names[] = { from->pairs ? from->pairs->source : "", from->pairs ? from->pairs->target : "", from->pairs ? from->pairs->prefix : "" };
     for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL: where one ends counts */
         *key = ls_hash64_more(*key, names[i], strlen(names[i]) + 1);
+    to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 2, sizeof *to->parts);
+    if (!to->parts)
+        return ls_fail(LS_E_MEMORY, "no memory to tokenize");
     h = 0;
     if (strcmp(from->tokenizer_file, "bytes"))
         s = ls_source_hash(&h, from->tokenizer_file, known);
     *key = ls_hash64_more(*key, &h, sizeof h);
+    to->parts[to->n_parts++] = (ls_dataset_part){ "tokenizer", strdup(from->tokenizer_file), h };
     for (size_t i = 0; i < from->corpus.n && s == LS_OK; i++) {
         s = ls_source_hash(&h, from->corpus.paths[i], known);
         *key = ls_hash64_more(*key, &h, sizeof h);
+        add_file(to, &from->corpus, i, h);
     }
     return s;
 }
@@ -123,6 +148,7 @@ ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *t
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
     ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = ls_tokenizer_find(tokenizer),
                              .pairs = pairs, .o = o };
+    ls_token_store made_of = { 0 };
     uint64_t key;
     ls_status s = LS_OK;
     *out = (ls_token_store){ 0 };
@@ -131,9 +157,15 @@ ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *t
     if (s == LS_OK)
         s = ls_corpus_find(&from.corpus, pattern);
     if (s == LS_OK)
-        s = make_key(&key, &from, known);
+        s = make_key(&key, &made_of, &from, known);
     if (s == LS_OK)
         s = open_or_make(out, &from, key, dir);
+    if (s == LS_OK) {
+        out->parts = made_of.parts;
+        out->n_parts = made_of.n_parts;
+    } else {
+        ls_tokens_close(&made_of);
+    }
     ls_corpus_release(&from.corpus);
     free(from.tokenizer_file);
     free(known);

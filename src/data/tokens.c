@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-
-#define MAGIC 0x314e454b4f54534cu /* "LSTOKEN1" where the low byte comes first: another order of bytes is another file */
+#define MAGIC 0x324e454b4f54534cu /* "LSTOKEN2" where the low byte comes first: another order of bytes is another file */
 
 static size_t padded(int64_t bytes) { return (size_t)(bytes + 7) / 8 * 8; }
 static uint64_t footer_hash(const ls_token_footer *f) { return ls_hash64(f, offsetof(ls_token_footer, hash)); }
@@ -22,7 +20,7 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no file of tokens", what, size);
     memcpy(&f, p + size - sizeof f, sizeof f);
     if (f.magic != MAGIC || f.hash != footer_hash(&f) || f.key != key)
-        return ls_fail(LS_E_FORMAT, "%s: the footer at offset %zu is damaged, or of other text", what, size - sizeof f);
+        return ls_fail(LS_E_FORMAT, "%s: the footer at offset %zu is damaged, of other text, or of an older version", what, size - sizeof f);
     const int64_t most = (int64_t)(size / 2);
     const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 && f.end < f.vocabulary;
     const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most; /* so that the next line cannot overflow */
@@ -35,6 +33,8 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         rising = ends[i] > (i ? ends[i - 1] : 0);
     if (!rising || ends[f.documents - 1] != f.tokens)
         return ls_fail(LS_E_FORMAT, "%s: the table of documents is damaged", what);
+    if (ls_hash64(p, (size_t)(f.tokens * f.width)) != f.ids_hash)
+        return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what, (long long)f.tokens);
     *out = (ls_token_store){ .ids = p, .ends = ends, .footer = f };
     return LS_OK;
 }
@@ -54,8 +54,17 @@ bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to)
     return below;
 }
 
+uint64_t ls_tokens_digest(const ls_token_store *t, const void *choice, size_t n)
+{
+    const uint64_t all[] = { t->footer.ids_hash, t->footer.ends_hash, (uint64_t)t->footer.end };
+    return ls_hash64_more(ls_hash64(all, sizeof all), choice, n);
+}
+
 void ls_tokens_close(ls_token_store *t)
 {
+    for (int i = 0; i < t->n_parts; i++)
+        free((char *)t->parts[i].path);
+    free(t->parts);
     ls_file_unmap(&t->map);
     *t = (ls_token_store){ 0 };
 }
@@ -66,7 +75,18 @@ ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, i
 {
     const int32_t width = vocabulary <= 1 << 16 ? 2 : 4;
     *w = (ls_token_writer){ .footer = { .magic = MAGIC, .key = key, .width = width, .vocabulary = vocabulary, .end = end } };
-    return ls_writer_open(&w->file, path);
+    if (!(w->ids = ls_hasher_create()))
+        return ls_fail(LS_E_MEMORY, "no memory to write %s", path);
+    const ls_status s = ls_writer_open(&w->file, path);
+    if (s != LS_OK)
+        ls_hasher_end(&w->ids);
+    return s;
+}
+
+static ls_status put_bytes(ls_token_writer *w, const void *bytes, size_t n)
+{
+    ls_hasher_add(w->ids, bytes, n);
+    return ls_writer_put(&w->file, bytes, n);
 }
 
 static ls_status put_ids(ls_token_writer *w, const int32_t *ids, int64_t n)
@@ -74,12 +94,12 @@ static ls_status put_ids(ls_token_writer *w, const int32_t *ids, int64_t n)
     uint16_t narrow[1024];
     w->footer.tokens += n;
     if (w->footer.width == 4)
-        return ls_writer_put(&w->file, ids, 4 * (size_t)n);
+        return put_bytes(w, ids, 4 * (size_t)n);
     for (int64_t done = 0; done < n;) {
         int64_t k = 0;
         for (; k < 1024 && done < n; k++)
             narrow[k] = (uint16_t)ids[done++];
-        LS_TRY(ls_writer_put(&w->file, narrow, 2 * (size_t)k));
+        LS_TRY(put_bytes(w, narrow, 2 * (size_t)k));
     }
     return LS_OK;
 }
@@ -105,6 +125,7 @@ ls_status ls_tokens_commit(ls_token_writer *w)
     ls_token_footer *f = &w->footer;
     const size_t bytes = (size_t)(f->tokens * f->width);
     ls_status s;
+    f->ids_hash = ls_hasher_end(&w->ids);
     f->ends_hash = ls_hash64(w->ends, 8 * (size_t)f->documents);
     f->hash = footer_hash(f);
     LS_TRY_TO(s, ls_writer_put(&w->file, "\0\0\0\0\0\0\0", padded((int64_t)bytes) - bytes), fail);
@@ -119,6 +140,7 @@ fail:
 void ls_tokens_abort(ls_token_writer *w)
 {
     ls_writer_abort(&w->file);
+    ls_hasher_end(&w->ids);
     free(w->ends);
     w->ends = NULL;
 }

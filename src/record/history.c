@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 
 static void *grown(void *array, int n, int *cap, size_t size)
 {
@@ -75,6 +76,19 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                                          .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .memory = whole(row, "memory") }, attempt });
 }
 
+/* An attempt that begins with changes says so before its first step. */
+static void add_change(ls_history *h, const json_t *row, int64_t attempt)
+{
+    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    const char *what = json_string_value(json_object_get(row, "what"));
+    ls_str cause = { 0 };
+    if (attempt <= h->attempt)
+        return; /* a run that begins with another's checkpoint; or an attempt that is listed with its failure */
+    ls_str_printf(&cause, "started again with --allow-change: %s", what ? what : "");
+    start(h, attempt, step, last > step ? last - step : 0, ls_str_text(&cause));
+    ls_str_release(&cause);
+}
+
 static void add_report(ls_history *h, json_t *row, int64_t attempt)
 {
     static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt" };
@@ -108,6 +122,8 @@ static void add_row(ls_history *h, json_t *row)
         APPEND(h, checkpoints, (ls_past_checkpoint){ step, epoch, whole(row, "bytes"), attempt });
     else if (!strcmp(kind, "restart"))
         start(h, attempt, step, whole(row, "steps_lost"), json_string_value(json_object_get(row, "cause")));
+    else if (!strcmp(kind, "change"))
+        add_change(h, row, attempt);
     else if (!strcmp(kind, "report"))
         add_report(h, row, attempt);
     if (attempt > h->attempt)

@@ -227,6 +227,15 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
     return ls_rundir_save_result(d, LS_RUN_RESTARTING, NULL);
 }
 
+ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what)
+{
+    ls_json *j = begin(d, "change");
+    ls_json_int(j, "step", step);
+    ls_json_text(j, "what", what);
+    close_row(j, d->attempt);
+    return append(d);
+}
+
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from)
 {
     static const char STEP[] = "{\"kind\":\"step\",\"step\":";

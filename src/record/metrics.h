@@ -40,6 +40,8 @@ ls_status ls_metrics_saving(ls_rundir *d);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
 /* Also goes to the list in result.json, which then says `restarting`. */
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
+/* The attempt goes on from `step` with these changes, which were allowed. */
+ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what);
 /* In metrics.csv too, which gets a column for every metric that it has not had. */
 ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
 /* Of the last step in metrics.jsonl, from byte `from` on; -1: there is none. Local. */

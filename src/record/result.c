@@ -62,6 +62,24 @@ void ls_rundir_best_checkpoint(ls_rundir *d, const char *path)
     LS_CHECK(d->own->best_checkpoint, "out of memory");
 }
 
+void ls_rundir_forget_evaluations(ls_rundir *d)
+{
+    struct ls_rundir_private *own = d->own;
+    d->metrics.eval_loss = d->metrics.eval_accuracy = d->metrics.best_value = NAN;
+    free(own->best_checkpoint);
+    own->best_checkpoint = NULL;
+    for (int i = 0; i < own->n_checkpoints; i++) {
+        ls_metric_list *m = &own->checkpoints[i].metrics;
+        int n = 0;
+        for (int k = 0; k < m->n; k++)
+            if (strncmp(m->at[k].name, "eval_", 5))
+                m->at[n++] = m->at[k];
+            else
+                free((char *)(uintptr_t)m->at[k].name);
+        m->n = n;
+    }
+}
+
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best)
 {
     ls_rundir_list_checkpoint(d, path, step, d->metrics.epoch, current(d), best);

@@ -67,6 +67,8 @@ ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
 /* Remembers a checkpoint, with the metrics of this moment, for result.json's list, where it is as soon and as long as its folder exists. `best` marks it as the best so far. */
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
 void ls_rundir_best_checkpoint(ls_rundir *d, const char *path); /* one of those is the best after all */
+/* Evaluations to come are on other data: those of the checkpoints so far, and which was the best, are no longer told. */
+void ls_rundir_forget_evaluations(ls_rundir *d);
 /* The run moves on to `state` (run_state.h says from where that is allowed), and result.json is replaced now; it is on the disk for sure when this returns,
  * unless the state is one of those that a run passes through: starting, running, saving. */
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error);

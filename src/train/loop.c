@@ -134,8 +134,9 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
 {
-    ls_resume_point at = { .step = l->step, .epoch = l->step / l->steps_per_epoch, .epoch_step = l->step % l->steps_per_epoch, .metrics = l->run->metrics,
-                           .builtin_data = l->run->builtin_data };
+    ls_resume_point at = { .step = l->step, .epoch = ls_resume_epoch(&l->from, l->step), .epoch_step = ls_resume_epoch_step(&l->from, l->step),
+                           .steps_per_epoch = l->steps_per_epoch, .base_step = l->from.base_step, .base_epoch = l->from.base_epoch, .metrics = l->run->metrics,
+                           .train = l->train, .eval = l->eval };
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
@@ -261,7 +262,7 @@ ls_status ls_loop_run(ls_loop *l)
     l->step = l->from.step;
     LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank, (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
     ls_loader *loader;
-    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = l->step / l->steps_per_epoch, .step = l->step % l->steps_per_epoch,
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = ls_resume_epoch(&l->from, l->step), .step = ls_resume_epoch_step(&l->from, l->step),
                             .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)

@@ -19,7 +19,7 @@ typedef struct ls_loop {
     ls_snapshots snapshots;
     const ls_ui *ui;
     ls_requests requests;
-    int64_t steps_per_epoch, total_steps;
+    int64_t steps_per_epoch, total_steps; /* from now on; with those that are done (ls_resume_point says how epochs lie) */
     ls_resume_point from;                 /* where the run stands when the loop begins; zeros: at its beginning */
     int64_t profile_first, profile_last;  /* steps from 1; both 0: none */
     ls_profile *profile;                  /* while one is being taken */

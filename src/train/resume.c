@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "data_record.h"
 #include "record/step_folder.h"
 #include "state.h"
 
@@ -20,6 +21,7 @@
 #define NUMBERS(X) X("epoch_loss", sums.loss) X("epoch_seconds", sums.seconds) X("loss", metrics.loss) X("lr", metrics.lr) \
     X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
 #define COUNTS(X) X("step", step) X("epoch", epoch) X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count) \
+    X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
     X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
@@ -41,7 +43,9 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_text(&j, "mesh", ls_mesh_text(mesh, &c->parallel.mesh));
     ls_json_text(&j, "device", c->device.ops->name);
     ls_json_text(&j, "isa", ls_isa_name(c->device.isa));
-    ls_json_bool(&j, "builtin_data", p->builtin_data);
+    ls_json_bool(&j, "builtin_data", p->train && p->train->builtin);
+    if (p->train)
+        ls_data_record(&j, p->train, p->eval);
     ls_json_text(&j, "version", LS_VERSION);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
@@ -61,8 +65,28 @@ static void read_point(ls_resume_point *p, const json_t *j)
 #undef NUMBER
     if (!p->sums.count)
         p->sums.count = p->sums.samples; /* an older version wrote it: one target a sample */
+    if (!p->steps_per_epoch && p->epoch > 0)
+        p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch; /* likewise; in its first epoch it is not known */
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
+}
+
+int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step) { return p->base_epoch + (step - p->base_step) / p->steps_per_epoch; }
+int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step) { return (step - p->base_step) % p->steps_per_epoch; }
+
+/* Epochs have another number of steps from now on: those that are over stay so, and the running one begins anew. */
+static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
+{
+    const int64_t before = p->steps_per_epoch;
+    p->steps_per_epoch = now;
+    if (!before || before == now)
+        return;
+    ls_log_warn("an epoch has %lld steps now, and had %lld: epoch %lld begins %s after step %lld", (long long)now, (long long)before, (long long)p->epoch,
+                p->epoch_step ? "anew" : "as planned", (long long)p->step);
+    p->base_step = p->step;
+    p->base_epoch = p->epoch;
+    p->epoch_step = 0;
+    memset(&p->sums, 0, sizeof p->sums);
 }
 
 /* ---- what must be as it was */
@@ -99,7 +123,19 @@ static void explain(ls_str *out, const char *differences)
     }
 }
 
-static ls_status compare(ls_str *out, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, bool builtin)
+/* The samples and the tokenizer. *eval_data: those of evaluation are not known to be the same. */
+static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls_resume_now *now)
+{
+    ls_str data = { 0 };
+    ls_data_difference(&data, j, now->train);
+    *eval_data = now->eval && json_object_get(j, "data") && !ls_data_difference(&data, j, now->eval);
+    ls_data_tokenizer_difference(&data, j, now->train);
+    if (data.len)
+        ls_str_printf(out, "%s%s (the samples; data.path, LOCKSTEP_DATA or the data.* keys say where they are)", out->len ? "; " : "", data.data);
+    ls_str_release(&data);
+}
+
+static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")), *isa = json_string_value(json_object_get(j, "isa"));
     const char *here = ls_isa_name(t->compiled.device.isa);
@@ -121,25 +157,25 @@ static ls_status compare(ls_str *out, const json_t *j, const char *path, const l
     if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)", out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
-    const json_t *was_builtin = json_object_get(j, "builtin_data");
-    if (was_builtin && json_is_true(was_builtin) != builtin)
-        ls_str_printf(out, "%sdata: %s (the samples; data.path or LOCKSTEP_DATA says where they are)", out->len ? "; " : "",
-                      builtin ? "the built-in shapes here, the real ones there" : "the real ones here, the built-in shapes there");
+    compare_data(out, eval_data, j, now);
     if (world != ranks && r->parallel.sync_batch_norm)
         ls_str_printf(out, "%sranks: %lld here, %lld there (what batch norm's statistics are over: parallel.sync_batch_norm)", out->len ? "; " : "", (long long)ranks,
                       (long long)world);
     return LS_OK;
 }
 
-static ls_status check_unchanged(const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, bool builtin, bool allow_change)
+static ls_status check_unchanged(ls_resume_change *change, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_str changed = { 0 };
-    ls_status s = compare(&changed, j, path, t, r, builtin);
-    if (s == LS_OK && changed.len > 0 && !allow_change)
+    ls_status s = compare(&changed, &change->eval_data, j, path, t, r, now);
+    if (s == LS_OK && changed.len > 0 && !now->allow_change)
         s = ls_fail(LS_E_USAGE, "%s was made with other settings: %s; set run.name for a new run, or continue with these changes: --allow-change", path, changed.data);
     else if (s == LS_OK && changed.len > 0)
         ls_log_warn("changed since %s: %s", path, changed.data);
-    ls_str_release(&changed);
+    if (s == LS_OK)
+        change->what = changed.data;
+    else
+        ls_str_release(&changed);
     return s;
 }
 
@@ -225,7 +261,7 @@ static ls_status damaged(const char *path)
                    "--resume CHECKPOINT with another run.name", message, path);
 }
 
-ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool builtin_data, bool allow_change)
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_checkpoint c;
     json_t *j = NULL;
@@ -234,13 +270,16 @@ ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, 
     if (s != LS_OK)
         return s == LS_E_FORMAT ? damaged(path) : s;
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
-    LS_TRY_TO(s, check_unchanged(j, path, t, r, builtin_data, allow_change), done);
+    LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
     s = ls_trainer_load_state(t, &c);
     if (s == LS_E_FORMAT)
         s = damaged(path);
     if (s != LS_OK)
         goto done;
     read_point(out, j);
+    set_steps_per_epoch(out, now->steps_per_epoch);
+    if (change->eval_data)
+        out->metrics.best_value = NAN;
     t->step_number = out->step; /* messages count on */
 done:
     json_decref(j);

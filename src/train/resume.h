@@ -8,10 +8,15 @@
 typedef struct ls_resume_point {
     int64_t step;                /* finished optimizer steps */
     int64_t epoch, epoch_step;   /* of the next one */
+    int64_t steps_per_epoch;     /* from epoch base_epoch on, which began after base_step steps: both 0, unless a change of the data or the batch was */
+    int64_t base_step, base_epoch; /* allowed that changed how many steps an epoch has */
     struct { double loss, seconds; int64_t samples, count; } sums; /* over the running epoch; count: targets */
     ls_run_metrics metrics;
-    bool builtin_data;           /* the built-in set stood in for the recipe's */
+    const ls_dataset *train, *eval; /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has neither */
 } ls_resume_point;
+/* Where step number `step` (from 0) lies. */
+int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step);
+int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step);
 
 /* The text; malloc'ed. Numbers read back as the same. */
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
@@ -29,7 +34,19 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *
 /* Finished steps in a checkpoint. Local. */
 ls_status ls_resume_step(int64_t *step, const char *checkpoint);
 
+/* What a run continues with. */
+typedef struct ls_resume_now {
+    const ls_dataset *train, *eval; /* eval NULL: none */
+    int64_t steps_per_epoch;
+    bool allow_change;
+} ls_resume_now;
+/* What was allowed to change. */
+typedef struct ls_resume_change {
+    char *what;     /* all of it in words; malloc'ed; NULL: nothing */
+    bool eval_data; /* evaluations so far cannot be compared with those to come */
+} ls_resume_change;
+
 /* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and what depends on it, when the checkpoint
- * belongs to another recipe, another ISA level, or rounds its sums over another number of ranks, or when the built-in set stands in for the recipe's data on one
- * side only; `allow_change` makes that a warning. Collective. */
-ls_status ls_resume_load(ls_resume_point *out, const char *path, ls_trainer *t, const ls_recipe *r, bool builtin_data, bool allow_change);
+ * belongs to another recipe, another ISA level, other data or another tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in
+ * for the recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has another number of steps now begins anew. Collective. */
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t, const ls_recipe *r, const ls_resume_now *now);

@@ -168,9 +168,9 @@ ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks
     return LS_OK;
 }
 
-int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch)
+int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step, int64_t base_epoch)
 {
-    int64_t all = r->train.epochs * steps_per_epoch;
+    const int64_t left = r->train.epochs - base_epoch, all = base_step + (left > 0 ? left : 0) * steps_per_epoch;
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 

@@ -24,8 +24,8 @@ typedef struct ls_setup {
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
 /* For ranks that evaluate or show the model, whatever `r` says of workers, layout and global batch: the parameters are sharded over them all. Else as above. */
 ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
-/* total optimizer steps of the run, for schedules that need it and for progress. */
-int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch);
+/* total optimizer steps of the run, for schedules that need it and for progress; `base_epoch` epochs took `base_step` of them, each later one takes steps_per_epoch. */
+int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step, int64_t base_epoch);
 
 /* Opens the weights of model.init. What a state dict of a tied model has a second time, and T5's files for no layer, is left out. */
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);

@@ -1,6 +1,7 @@
 /* eval_command.c - `lockstep eval`: loss and accuracy of a run's weights on the evaluation split. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "target.h"
@@ -9,7 +10,7 @@
 #include "train/launch.h"
 #include "train/place.h"
 
-static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, bool json)
+static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, const char *other_data, bool json)
 {
     const bool text = set->target.ndim > 0;
     char perplexity[40] = "";
@@ -27,6 +28,8 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     ls_json_int(&j, "step", step);
     ls_json_text(&j, "data", set->source);
     ls_json_bool(&j, "builtin_data", set->builtin);
+    if (other_data)
+        ls_json_text(&j, "other_data", other_data);
     ls_json_f64(&j, "loss", e->loss);
     if (text)
         ls_json_f64(&j, "perplexity", exp(e->loss));
@@ -46,16 +49,19 @@ static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_u
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
+    char *other_data = NULL;
     int64_t step = 0;
     LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
     ls_status s = ls_setup_data(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
     if (g)
         s = ls_ranks_agree(g, s);
     LS_TRY_TO(s, s, end);
+    other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
     if (!g || ls_group_rank(g) == 0)
-        print(ui, t, set, &e, step, json);
+        print(ui, t, set, &e, step, other_data, json);
 end:
+    free(other_data);
     ls_trainer_destroy(&trainer);
     ls_dataset_close(&set);
     return s;

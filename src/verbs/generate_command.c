@@ -54,6 +54,8 @@ static ls_status open_tokenizer(job *j)
     if (!file)
         return ls_tokenizer_missing(name);
     ls_status s = ls_tokenizer_open(&j->tokenizer, file);
+    if (s == LS_OK)
+        ls_target_check_tokenizer(&j->target, file);
     free(file);
     LS_TRY(s);
     if (!j->target.checkpoint)

@@ -213,6 +213,8 @@ static ls_status run(job *j)
         if (j->n < j->o->count)
             ls_log_info("--count %lld: the split has %lld from sample %lld on", (long long)j->o->count, (long long)j->n, (long long)j->o->first);
     }
+    if (!j->o->n_inputs)
+        free(ls_target_other_data(&j->target, j->set));
     LS_TRY(check_width(j));
     j->images = malloc((size_t)j->n * j->image_bytes);
     j->samples = calloc((size_t)j->n, sizeof *j->samples);

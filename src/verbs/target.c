@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "ckpt/checkpoint.h"
 #include "record/rundir.h"
 #include "train/agree.h"
+#include "train/data_record.h"
 #include "train/trainer.h"
 
 static bool has(const char *dir, const char *name)
@@ -105,6 +108,50 @@ void ls_target_release(ls_target *t)
     free(t->checkpoint);
     free(t->run);
     *t = (ls_target){ 0 };
+}
+
+/* trainer.json of the weights; NULL: there is none to compare with. */
+static json_t *record_of(const ls_target *t)
+{
+    json_t *j = NULL;
+    char *text = NULL, *path = t->checkpoint ? ls_path_join(t->checkpoint, "trainer.json") : NULL;
+    if (path && ls_file_exists(path) && read_json(&text, &j, path) != LS_OK)
+        ls_log_debug("%s", ls_error_message());
+    free(text);
+    free(path);
+    return j;
+}
+
+static char *say(const ls_target *t, ls_str *difference)
+{
+    if (difference->len)
+        ls_log_warn("%s was made with other data: %s", t->checkpoint, difference->data);
+    return difference->data;
+}
+
+char *ls_target_other_data(const ls_target *t, const ls_dataset *set)
+{
+    json_t *record = record_of(t);
+    ls_str difference = { 0 };
+    ls_data_difference(&difference, record, set);
+    ls_data_tokenizer_difference(&difference, record, set);
+    json_decref(record);
+    return say(t, &difference);
+}
+
+void ls_target_check_tokenizer(const ls_target *t, const char *file)
+{
+    json_t *record = record_of(t);
+    ls_str difference = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    uint64_t digest = 0; /* of `bytes`, which is built in */
+    if (record && strcmp(file, "bytes") && ls_file_read(&text, &n, file) == LS_OK)
+        digest = ls_hash64(text, n);
+    ls_tokenizer_difference(&difference, record, file, digest);
+    json_decref(record);
+    free(text);
+    free(say(t, &difference));
 }
 
 static int64_t step_of(const char *trainer_json, const char *where)

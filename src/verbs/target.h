@@ -13,6 +13,11 @@ typedef struct ls_target {
 ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg);
 void ls_target_release(ls_target *t);
 
+/* How `set`, and its tokenizer, differ from what the weights were trained with: one line of the log, and the same malloc'ed; NULL: they do not, or the checkpoint
+ * does not say. Local. */
+char *ls_target_other_data(const ls_target *t, const ls_dataset *set);
+void ls_target_check_tokenizer(const ls_target *t, const char *file); /* likewise, when there is only a tokenizer; `file`: what ls_tokenizer_find found */
+
 /* How many ranks this command was asked for; 1 when it was not asked: what the run was trained with says nothing about its use. Local. */
 int ls_target_workers(const ls_target *t);
 

@@ -28,6 +28,7 @@ typedef struct training {
     char data_note[256];
     bool begun;            /* the loop was reached: what happens now is the run's */
     char checkpoint[4096]; /* that the run continues from; "": none */
+    ls_resume_change change; /* since then */
     int threads; /* of every rank, so that none shares a core; 0: one rank, or not known yet */
 } training;
 
@@ -63,15 +64,21 @@ static ls_status open_data(training *t, const ls_ui *ui)
         LS_TRY(ls_setup_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_order_check(&order));
-    l->steps_per_epoch = ls_order_steps(&order);
-    l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch);
+    l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
+    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0),
+             l->train->source);
+    return LS_OK;
+}
+
+/* How many steps there are in all, and what the schedule makes of it: once it is known from where the run continues. */
+static void count_steps(training *t)
+{
+    ls_loop *l = &t->loop;
+    l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch, l->from.base_step, l->from.base_epoch);
     if (t->setup.schedule.total_steps == 0)
         t->setup.schedule.total_steps = l->total_steps;
     if (l->recipe->schedule.step_epochs)
         t->setup.schedule.step_size = l->recipe->schedule.step_epochs * l->steps_per_epoch;
-    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0),
-             l->train->source);
-    return LS_OK;
 }
 
 static ls_status initial_weights(ls_trainer *trainer, const ls_recipe *r)
@@ -132,8 +139,12 @@ static ls_status existing_run(training *t, bool *done)
     else
         ls_log_info("%s %s before its first checkpoint: it begins again", d->path, ls_run_state_past(d->before));
     d->metrics = from->metrics;
+    if (t->change.eval_data)
+        ls_rundir_forget_evaluations(d);
     if (d->before == LS_RUN_NEW)
         d->metrics.best_value = NAN; /* the best of another run is not here */
+    if (t->change.what)
+        LS_TRY(ls_metrics_change(d, from->step, t->change.what));
     if (d->rank)
         return LS_OK;
     LS_TRY(ls_rundir_save_recipe(d, t->loop.recipe)); /* what may change may have changed */
@@ -154,7 +165,8 @@ static ls_status first_state(training *t, const ls_train_opts *o)
     l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
     if (!t->checkpoint[0])
         return initial_weights(l->trainer, l->recipe);
-    return ls_resume_load(&l->from, t->checkpoint, l->trainer, l->recipe, l->train->builtin, o->allow_change);
+    const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change };
+    return ls_resume_load(&l->from, &t->change, t->checkpoint, l->trainer, l->recipe, &now);
 }
 
 /* ---- ranks */
@@ -285,6 +297,7 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     if (l->group)
         ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));
     LS_TRY(first_state(t, o));
+    count_steps(t);
     mark(t, t->checkpoint[0] ? "checkpoint" : "initial weights");
     return LS_OK;
 }
@@ -355,6 +368,7 @@ static ls_status close_run(training *t, ls_status s, const char *message, const 
 static void release(training *t)
 {
     ls_loop *l = &t->loop;
+    free(t->change.what);
     free(l->seconds);
     ls_snapshots_release(&l->snapshots);
     ls_trainer_destroy(&l->trainer);

@@ -55,7 +55,24 @@ static void xxh3_known_answers(void **state) {
     assert_true(ls_hash64(big, sizeof big) == h);
 }
 
+/* In pieces of any size, as in one. */
+static void hasher_is_the_same_in_pieces(void **state) {
+    (void)state;
+    char text[3000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(i * 31);
+    for (size_t piece = 1; piece < 3000; piece = piece * 3 + 1) {
+        ls_hasher *h = ls_hasher_create();
+        for (size_t at = 0; at < sizeof text; at += piece)
+            ls_hasher_add(h, text + at, sizeof text - at < piece ? sizeof text - at : piece);
+        assert_true(ls_hasher_end(&h) == ls_hash64(text, sizeof text));
+        assert_null(h);
+        assert_true(ls_hasher_end(&h) == 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers), cmocka_unit_test(xxh3_known_answers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers), cmocka_unit_test(xxh3_known_answers),
+                                        cmocka_unit_test(hasher_is_the_same_in_pieces) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <sys/time.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "data/idx.h"
 
@@ -162,6 +163,7 @@ static void test_cache(void **state) {
     closedir(d);
     assert_ok(ls_idx_open(&f, path, 3));
     assert_memory_equal(f.idx.data, b.data + 16, 60);
+    assert_true(f.digest == ls_hash64(b.data, b.size));
     ls_idx_close(&f);
 
     /* A damaged source leaves nothing in the cache. */
@@ -191,6 +193,63 @@ static const char *only_file(const char *dir, const char *suffix) {
     }
     closedir(d);
     return path;
+}
+
+static char logged[4096];
+
+static void keep_log(void *context, ls_level level, const char *message) {
+    (void)context, (void)level;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+/* Every byte of a copy in the cache is guarded: what differs is made again, and the log says so. A plain file has the digest of its gzip. */
+static void test_damaged_copy(void **state) {
+    (void)state;
+    char *dir = make_folder(), copy[1024];
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    char path[1024];
+    snprintf(path, sizeof path, "%s", in(dir, "x.gz"));
+    write_bytes(path, z);
+    ls_idx_file f;
+    assert_ok(ls_idx_open(&f, path, 3));
+    const uint64_t digest = f.digest;
+    assert_true(digest && digest == ls_hash64(b.data, b.size));
+    ls_idx_close(&f);
+    snprintf(copy, sizeof copy, "%s", only_file(in(dir, "cache/inflated"), ".idx"));
+    char *whole;
+    size_t n;
+    assert_ok(ls_file_read(&whole, &n, copy));
+    assert_int_equal(n, b.size + sizeof(ls_idx_footer));
+    ls_log_set(keep_log, NULL, LS_WARN);
+    for (size_t at = 0; at < n; at += 3) {
+        whole[at] ^= 1;
+        write_bytes(copy, (bytes){ (uint8_t *)whole, n });
+        whole[at] ^= 1;
+        *logged = 0;
+        assert_ok(ls_idx_open(&f, path, 3));
+        assert_memory_equal(f.idx.data, b.data + 16, 60);
+        assert_true(f.digest == digest && f.map.data);
+        ls_idx_close(&f);
+        if (!strstr(logged, copy) || !strstr(logged, "the source is inflated again"))
+            fail_msg("byte %zu of the copy: the log says \"%s\"", at, logged);
+    }
+    *logged = 0;
+    assert_ok(ls_idx_open(&f, path, 3));
+    ls_idx_close(&f);
+    assert_string_equal(logged, "");
+    write_bytes(copy, (bytes){ (uint8_t *)whole, b.size }); /* as versions before the footer wrote it */
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_memory_equal(f.idx.data, b.data + 16, 60);
+    ls_idx_close(&f);
+    ls_log_set(NULL, NULL, LS_WARN);
+    write_bytes(in(dir, "plain"), b);
+    assert_ok(ls_idx_open(&f, in(dir, "plain"), 3));
+    assert_true(f.digest == digest);
+    ls_idx_close(&f);
+    free(whole);
+    free_bytes(&b);
+    free_bytes(&z);
+    remove_tree(dir);
 }
 
 /* Same inode, same size, same modification time: only the change time, which nobody can set, tells. */
@@ -227,7 +286,12 @@ static void test_known_hash(void **state) {
 
     bytes other = make_idx(3, DIMS, NULL);
     other.data[16] = 77;
-    write_bytes(in(in(dir, "cache/inflated"), "00000000000000aa.idx"), other);
+    const ls_idx_footer footer = ls_idx_footer_of(other.data, other.size, 0xaa);
+    bytes there = { malloc(other.size + sizeof footer), other.size + sizeof footer };
+    memcpy(there.data, other.data, other.size);
+    memcpy(there.data + other.size, &footer, sizeof footer);
+    write_bytes(in(in(dir, "cache/inflated"), "00000000000000aa.idx"), there);
+    free_bytes(&there);
     char known[1024];
     snprintf(known, sizeof known, "%s", only_file(in(dir, "cache/inflated/known"), ""));
     write_bytes(known, (bytes){ (uint8_t *)"00000000000000aa\n", 17 });
@@ -314,6 +378,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_header),
         cmocka_unit_test(test_damaged_gzip),
         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_damaged_copy),
         cmocka_unit_test(test_known_hash),
         cmocka_unit_test(test_unwritable_cache),
         cmocka_unit_test(test_plain_and_missing),

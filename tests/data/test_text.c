@@ -372,7 +372,7 @@ static void damage_is_found(void **state)
     snprintf(file, sizeof file, "%s", cached());
     assert_ok(ls_file_read(&whole, &n, file));
     copy = malloc(n);
-    for (size_t at = 24; at < n; at += 3) { /* behind the ids */
+    for (size_t at = 0; at < n; at += 3) { /* ids, ends, footer */
         memcpy(copy, whole, n);
         copy[at] ^= 1;
         assert_ok(ls_file_write(file, copy, n));
@@ -383,7 +383,12 @@ static void damage_is_found(void **state)
     assert_ok(ls_file_write(file, whole, n - 8));
     open_and_close(path, LS_DOCUMENTS_LINE);
     memcpy(copy, whole, n);
-    copy[3] = 0x7f; /* an id: found when it is read */
+    copy[3] = 0x7f; /* an id that cannot be, under checksums that are right: found when it is read */
+    ls_token_footer f;
+    memcpy(&f, copy + n - sizeof f, sizeof f);
+    f.ids_hash = ls_hash64(copy, (size_t)(f.tokens * f.width));
+    f.hash = ls_hash64(&f, offsetof(ls_token_footer, hash));
+    memcpy(copy + n - sizeof f, &f, sizeof f);
     assert_ok(ls_file_write(file, copy, n));
     ls_dataset *set;
     int32_t ids[3], targets[3];
@@ -392,6 +397,40 @@ static void damage_is_found(void **state)
     ls_dataset_close(&set);
     free(whole);
     free(copy);
+}
+
+static uint64_t digest_of(const char *path, ls_split split, int64_t length, double fraction, ls_dataset_part *text)
+{
+    ls_dataset *set;
+    assert_ok(OPEN(&set, split, path, length, .documents = LS_DOCUMENTS_LINE, .eval_fraction = fraction));
+    const uint64_t digest = set->digest;
+    assert_int_equal(set->n_parts, 2);
+    assert_string_equal(set->parts[0].what, "tokenizer");
+    assert_string_equal(set->parts[0].path, "bytes");
+    assert_string_equal(set->parts[1].what, "text");
+    assert_string_equal(set->parts[1].path, path);
+    *text = (ls_dataset_part){ "text", "", set->parts[1].digest };
+    ls_dataset_close(&set);
+    return digest;
+}
+
+/* Same samples, same digest, whatever the files are called; anything that makes others makes another. */
+static void digest_is_of_the_samples(void **state)
+{
+    (void)state;
+    const char *text = "abc\n\ndef\n\nghi\njkl\nmno\npqr\n";
+    char path[512], copy[512];
+    ls_dataset_part a, b;
+    snprintf(path, sizeof path, "%s", put("a.txt", text));
+    const uint64_t digest = digest_of(path, LS_SPLIT_TRAIN, 3, 0.2, &a);
+    assert_true(digest && digest == digest_of(path, LS_SPLIT_TRAIN, 3, 0.2, &b) && a.digest == b.digest);
+    snprintf(copy, sizeof copy, "%s", put("copy.txt", text));
+    assert_true(digest == digest_of(copy, LS_SPLIT_TRAIN, 3, 0.2, &b) && a.digest == b.digest);
+    assert_true(digest != digest_of(path, LS_SPLIT_EVAL, 3, 0.2, &b) && a.digest == b.digest);
+    assert_true(digest != digest_of(path, LS_SPLIT_TRAIN, 4, 0.2, &b));
+    assert_true(digest != digest_of(path, LS_SPLIT_TRAIN, 3, 0.6, &b));
+    snprintf(copy, sizeof copy, "%s", put("other.txt", "abc\n\ndef\n\nghj\njkl\nmno\npqr\n"));
+    assert_true(digest != digest_of(copy, LS_SPLIT_TRAIN, 3, 0.2, &b) && a.digest != b.digest);
 }
 
 /* Enough documents for several batches, some long: the file does not depend on the number of threads, nor do ids on their width. */
@@ -571,7 +610,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
         TEST(cuts_documents), TEST(reads_files), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
-        TEST(json_lines), TEST(splits_by_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found),
+        TEST(json_lines), TEST(splits_by_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(digest_is_of_the_samples),
         TEST(threads_do_not_matter), TEST(processes_wait), TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
