@@ -117,15 +117,19 @@ typedef struct ls_recipe {
 /* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that is no existing file), then applies
  * `sets` ("train.epochs=3"), then checks, and that the weights of model.init are there. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot be read. */
 LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets);
-/* The recipe that a run keeps, DIR/recipe.yaml: the same, but the weights of model.init need not be there any more: checkpoints replaced them. */
-LS_API ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
-/* The same from memory (model.init need not be there, either); `name` stands for the file in messages and its folder is where `include` looks. */
+/* The same from memory; `name` stands for the file in messages and its folder is where `include` looks. */
 LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);
+/* Records of what was trained: DIR/recipe.yaml of a run, and a checkpoint's text. The weights of model.init need not be there any more, and values without effect,
+ * which older versions accepted, are allowed except in `sets`. */
+LS_API ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
+LS_API ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);
 LS_API void ls_recipe_destroy(ls_recipe **r); /* nulls *r; null is fine */
 
 /* Sets one key of a loaded recipe and checks the whole again; `origin` is what the resolved recipe says about it ("resolved", "--resume").
  * On an error the recipe is as before. */
 LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin);
+/* Gives these keys (ended by NULL; each one of the table) their defaults back and checks the whole again. On an error the recipe is as before. */
+LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
 
 /* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With origins, every line ends in a comment saying where its value is from. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);

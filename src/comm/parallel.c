@@ -125,13 +125,18 @@ ls_status ls_parallel_check_units(const char *units)
     return LS_OK;
 }
 
-static ls_status check_tensor(const char *words)
+static ls_status check_tensor(const ls_parallel *p)
 {
-    int n = 0;
+    const char *words = p->tensor;
+    int n = 0, tp;
     for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
         if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
             return ls_fail(LS_E_USAGE, "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
-    return n || !strcmp(words, "auto") ? LS_OK : ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
+    if (!n && strcmp(words, "auto"))
+        return ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
+    if (!has_axis(&p->mesh, "tp", &tp) && (n || p->sequence))
+        return ls_fail(LS_E_USAGE, "parallel.%s: has no effect: parallel.mesh has no axis tp; write mesh: {dp: auto, tp: 2}, or leave it out", n ? "tensor" : "sequence");
+    return LS_OK;
 }
 
 static ls_status check_reshard(const ls_parallel *p)
@@ -185,7 +190,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_mesh(p));
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));
-    LS_TRY(check_tensor(p->tensor));
+    LS_TRY(check_tensor(p));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/str.h"
 #include "ops/rules.h"
 #include "tensor.h"
 
@@ -26,15 +27,83 @@ static bool names(const char *rule, size_t n, const char *path)
     return m >= n && !strncmp(path + m - n, rule, n) && (m == n || path[m - n - 1] == '.');
 }
 
+enum { KIND = 8 }; /* bytes of "colwise:" and of "rowwise:" */
+
+static bool word_names(const char *word, const char *parameter)
+{
+    const size_t n = strcspn(word, " ");
+    return n > KIND && names(word + KIND, n - KIND, parameter);
+}
+
+static const char *next_word(const char *w)
+{
+    w += strcspn(w, " ");
+    return w + (*w == ' ');
+}
+
+/* The first word of `rules` that names the parameter; NULL: none does. */
+static const char *word_of(const char *rules, const char *parameter)
+{
+    for (const char *w = rules; *w; w = next_word(w))
+        if (word_names(w, parameter))
+            return w;
+    return NULL;
+}
+
 static int rule_of(const char *rules, const char *parameter)
 {
-    for (const char *w = rules; *w; w += *w == ' ') {
-        const size_t n = strcspn(w, " ");
-        if (n > 8 && names(w + 8, n - 8, parameter)) /* "colwise:", "rowwise:" */
-            return *w == 'c' ? LS_COLUMNS : LS_ROWS;
-        w += n;
+    const char *w = word_of(rules, parameter);
+    return !w ? LS_WHOLE : *w == 'c' ? LS_COLUMNS : LS_ROWS;
+}
+
+/* Of "layers.0.mlp.fc1.weight" the module's last `parts` names. */
+static const char *module_end(ls_arena *a, const char *parameter, int parts)
+{
+    const char *dot = strrchr(parameter, '.'), *end = dot ? dot : parameter, *from = end;
+    while (from > parameter && (from[-1] != '.' || --parts > 0))
+        from--;
+    return ls_arena_printf(a, "%.*s", (int)(end - from), from);
+}
+
+static ls_status useless_word(const ls_graph *g, const char *word)
+{
+    const int n = (int)strcspn(word, " ");
+    ls_arena a;
+    ls_arena_init(&a);
+    const char **modules = LS_ARENA_ARRAY(&a, const char *, g->n_nodes + 1);
+    int found = 0, parts = 1;
+    bool taken = false;
+    for (int i = 0; i < n; i++)
+        parts += word[i] == '.';
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_param) {
+            const char *name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
+            taken |= word_names(word, name);
+            modules[found++] = module_end(&a, name, parts);
+        }
+    const char *near = ls_nearest_name(ls_arena_printf(&a, "%.*s", n - KIND, word + KIND), modules, found);
+    ls_status s;
+    if (taken)
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the words before it name every layer that it does; leave it out", n, word);
+    else if (near)
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name; did you mean %.*s%s?", n, word, KIND, word, near);
+    else
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)", n, word);
+    ls_arena_release(&a);
+    return s;
+}
+
+/* Every word splits some layer: one that is wrong on four ranks is wrong on one too. */
+static ls_status check_words(const ls_graph *g, const char *rules)
+{
+    for (const char *w = rules; *w; w = next_word(w)) {
+        bool used = false;
+        for (int i = 0; i < g->n_nodes && !used; i++)
+            used = g->nodes[i]->op == &ls_op_param && word_of(rules, ((const ls_source_attrs *)g->nodes[i]->attrs)->name) == w;
+        if (!used)
+            return useless_word(g, w);
     }
-    return LS_WHOLE;
+    return LS_OK;
 }
 
 static ls_status split_param(job *j, const ls_node *n)
@@ -285,6 +354,8 @@ ls_status ls_pass_tensor(ls_graph **gp, const ls_parallel *p)
     const bool automatic = !strcmp(p->tensor, "auto");
     job j = { .p = p, .ranks = ls_mesh_group_size(&p->mesh, "tp"), .position = ls_mesh_position(&p->mesh, p->rank, "tp"),
               .rules = automatic ? LAYERS : p->tensor, .rules_where_divided = automatic ? VOCABULARY : "" };
+    if (!automatic)
+        LS_TRY(check_words(*gp, j.rules));
     if (j.ranks == 1)
         return LS_OK;
     LS_TRY(ls_rewrite_begin(&j.r, *gp));

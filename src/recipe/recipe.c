@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "recipe_fields.h"
 
-static ls_status default_value(const ls_key *k, ls_recipe *r, ls_arena *a)
+ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a)
 {
     ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;
     if (*k->fallback == '[' || *k->fallback == '{')
@@ -55,7 +55,7 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
                 return missing(state, k);
             if (set->value && pass && !ls_key_applies(k, r))
                 return refuse_foreign(r, state, k, set->where);
-            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where) : default_value(k, r, &state->arena));
+            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where) : ls_key_default(k, r, &state->arena));
         }
     return ls_recipe_check(r);
 }
@@ -78,7 +78,6 @@ static void state_destroy(ls_recipe_state *state)
     free(state);
 }
 
-/* `record`: what was trained, so that the weights it began with may be gone. */
 static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets, bool record)
 {
     *out = NULL;
@@ -91,6 +90,7 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
     }
     ls_arena_init(&state->arena);
     state->name = ls_arena_strdup(&state->arena, name);
+    state->record = record;
     ls_status s;
     LS_TRY_TO(s, text ? ls_recipe_apply_text(state, text, size, name) : ls_recipe_apply_file(state, name), fail);
     LS_TRY_TO(s, apply_sets(state, n_sets, sets), fail);
@@ -113,6 +113,11 @@ ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, 
 
 ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
 {
+    return load(out, text, size, name, n_sets, sets, false);
+}
+
+ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+{
     return load(out, text, size, name, n_sets, sets, true);
 }
 
@@ -133,21 +138,37 @@ void ls_recipe_destroy(ls_recipe **r)
     *r = NULL;
 }
 
+/* Settings were changed, if `s` is LS_OK: what the recipe is then, or `before` again. */
+static ls_status changed(ls_recipe *r, const ls_setting before[LS_KEY_MAX], ls_status s)
+{
+    ls_recipe next;
+    if (s == LS_OK)
+        s = resolve(r->state, &next);
+    if (s == LS_OK)
+        *r = next;
+    else
+        memcpy(r->state->set, before, sizeof r->state->set);
+    return s;
+}
+
 ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin)
 {
-    ls_recipe_state *state = r->state;
     ls_setting before[LS_KEY_MAX];
-    ls_recipe next;
-    memcpy(before, state->set, sizeof before);
-    ls_status s = ls_recipe_apply_value(state, key, yaml_value, origin);
-    if (s == LS_OK)
-        s = resolve(state, &next);
-    if (s != LS_OK) {
-        memcpy(state->set, before, sizeof before);
-        return s;
+    memcpy(before, r->state->set, sizeof before);
+    return changed(r, before, ls_recipe_apply_value(r->state, key, yaml_value, origin));
+}
+
+ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
+{
+    ls_setting before[LS_KEY_MAX];
+    memcpy(before, r->state->set, sizeof before);
+    for (; *keys; keys++) {
+        const int row = ls_key_find(*keys);
+        if (row < 0)
+            return changed(r, before, ls_fail(LS_E_USAGE, "%s: unknown key", *keys));
+        r->state->set[row] = (ls_setting){ 0 };
     }
-    *r = next;
-    return LS_OK;
+    return changed(r, before, LS_OK);
 }
 
 /* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a run inside it. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/file.h"
 #include "recipe_fields.h"
 
@@ -173,6 +174,10 @@ static ls_status check_device(const ls_recipe *r)
             return ls_fail(LS_E_USAGE, "%s: f64 is for device ref", at(r, types[i].key));
     if (r->precision.output == LS_F64 && r->precision.param != LS_F64)
         return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
+    for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
+        if (r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
+            return ls_fail(LS_E_USAGE, "%s: %s has no effect with precision.param f64, in which everything is then computed; leave it out", at(r, types[i].key),
+                           ls_dtype_name(types[i].type));
     return LS_OK;
 }
 
@@ -186,6 +191,46 @@ static ls_status check_parallel(ls_recipe *r)
         return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"), recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
         return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are", at(r, "parallel.recompute"));
+    return LS_OK;
+}
+
+static bool is_default(const ls_key *k, const ls_recipe *r)
+{
+    ls_recipe plain = *r;
+    ls_str is = { 0 }, usual = { 0 };
+    const ls_yaml *set = r->state->set[k - LS_KEYS].value;
+    if (!set || !k->fallback)
+        return !set;
+    LS_CHECK(ls_key_default(k, &plain, &r->state->arena) == LS_OK, "%s: its default", k->key);
+    ls_key_print(k, r, &is);
+    ls_key_print(k, &plain, &usual);
+    const bool same = !strcmp(ls_str_text(&is), ls_str_text(&usual));
+    ls_str_release(&is);
+    ls_str_release(&usual);
+    return same;
+}
+
+static bool is_recorded(const ls_key *k, const ls_recipe *r) { return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set"); }
+
+/* Refused, never ignored: what somebody set, and what the value of another key leaves without effect. */
+static ls_status check_effects(const ls_recipe *r)
+{
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        for (const char *const *need = k->needs; need && *need; need++) {
+            if (!ls_key_applies(k, r) || ls_key_condition(*need, r) || is_default(k, r) || is_recorded(k, r))
+                continue;
+            const char *decider = ls_arena_printf(&r->state->arena, "%.*s", (int)strcspn(*need, " "), *need);
+            ls_str is = { 0 }, wants = { 0 };
+            ls_key_print(&LS_KEYS[ls_key_find(decider)], r, &is);
+            ls_key_need_text(&wants, *need);
+            ls_status s = ls_fail(LS_E_USAGE, "%s: has no effect with %s %s (%s); it needs %s, or leave it out", at(r, k->key), decider, ls_str_text(&is),
+                                  ls_recipe_origin(r, decider), ls_str_text(&wants));
+            ls_str_release(&is);
+            ls_str_release(&wants);
+            return s;
+        }
+    }
     return LS_OK;
 }
 
@@ -206,5 +251,6 @@ ls_status ls_recipe_check(ls_recipe *r)
     LS_TRY(check_train(r));
     LS_TRY(check_device(r));
     LS_TRY(check_parallel(r));
-    return check_checkpoint(r);
+    LS_TRY(check_checkpoint(r));
+    return check_effects(r);
 }

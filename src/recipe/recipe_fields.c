@@ -4,6 +4,7 @@
 
 #define AT(member) .offset = offsetof(ls_recipe, member)
 #define WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
+#define NEEDS(...) .needs = (const char *const[]){ __VA_ARGS__, NULL }
 #define MAX_COUNT 1e15
 
 #define PICTURES "model.type vit mlp resnet18 resnet34 resnet50"
@@ -16,6 +17,8 @@
 #define PAIRS "data.type pairs"
 #define TOKENS "data.type text pairs"
 #define FLOATS "f32 bf16 f16 f64"
+#define GATHERS "parallel.data fsdp hybrid"
+#define DATA_RANKS "parallel.data fsdp ddp hybrid"
 
 const ls_section LS_SECTIONS[] = {
     { "run", "the run and its folder" },
@@ -92,7 +95,7 @@ const ls_key LS_KEYS[] = {
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .only = IMAGES, .may_change = true,
-      .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
+      NEEDS("data.type fashion-mnist mnist"), .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
     { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
     { "data.eval_images", LS_KEY_TEXT, AT(data.eval_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
@@ -102,18 +105,18 @@ const ls_key LS_KEYS[] = {
     { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .only = "data.type fashion-mnist mnist", .may_change = true,
       .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
     { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist", .may_change = true,
-      .help = "URL of a folder with the set's files; empty: the known mirrors" },
+      NEEDS("data.path \"\"", "data.download true"), .help = "URL of a folder with the set's files; empty: the known mirrors" },
     { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .only = TOKENS,
       .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
     { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .only = TOKENS,
       .help = "likewise, for evaluation; empty: `eval_fraction` of the documents or pairs" },
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TOKENS,
-      .help = "part of them that is kept for evaluation when there is no `eval_text`" },
+      NEEDS("data.eval_text \"\""), .help = "part of them that is kept for evaluation when there is no `eval_text`" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TOKENS,
       .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in the cache's folder `data`), or `bytes`, which is built in" },
     { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"), .only = TEXT,
       .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each line's JSON object" },
-    { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, .help = "documents: json: name of the text in the object" },
+    { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, NEEDS("data.documents json"), .help = "documents: json: name of the text in the object" },
     { "data.source", LS_KEY_TEXT, AT(data.source), "source", .only = PAIRS, .help = "column, or member of each line's JSON object, that the model reads" },
     { "data.target", LS_KEY_TEXT, AT(data.target), "target", .only = PAIRS, .help = "likewise, that it shall write" },
     { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .only = PAIRS, .help = "put before each source, as in `\"summarize: \"`" },
@@ -152,13 +155,13 @@ const ls_key LS_KEYS[] = {
       .help = "decay of the two moments" },
     { "optimizer.eps", LS_KEY_REAL, AT(optimizer.eps), "1e-8", 0, 1, .above = true, .only = "optimizer.type adam adamw", .help = "added to the root of the second moment" },
     { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true, .only = "optimizer.type sgd", .help = "decay of the velocity; 0: none" },
-    { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .only = "optimizer.type sgd", .help = "of the gradient inside the velocity" },
+    { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .only = "optimizer.type sgd", NEEDS("optimizer.momentum !0"), .help = "of the gradient inside the velocity" },
     { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .only = "optimizer.type sgd", .help = "needs momentum, and no dampening" },
     { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6, .help = "adam, sgd: added to the gradient; adamw: decoupled" },
 
     { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", WORDS("constant", "step", "cosine", "linear"), .help = "shape after the warm-up" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT, .help = "steps over which the rate grows linearly to `lr`" },
-    { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .only = "schedule.type step", .help = "optimizer steps between cuts" },
+    { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .only = "schedule.type step", NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts" },
     { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .only = "schedule.type step", .help = "epochs between cuts, in place of `step_size`; 0: by that" },
     { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .only = "schedule.type step", .help = "factor of a cut" },
     { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT, .only = "schedule.type cosine linear",
@@ -174,30 +177,30 @@ const ls_key LS_KEYS[] = {
               "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
               "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
-      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest" },
+      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest. ddp gathers nothing: they are the blocks of `recompute: units` only" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true", .may_change = true,
       .help = "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; false: kept; "
               "N: a 1/N slice of it is kept and gathered over N neighbours (N divides the ranks that shard)" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"), .may_change = true,
-      .help = "gathered units: `map` one copy per host; `copy` one per rank; "
+      NEEDS(GATHERS), .help = "gathered units: `map` one copy per host; `copy` one per rank; "
               "`auto` map where the ranks that gather share a host and nothing is offloaded" },
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true,
-      .help = "units gathered ahead in the forward pass" },
+      NEEDS(GATHERS, "parallel.prefetch.memory 0"), .help = "units gathered ahead in the forward pass" },
     { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true,
-      .help = "units gathered ahead in the backward pass" },
+      NEEDS(GATHERS, "parallel.prefetch.memory 0"), .help = "units gathered ahead in the backward pass" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18, .may_change = true,
-      .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` and `backward`; 0: by those" },
+      NEEDS(GATHERS), .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` and `backward`; 0: by those" },
     { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
       .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and `rowwise:MODULE` (by its inputs; an embedding by the rows of its table); MODULE is the end of a name, as in q_proj" },
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
       .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less memory for activations (docs/ranks.md)" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
-      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
+      NEEDS(DATA_RANKS), .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
               "`auto`: once for ddp without sync_batch_norm, else each" },
     { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
-      .help = "ddp: gradients reduced together; the first bucket is smaller" },
+      NEEDS("parallel.data ddp"), .help = "ddp: gradients reduced together; the first bucket is smaller" },
     { "parallel.sync_batch_norm", LS_KEY_BOOL, AT(parallel.sync_batch_norm), "false", .only = "model.type resnet18 resnet34 resnet50",
-      .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, not over each alone; results then depend on the number of ranks" },
+      NEEDS(DATA_RANKS), .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, not over each alone; results then depend on the number of ranks" },
     { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .may_change = true,
       .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
     { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,
@@ -215,7 +218,7 @@ const ls_key LS_KEYS[] = {
     { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between checkpoints; 0: only after the last" },
     { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, .help = "steps between checkpoints; 0: none by steps" },
     { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, .help = "latest checkpoints that are kept, besides the best" },
-    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, .help = "what makes a checkpoint the best" },
+    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS("eval.every_epochs !-1"), .help = "what makes a checkpoint the best" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"), .may_change = true, .help = "smallest or largest" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true,
       .help = "copy the state, and write it while training goes on" },

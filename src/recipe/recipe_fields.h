@@ -31,6 +31,8 @@ typedef struct ls_key {
     const char *const *words; /* CHOICE, WORD; ended by NULL */
     const char *const *other; /* CHOICE: other names of words, "NAME word", in any case of letters; ended by NULL */
     const char *only;         /* "model.type vit": the key belongs to these values of that key */
+    const char *const *needs; /* "data.documents json": a value that is not the default takes effect only with one of these values of that key, or, "KEY !VALUE",
+                                 with another than this; ended by NULL */
     const char *now;          /* words that this version accepts; NULL: all in range */
     const char *later;        /* why the others are refused */
     bool may_change;          /* two starts of one run may differ here */
@@ -49,6 +51,7 @@ typedef struct ls_setting { const ls_yaml *value; const char *where, *origin; } 
 typedef struct ls_recipe_state {
     ls_arena arena;
     const char *name;          /* of the recipe, in messages; its stem is the default of run.name */
+    bool record;               /* of what was trained: older versions accepted what is without effect */
     ls_setting set[LS_KEY_MAX];
 } ls_recipe_state;
 
@@ -72,10 +75,14 @@ char *ls_recipe_config_json(const ls_recipe *r);
 
 /* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
+ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* recipe.c; the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out); /* as YAML that reads back the same */
 void ls_yaml_print_text(ls_str *out, const char *text);              /* a scalar, quoted if it must be */
 bool ls_words_have(const char *words, const char *word);             /* "a b c" has "b" */
 bool ls_key_applies(const ls_key *k, const ls_recipe *r);            /* `only` fits what the recipe says */
+bool ls_key_condition(const char *condition, const ls_recipe *r);    /* one of `needs`, or `only`: it holds */
+
+void ls_key_need_text(ls_str *out, const char *need); /* recipe_reference.c: one of `needs` for people, "data.documents: json" */
 
 /* recipe_check.c: what no single key can know. Also fills in run.name. */
 ls_status ls_recipe_check(ls_recipe *r);

@@ -38,6 +38,26 @@ static void only_text(const ls_key *k, ls_str *out)
     }
 }
 
+void ls_key_need_text(ls_str *out, const char *need)
+{
+    const int n = (int)strcspn(need, " ");
+    const char *values = need + n + 1;
+    const bool other = *values == '!', empty = !strcmp(values, "\"\"");
+    ls_str_printf(out, "%.*s%s ", n, need, other || empty ? "" : ":");
+    if (other || empty)
+        ls_str_printf(out, "%s", empty ? "empty" : "other than ");
+    for (const char *v = values + other; !empty && *v; v++) /* "json or line" */
+        ls_str_add_n(out, *v == ' ' ? " or " : v, *v == ' ' ? 4 : 1);
+}
+
+static void needs_text(const ls_key *k, ls_str *out)
+{
+    for (const char *const *need = k->needs; need && *need; need++) {
+        ls_str_add(out, need == k->needs ? "; needs " : " and ");
+        ls_key_need_text(out, *need);
+    }
+}
+
 static void cell(ls_str *out, const char *text)
 {
     for (; *text; text++) {
@@ -62,7 +82,8 @@ static const char INTRO[] =
     "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); `$${` is a plain `${`.\n"
     "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; what the including one says wins.\n"
     "- `--set section.key=value` wins over files; the value is YAML: `--set optimizer='{type: sgd, lr: 0.1}'`.\n"
-    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, optimizer or schedule are errors.\n"
+    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, optimizer or schedule are errors; "
+    "so is a value that another key leaves without effect (`needs`), unless it is the default.\n"
     "- A run may be started again with another value of the keys marked *; another value of any other key makes it another run.\n";
 
 char *ls_recipe_reference(bool markdown)
@@ -82,6 +103,7 @@ char *ls_recipe_reference(bool markdown)
             type_text(k, &type);
             range_text(k, &type);
             ls_str_add(&meaning, k->help);
+            needs_text(k, &meaning);
             only_text(k, &meaning);
             if (k->now && k->kind != LS_KEY_DTYPE)
                 ls_str_printf(&meaning, "; only %s: %s", k->now, k->later);

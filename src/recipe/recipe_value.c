@@ -1,5 +1,6 @@
 /* recipe_value.c - a value of each kind: from YAML with a message that says what was expected, and back to YAML. */
 #include "recipe_fields.h"
+#include "base/check.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -395,17 +396,20 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     }
 }
 
-bool ls_key_applies(const ls_key *k, const ls_recipe *r)
+bool ls_key_condition(const char *condition, const ls_recipe *r)
 {
-    if (!k->only)
-        return true;
-    size_t n = strcspn(k->only, " "); /* "model.type vit mlp": the key that decides, then its values */
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *decider = &LS_KEYS[i];
-        if (strlen(decider->key) != n || strncmp(decider->key, k->only, n))
-            continue;
-        const char *word = decider->kind == LS_KEY_CHOICE ? decider->words[*CONST_MEMBER(int, r, decider)] : *CONST_MEMBER(char *, r, decider);
-        return ls_words_have(k->only + n, word);
-    }
-    return false;
+    char decider[64];
+    const size_t n = strcspn(condition, " ");
+    snprintf(decider, sizeof decider, "%.*s", (int)n, condition);
+    const char *wanted = condition + n + 1;
+    const bool other = *wanted == '!';
+    const int row = ls_key_find(decider);
+    ls_str is = { 0 };
+    LS_CHECK(row >= 0, "%s: no such key", condition);
+    ls_key_print(&LS_KEYS[row], r, &is);
+    const bool holds = ls_words_have(wanted + other, ls_str_text(&is)) != other;
+    ls_str_release(&is);
+    return holds;
 }
+
+bool ls_key_applies(const ls_key *k, const ls_recipe *r) { return !k->only || ls_key_condition(k->only, r); }

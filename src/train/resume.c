@@ -144,7 +144,7 @@ static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const ch
     if (!yaml || !isa)
         return ls_fail(LS_E_FORMAT, "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; begin with its weights: --set model.init=%s and another run.name",
                        path, path);
-    LS_TRY(ls_recipe_load_text(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
+    LS_TRY(ls_recipe_load_record(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
     ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */
     char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
     if (difference)

@@ -161,7 +161,8 @@ ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks
     const int64_t each = r->train.micro_batch ? r->train.micro_batch : (r->train.global_batch + ranks - 1) / ranks;
     snprintf(batch, sizeof batch, "%lld", (long long)each * ranks);
     LS_TRY(ls_recipe_set(r, "train.global_batch", batch, "evaluation"));
-    LS_TRY(ls_recipe_set(r, "parallel", "{mesh: {dp: auto}, data: fsdp, reshard_after_forward: true}", "evaluation"));
+    static const char *const LAYOUT[] = { "parallel.mesh", "parallel.data", "parallel.reshard_after_forward", "parallel.tensor", "parallel.sequence", "parallel.bucket", NULL };
+    LS_TRY(ls_recipe_reset(r, LAYOUT));
     LS_TRY(ls_setup_make(s, r, ranks, rank, ranks_per_host));
     s->trainer.eval_only = true;
     s->trainer.recompute = NULL;

@@ -50,7 +50,7 @@ ls_status ls_export_optimizer(const ls_checkpoint *c, const char *dir, const ls_
         s = ls_fail(LS_E_UNSUPPORTED, "--optimizer: %s %s", c->dir, c->optimizer ? "is of a program of its own: no recipe tells its optimizer's settings"
                                                                                  : "holds no state of an optimizer");
     if (s == LS_OK)
-        s = ls_recipe_load_text(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
+        s = ls_recipe_load_record(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
     if (s == LS_OK) {
         const json_t *lr = json_object_get(j, "lr"); /* of the last step; null before the first */
         const int n = add_settings(settings, r, json_is_number(lr) ? json_number_value(lr) : r->optimizer.lr);

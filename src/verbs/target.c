@@ -56,7 +56,7 @@ static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_
         from = config;
         recipe = json_object_get(model, "model") ? own : NULL;
     }
-    s = recipe ? ls_recipe_load_text(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
+    s = recipe ? ls_recipe_load_record(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
                : ls_fail(LS_E_FORMAT, "%s tells no recipe: a program of its own wrote it", trainer);
 end:
     json_decref(state);

@@ -75,7 +75,7 @@ try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes; cmp out said || 
 try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes --json
 echo "{\"eos_token_id\": [256, $(grep -o '"ids":\[[0-9]*' out | grep -o '[0-9]*$')]}" >folder/generation_config.json # its first token ends it
 try 0 predict folder "${prompt[@]}" --set data.tokenizer=bytes --json; has out '"text":"","ids":\[\],"ended_by":"end token"'
-refused 2 "data.tokenizer folder: no such file, and no folder with a tokenizer.json" predict folder "${prompt[@]}"
+refused 2 "data.tokenizer: folder: no such file, and no folder with a tokenizer.json" predict folder "${prompt[@]}"
 try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 3; cp out drawn
 try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 3 --set threads=2; cmp out drawn || bad "$what: threads changed the text"
 try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4; ! cmp -s out drawn || bad "$what: the seed changed nothing"
@@ -113,7 +113,7 @@ echo '{model: {type: llama}, data: {type: mnist}}' >b.yaml; refused 2 "mnist is 
 refused 2 "3 heads do not divide hidden_size 16" recipe recipe.yaml --set model.heads=3
 refused 2 "kv_heads do not divide" recipe recipe.yaml --set model.kv_heads=3
 refused 2 "nothing.txt: no such file here, and LOCKSTEP_DATA is not set" train recipe.yaml --set run.name=x --set data.train_text=nothing.txt
-refused 2 "data.tokenizer none: no such file" train recipe.yaml --set run.name=x --set data.tokenizer=none
+refused 2 "data.tokenizer: none: no such file" train recipe.yaml --set run.name=x --set data.tokenizer=none
 refused 2 "data.seq_length 4000 is more than the text has" train recipe.yaml --set run.name=x --set data.seq_length=4000
 refused 1 "ids up to 256, the model's vocabulary is 100: set model.vocab_size: 257" train recipe.yaml --set run.name=x --set model.vocab_size=100
 refused 1 "rank [01]: .*model's vocabulary is 100" train recipe.yaml --set run.name=x --set model.vocab_size=100 --workers 2

@@ -74,7 +74,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "workers", "{min: 1, max: 4}" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
         { "model.hidden_size", "64" }, { "data.type", "idx" }, { "train.micro_batch", "32" }, { "train.global_batch", "256" }, { "optimizer.type", "sgd" },
         { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
-        { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "parallel.tensor", "colwise:fc1 rowwise:fc2" }, { "model.init", "." },
         { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
         { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
         { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
@@ -124,8 +124,14 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "model.type=t5";
     if (!strcmp(only, "data.type pairs") || !strcmp(only, "model.type t5"))
         sets[n++] = "data={type: pairs, train_text: a, tokenizer: bytes}";
-    if (!strcmp(k->key, "optimizer.nesterov"))
+    if (!strcmp(k->key, "optimizer.nesterov") || !strcmp(k->key, "optimizer.dampening"))
         sets[n++] = "optimizer.momentum=0.5";
+    if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence"))
+        sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
+    if (!strcmp(k->key, "parallel.bucket"))
+        sets[n++] = "parallel.data=ddp";
+    if (!strcmp(k->key, "data.field"))
+        sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))
         sets[n++] = "checkpoint.best.mode=max";
     if (!strcmp(k->key, "checkpoint.best.mode"))
@@ -440,7 +446,7 @@ static void environment_variables(void **state)
 {
     (void)state;
     ls_recipe *r;
-    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  path: ${LS_TEST_B:-some/where}/x\n  mirror: $${LS_TEST_A}\n"
+    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  path: ${LS_TEST_B:-some/where}/x\nparallel:\n  units: pattern:$${LS_TEST_A}\n"
                              "train:\n  epochs: ${LS_TEST_N}\n";
     setenv("LS_TEST_A", "one", 1);
     setenv("LS_TEST_N", "7", 1);
@@ -448,7 +454,7 @@ static void environment_variables(void **state)
     ASSERT_OK(load(&r, text, 0, NULL));
     assert_string_equal(r->run.name, "n-one");
     assert_string_equal(r->data.path, "some/where/x");
-    assert_string_equal(r->data.mirror, "${LS_TEST_A}");
+    assert_string_equal(r->parallel.units, "pattern:${LS_TEST_A}");
     assert_int_equal(r->train.epochs, 7);
     assert_string_equal(ls_recipe_origin(r, "run.name"), "here.yaml:1 (environment LS_TEST_A)");
     assert_string_equal(ls_recipe_origin(r, "data.path"), "here.yaml:5");
@@ -458,7 +464,7 @@ static void environment_variables(void **state)
     assert_string_equal(r->data.path, "there/x");
     ls_recipe_destroy(&r);
     unsetenv("LS_TEST_N");
-    REFUSED(text, "here.yaml:8", "LS_TEST_N is not set", "${LS_TEST_N:-default}");
+    REFUSED(text, "here.yaml:9", "LS_TEST_N is not set", "${LS_TEST_N:-default}");
     REFUSED("run: {name: \"${LS TEST}\"}\n", "here.yaml:1", "${NAME}");
     REFUSED("run:\n  name: ${open\n", "here.yaml:2", "without '}'");
 }

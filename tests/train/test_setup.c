@@ -43,21 +43,32 @@ static void everything_that_the_recipe_says_arrives(void **state)
     (void)state;
     ls_recipe *r = recipe("train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\n"
                           "parallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n  data: hybrid\n  units: \"size:1e3\"\n  reshard_after_forward: false\n  gather: copy\n"
-                          "  prefetch: {forward: 2, backward: 3, memory: 2MiB}\n  offload: cpu\n  synchronize: once\n  bucket: 1MiB\n");
+                          "  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n  synchronize: once\n");
     ls_setup s;
     ASSERT_OK(ls_setup_make(&s, r, 6, 3, 2));
     const ls_parallel *p = &s.trainer.parallel;
     char text[128];
     assert_string_equal(ls_mesh_text(text, &p->mesh), "dp=3 x shard=2 x tp=1");
     assert_true(p->rank == 3 && p->ranks_per_host == 2 && p->data == LS_DATA_HYBRID && p->reshard_after_forward == 0 && p->gather == LS_GATHER_COPY);
-    assert_true(p->prefetch_forward == 2 && p->prefetch_backward == 3 && p->prefetch_memory == 2 << 20 && p->offload == LS_OFFLOAD_CPU && p->device_memory == 1 << 30);
-    assert_true(p->synchronize == LS_SYNCHRONIZE_ONCE && p->bucket_bytes == 1 << 20 && p->reduce == LS_BF16);
+    assert_true(p->prefetch_forward == 2 && p->prefetch_backward == 3 && p->offload == LS_OFFLOAD_CPU && p->device_memory == 1 << 30);
+    assert_true(p->synchronize == LS_SYNCHRONIZE_ONCE && p->reduce == LS_BF16);
     assert_string_equal(p->units, "size:1e3");
     assert_true(s.trainer.micro_batches == 12 && s.share.first == 6 && s.share.stride == 1 && s.share.count == 2);
     ls_recipe_destroy(&r);
     r = recipe("device: ref\nprecision: {param: f64}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
     assert_int_equal(s.trainer.parallel.reduce, LS_F64); /* f64 is all of it */
+    ls_recipe_destroy(&r);
+    r = recipe("parallel: {data: ddp, bucket: 1MiB}");
+    ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
+    assert_int_equal(s.trainer.parallel.bucket_bytes, 1 << 20);
+    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0)); /* an evaluation has a layout of its own, in which a bucket would have no effect */
+    ls_recipe_destroy(&r);
+    r = recipe("parallel: {mesh: {tp: 2, dp: auto}, sequence: true, prefetch: {memory: 2MiB}}");
+    ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
+    assert_true(s.trainer.parallel.prefetch_memory == 2 << 20 && s.trainer.parallel.sequence);
+    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0));
+    assert_true(ls_mesh_data_ranks(&s.trainer.parallel.mesh) == 2 && !s.trainer.parallel.sequence);
     ls_recipe_destroy(&r);
     r = recipe("parallel: {data: SHARD_GRAD_OP}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));

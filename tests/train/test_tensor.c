@@ -25,6 +25,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch) { return 
 #define LAYERS "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj"
 #define EMBEDDING "rowwise:embed_tokens"
 #define HEAD "colwise:lm_head"
+#define MLP "colwise:gate_proj colwise:up_proj rowwise:down_proj"
 
 typedef struct job {
     ls_trainer_opts o;
@@ -184,7 +185,7 @@ static void vocabulary(void **state)
             expect(&j, &layers, 0, 0);
             assert_memory_equal(j.rows, layers.rows, sizeof j.rows);
         }
-        j.o.parallel.tensor = EMBEDDING " " HEAD;
+        j.o.parallel.tensor = tied ? EMBEDDING : EMBEDDING " " HEAD;
         run(&j);
         assert_memory_equal(j.predicted, one.predicted, sizeof j.predicted); /* logits of the same bits */
         expect(&j, &one, 0, 1e-6);
@@ -194,7 +195,7 @@ static void vocabulary(void **state)
         expect(&j, &one, 0, 2e-6);
         j = layout(1, 1, 4, LS_DATA_FSDP);
         j.model.tied = tied;
-        j.o.parallel.tensor = EMBEDDING " " HEAD " colwise:gate_proj colwise:up_proj rowwise:down_proj";
+        j.o.parallel.tensor = tied ? EMBEDDING " " MLP : EMBEDDING " " HEAD " " MLP;
         run(&j);
         expect(&j, &one, 0, 2e-6);
     }
@@ -292,7 +293,11 @@ static void what_cannot_be(void **state)
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "dimension 0 of parameter model.layers.0.mlp.gate_proj.weight has size 40", "3 ranks of axis tp do not divide");
     j = layout(1, 1, 2, LS_DATA_FSDP);
     static const char *const WRONG[][2] = {
-        { "colwise:nothing", "no such layer to split over the 2 ranks" },
+        { "colwise:nothing", "colwise:nothing: the model has no layer of that name" },
+        { LAYERS " rowwise:embed_token", "rowwise:embed_token: the model has no layer of that name; did you mean rowwise:embed_tokens?" },
+        { "colwise:mpl.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj", "did you mean colwise:mlp.gate_proj?" },
+        { LAYERS " colwise:lm_head", "colwise:lm_head: the model has no layer of that name" }, /* its head is tied */
+        { LAYERS " colwise:self_attn.q_proj", "colwise:self_attn.q_proj: the words before it name every layer that it does" },
         { "colwise:embed_tokens", "model.embed_tokens.weight is the table of an embedding, which is split by its rows: say rowwise" },
         { "colwise:q_proj", "takes one value that is split over axis tp, and one that is whole" },
         { "colwise:q_proj colwise:k_proj colwise:v_proj", "linear in model.layers.0.self_attn.o_proj takes a value that is split over axis tp" },
@@ -313,10 +318,10 @@ static void what_cannot_be(void **state)
     ls_compiled_release(&c);
     job three = layout(1, 1, 3, LS_DATA_FSDP);
     three.o.parallel.sequence = true;
-    three.o.parallel.tensor = EMBEDDING " " HEAD;
+    three.o.parallel.tensor = EMBEDDING;
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE, "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
     static const char *const SEQUENCE[][2] = {
-        { EMBEDDING " " HEAD, "linear in model.layers.0.self_attn.q_proj takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns" },
+        { EMBEDDING, "linear in model.layers.0.self_attn.q_proj takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns" },
         { LAYERS, "add in model.layers.0 takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; the table of an embedding must be split too, by its rows" },
     };
     j.o.parallel.sequence = true;
@@ -325,6 +330,14 @@ static void what_cannot_be(void **state)
         ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", SEQUENCE[i][1]);
     }
     j.o.parallel.sequence = false;
+    job one = layout(1, 1, 1, LS_DATA_FSDP); /* a word that is wrong on two ranks is wrong on one, whatever axis there is */
+    one.o.parallel.tensor = "colwise:nothing";
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "colwise:nothing: the model has no layer of that name");
+    one.o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "dp", 1 } } };
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.tensor: has no effect: parallel.mesh has no axis tp");
+    one.o.parallel.tensor = "auto";
+    one.o.parallel.sequence = true;
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.sequence: has no effect: parallel.mesh has no axis tp");
     j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
     ls_compiled_release(&c);

@@ -1,0 +1,189 @@
+/* test_effects.c - a recipe is refused, never ignored: every key of the table is given a value that cannot take effect, or says here why each of its values does. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "recipe/recipe_fields.h"
+#include "support/support.h"
+#include "train/compiled_recipe.h"
+
+enum { MOST = 4 };
+
+/* Settings with which the key has no effect, and what the refusal says of it. */
+typedef struct useless { const char *key, *sets[MOST], *says; } useless;
+static const useless USELESS[] = {
+    { "kernels", { "device=ref", "kernels=onednn" }, "device ref has kernels of its own" },
+    { "isa", { "device=ref", "isa=avx2" }, "device ref has no instruction sets" },
+    { "data.path", { "data={type: shapes, path: a}" }, "no effect with data.type shapes" },
+    { "data.mirror", { "data={path: a, mirror: b}" }, "no effect with data.path a" },
+    { "data.mirror", { "data={download: false, mirror: b}" }, "no effect with data.download false" },
+    { "data.eval_fraction", { "model={type: llama}", "data={type: text, train_text: a, tokenizer: bytes, eval_text: b, eval_fraction: 0.5}" }, "no effect with data.eval_text b" },
+    { "data.field", { "model={type: llama}", "data={type: text, train_text: a, tokenizer: bytes, field: f}" }, "no effect with data.documents file" },
+    { "train.drop_last", { "model={type: resnet18, image_size: 28}", "train.drop_last=false" }, "batch norm" },
+    { "train.freeze", { "train.freeze=nothing" }, "no parameter or module of that name" },
+    { "optimizer.dampening", { "optimizer={type: sgd, dampening: 0.5}" }, "no effect with optimizer.momentum 0" },
+    { "optimizer.nesterov", { "optimizer={type: sgd, nesterov: true}" }, "momentum above 0" },
+    { "schedule.step_size", { "schedule={type: step, step_size: 5, step_epochs: 1}" }, "no effect with schedule.step_epochs 1" },
+    { "parallel.units", { "parallel.units=class:Nothing" }, "no block with parameters that matches" },
+    { "parallel.reshard_after_forward", { "parallel={data: ddp, reshard_after_forward: 2}" }, "ddp shards nothing" },
+    { "parallel.gather", { "parallel={data: ddp, gather: map}" }, "no effect with parallel.data ddp" },
+    { "parallel.prefetch.forward", { "parallel={data: ddp, prefetch: {forward: 2}}" }, "no effect with parallel.data ddp" },
+    { "parallel.prefetch.forward", { "parallel={prefetch: {memory: 1MiB, forward: 2}}" }, "no effect with parallel.prefetch.memory 1MiB" },
+    { "parallel.prefetch.backward", { "parallel={data: none, prefetch: {backward: 2}}" }, "no effect with parallel.data none" },
+    { "parallel.prefetch.backward", { "parallel={prefetch: {memory: 1MiB, backward: 2}}" }, "no effect with parallel.prefetch.memory 1MiB" },
+    { "parallel.prefetch.memory", { "parallel={data: ddp, prefetch: {memory: 1MiB}}" }, "no effect with parallel.data ddp" },
+    { "parallel.tensor", { "parallel.tensor=colwise:mlp.0" }, "no axis tp" },
+    { "parallel.tensor", { "parallel={mesh: {dp: auto, tp: 1}, tensor: colwise:mlp.9}" }, "did you mean colwise:mlp.0?" },
+    { "parallel.sequence", { "parallel.sequence=true" }, "no axis tp" },
+    { "parallel.synchronize", { "parallel={data: none, synchronize: once}" }, "no effect with parallel.data none" },
+    { "parallel.bucket", { "parallel={bucket: 1MiB}" }, "no effect with parallel.data fsdp" },
+    { "parallel.sync_batch_norm", { "model={type: resnet18, image_size: 28}", "parallel={data: none, sync_batch_norm: true}" }, "no effect with parallel.data none" },
+    { "parallel.offload", { "parallel={data: ddp, offload: cpu}" }, "fsdp or hybrid" },
+    { "parallel.recompute", { "parallel.recompute=class:Nothing" }, "no block" },
+    { "precision.reduce", { "device=ref", "precision={param: f64, reduce: bf16}" }, "no effect with precision.param f64" },
+    { "precision.output", { "device=ref", "precision={param: f32, output: f64}" }, "f64 needs precision.param f64" },
+    { "checkpoint.best.metric", { "eval.every_epochs=-1", "checkpoint={best: {metric: eval_accuracy, mode: max}}" }, "no effect with eval.every_epochs -1" },
+    { "checkpoint.best.mode", { "checkpoint={best: {mode: max}}" }, "eval_loss is better when it is smaller" },
+};
+
+/* Why every value that such a key takes has its effect, in every recipe. */
+static const struct { const char *key, *why; } ALWAYS[] = {
+    { "run.name", "the run's folder has it" },
+    { "run.storage", "the run's folder is in it" },
+    { "run.seed", "part of what run it is; the order of samples, initial weights and dropout are drawn from it" },
+    { "run.time_limit", "every start of a run ends by it" },
+    { "workers", "so many ranks are started" },
+    { "threads", "so many compute" },
+    { "device", "its kernels compute" },
+    { "device_memory", "a step that needs more is refused" },
+    { "model.type", "it is the model" },
+    { "model.init", "every recipe begins with it" },
+    { "data.type", "it is the data" },
+    { "data.shuffle", "every epoch has an order" },
+    { "train.epochs", "the last step follows from it" },
+    { "train.steps", "the last step follows from it" },
+    { "train.global_batch", "every step has it" },
+    { "train.micro_batch", "every forward pass has it" },
+    { "train.accumulate", "every sum of micro-batches is built so; of one micro-batch both are the same" },
+    { "train.loss_mean", "every loss is divided so" },
+    { "train.clip_norm", "every update looks at it" },
+    { "optimizer.type", "every update is its" },
+    { "optimizer.lr", "every update has it" },
+    { "optimizer.weight_decay", "every optimizer has one" },
+    { "schedule.type", "every step asks it" },
+    { "schedule.warmup_steps", "every schedule begins with it" },
+    { "parallel.mesh", "ranks lie on it" },
+    { "parallel.data", "the layout for every number of ranks" },
+    { "precision.param", "every product has it" },
+    { "eval.every_epochs", "every run has epochs" },
+    { "checkpoint.every_epochs", "every run has epochs" },
+    { "checkpoint.every_steps", "every run has steps" },
+    { "checkpoint.keep", "of every run that many are kept" },
+    { "checkpoint.async", "every checkpoint is written so" },
+    { "checkpoint.max_file", "no file of a checkpoint is larger" },
+    { "checkpoint.verify", "every checkpoint is opened so" },
+    { "failure.max_failures", "every run may fail" },
+    { "failure.stall_seconds", "every rank waits for data" },
+    { "log.every", "every run prints" },
+    { "log.tensorboard", "every run has metrics" },
+};
+
+static const char *recipe_file(void)
+{
+    static const char TEXT[] = "model: {type: vit}\ndata: {type: mnist}\ntrain: {global_batch: 4}\n";
+    ASSERT_OK(ls_file_write(ls_test_path("base.yaml"), TEXT, strlen(TEXT)));
+    return ls_test_path("base.yaml");
+}
+
+/* Planning with these settings is wrong usage, and the message says so. */
+static void refused(const char *key, const char *const *sets, int n, const char *says)
+{
+    ls_compiled_recipe c;
+    const ls_recipe_arg arg = { recipe_file(), n, sets };
+    const ls_status s = ls_compiled_recipe_make(&c, &arg, 0, 0);
+    if (s == LS_OK)
+        fail_msg("%s: %s %s has no effect and is not refused", key, sets[0], n > 1 ? sets[1] : "");
+    assert_int_equal(s, LS_E_USAGE);
+    ASSERT_CONTAINS(ls_error_message(), says);
+}
+
+/* A key of one model, data set, optimizer or schedule, in a recipe of another. */
+static void refused_elsewhere(const ls_key *k)
+{
+    static const char *const OTHERS[] = { "model.type=mlp", "model.type=vit", "data.type=mnist", "data.type=shapes", "optimizer.type=adam", "optimizer.type=sgd",
+                                          "schedule.type=constant", "model.type=llama", "data.type=text" };
+    const size_t n = strcspn(k->only, " ");
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
+        char set[128];
+        const char *value = strchr(OTHERS[i], '=') + 1, *sets[] = { OTHERS[i], set };
+        if (strncmp(OTHERS[i], k->only, n) || OTHERS[i][n] != '=' || ls_words_have(k->only + n, value))
+            continue;
+        snprintf(set, sizeof set, "%s=1", k->key);
+        ls_recipe *r = NULL;
+        const char *const plain = "model: {type: vit}\ndata: {type: mnist}\n";
+        ASSERT_FAILS(ls_recipe_load_text(&r, plain, strlen(plain), "plain", 2, sets), LS_E_USAGE, k->key, "this key is for");
+        return;
+    }
+    fail_msg("%s: the test knows no recipe that it is not for (%s)", k->key, k->only);
+}
+
+static void no_key_is_ignored(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        int cases = 0, needs = 0;
+        for (size_t j = 0; j < sizeof USELESS / sizeof USELESS[0]; j++)
+            cases += !strcmp(USELESS[j].key, k->key);
+        while (k->needs && k->needs[needs])
+            needs++;
+        if (cases < needs)
+            fail_msg("%s needs %d things, and the test leaves it without effect %d times: add a case to USELESS", k->key, needs, cases);
+        if (k->only)
+            refused_elsewhere(k);
+        bool always = false;
+        for (size_t j = 0; j < sizeof ALWAYS / sizeof ALWAYS[0]; j++)
+            always |= !strcmp(ALWAYS[j].key, k->key);
+        const bool sometimes = cases || k->only;
+        if (always && sometimes)
+            fail_msg("%s has its effect always, and not: take it out of ALWAYS", k->key);
+        if (!always && !sometimes)
+            fail_msg("%s: a new key? add a value that cannot take effect to USELESS, or the reason why each does to ALWAYS", k->key);
+    }
+}
+
+static void useless_values_are_refused(void **state)
+{
+    (void)state;
+    for (size_t j = 0; j < sizeof USELESS / sizeof USELESS[0]; j++) {
+        const useless *u = &USELESS[j];
+        int n = 0;
+        while (n < MOST && u->sets[n])
+            n++;
+        assert_true(ls_key_find(u->key) >= 0);
+        refused(u->key, u->sets, n, u->says);
+        ASSERT_CONTAINS(ls_error_message(), u->key);
+    }
+}
+
+/* The default stands in every resolved recipe, so it is no error where it has no effect; records of older versions load. */
+static void defaults_and_records(void **state)
+{
+    (void)state;
+    static const char *const text = "model: {type: vit}\ndata: {type: mnist, path: a, mirror: b}\nparallel: {data: ddp, gather: auto, sequence: true}\n";
+    const char *sets[] = { "data.mirror=\"\"", "parallel.sequence=false", "data.mirror=c" };
+    ls_recipe *r = NULL;
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 0, NULL), LS_E_USAGE, "t:3: parallel.sequence: has no effect");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE, "t:2: data.mirror: has no effect with data.path a (t:2); it needs data.path empty, or leave it out");
+    ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "t", 2, sets));
+    ls_recipe_destroy(&r);
+    ASSERT_OK(ls_recipe_load_record(&r, text, strlen(text), "t", 0, NULL));
+    ls_recipe_destroy(&r);
+    ASSERT_FAILS(ls_recipe_load_record(&r, text, strlen(text), "t", 1, sets + 2), LS_E_USAGE, "--set data.mirror: has no effect");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_key_is_ignored), cmocka_unit_test(useless_values_are_refused), cmocka_unit_test(defaults_and_records) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
