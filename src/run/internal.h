@@ -44,6 +44,16 @@ typedef struct ls_program {
     int *born, *born_at, *dead, *dead_at; /* arena allocations by first and last step: indices from at[i] to at[i + 1] */
 } ls_program;
 
+typedef struct ls_bound { ls_tensor *operand; size_t offset; /* bytes, in the input */ } ls_bound;
+
+struct ls_binding {
+    char *own;        /* the input's memory in the session */
+    size_t bytes;
+    bool copies;
+    int n;
+    ls_bound *list;   /* of all programs */
+};
+
 struct ls_session {
     ls_arena arena;       /* the records; tensors live in `memory` */
     int n_programs;

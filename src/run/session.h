@@ -24,6 +24,14 @@ ls_ledger ls_session_ledger(const ls_session *s);
 /* STATE or IO memory by name; LS_E_ARG if no plan has it. The tensor stays valid and in place for the session's life. Local. */
 ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);
 
+/* An input that programs read where the caller has it, instead of in the session's memory. Made once: LS_E_ARG if no plan has the name. Lives
+ * as long as the session. Local. */
+typedef struct ls_binding ls_binding;
+ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out);
+/* The next runs read the input at `data`, dense and aligned to its elements, until another call; NULL: in the session's own memory again.
+ * Where peers or outputs share that memory, `data` is copied there. Local. */
+void ls_session_bind(ls_binding *b, const void *data);
+
 /* Runs plan number `i` once. With check_finite, every float output of every op is looked at and the first op with a NaN or infinity
  * fails the run with LS_E_NUMERIC, its scope and op (slow: for explaining a bad loss). */
 ls_status ls_session_run(ls_session *s, int i, bool check_finite);

@@ -89,6 +89,8 @@ static ls_status bind(ls_trainer *t)
     const bool text = has_input(c->plans[LS_EVAL]->graph, "ids");
     LS_TRY(ls_session_tensor(s, text ? "ids" : "images", &t->inputs));
     LS_TRY(ls_session_tensor(s, text ? "targets" : "labels", &t->targets));
+    LS_TRY(ls_session_binding(s, text ? "ids" : "images", &t->inputs_at));
+    LS_TRY(ls_session_binding(s, text ? "targets" : "labels", &t->targets_at));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
     LS_TRY(optional(s, "eval.probability", !text, &t->eval_probability));
@@ -235,11 +237,37 @@ static int64_t own_count(const ls_trainer *t, const int32_t *targets)
     return (n ? n : 1) * t->compiled.micro_batches;
 }
 
+/* Inputs and targets stay where they are: the next run reads them there. */
 static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count)
 {
-    memcpy(t->inputs.data, inputs, ls_type_bytes(&t->inputs.type));
-    memcpy(t->targets.data, targets, ls_type_bytes(&t->targets.type));
+    ls_session_bind(t->inputs_at, inputs);
+    ls_session_bind(t->targets_at, targets);
     put_scalar(&t->count, (double)count);
+}
+
+/* No pointer of the caller's is kept. */
+static ls_status fed(ls_trainer *t, ls_status s)
+{
+    ls_session_bind(t->inputs_at, NULL);
+    ls_session_bind(t->targets_at, NULL);
+    return s;
+}
+
+/* Micro-batch k of this rank's: its loss, and its gradients in t->grads. */
+static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const int32_t *targets, int64_t count)
+{
+    const ls_compiled *c = &t->compiled;
+    const int64_t number = c->share.first + k * c->share.stride;
+    feed(t, inputs, targets, c->mean_of_means ? own_count(t, targets) : count);
+    if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
+        *(int32_t *)t->track.data = number == 0;
+    if (t->sample_places.data) { /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
+        ((int64_t *)t->sample_places.data)[0] = number;
+        ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
+    }
+    LS_TRY(run(t, LS_MICRO));
+    t->losses[k] = scalar(&t->loss);
+    return isfinite(t->losses[k]) || c->loss_scaling ? LS_OK : blame(t, number);
 }
 
 /* What every rank learns of a step from the others: the losses of the micro-batches in order, and the requests. Rank by rank: request, losses. */
@@ -283,17 +311,7 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
-        feed(t, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, c->mean_of_means ? own_count(t, targets + k * each) : count);
-        if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
-            *(int32_t *)t->track.data = k == 0 && c->share.first == 0;
-        if (t->sample_places.data) { /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
-            ((int64_t *)t->sample_places.data)[0] = c->share.first + k * c->share.stride;
-            ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
-        }
-        LS_TRY(run(t, LS_MICRO));
-        t->losses[k] = scalar(&t->loss);
-        if (!isfinite(t->losses[k]) && !c->loss_scaling)
-            return blame(t, c->share.first + k * c->share.stride);
+        LS_TRY(fed(t, run_micro(t, k, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count)));
         for (int i = 0; i < c->units.trained; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
@@ -314,7 +332,7 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
         return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
     LS_TRY(ls_trainer_share_buffers(t));
     feed(t, inputs, targets, 1);
-    LS_TRY(run(t, LS_EVAL));
+    LS_TRY(fed(t, run(t, LS_EVAL)));
     for (int64_t i = 0; i < n && loss; i++)
         loss[i] = t->eval_rows.type.dtype == LS_F64 ? (float)((double *)t->eval_rows.data)[i] : ((float *)t->eval_rows.data)[i];
     if (predicted)

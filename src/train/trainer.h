@@ -22,6 +22,7 @@ struct ls_trainer {
     ls_named_tensor *buffers;            /* state of the model that is not trained, whole: running statistics */
     bool buffers_moved;                  /* rank 0's have changed since the others were given them; the same on all ranks */
     ls_tensor loss, inputs, targets, count, lr, step;
+    ls_binding *inputs_at, *targets_at;  /* read where the caller has them while a program runs */
     ls_tensor track;                     /* data NULL when the model has no such input; so with */
     ls_tensor random_seed, sample_places; /* what the masks of dropout follow from, beside `step` */
     ls_tensor eval_rows, eval_predicted, eval_probability; /* the last has data NULL for a language model */

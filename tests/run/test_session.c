@@ -345,9 +345,53 @@ static void watched_memory(void **state)
 #endif
 }
 
+/* A program reads an input where the caller has it, views of it and other programs too; where an output is a view of the input, it is copied. */
+static void inputs_are_read_where_they_are(void **state)
+{
+    (void)state;
+    for (int viewed = 0; viewed < 2; viewed++) {
+        ls_graph *graphs[2];
+        ls_plan *p[2];
+        ls_session *s;
+        ls_binding *b;
+        for (int i = 0; i < 2; i++) {
+            ls_graph *g = graphs[i] = graph(i ? "second" : "first");
+            const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 4)), part = ls_slice(g, x, 0, 1, 1);
+            ls_output(g, i ? "b" : "a", i ? ls_neg(g, x) : ls_neg(g, part));
+            if (viewed && !i)
+                ls_output(g, "same", part);
+            p[i] = plan_of(g, "cpu", 1);
+        }
+        ASSERT_OK(ls_session_create(&s, 2, p));
+        ASSERT_FAILS(ls_session_binding(s, "y", &b), LS_E_ARG, "\"y\"");
+        ASSERT_OK(ls_session_binding(s, "x", &b));
+        float mine[2][9] = { { 0 } };
+        for (int k = 0; k < 18; k++)
+            mine[k / 9][k % 9] = (float)k;
+        for (int k = 0; k < 3; k++) { /* the third time without the caller's */
+            const float *in = k < 2 ? &mine[k][1] : data(s, "x");
+            ls_session_bind(b, k < 2 ? in : NULL);
+            if (k == 2)
+                data(s, "x")[5] = 77;
+            ASSERT_OK(ls_session_run(s, 0, k == 1));
+            ASSERT_OK(ls_session_run(s, 1, false));
+            for (int e = 0; e < 8; e++)
+                assert_true(data(s, "b")[e] == -in[e] && (e < 4 || data(s, "a")[e - 4] == -in[e]));
+            assert_true(!viewed || data(s, "same")[1] == in[5]);
+            assert_true((data(s, "x")[3] == in[3]) == (viewed || k == 2)); /* the session's own memory was left alone */
+        }
+        ls_session_destroy(&s);
+        for (int i = 0; i < 2; i++) {
+            ls_plan_destroy(&p[i]);
+            ls_graph_destroy(&graphs[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inputs_are_read_where_they_are),
         cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names),
         cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
     };

@@ -1,0 +1,56 @@
+/* bind.c - inputs that are read where the caller has them: a batch is not copied once more before a step. The few operands that lie in the
+ * input's own memory are listed once; binding rewrites their addresses. */
+#include <string.h>
+
+#include "internal.h"
+
+/* The operands of a program that lie in the input's memory: whole, or views of it. With `list`, written there. */
+static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *list)
+{
+    int found = 0, n = 0;
+    for (int i = 0; i < g->plan->n_steps; i++)
+        n += ls_slots(g->plan->graph->nodes[g->plan->steps[i].node]);
+    for (int i = 0; i < n; i++) {
+        const char *at = g->operands[i].data;
+        if (at < b->own || at >= b->own + b->bytes)
+            continue;
+        if (list)
+            list[found] = (ls_bound){ &g->operands[i], (size_t)(at - b->own) };
+        found++;
+    }
+    return found;
+}
+
+/* Peers read it, or an output is a view of it: then others know its address, too. */
+static bool has_other_readers(const ls_session *s, const ls_named *input)
+{
+    for (int i = 0; i < s->n_names; i++)
+        if (s->names[i].owner == (int)(input - s->names))
+            return true;
+    return input->memory != LS_MEM_IO || input->shared;
+}
+
+ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
+{
+    ls_tensor t;
+    LS_TRY(ls_session_tensor(s, name, &t));
+    ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
+    *b = (ls_binding){ .own = t.data, .bytes = ls_type_bytes(&t.type) };
+    for (int i = 0; i < s->n_names; i++)
+        if (!strcmp(s->names[i].name, name))
+            b->copies = has_other_readers(s, &s->names[i]);
+    for (int i = 0; i < s->n_programs; i++)
+        b->n += find_operands(&s->programs[i], b, NULL);
+    b->list = LS_ARENA_ARRAY(&s->arena, ls_bound, b->n);
+    for (int i = 0, n = 0; i < s->n_programs; i++)
+        n += find_operands(&s->programs[i], b, b->list + n);
+    return LS_OK;
+}
+
+void ls_session_bind(ls_binding *b, const void *data)
+{
+    if (b->copies && data)
+        memcpy(b->own, data, b->bytes);
+    for (int i = 0; i < b->n && !b->copies; i++)
+        b->list[i].operand->data = (data ? (char *)(uintptr_t)data : b->own) + b->list[i].offset;
+}
