@@ -29,7 +29,8 @@ typedef struct ls_generator ls_generator;
 LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o);
 #define ls_generator_create(out, config, weights, ...) \
     ls_generator_create_with((out), (config), (weights), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
-/* The same from a folder with config.json and safetensors: a checkpoint of a language model, or one of Hugging Face's. */
+/* The same from a folder: a run of a language model (its latest checkpoint), a checkpoint, or a folder of Hugging Face's with config.json and safetensors.
+ * LS_E_USAGE: it is none of them; LS_E_IO: the run has no checkpoint; LS_E_UNSUPPORTED: another model than llama and qwen2. */
 LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o);
 #define ls_generator_open(out, folder, ...) ls_generator_open_with((out), (folder), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
 LS_API void ls_generator_destroy(ls_generator **g); /* nulls *g; null is fine */
@@ -53,7 +54,7 @@ LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary,
 
 typedef struct ls_generate_opts {
     const int32_t *prompt;
-    int64_t n_prompt, tokens;  /* at most so many are made, or until the places are taken */
+    int64_t n_prompt, tokens;  /* at most so many are made, or until prompt and text fill the places */
     ls_sampling sampling;
     const int32_t *ends;       /* tokens that end the text, */
     int n_ends;                /* so many; they are not given to on_token */

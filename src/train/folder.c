@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "record/rundir.h"
 
 /* A JSON file of the folder; both are the caller's. *root NULL: there is no such file. */
 static ls_status read_json(json_t **root, char **text, const char *dir, const char *name)
@@ -29,6 +30,24 @@ bool ls_folder_is(const char *dir)
     const bool found = ls_file_exists(path);
     free(path);
     return found;
+}
+
+ls_status ls_folder_find(char **out, const char *name)
+{
+    static const char *const GIVE = "give a checkpoint, a run, or a folder with config.json and safetensors";
+    *out = NULL;
+    if (!ls_dir_exists(name))
+        return ls_file_exists(name) ? ls_fail(LS_E_USAGE, "%s: a file, not a folder; %s", name, GIVE)
+                                    : ls_fail(LS_E_USAGE, "%s: no such folder; %s", name, GIVE);
+    const bool run = ls_run_is(name);
+    char *dir = ls_path_join(name, run ? "checkpoints/latest" : "");
+    if (ls_folder_is(dir)) {
+        *out = dir;
+        return LS_OK;
+    }
+    free(dir);
+    return run ? ls_fail(LS_E_IO, "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)", name)
+               : ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s", name, GIVE);
 }
 
 /* JSON is YAML: what a recipe would say. */
@@ -59,7 +78,9 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     ls_status s = read_json(&config, &text, dir, "config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
     if (s == LS_OK && (!type || (strcmp(type, "llama") && strcmp(type, "qwen2"))))
-        s = ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; text is made by llama and qwen2", path, type ? type : "missing");
+        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; only llama and qwen2 continue a text", path, type)
+                 : ls_fail(LS_E_UNSUPPORTED, "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; only llama and qwen2 continue a text",
+                           path, dir);
     if (s == LS_OK) {
         write_recipe(&j, config, type, dir);
         s = ls_recipe_load_text(out, ls_str_text(&j.out), j.out.len, path, n_sets, sets);

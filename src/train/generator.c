@@ -103,10 +103,16 @@ static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generat
 ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o)
 {
     ls_recipe *recipe;
+    char *dir = NULL;
     *out = NULL;
-    LS_TRY(ls_folder_recipe(&recipe, folder, 0, NULL));
-    const ls_status s = open_as(out, recipe, o);
-    ls_recipe_destroy(&recipe);
+    ls_status s = ls_folder_find(&dir, folder);
+    if (s == LS_OK)
+        s = ls_folder_recipe(&recipe, dir, 0, NULL);
+    if (s == LS_OK) {
+        s = open_as(out, recipe, o);
+        ls_recipe_destroy(&recipe);
+    }
+    free(dir);
     return s;
 }
 
@@ -179,7 +185,7 @@ static bool is_end(const ls_generate_opts *o, int32_t id)
 ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r)
 {
     const float *logits;
-    int32_t id;
+    int32_t id = 0;
     double start = ls_now();
     *r = (ls_generated){ .ending = LS_ENDED_TOKENS };
     ls_generator_rewind(g, 0);
@@ -187,6 +193,12 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
     r->prompt_seconds = ls_now() - start;
     start = ls_now();
     while (r->tokens < o->tokens) {
+        if (o->n_prompt + r->tokens == g->config.seq_length) {
+            r->ending = LS_ENDED_PLACES;
+            return LS_OK;
+        }
+        if (r->tokens)
+            LS_TRY(ls_generator_feed(g, &id, 1, &logits));
         LS_TRY(ls_sample(&id, logits, g->config.vocab_size, &o->sampling, g->position));
         r->seconds = ls_now() - start;
         if (is_end(o, id)) {
@@ -198,13 +210,6 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
             r->ending = LS_ENDED_CALLER;
             return LS_OK;
         }
-        if (r->tokens == o->tokens)
-            return LS_OK;
-        if (g->position == g->config.seq_length) {
-            r->ending = LS_ENDED_PLACES;
-            return LS_OK;
-        }
-        LS_TRY(ls_generator_feed(g, &id, 1, &logits));
     }
     return LS_OK;
 }

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "data/tokenize.h"
+#include "recipe/recipe_fields.h"
+#include "record/rundir.h"
 #include "target.h"
 #include "train/folder.h"
 
@@ -31,12 +33,25 @@ typedef struct job {
     ls_status status;          /* of the call-back */
 } job;
 
+/* Neither a folder nor a recipe. */
+static bool is_nothing(const char *name)
+{
+    static const char END[] = ".safetensors";
+    const size_t n = strlen(name), m = sizeof END - 1;
+    if (ls_dir_exists(name))
+        return false;
+    return ls_file_exists(name) ? n >= m && !strcmp(name + n - m, END) : !ls_recipe_bundled_text(name);
+}
+
 static ls_status open_target(job *j)
 {
     const ls_recipe_arg *arg = &j->o->target;
-    char *recipe = ls_path_join(arg->name, "recipe.yaml");
-    const bool folder = ls_dir_exists(arg->name) && ls_folder_is(arg->name) && !ls_file_exists(recipe) && !ls_checkpoint_is(arg->name);
-    free(recipe);
+    const bool folder = ls_dir_exists(arg->name) && !ls_run_is(arg->name) && !ls_checkpoint_is(arg->name);
+    if (folder || is_nothing(arg->name)) {
+        char *dir;
+        LS_TRY(ls_folder_find(&dir, arg->name)); /* or its message */
+        free(dir);
+    }
     LS_TRY(folder ? ls_folder_recipe(&j->target.recipe, arg->name, arg->n_sets, arg->sets) : ls_target_open(&j->target, arg));
     const ls_model_choice type = j->target.recipe->model.type;
     if (type != LS_MODEL_LLAMA && type != LS_MODEL_QWEN2)

@@ -82,8 +82,12 @@ try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4; ! cmp -s out
 try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4 --top-k 1; cmp out said || bad "$what: the likeliest of one is another"
 try 0 predict runs/whole "${prompt[@]}" --temperature 1.5 --seed 4 --top-p 1e-9; cmp out said || bad "$what: the likeliest of the fewest is another"
 try 0 predict runs/whole --prompt "http://the" --tokens 40 --json; has out '"prompt":"http://the","text":".*"ended_by":"context","prompt_tokens":10'
+[ "$(grep -o '"ids":\[[^]]*' out | tr -cd , | wc -c)" -eq 21 ] || { bad "$what: not the 22 tokens that fill the context"; cat out; }
 has err "context of 32 tokens is full"
 try 0 predict runs/whole --prompt "" --tokens 3
+for name in nothing no/where; do refused 2 "$name: no such folder; give a checkpoint, a run" predict $name "${prompt[@]}"; done
+mkdir empty; refused 2 "empty: neither a run .* nor a model's folder \(no config.json\)" predict empty "${prompt[@]}"
+refused 2 "model.safetensors: a file, not a folder" predict folder/model.safetensors "${prompt[@]}"
 refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt "$(printf 'x%.0s' $(seq 33))"
 refused 2 "a language model continues a text: --prompt TEXT" predict runs/whole
 refused 2 "top-k goes with --temperature" predict runs/whole "${prompt[@]}" --top-k 3

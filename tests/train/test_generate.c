@@ -198,10 +198,24 @@ static void refuses(void **state)
     ls_generated made;
     ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3 }, &made));
     assert_int_equal(made.ending, LS_ENDED_PLACES);
-    assert_int_equal(made.tokens, 7); /* 6 that find a place, and what follows the last */
+    assert_int_equal(made.tokens, 6); /* prompt and text fill the 9 places */
+    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3, .tokens = 6 }, &made));
+    assert_int_equal(made.ending, LS_ENDED_TOKENS);
+    assert_int_equal(made.tokens, 6);
+    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[9]){ 0 }, .n_prompt = 9 }, &made));
+    assert_int_equal(made.ending, LS_ENDED_PLACES);
+    assert_int_equal(made.tokens, 0);
     ls_generator_destroy(&g);
     ls_weights_close(&w);
-    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED, "\"model_type\" is missing");
+
+    /* what a folder is, when it is no model's */
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_USAGE, "neither a run (no recipe.yaml) nor a model's folder (no config.json)");
+    ASSERT_FAILS(ls_generator_open(&g, "/no/where"), LS_E_USAGE, "/no/where: no such folder; give a checkpoint");
+    ASSERT_OK(ls_file_write(ls_test_path("config.json"), "{}", 2));
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_path("config.json")), LS_E_USAGE, "a file, not a folder");
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED, "config.json: has no \"model_type\"");
+    ASSERT_OK(ls_file_write(ls_test_path("recipe.yaml"), "{}", 2));
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_IO, "the run has no checkpoint yet");
 }
 
 static int32_t sampled(const float *logits, int64_t n, ls_sampling s, int64_t position)
