@@ -61,7 +61,8 @@ typedef struct ls_t5_config {
     int64_t buckets, max_distance; /* of relative positions */
     double norm_eps, init_factor;
     bool gated;              /* MLP: gelu(wi_0 x) * wi_1 x in place of relu(wi x) */
-    bool tied;               /* the output head is the table of the embedding, and what it takes is scaled; else lm_head */
+    bool tied;               /* the output head is the table of the embedding; else lm_head */
+    int scale_output;        /* what the head takes is multiplied by hidden_size^-0.5: 0 if tied, 1 always, -1 never */
     double dropout;          /* behind embeddings, attention, the MLP and its activation, and the final norms; of the probabilities in attention */
     int64_t pad_token, start_token;
 } ls_t5_config;

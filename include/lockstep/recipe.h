@@ -19,6 +19,7 @@ typedef enum ls_model_choice {
     LS_MODEL_T5
 } ls_model_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
+typedef enum ls_scale_output { LS_SCALE_OUTPUT_AUTO, LS_SCALE_OUTPUT_TRUE, LS_SCALE_OUTPUT_FALSE } ls_scale_output; /* auto: if tied */
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
 typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
@@ -47,6 +48,7 @@ typedef struct ls_recipe {
         double norm_eps, rope_theta, init_deviation;
         int64_t decoder_layers, position_buckets, position_distance, start_token; /* t5; decoder_layers 0: layers */
         ls_feed_forward feed_forward;
+        ls_scale_output scale_output;
         double init_factor;
         bool tied;
         ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */

@@ -137,7 +137,9 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
     decoder.source = run(encoder, ls_embedding_op(g, ids, table), c->layers);
     ls_value x = run(decoder, ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table), c->decoder_layers);
     x = ls_reshape(g, x, -1, c->hidden_size);
-    ls_value logits = c->tied ? ls_matmul_wt(g, ls_mul_const(g, x, root(c->hidden_size)), table, LS_NONE) : linear(&decoder, "lm_head", x, c->vocab_size, 1);
+    if (c->scale_output > 0 || (c->scale_output == 0 && c->tied))
+        x = ls_mul_const(g, x, root(c->hidden_size));
+    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE) : linear(&decoder, "lm_head", x, c->vocab_size, 1);
     ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, targets, -1), count, -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));

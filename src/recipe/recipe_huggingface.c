@@ -9,62 +9,119 @@
 #include "base/json.h"
 #include "recipe_fields.h"
 
-/* Where both say the same thing: their key, ours. What is absent there has the recipe's default, which is Hugging Face's too where no third word says that it
- * is not. */
-static const char *const DECODER[][3] = {
-    { "vocab_size", "model.vocab_size" }, { "hidden_size", "model.hidden_size" }, { "intermediate_size", "model.mlp_size" },
-    { "num_hidden_layers", "model.layers" }, { "num_attention_heads", "model.heads" }, { "num_key_value_heads", "model.kv_heads" },
-    { "head_dim", "model.head_dim" }, { "rms_norm_eps", "model.norm_eps" }, { "rope_theta", "model.rope_theta" },
-    { "tie_word_embeddings", "model.tied" }, { "initializer_range", "model.init_deviation" },
-    { "attention_dropout", "model.attention_dropout" }, { NULL },
-};
-static const char *const T5[][3] = {
-    { "vocab_size", "model.vocab_size", "32128" }, { "d_model", "model.hidden_size", "512" }, { "d_kv", "model.head_dim", "64" }, { "d_ff", "model.mlp_size", "2048" },
-    { "num_layers", "model.layers", "6" }, { "num_decoder_layers", "model.decoder_layers" }, { "num_heads", "model.heads", "8" },
-    { "relative_attention_num_buckets", "model.position_buckets" }, { "relative_attention_max_distance", "model.position_distance" },
-    { "layer_norm_epsilon", "model.norm_eps" }, { "initializer_factor", "model.init_factor" }, { "feed_forward_proj", "model.feed_forward" },
-    { "tie_word_embeddings", "model.tied", "true" }, { "dropout_rate", "model.dropout", "0.1" }, { "decoder_start_token_id", "model.start_token" }, { NULL },
-};
-
 static const char *text_of(const ls_recipe_state *state, const char *key)
 {
     const ls_yaml *value = state->set[ls_key_find(key)].value;
     return value && value->kind == LS_YAML_SCALAR ? value->text : "";
 }
 
-/* A value of config.json, or of rope_parameters, where newer versions keep what concerns positions. */
+/* "a.b" is the key b of the object a. NULL: not there, or null, which says nothing. */
 static const json_t *value_of(const json_t *config, const char *key)
 {
-    const json_t *value = json_object_get(config, key), *rope = json_object_get(config, "rope_parameters");
-    value = value || !rope ? value : json_object_get(rope, key);
+    const char *point = strchr(key, '.');
+    char first[64] = "";
+    if (point && point - key < (ptrdiff_t)sizeof first)
+        memcpy(first, key, (size_t)(point - key));
+    const json_t *inner = json_object_get(config, first), *value;
+    value = json_is_object(inner) ? json_object_get(inner, point + 1) : json_object_get(config, key);
     return json_is_null(value) ? NULL : value;
 }
 
+static bool is_one_of(const json_t *value, const char *only)
+{
+    size_t flags = JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, n = strlen(only);
+    bool is = false;
+    while (n && !is) {
+        json_error_t end;
+        json_t *one = json_loadb(only, n, flags, &end);
+        is = json_is_number(one) && json_is_number(value) ? json_number_value(one) == json_number_value(value)
+                                                          : json_equal(one, value);
+        json_decref(one);
+        only += end.position;
+        only += strspn(only, " ");
+        n = strlen(only);
+    }
+    return is;
+}
+
+static ls_status refuse_value(const json_t *value, const ls_config_key *k, const char *path)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    const ls_status s = ls_fail(LS_E_UNSUPPORTED, "%s: \"%s\" is %.60s; this version has only %s", path, k->theirs,
+                                text ? text : "?", k->only);
+    free(text);
+    return s;
+}
+
+static ls_status check_value(const json_t *value, const ls_config_key *k, const char *path)
+{
+    if (!json_is_array(value))
+        return !value || is_one_of(value, k->only) ? LS_OK : refuse_value(value, k, path);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!is_one_of(json_array_get(value, i), k->only))
+            return refuse_value(json_array_get(value, i), k, path);
+    return LS_OK;
+}
+
+/* prefix: "rope_parameters." in that object. *inner: the key is that of an object whose keys have rows. */
+static bool is_known(const ls_config_key *keys, const char *prefix, const char *key, bool *inner)
+{
+    char name[96];
+    bool known = false;
+    *inner = false;
+    for (const char *const *free_key = LS_CONFIG_FREE; *free_key && !*prefix && !known; free_key++)
+        known = !strcmp(*free_key, key);
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    const size_t n = strlen(name);
+    for (const ls_config_key *k = keys; k->theirs && !known; k++) {
+        *inner = !strncmp(k->theirs, name, n) && k->theirs[n] == '.';
+        known = !strcmp(k->theirs, name) || *inner;
+    }
+    return known;
+}
+
+static ls_status check_known(const ls_config_key *keys, const json_t *object, const char *prefix, const char *path)
+{
+    const char *key;
+    const json_t *value;
+    json_object_foreach((json_t *)object, key, value) {
+        bool inner;
+        if (json_is_null(value))
+            continue;
+        if (!is_known(keys, prefix, key, &inner) || (inner && !json_is_object(value)))
+            return ls_fail(LS_E_UNSUPPORTED, "%s: \"%s%s\" is a key that this version does not know, so the model may "
+                           "compute something else than this version would; if the key changes nothing, delete it "
+                           "from the file", path, prefix, key);
+        char deeper[96];
+        snprintf(deeper, sizeof deeper, "%s.", key);
+        if (inner)
+            LS_TRY(check_known(keys, value, deeper, path));
+    }
+    return LS_OK;
+}
+
+/* What transformers derives from feed_forward_proj stands in newer files, too, and would win. */
 static ls_status check_t5(const json_t *config, const char *path)
 {
-    const char *mlp = json_string_value(json_object_get(config, "feed_forward_proj"));
-    if (mlp && strcmp(mlp, "relu") && strcmp(mlp, "gated-gelu"))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"feed_forward_proj\" is %s; this version has relu and gated-gelu", path, mlp);
-    if (json_integer_value(json_object_get(config, "pad_token_id")) != 0)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"pad_token_id\" is not 0, with which data.type pairs fills sources up", path);
-    if (json_is_false(json_object_get(config, "is_encoder_decoder")))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"is_encoder_decoder\" is false; this version has T5 with both", path);
+    const char *mlp = json_string_value(value_of(config, "feed_forward_proj"));
+    const char *act = json_string_value(value_of(config, "dense_act_fn"));
+    const json_t *gated = value_of(config, "is_gated_act");
+    const bool want = mlp && !strcmp(mlp, "gated-gelu");
+    if ((act && strcmp(act, want ? "gelu_new" : "relu")) || (gated && json_is_true(gated) != want))
+        return ls_fail(LS_E_UNSUPPORTED, "%s: \"feed_forward_proj\" is %s, \"dense_act_fn\" %s, \"is_gated_act\" %s: this "
+                       "version has relu with relu and false, and gated-gelu with gelu_new and true", path,
+                       mlp ? mlp : "missing", act ? act : "missing",
+                       !gated ? "missing" : json_is_true(gated) ? "true" : "false");
     return LS_OK;
 }
 
 /* What would make another model of these weights than ours. */
-static ls_status check_supported(const json_t *config, const char *path)
+static ls_status check_keys(const ls_config_key *keys, const json_t *config, const char *path)
 {
-    static const char *const OFF[] = { "attention_bias", "mlp_bias", "use_sliding_window" };
-    const char *act = json_string_value(json_object_get(config, "hidden_act")), *rope = json_string_value(value_of(config, "rope_type"));
-    if (act && strcmp(act, "silu"))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"hidden_act\" is %s; this version has silu", path, act);
-    if (value_of(config, "rope_scaling") || (rope && strcmp(rope, "default")))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: the rotary positions are scaled (%s); this version has plain ones", path, rope ? rope : "rope_scaling");
-    for (size_t i = 0; i < sizeof OFF / sizeof *OFF; i++)
-        if (json_is_true(json_object_get(config, OFF[i])))
-            return ls_fail(LS_E_UNSUPPORTED, "%s: \"%s\" is true, which this version does not have", path, OFF[i]);
-    return LS_OK;
+    for (const ls_config_key *k = keys; k->theirs; k++)
+        if (k->only)
+            LS_TRY(check_value(value_of(config, k->theirs), k, path));
+    return check_known(keys, config, "", path);
 }
 
 static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
@@ -74,18 +131,24 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
         return LS_OK;
     if (strcmp(model, type))
         return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path, model, *type ? type : "(missing)");
-    const bool t5 = !strcmp(type, "t5");
-    LS_TRY((t5 ? check_t5 : check_supported)(config, path));
-    for (const char *const (*k)[3] = t5 ? T5 : DECODER; **k; k++) {
-        const char *theirs = (*k)[0], *ours = (*k)[1], *absent = (*k)[2];
-        const json_t *value = value_of(config, theirs);
-        if ((!value && !absent) || state->set[ls_key_find(ours)].value)
-            continue;
-        char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : strdup(absent);
-        ls_status s = text ? ls_recipe_apply_value(state, ours, text, path) : ls_fail(LS_E_MEMORY, "%s: out of memory", path);
-        free(text);
-        LS_TRY(s);
-    }
+    const ls_config_key *keys = ls_config_keys(model);
+    if (!keys)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; of Hugging Face's models this version reads llama, "
+                       "qwen2 and t5", path, model);
+    LS_TRY(check_keys(keys, config, path));
+    if (!strcmp(model, "t5"))
+        LS_TRY(check_t5(config, path));
+    for (int pass = 0; pass < 2; pass++) /* what the file says, then what its silence does */
+        for (const ls_config_key *k = keys; k->theirs; k++) {
+            const json_t *value = value_of(config, k->theirs);
+            if (!k->ours || (pass ? !k->absent : !value) || state->set[ls_key_find(k->ours)].value)
+                continue;
+            char *text = pass ? strdup(k->absent) : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+            ls_status s = text ? ls_recipe_apply_value(state, k->ours, text, path)
+                               : ls_fail(LS_E_MEMORY, "%s: out of memory", path);
+            free(text);
+            LS_TRY(s);
+        }
     return LS_OK;
 }
 
@@ -139,6 +202,8 @@ static void t5_json(ls_json *j, const ls_recipe *r)
     ls_json_int(j, "pad_token_id", 0);
     ls_json_int(j, "relative_attention_max_distance", r->model.position_distance);
     ls_json_int(j, "relative_attention_num_buckets", r->model.position_buckets);
+    const ls_scale_output scale = r->model.scale_output;
+    ls_json_bool(j, "scale_decoder_outputs", scale == LS_SCALE_OUTPUT_AUTO ? r->model.tied : scale == LS_SCALE_OUTPUT_TRUE);
     ls_json_bool(j, "tie_word_embeddings", r->model.tied);
 }
 

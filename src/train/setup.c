@@ -33,7 +33,8 @@ static void t5(ls_setup *s, const ls_recipe *r)
         .mlp_size = r->model.mlp_size, .layers = r->model.layers, .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers : r->model.layers,
         .heads = r->model.heads, .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .buckets = r->model.position_buckets,
         .max_distance = r->model.position_distance, .norm_eps = r->model.norm_eps, .init_factor = r->model.init_factor,
-        .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU, .tied = r->model.tied, .dropout = r->model.dropout,
+        .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU, .tied = r->model.tied,
+        .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE ? 1 : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1 : 0, .dropout = r->model.dropout,
         .pad_token = 0 /* as the data set fills sources up */, .start_token = r->model.start_token };
 }
 

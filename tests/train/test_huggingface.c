@@ -20,9 +20,11 @@
     "\"relative_attention_num_buckets\": 32, \"vocab_size\": 32128"
 #define LLAMA "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8, \"attention_bias\": false"
 
+/* Not by ls_file_write, which waits for the disk: there are hundreds. */
 static void write_config(const char *json)
 {
-    ASSERT_OK(ls_file_write(ls_test_path("config.json"), json, strlen(json)));
+    FILE *f = fopen(ls_test_path("config.json"), "w");
+    assert_true(f && fputs(json, f) >= 0 && fclose(f) == 0);
 }
 
 static ls_status load(ls_recipe **r, const char *model, const char *set)
@@ -76,17 +78,24 @@ static void other_models_are_refused(void **state)
     (void)state;
     static const struct { const char *model, *config, *says; } cases[] = {
         { "type: llama", "{" QWEN2 "}", "its \"model_type\" is qwen2, and the recipe's model.type llama" },
-        { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is gelu" },
+        { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is \"gelu\"; this version has only \"silu\"" },
         { "type: llama", "{" LLAMA ", \"mlp_bias\": true}", "\"mlp_bias\" is true" },
         { "type: llama", "{" LLAMA ", \"attention_dropout\": 1.0}", "config.json model.attention_dropout" },
-        { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "rotary positions are scaled" },
+        { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "\"rope_scaling.type\" is \"linear\"; this version has only \"default\"" },
         { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}", "llama3" },
         { "type: llama", "{" LLAMA ", \"num_hidden_layers\": \"many\"}", "config.json model.layers" },
         { "type: llama", "{", "config.json" },
         { "type: t5", "{" LLAMA "}", "its \"model_type\" is llama, and the recipe's model.type t5" },
-        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-silu\"}", "\"feed_forward_proj\" is gated-silu" },
-        { "type: t5", "{\"model_type\": \"t5\", \"pad_token_id\": 3}", "\"pad_token_id\" is not 0" },
+        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-silu\"}", "\"feed_forward_proj\" is \"gated-silu\"; this version has only \"relu\" \"gated-gelu\"" },
+        { "type: t5", "{\"model_type\": \"t5\", \"pad_token_id\": 3}", "\"pad_token_id\" is 3; this version has only 0" },
         { "type: t5", "{\"model_type\": \"t5\", \"is_encoder_decoder\": false}", "\"is_encoder_decoder\" is false" },
+        { "type: t5", "{" T5 ", \"dense_act_fn\": \"gelu_new\"}", "\"feed_forward_proj\" is missing, \"dense_act_fn\" gelu_new, \"is_gated_act\" missing" },
+        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"is_gated_act\": false}", "\"is_gated_act\" false: this version has relu" },
+        { "type: qwen2", "{" QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}", "\"layer_types\" is \"sliding_attention\"" },
+        { "type: qwen2", "{" QWEN2 ", \"quantization_config\": {\"bits\": 4}}", "\"quantization_config\" is a key that this version does not know" },
+        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"factor\": 2.0}}", "\"rope_parameters.factor\" is a key that this version does not know" },
+        { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}", "\"rope_scaling\" is a key that this version does not know" },
+        { "type: vit", "{\"model_type\": \"vit\"}", "of Hugging Face's models this version reads llama, qwen2 and t5" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;
@@ -95,6 +104,153 @@ static void other_models_are_refused(void **state)
             fail_msg("taken: %s", cases[i].config);
         ASSERT_CONTAINS(ls_error_message(), cases[i].says);
         assert_null(r);
+    }
+}
+
+/* ---- the tables: every key is read, or held to its values, or has no effect; there is no other */
+
+/* What a recipe of this type takes from a config.json with these members, as it stands in a table of settings. */
+static ls_status take(ls_recipe_state *state, const char *type, const char *members)
+{
+    char text[600], json[600];
+    snprintf(json, sizeof json, "{\"model_type\": \"%s\"%s%s}", type, *members ? ", " : "", members);
+    write_config(json);
+    snprintf(text, sizeof text, "model: {type: %s, init: %s}\n", type, ls_test_dir());
+    *state = (ls_recipe_state){ .name = "here" };
+    ASSERT_OK(ls_recipe_apply_text(state, text, strlen(text), "here.yaml"));
+    return ls_recipe_apply_config(state);
+}
+
+static char *settings(const ls_recipe_state *state)
+{
+    ls_str s = { 0 };
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (state->set[i].value)
+            ls_str_printf(&s, "%s %s\n", LS_KEYS[i].key, state->set[i].value->text);
+    return s.data;
+}
+
+/* "a.b": value as the members of a JSON object */
+static const char *member(char out[200], const char *key, const char *value)
+{
+    const char *point = strchr(key, '.');
+    if (point && strcmp(key, "transformers.js_config"))
+        snprintf(out, 200, "\"%.*s\": {\"%s\": %s}", (int)(point - key), key, point + 1, value);
+    else
+        snprintf(out, 200, "\"%s\": %s", key, value);
+    return out;
+}
+
+static void expect_taken(const char *type, const ls_config_key *k, const char *value)
+{
+    char buffer[200];
+    ls_recipe_state state;
+    ASSERT_OK(take(&state, type, member(buffer, k->theirs, value)));
+    const ls_yaml *taken = state.set[ls_key_find(k->ours)].value;
+    if (!taken || strncmp(taken->text, value + (*value == '"'), strlen(taken->text)))
+        fail_msg("%s: %s is not taken by %s, which is %s", type, buffer, k->ours, taken ? taken->text : "not set");
+    ls_arena_release(&state.arena);
+}
+
+static void expect_no_effect(const char *type, const char *key, const char *value)
+{
+    char buffer[200];
+    ls_recipe_state without, with;
+    ASSERT_OK(take(&without, type, ""));
+    ASSERT_OK(take(&with, type, member(buffer, key, value)));
+    char *a = settings(&without), *b = settings(&with);
+    if (strcmp(a, b))
+        fail_msg("%s: %s changes %s to %s", type, buffer, a, b);
+    free(a);
+    free(b);
+    ls_arena_release(&without.arena);
+    ls_arena_release(&with.arena);
+}
+
+static void expect_refused(const char *type, const char *key, const char *value)
+{
+    char buffer[200], says[120];
+    ls_recipe_state state;
+    if (take(&state, type, member(buffer, key, value)) == LS_OK)
+        fail_msg("%s: taken: %s", type, buffer);
+    snprintf(says, sizeof says, "config.json: \"%s\" is ", key);
+    ASSERT_CONTAINS(ls_error_message(), says);
+    ls_arena_release(&state.arena);
+}
+
+static void every_key_is_read_or_refused(void **state)
+{
+    (void)state;
+    static const char *const TYPES[] = { "llama", "qwen2", "t5" };
+    for (int i = 0; i < 3; i++) {
+        const char *type = TYPES[i];
+        for (const ls_config_key *k = ls_config_keys(type); k->theirs; k++) {
+            if (k->ours && LS_KEYS[ls_key_find(k->ours)].words)
+                expect_taken(type, k, k->only ? "\"gated-gelu\"" : "true");
+            else if (k->ours && LS_KEYS[ls_key_find(k->ours)].kind == LS_KEY_BOOL)
+                expect_taken(type, k, k->absent ? "false" : "true");
+            else if (k->ours)
+                expect_taken(type, k, LS_KEYS[ls_key_find(k->ours)].kind == LS_KEY_REAL ? "0.25" : "48");
+            if (k->only)
+                expect_refused(type, k->theirs, "\"another\"");
+            if (!k->ours && !k->only && strcmp(k->theirs, "pad_token_id"))
+                expect_no_effect(type, k->theirs, "12");
+            expect_no_effect(type, k->theirs, "null");
+        }
+        for (const char *const *key = LS_CONFIG_FREE; *key; key++)
+            if (strcmp(*key, "model_type") && (i < 2 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
+                expect_no_effect(type, *key, "{\"any\": 12}");
+        expect_refused(type, "no_such_key", "false");
+        expect_no_effect(type, "no_such_key", "null");
+    }
+    ls_recipe_state both; /* what stands in rope_parameters wins, wherever it stands in the file */
+    ASSERT_OK(take(&both, "llama", "\"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 700}"));
+    assert_string_equal(both.set[ls_key_find("model.rope_theta")].value->text, "700");
+    ls_arena_release(&both.arena);
+}
+
+/* As transformers 5.23.0 writes them, with every key that it has; and the published ones. */
+static void files_of_transformers_are_taken(void **state)
+{
+    (void)state;
+    static const struct { const char *model, *config; } cases[] = {
+        { "type: t5", "{\"architectures\": [\"T5ForConditionalGeneration\"], \"classifier_dropout\": 0.0, \"d_ff\": 24, \"d_kv\": 8, \"d_model\": 16,"
+          "\"dense_act_fn\": \"gelu_new\", \"dropout_rate\": 0.1, \"dtype\": \"float32\", \"eos_token_id\": 1, \"feed_forward_proj\": \"gated-gelu\","
+          "\"initializer_factor\": 1.0, \"is_decoder\": false, \"is_encoder_decoder\": true, \"is_gated_act\": true, \"layer_norm_epsilon\": 1e-06,"
+          "\"model_type\": \"t5\", \"num_decoder_layers\": 2, \"num_heads\": 2, \"num_layers\": 2, \"pad_token_id\": 0,"
+          "\"relative_attention_max_distance\": 128, \"relative_attention_num_buckets\": 32, \"scale_decoder_outputs\": false,"
+          "\"tie_word_embeddings\": true, \"transformers_version\": \"5.23.0\", \"use_cache\": true, \"vocab_size\": 31}" },
+        { "type: llama", "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"attention_dropout\": 0.0, \"bos_token_id\": 1,"
+          "\"dtype\": \"float32\", \"eos_token_id\": 2, \"head_dim\": 8, \"hidden_act\": \"silu\", \"hidden_size\": 16, \"initializer_range\": 0.02,"
+          "\"intermediate_size\": 24, \"max_position_embeddings\": 2048, \"mlp_bias\": false, \"model_type\": \"llama\", \"num_attention_heads\": 2,"
+          "\"num_hidden_layers\": 1, \"num_key_value_heads\": 2, \"pad_token_id\": null, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-06,"
+          "\"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}, \"tie_word_embeddings\": false,"
+          "\"transformers_version\": \"5.23.0\", \"use_cache\": true, \"vocab_size\": 31, \"output_hidden_states\": false, \"return_dict\": true,"
+          "\"chunk_size_feed_forward\": 0, \"is_encoder_decoder\": false, \"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0},"
+          "\"problem_type\": null, \"_name_or_path\": \"\", \"output_attentions\": false}" },
+    };
+    for (int i = 0; i < 2; i++) {
+        ls_recipe *r;
+        write_config(cases[i].config);
+        ASSERT_OK(load(&r, cases[i].model, NULL));
+        assert_true(r->model.tied == !i && (i || r->model.scale_output == LS_SCALE_OUTPUT_FALSE));
+        char *json = ls_recipe_config_json(r);
+        if (!i)
+            ASSERT_CONTAINS(json, "\"scale_decoder_outputs\":false");
+        free(json);
+        ls_recipe_destroy(&r);
+    }
+    static const struct { const char *type, *folder; } published[] = { { "qwen2", "qwen2.5" }, { "qwen2", "qwen2.5/qwen2-1.5b-instruct" }, { "t5", "t5-base" }, { "llama", "stories260K" } };
+    const char *data = ls_test_data("config.json of published models");
+    for (int i = 0; data && i < 4; i++) {
+        char text[600], *folder = ls_path_join(data, published[i].folder);
+        ls_recipe_state of = { .name = "here" };
+        snprintf(text, sizeof text, "model: {type: %s, init: %s}\n", published[i].type, folder);
+        ASSERT_OK(ls_recipe_apply_text(&of, text, strlen(text), "here.yaml"));
+        ASSERT_OK(ls_recipe_apply_config(&of));
+        assert_non_null(of.set[ls_key_find("model.hidden_size")].value);
+        ls_arena_release(&of.arena);
+        free(folder);
     }
 }
 
@@ -121,7 +277,7 @@ static void what_is_written_reads_back(void **state)
         ls_recipe_destroy(&again);
     }
     static const char T5_SAID[] = "type: t5, vocab_size: 321, layers: 2, decoder_layers: 3, heads: 4, head_dim: 10, hidden_size: 24, mlp_size: 40, tied: true, norm_eps: 1e-5, dropout: 0.25,"
-                                  "feed_forward: gated-gelu, position_buckets: 8, position_distance: 20, init_factor: 0.5, start_token: 2";
+                                  "feed_forward: gated-gelu, position_buckets: 8, position_distance: 20, init_factor: 0.5, start_token: 2, scale_output: false";
     ls_recipe *r, *again;
     write_config("{}");
     ASSERT_OK(load(&r, T5_SAID, NULL));
@@ -132,6 +288,7 @@ static void what_is_written_reads_back(void **state)
     assert_string_equal(json, second);
     assert_true(again->model.decoder_layers == 3 && again->model.head_dim == 10 && again->model.tied && again->model.feed_forward == LS_FEED_FORWARD_GATED_GELU);
     assert_true(again->model.position_buckets == 8 && again->model.position_distance == 20 && again->model.init_factor == 0.5 && again->model.dropout == 0.25 && again->model.start_token == 2);
+    assert_true(again->model.scale_output == LS_SCALE_OUTPUT_FALSE);
     free(json);
     free(second);
     ls_recipe_destroy(&r);
@@ -144,6 +301,8 @@ int main(void)
         cmocka_unit_test(a_recipe_takes_what_it_does_not_say),
         cmocka_unit_test(and_a_t5),
         cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(every_key_is_read_or_refused),
+        cmocka_unit_test(files_of_transformers_are_taken),
         cmocka_unit_test(what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,17 +27,19 @@ SHARED = {"vocab_size": 37, "d_model": 24, "d_ff": 40, "relative_attention_num_b
           "pad_token_id": 0, "decoder_start_token_id": 3}
 
 
-def make(tied, **more):
+def make(tied, head=True, **more):
     model = T5ForConditionalGeneration._from_config(T5Config(**SHARED, **more, tie_word_embeddings=tied), attn_implementation="eager")
-    if not tied:  # a head of its own: transformers makes one when weights for both are loaded
+    if not tied and head:  # a head of its own: transformers makes one when weights for both are loaded
         model.lm_head.weight = nn.Parameter(torch.zeros(37, 24))
     return model
 
 
-# the first T5: relu, head and embedding one table; and T5 v1.1: a gated MLP, its own head, heads wider than d_model / heads
+# the first T5: relu, head and embedding one table; T5 v1.1: a gated MLP, its own head, heads wider than d_model / heads; and what transformers 5 makes of
+# tie_word_embeddings=False: one table, but what the head takes is not scaled (scale_decoder_outputs: false)
 MODELS = {
     "relu": lambda: make(True, d_kv=6, num_layers=2, num_decoder_layers=3, num_heads=4),
     "gated": lambda: make(False, d_kv=10, num_layers=2, num_heads=3, feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-5),
+    "unscaled": lambda: make(False, head=False, d_kv=6, num_layers=2, num_decoder_layers=3, num_heads=4),
 }
 
 
