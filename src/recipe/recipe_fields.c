@@ -18,6 +18,7 @@
 #define TOKENS "data.type text pairs"
 #define FLOATS "f32 bf16 f16 f64"
 #define GATHERS "parallel.data fsdp hybrid"
+#define SAVES "checkpoint.every_epochs !-1"
 #define DATA_RANKS "parallel.data fsdp ddp hybrid"
 
 const ls_section LS_SECTIONS[] = {
@@ -42,7 +43,7 @@ const ls_key LS_KEYS[] = {
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true, .help = "folder that holds runs" },
     { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0, .help = "of initial weights, sample order and dropout" },
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true,
-      .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, but a Slurm job's end counts always" },
+      NEEDS(SAVES), .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, but a Slurm job's end counts always" },
 
     { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true, .help = "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true, .help = "threads of a rank; 0: cores / ranks" },
@@ -217,14 +218,15 @@ const ls_key LS_KEYS[] = {
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
 
-    { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", 0, 1e9, .may_change = true, .help = "epochs between checkpoints; 0: only after the last" },
-    { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, .help = "steps between checkpoints; 0: none by steps" },
-    { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, .help = "latest checkpoints that are kept, besides the best" },
-    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS("eval.every_epochs !-1"), .help = "what makes a checkpoint the best" },
+    { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", -1, 1e9, .may_change = true,
+      .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint at all, not even when the run is stopped" },
+    { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, NEEDS(SAVES), .help = "steps between checkpoints; 0: none by steps" },
+    { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, NEEDS(SAVES), .help = "latest checkpoints that are kept, besides the best" },
+    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS(SAVES, "eval.every_epochs !-1"), .help = "what makes a checkpoint the best" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"), .may_change = true, .help = "smallest or largest" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true,
-      .help = "copy the state, and write it while training goes on" },
-    { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, .help = "larger models are written as several files" },
+      NEEDS(SAVES), .help = "copy the state, and write it while training goes on" },
+    { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, NEEDS(SAVES), .help = "larger models are written as several files" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"), .may_change = true, .help = "what is checked when a checkpoint is opened" },
 
     { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,

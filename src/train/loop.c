@@ -146,6 +146,23 @@ static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool 
     return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
 }
 
+static bool saves(const ls_loop *l) { return l->recipe->checkpoint.every_epochs >= 0; }
+
+/* checkpoint.every_epochs: -1. */
+static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
+{
+    char reason[128];
+    ls_requests_answered(&l->requests);
+    if (!(asked & (LS_REQUEST_STOP | LS_REQUEST_TIME))) {
+        ls_log_warn("nothing is saved on request: checkpoint.every_epochs is -1");
+        return LS_OK;
+    }
+    LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
+    ls_requests_reason(reason, &l->requests, asked);
+    return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld %s; nothing is saved, as checkpoint.every_epochs is -1: started again, it begins anew", (long long)l->step,
+                   (long long)l->total_steps, reason);
+}
+
 /* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
 static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_t asked)
 {
@@ -153,6 +170,8 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
     const bool stop = asked & (LS_REQUEST_STOP | LS_REQUEST_TIME);
     if (!stop && !(asked & LS_REQUEST_SAVE))
         return LS_OK;
+    if (!saves(l))
+        return answer_unsaved(l, asked);
     if (stop)
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
     LS_TRY(snapshot(l, sum, epoch, false));
@@ -193,6 +212,8 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                 ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
                 evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     LS_TRY(ls_metrics_epoch(l->run, &row));
+    if (!saves(l))
+        return LS_OK;
     if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
         LS_TRY(snapshot(l, sum, epoch, best));
     return LS_OK;

@@ -62,7 +62,7 @@ void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most
 ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *ui)
 {
     const ls_run_metrics *m = &d->metrics;
-    const bool known = !isnan(m->best_value);
+    const bool known = !isnan(m->best_value), saved = r->checkpoint.every_epochs >= 0;
     ls_history h;
     if (ui->quiet)
         return LS_OK;
@@ -74,7 +74,8 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
         fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
     ls_history_release(&h);
     if (known)
-        ls_log_info("best   %s %.4f in epoch %lld: %s/checkpoints/best", r->checkpoint.best.metric, m->best_value, (long long)m->best_epoch, d->path);
+        ls_log_info("best   %s %.4f in epoch %lld%s%s%s", r->checkpoint.best.metric, m->best_value, (long long)m->best_epoch, saved ? ": " : "", saved ? d->path : "",
+                    saved ? "/checkpoints/best" : "");
     return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
 

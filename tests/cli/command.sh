@@ -98,6 +98,15 @@ try 0 train idx.yaml; ! grep -q BUILT-IN out || { echo "given data are called bu
 try 0 eval runs/idx/checkpoints/latest; has out " of 64)"
 rm -r runs/idx
 
+# no checkpoint at all
+try 0 train tiny.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1
+[ -z "$(find runs/unsaved -name 'step-*' -o -name latest -o -name best)" ] || { echo "every_epochs: -1 wrote a checkpoint"; failures=$((failures + 1)); }
+grep -q '"state":"finished"' runs/unsaved/result.json || { echo "unsaved is not finished"; failures=$((failures + 1)); }
+! grep -q checkpoints/best err || { echo "a best checkpoint that is not there"; failures=$((failures + 1)); }
+try 1 eval runs/unsaved; has err "no checkpoint"
+try 0 train tiny.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1; has err "nothing to do"
+rm -r runs/unsaved
+
 # its weights for others
 model=runs/tiny/checkpoints/latest/model.safetensors
 try 0 export runs/tiny --to tiny.safetensors; has out "tiny.safetensors: 4 tensors"; is_empty err

@@ -5,11 +5,11 @@ source "$(dirname "$0")/common.sh"
 newest() { ls "runs/$1/checkpoints" | sed -n 's/^step-0*//p' | tail -n 1; }
 last_step() { grep -o '"kind":"step","step":[0-9]*' "runs/$1/metrics.jsonl" 2>/dev/null | tail -n 1 | grep -o '[0-9]*$'; }
 makes_steps() { [ "$(last_step "$name")" != "$1" ] && [ "$(($(last_step "$name") % 40))" -gt 5 ]; }
-# begin NAME WORKERS: without end, in the background; returns after a few steps
+# begin NAME WORKERS WORDS...: without end, in the background; returns after a few steps
 begin() {
     name=$1
     local before; before=$(last_step "$name")
-    "$lockstep" train small.yaml --set run.name="$1" --workers "$2" --set train.steps=0 >out 2>err </dev/null &
+    "$lockstep" train small.yaml --set run.name="$1" --workers "$2" --set train.steps=0 "${@:3}" >out 2>err </dev/null &
     parent=$!
     what="$1 on $2"
     until_true makes_steps "$before"
@@ -43,6 +43,9 @@ begin stopped 1; end -INT 75
 has err "continues after step $first of "; has runs/stopped/metrics.jsonl '"attempt":1'
 rows=$(grep -c '"kind":"step"' runs/stopped/metrics.jsonl)
 [ "$rows" -eq "$(last_step stopped)" ] || bad "$what: $rows rows for $(last_step stopped) steps"
+begin unsaved 2 --set checkpoint.every_epochs=-1 --set checkpoint.every_steps=0 --set checkpoint.keep=2; end -TERM 75
+has err "nothing is saved, as checkpoint.every_epochs is -1"; times 0 err "everything is saved"; has runs/unsaved/result.json '"state":"stopped"'
+[ -z "$(ls runs/unsaved/checkpoints)" ] || bad "$what: checkpoints of a run that has none"
 begin killed 2
 until_true test -e runs/killed/checkpoints/latest
 end -KILL 137

@@ -241,6 +241,8 @@ static void wrong_values_say_what_is_needed(void **state)
 {
     (void)state;
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain: {epochs: five}\n", "here.yaml:3: train.epochs", "whole number", "'five'");
+    SET_REFUSED("checkpoint.every_epochs=-2", "out of range", "from -1");
+    SET_REFUSED("checkpoint.every_steps=-1", "out of range", "from 0");
     SET_REFUSED("train.epochs=1.5", "whole number");
     SET_REFUSED("train.epochs=0", "out of range", "from 1");
     SET_REFUSED("train.epochs=99999999999999999999999", "train.epochs");
@@ -572,6 +574,8 @@ static void the_table_is_in_order(void **state)
     for (int i = 0; i < LS_KEY_COUNT; i++) {
         assert_int_equal(ls_key_find(LS_KEYS[i].key), i); /* no key twice */
         assert_true(*LS_KEYS[i].help);
+        if (LS_KEYS[i].kind == LS_KEY_INT || LS_KEYS[i].kind == LS_KEY_REAL || LS_KEYS[i].kind == LS_KEY_BYTES)
+            assert_true(LS_KEYS[i].min < LS_KEYS[i].max); /* every number has bounds */
         for (int j = 0; j < i; j++) { /* members do not overlap by a wrong AT() */
             if (LS_KEYS[i].offset == LS_KEYS[j].offset)
                 fail_msg("%s and %s have one place", LS_KEYS[i].key, LS_KEYS[j].key);
