@@ -113,22 +113,18 @@ void ls_uses_init(ls_uses *u, const ls_graph *g)
 {
     u->count = zeroed((size_t)g->n_vals, sizeof *u->count);
     u->user = zeroed((size_t)g->n_vals, sizeof *u->user);
-    u->output = zeroed((size_t)g->n_vals, sizeof *u->output);
     memset(u->user, 0xff, sizeof(int) * (size_t)g->n_vals); /* -1 */
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++) {
             u->count[g->nodes[i]->in[k].id]++;
             u->user[g->nodes[i]->in[k].id] = i;
         }
-    for (int i = 0; i < g->n_outputs; i++) {
+    for (int i = 0; i < g->n_outputs; i++)
         u->count[g->outputs[i].value.id]++;
-        u->output[g->outputs[i].value.id] = true;
-    }
 }
 
 void ls_uses_release(ls_uses *u)
 {
     free(u->count);
     free(u->user);
-    free(u->output);
 }

@@ -28,6 +28,6 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g);
 void ls_rewrite_abort(ls_rewrite *r);
 
 /* Who uses what: uses[v] is the number of operands (and graph outputs) that read value v; user[v] the last such node, -1 for none. */
-typedef struct ls_uses { int *count; int *user; bool *output; } ls_uses;
+typedef struct ls_uses { int *count; int *user; } ls_uses;
 void ls_uses_init(ls_uses *u, const ls_graph *g);
 void ls_uses_release(ls_uses *u);

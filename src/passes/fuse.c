@@ -40,7 +40,7 @@ static ls_act activation_grad(const ls_op *op)
 
 static const ls_node *producer(const fusion *f, ls_value v) { return ls_present(v) ? ls_node_of(f->r.from, v) : NULL; }
 static bool first_output(const fusion *f, ls_value v) { return f->r.from->vals[v.id].out == 0; }
-static bool single_use(const fusion *f, ls_value v) { return f->uses.count[v.id] == 1 && !f->uses.output[v.id]; }
+static bool single_use(const fusion *f, ls_value v) { return f->uses.count[v.id] == 1; }
 
 static bool plain_product(const ls_node *p, const ls_op *op, int operands)
 {

@@ -76,6 +76,10 @@ static void keeps_permissions(void **state) {
     ASSERT_OK(ls_file_write(path, "b", 1));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(chmod(path, 01600), 0); /* the bits beside the nine too */
+    ASSERT_OK(ls_file_write(path, "c", 1));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 01600);
     unlink(path);
 }
 

@@ -161,6 +161,25 @@ static void slices_are_packed(void **state)
     }
 }
 
+/* Floating-point sums depend on their order: what was found first, by the last reader, is added first. */
+static void contributions_meet_in_their_order(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "order"));
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F64, 4), (ls_init){ 0 });
+    ls_value first = ls_square(g, a), second = ls_exp(g, a), third = ls_neg(g, a);
+    ls_output(g, "loss", total_of(g, ls_add(g, ls_add(g, first, second), third)));
+    add_gradients(g);
+    const ls_node *outer = ls_node_of(g, g->outputs[1].value);
+    assert_ptr_equal(outer->op, &ls_op_add);
+    const ls_node *inner = ls_node_of(g, outer->in[0]);
+    assert_ptr_equal(inner->op, &ls_op_add);
+    assert_ptr_equal(ls_node_of(g, inner->in[0])->op, &ls_op_neg);
+    assert_true(inner->in[0].id < inner->in[1].id && inner->in[1].id < outer->in[1].id);
+    ls_graph_destroy(&g);
+}
+
 /* What does not reach the loss has the gradient 0 and costs nothing else. */
 static void unused_parameter(void **state)
 {
@@ -235,7 +254,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_differences), cmocka_unit_test(slices_are_packed), cmocka_unit_test(unused_parameter),
+        cmocka_unit_test(gradients_are_the_differences), cmocka_unit_test(slices_are_packed),
+        cmocka_unit_test(contributions_meet_in_their_order), cmocka_unit_test(unused_parameter),
         cmocka_unit_test(gradients_stand_where_their_op_does), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

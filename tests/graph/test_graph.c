@@ -140,7 +140,7 @@ static void printed_text(void **state)
 static void damage_is_found(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 7; kind++) {
+    for (int kind = 0; kind < 8; kind++) {
         ls_graph *g = small_model();
         ASSERT_OK(ls_graph_finish(g));
         ls_node *gelu = g->nodes[6], *add = g->nodes[7], *norm = g->nodes[3];
@@ -152,6 +152,7 @@ static void damage_is_found(void **state)
         case 2: gelu->in[0] = LS_NONE; part = "is missing"; break;
         case 3: g->vals[gelu->out[0].id].type.dims[2] = 5; part = "its rule says"; break;
         case 4: gelu->id = 3; part = "carries the id 3"; break;
+        case 6: gelu->in[0] = gelu->out[0]; part = "is computed later"; break; /* it would need itself */
         case 5: g->vals[norm->out[1].id].out = 2; part = "output 1 of node 3"; break;
         default: g->outputs[0].value.id = 1000; part = "output \"y\" is no value"; break;
         }

@@ -195,6 +195,36 @@ static void drawn_anywhere(void **state)
     }
 }
 
+/* bf16 starts from the f32 numbers, to the nearest and of two equally near ones to the even; f64 from the same numbers. */
+static void drawn_in_other_types(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    static float x[N];
+    static double d[N];
+    static uint16_t h[N];
+    const ls_init init = { LS_INIT_UNIFORM, -1, 1 };
+    int ties[2] = { 0 };
+    ls_init_values(x, LS_F32, 0, N, init, 3, "w", 1);
+    ls_init_values(d, LS_F64, 0, N, init, 3, "w", 1);
+    ls_init_values(h, LS_BF16, 0, N, init, 3, "w", 1);
+    for (int i = 0; i < N; i++) {
+        uint32_t bits, below, above;
+        float low, high;
+        assert_true(d[i] == (double)x[i]);
+        memcpy(&bits, &x[i], sizeof bits);
+        below = bits & 0xffff0000u;
+        above = below + 0x10000u; /* the neighbour away from 0 */
+        memcpy(&low, &below, sizeof low);
+        memcpy(&high, &above, sizeof high);
+        const float to_low = fabsf(x[i] - low), to_high = fabsf(high - x[i]);
+        const uint32_t want = to_low < to_high ? below : to_low > to_high ? above : below >> 16 & 1 ? above : below;
+        ties[below >> 16 & 1] += to_low == to_high;
+        assert_int_equal(h[i], want >> 16);
+    }
+    assert_true(ties[0] > 0 && ties[1] > 0);
+}
+
 static void impossible_models(void **state)
 {
     (void)state;
@@ -223,7 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(torchvision_names), cmocka_unit_test(parameter_counts), cmocka_unit_test(initial_values),
-        cmocka_unit_test(drawn_anywhere), cmocka_unit_test(impossible_models),
+        cmocka_unit_test(drawn_anywhere), cmocka_unit_test(drawn_in_other_types), cmocka_unit_test(impossible_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

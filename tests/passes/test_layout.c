@@ -111,6 +111,16 @@ static void units_by_size(void **state)
         if (strcmp(u.units[i].state, "unit root"))
             assert_true(u.units[i].parameters >= 1000);
     done(g, &u);
+    for (int more = 0; more < 2; more++) { /* attention has 4 * 16 * 16 + 4 * 16 elements: so many are enough */
+        p.units = more ? "size:1089" : "size:1088";
+        int attention = 0;
+        g = model();
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
+        for (int i = 0; i < u.n; i++)
+            attention += u.units[i].parameters == 1088;
+        assert_int_equal(attention, more ? 0 : 3);
+        done(g, &u);
+    }
 }
 
 /* ddp: reverse order, a small first bucket, a limit that the last tensor of a bucket may pass. */

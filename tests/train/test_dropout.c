@@ -301,6 +301,13 @@ static void a_name_serves_once(void **state)
     ls_attention_dropout(g, "a", ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), 0.5);
     assert_int_equal(ls_graph_status(g), LS_E_ARG);
     ls_graph_destroy(&g);
+    ASSERT_OK(ls_graph_create(&g, "attention twice"));
+    ls_value q = ls_input(g, "q", LS_TYPE(LS_F32, 2, 3, 8));
+    ls_value y = ls_attention_dropout(g, "a", ls_attention(g, q, q, q, LS_NONE, 4, 0.5, false), 0.5);
+    ASSERT_OK(ls_graph_status(g));
+    ls_attention_dropout(g, "a", ls_attention(g, y, q, q, LS_NONE, 4, 0.5, false), 0.5);
+    ASSERT_FAILS(ls_graph_status(g), LS_E_ARG, "\"a\"");
+    ls_graph_destroy(&g);
     ASSERT_OK(ls_graph_create(&g, "too much"));
     ls_dropout(g, "a", ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), 1.0);
     assert_int_equal(ls_graph_status(g), LS_E_SHAPE);
