@@ -197,7 +197,6 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     if (d->rank)
         return LS_OK;
     LS_CHECK(ls_run_state_may(d->state, state), "a run cannot go from %s to %s", ls_run_state_name(d->state), ls_run_state_name(state));
-    d->state = state;
     ls_json j = { 0 };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -218,7 +217,10 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_str_add(&j.out, "\n");
     char *path = ls_path_join(d->path, "result.json");
     ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING ? replace_soon(path, j.out.data, j.out.len) : ls_file_write(path, j.out.data, j.out.len);
-    d->own->last_saved = ls_now();
+    if (s == LS_OK) { /* else the file still shows the state before */
+        d->state = state;
+        d->own->last_saved = ls_now();
+    }
     free(path);
     ls_str_release(&j.out);
     return s;

@@ -162,9 +162,9 @@ done:
 static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow_change)
 {
     ls_recipe *there;
-    if (ls_recipe_load_run(&there, d->path, 0, NULL) != LS_OK)
-        return ls_fail_in(LS_E_USAGE, "run %s exists, but its recipe does not load", d->path);
-    ls_status s = LS_OK;
+    ls_status s = ls_recipe_load_run(&there, d->path, 0, NULL);
+    if (s != LS_OK)
+        return ls_fail_in(s, "run %s exists, but its recipe does not load", d->path);
     char *difference = ls_recipe_difference(r, there);
     if (difference && !allow_change)
         s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # faults.sh COMMAND - two ranks as processes, from their start to the report, of which the parent or either rank is refused something by the system,
 # or dies at such a point: the command ends with status 1 and one message, no process outlives it, and started again the run ends with the bytes of
-# an undisturbed one.
+# an undisturbed one. The same for one process and for two ranks that continue a run that died.
 set -u
 lockstep=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-faults-XXXXXX")
@@ -24,7 +24,8 @@ checkpoint: {every_steps: 2}
 threads: 1
 END
 fault=none
-train() { timeout 300 "$lockstep" train small.yaml --workers 2 --set run.name="$1" >out 2>err </dev/null; }
+workers=2
+train() { timeout 300 "$lockstep" train small.yaml --workers $workers --set run.name="$1" >out 2>err </dev/null; }
 train whole || bad "fails"
 
 # with FAULT: the run `one`; its exit status in $got. Whatever it starts inherits the lock on ./lives.
@@ -75,5 +76,40 @@ for rank in 0 1; do
     rm -rf runs/one
 done
 [ $refused -ge 40 ] && [ $killed -ge 10 ] || bad "only $refused were refused, $killed killed"
-echo "$refused refused, $killed killed"
+
+# died WORKERS RANK: ./died becomes a run of which RANK was killed after the first checkpoint; where a parent wrote down how it ended, that is undone
+died() {
+    local n
+    workers=$1 fault="no run of $1 dies"
+    for ((n = 0; n < 2000; n += 20)); do
+        rm -rf runs/one died
+        { LOCKSTEP_FAIL="any@$n:kill:rank=$2" train one; } 2>/dev/null
+        [ -e runs/one/checkpoints/latest ] && break
+    done
+    sed -i 's/"state":"failed"/"state":"running"/' runs/one/result.json
+    grep -qE '"state":"(running|saving)"' runs/one/result.json || bad "it ended otherwise"
+    cp -a runs/one died
+}
+# continued RANK STRIDE: a run that died is continued while RANK is refused one point after the other; then it still continues to the same bytes
+continued() {
+    local harmless=0 n
+    for ((n = 0; harmless < 10 && failures == 0; n += $2)); do
+        rm -rf runs/one
+        cp -a died runs/one
+        with "any@$n:rank=$1"
+        case $got in
+        0) harmless=$((harmless + 1)) ;;
+        1) again_refused=$((again_refused + 1)) harmless=0; again ;;
+        *) bad "continues a run that died: exit status $got" ;;
+        esac
+    done
+    rm -rf runs/one
+}
+again_refused=0
+died 1 -1
+continued -1 1
+died 2 0
+for rank in -1 0 1; do continued $rank 23; done
+[ $again_refused -ge 100 ] || bad "only $again_refused were refused while a run was continued"
+echo "$refused refused, $killed killed, $again_refused refused while a run that died was continued"
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -108,6 +108,13 @@ try 0 train mnist.yaml --set data.path=real --set train.steps=2 --set run.name=m
 try 2 train mnist.yaml --set train.steps=4 --set run.name=moved; has err "the built-in shapes here, the real ones there"
 try 0 train mnist.yaml --set data.path=real --set train.steps=4 --set run.name=moved; has err "continues after step 2"
 
+# ---- result.json cannot be replaced: the run stays as it was
+rm runs/killed/result.json; mkdir runs/killed/result.json
+for workers in 1 2; do
+    try 1 train small.yaml --workers $workers --set train.steps=100000 --set run.name=killed
+    once err '^error: .*runs/killed/result.json: cannot write: Is a directory'; times 0 err 'invariant'
+done
+
 # ---- damage is named, and nothing else is taken in its place
 last=runs/early/checkpoints/$(readlink runs/early/checkpoints/latest)
 printf '\xff\xff' | dd of="$last/optimizer.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
