@@ -78,8 +78,9 @@ typedef struct ls_weights_export_opts {
     const ls_dtype *floats; /* what tensors of float types become, rounding to nearest even; NULL: they stay as they are */
     bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes, after each tensor; false: LS_E_STOPPED, nothing is written. May be NULL */
     void *context;
+    bool replace;           /* a DCP directory that is there already, instead of an error */
 } ls_weights_export_opts;
-#define LS_WEIGHTS_EXPORT_DEFAULTS .floats = NULL, .progress = NULL, .context = NULL
+#define LS_WEIGHTS_EXPORT_DEFAULTS .floats = NULL, .progress = NULL, .context = NULL, .replace = false
 LS_API ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o);
 #define ls_weights_export(w, path, ...) \
     ls_weights_export_with((w), (path), &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS, ##__VA_ARGS__ })

@@ -47,6 +47,7 @@ int ls_sys_fsync(int fd) { return refused(LS_POINT_SYNC, EIO) ? -1 : fsync(fd); 
 int ls_sys_ftruncate(int fd, off_t size) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : ftruncate(fd, size); }
 int ls_sys_fallocate(int fd, int mode, off_t at, off_t n) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : fallocate(fd, mode, at, n); }
 int ls_sys_rename(const char *from, const char *to) { return refused(LS_POINT_NAME, EIO) ? -1 : rename(from, to); }
+int ls_sys_exchange(const char *a, const char *b) { return refused(LS_POINT_NAME, EIO) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE); }
 int ls_sys_symlink(const char *target, const char *path) { return refused(LS_POINT_NAME, ENOSPC) ? -1 : symlink(target, path); }
 int ls_sys_mkdir(const char *path) { return refused(LS_POINT_FOLDER, ENOSPC) ? -1 : mkdir(path, 0777); }
 int ls_sys_remove(const char *path) { return refused(LS_POINT_REMOVE, EIO) ? -1 : remove(path); }

@@ -13,6 +13,7 @@ int ls_sys_fsync(int fd);
 int ls_sys_ftruncate(int fd, off_t size);
 int ls_sys_fallocate(int fd, int mode, off_t at, off_t n);
 int ls_sys_rename(const char *from, const char *to);
+int ls_sys_exchange(const char *a, const char *b); /* the two names; not every file system can */
 int ls_sys_symlink(const char *target, const char *path);
 int ls_sys_mkdir(const char *path);
 int ls_sys_remove(const char *path); /* a file, a link or an empty folder */

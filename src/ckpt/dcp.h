@@ -53,7 +53,7 @@ typedef struct ls_dcp_writer {
 } ls_dcp_writer;
 typedef struct ls_dcp_step { const char *word; int64_t number; } ls_dcp_step; /* of a way through dicts and lists; word NULL: into a list */
 
-ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir);
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace); /* replace: an old DCP directory; no other folder */
 ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type, const void *data);
 ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle); /* pickle: its opcodes, without PROTO and STOP */
 ls_status ls_dcp_commit(ls_dcp_writer *w); /* releases w also when it fails */

@@ -1,7 +1,9 @@
 /* dcp_write.c - a DCP directory: archives of torch.save one behind the other, and the index, whose values are put together without a memo so that
  * each tensor's part reads the same. What PyTorch gives defaults (storage_meta, version) is left out: older versions do not know it. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ckpt/dcp.h"
 #include "ckpt/pt.h"
@@ -155,10 +157,32 @@ ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, con
     return s;
 }
 
-ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir)
+/* Only a folder that holds a DCP directory and nothing else may be deleted. */
+static ls_status check_replaced(const char *dir)
+{
+    DIR *d = opendir(dir);
+    bool index = false, data = true;
+    if (!d)
+        return LS_OK;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const char *end = strrchr(e->d_name, '.');
+        const bool is_index = !strcmp(e->d_name, LS_DCP_INDEX);
+        index = index || is_index;
+        data = data && (is_index || !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || (end && !strcmp(end, ".distcp")));
+    }
+    closedir(d);
+    return index && data ? LS_OK
+                         : ls_fail(LS_E_USAGE, "%s: only a DCP directory (" LS_DCP_INDEX " and .distcp files, nothing else) is replaced by another: choose a new "
+                                   "name", dir);
+}
+
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace)
 {
     *w = (ls_dcp_writer){ .out.fd = -1 };
+    if (replace)
+        LS_TRY(check_replaced(dir));
     ls_folder_init(&w->folder, dir);
+    w->folder.replace = replace;
     ls_status s = ls_folder_begin(&w->folder);
     if (s == LS_OK) {
         char *path = ls_path_join(w->folder.unfinished, DATA_FILE);

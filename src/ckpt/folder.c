@@ -66,7 +66,7 @@ ls_status ls_sync_folder(const char *path)
 ls_status ls_folder_begin(ls_folder *f)
 {
     struct stat st;
-    if (lstat(f->dir, &st) == 0)
+    if (lstat(f->dir, &st) == 0 && !(f->replace && S_ISDIR(st.st_mode)))
         return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", f->dir);
     LS_TRY(ls_make_dirs(f->parent));
     ls_remove_tree(f->unfinished);
@@ -76,10 +76,26 @@ ls_status ls_folder_begin(ls_folder *f)
     return LS_OK;
 }
 
+/* The old folder keeps its name until the new one has it; a file system that cannot exchange names loses the old one first. */
+static int rename_folder(const ls_folder *f)
+{
+    if (!f->replace || !ls_dir_exists(f->dir))
+        return ls_sys_rename(f->unfinished, f->dir);
+    const int exchanged = ls_sys_exchange(f->unfinished, f->dir);
+    if (exchanged == 0) {
+        ls_remove_tree(f->unfinished);
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS)
+        return exchanged;
+    ls_remove_tree(f->dir);
+    return ls_sys_rename(f->unfinished, f->dir);
+}
+
 ls_status ls_folder_commit(ls_folder *f)
 {
     LS_TRY(ls_sync_folder(f->unfinished));
-    if (ls_sys_rename(f->unfinished, f->dir) != 0)
+    if (rename_folder(f) != 0)
         return ls_fail_os(f->dir, "create", errno);
     f->begun = false;
     return ls_sync_folder(f->parent);

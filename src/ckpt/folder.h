@@ -8,10 +8,11 @@ typedef struct ls_folder {
     char *dir, *parent, *name; /* PATH without trailing slashes, cut into parent and name */
     char *unfinished;          /* PARENT/LS_UNFINISHED NAME, to be filled */
     bool begun;                /* that is there, and goes with ls_folder_release */
+    bool replace;              /* an old PATH is deleted when the new one is whole */
 } ls_folder;
 
 void ls_folder_init(ls_folder *f, const char *path);
-ls_status ls_folder_begin(ls_folder *f);  /* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already */
+ls_status ls_folder_begin(ls_folder *f);  /* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already, unless it may be replaced */
 ls_status ls_folder_commit(ls_folder *f); /* its files are on disk: it gets its name */
 void ls_folder_release(ls_folder *f);
 

@@ -107,7 +107,8 @@ ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
 {
     const char *type = ls_args_value(a, "--dtype");
-    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL, .optimizer = ls_args_has(a, "--optimizer") };
+    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL, .optimizer = ls_args_has(a, "--optimizer"),
+                         .force = ls_args_has(a, "--force") };
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE, "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
     const char *end = strrchr(o.to, '.');

@@ -82,14 +82,15 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: a .safetensors or .pt file, or a DCP directory",
       "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. A name that ends\n"
       "with / becomes a directory for torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose every byte is compared with its\n"
-      "checksums first; any weight file may stand in its place. An old FILE is replaced whole or not at all.",
+      "checksums first; any weight file may stand in its place. A file or directory that is there already is replaced only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # another program's weights",
       (const ls_option[]){ { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
                            { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
-                           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" }, END },
+                           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
+                           { "--force", 0, NULL, "replace a file or DCP directory that is there already" }, END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
       "Tensors with types, shapes and places; the module tree with counts. Of PyTorch's files nothing is executed. Also of a recipe, whose model is built for it;\n"

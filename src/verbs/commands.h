@@ -56,6 +56,7 @@ typedef struct ls_export_opts {
     bool convert;                         /* floats to dtype */
     ls_dtype dtype;
     bool optimizer;                       /* with the optimizer's state: of a checkpoint, into a directory */
+    bool force;                           /* what is there already is replaced */
 } ls_export_opts;
 typedef struct ls_inspect_opts { ls_recipe_arg target; bool verify, json; } ls_inspect_opts; /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 

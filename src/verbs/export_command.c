@@ -1,6 +1,7 @@
 /* export_command.c - `lockstep export`: the weights of a run, a checkpoint or a weight file for other programs. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -66,12 +67,23 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     return s;
 }
 
+/* A device, or a link to one, is written to, not replaced. */
+static ls_status check_target(const ls_export_opts *o)
+{
+    struct stat st;
+    if (o->force || stat(o->to, &st) || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "--to %s: already there; --force replaces it", o->to);
+}
+
 ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
 {
     char *from;
     ls_status s = find_weights(&from, o->from);
+    if (s == LS_OK)
+        s = check_target(o);
     if (s == LS_OK) {
-        const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL, .progress = progress, .context = (void *)ui };
+        const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL, .progress = progress, .context = (void *)ui, .replace = o->force };
         s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);

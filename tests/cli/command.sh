@@ -113,8 +113,11 @@ try 0 export runs/tiny --to tiny.safetensors; has out "tiny.safetensors: 4 tenso
 cmp -s tiny.safetensors $model || { echo "an export as it is differs from the checkpoint's file"; failures=$((failures + 1)); }
 try 0 export runs/tiny/checkpoints/latest --to tiny.pt; has out "tiny.pt: 4 tensors"; is_empty err
 try 0 export tiny.pt --to back.safetensors
+cp tiny.pt old.pt
+try 2 export runs/tiny --to tiny.pt --dtype bf16; has err "error: --to tiny.pt: already there; --force replaces it"
+cmp tiny.pt old.pt || { echo "a refused export changed its target"; failures=$((failures + 1)); }
 cmp -s back.safetensors $model || { echo "through a .pt file the weights changed"; failures=$((failures + 1)); }
-try 0 export runs/tiny --to tiny.pt --dtype bf16
+try 0 export runs/tiny --to tiny.pt --dtype bf16 --force
 try 0 inspect tiny.pt --verify; has out "every byte of 9 entries"; has out "BF16"
 try 2 inspect tiny.safetensors --verify; has err "no checksums"
 try 0 train tiny.yaml --set run.name=again --set model.init=tiny.pt -q; is_empty out; is_empty err
@@ -136,10 +139,20 @@ try 0 train tiny.yaml --set model.init=tiny.pt --set run.name=cached -q; is_empt
 [ -n "$data" ] && LOCKSTEP_DATA=$data || unset LOCKSTEP_DATA
 mv away.pt tiny.pt
 try 0 export runs/tiny --to dcp/ --optimizer; has out "dcp/: 4 tensors, a DCP directory"; is_empty err
-try 0 export dcp --to back.safetensors
+try 0 export dcp --to back.safetensors --force
 cmp -s back.safetensors $model || { echo "through a DCP directory the weights changed"; failures=$((failures + 1)); }
 try 0 train tiny.yaml --set run.name=third --set model.init=dcp -q; is_empty out; is_empty err
-try 1 export runs/tiny --to dcp/; has err "already there"
+try 2 export runs/tiny --to dcp/; has err "error: --to dcp/: already there; --force replaces it"
+try 0 export runs/tiny --to dcp/ --force; try 0 inspect dcp; has out "elements in 4 tensors"
+[ "$(ls -A | grep -c unfinished)" = 0 ] || { echo "the replaced folder is still there"; failures=$((failures + 1)); }
+try 0 export dcp --to dcp/ --force; try 0 inspect dcp; has out "elements in 4 tensors" # onto itself
+mkdir kept; touch kept/mine; ln -s kept linked
+for folder in kept/ linked/ runs/tiny/; do
+    try 2 export runs/tiny --to $folder; has err "already there; --force replaces it"
+    try 2 export runs/tiny --to $folder --force; has err "${folder}: only a DCP directory (.metadata and .distcp"
+done
+touch dcp/mine; try 2 export runs/tiny --to dcp/ --force; has err "only a DCP directory"; rm dcp/mine
+[ -e kept/mine ] && [ -e runs/tiny/result.json ] || { echo "an export deleted what was not its own"; failures=$((failures + 1)); }
 try 2 export runs/tiny --to tiny.pt --optimizer; has err "--to tiny.pt/"
 try 2 export tiny.pt --to other/ --optimizer; has err "neither a run nor a checkpoint"
 try 2 inspect dcp --verify; has err "no checksums"
@@ -149,7 +162,7 @@ if [ -c /dev/full ]; then
     [ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
 fi
 printf x | dd of=$model bs=1 seek=200 conv=notrunc 2>/dev/null
-try 1 export runs/tiny --to tiny.safetensors; has err "damaged"
+try 1 export runs/tiny --to tiny.safetensors --force; has err "damaged"
 cmp -s tiny.safetensors back.safetensors || { echo "a refused export changed its target"; failures=$((failures + 1)); }
 
 rm -r runs
