@@ -74,7 +74,7 @@ static ls_status read_torchrun(ls_place *p, bool *found)
     LS_TRY(number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
     LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
     if (p->size != local_size)
-        return ls_fail(LS_E_UNSUPPORTED, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun "
+        return ls_fail(LS_E_USAGE, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun "
                                          "instead of torchrun", p->size, local_size);
     if (p->rank != local_rank)
         return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank, local_rank);
@@ -118,7 +118,7 @@ static ls_status refuse_bare_srun(void)
     if (variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID"))
         LS_TRY(number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
     return tasks == 1 ? LS_OK
-                      : ls_fail(LS_E_UNSUPPORTED, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
+                      : ls_fail(LS_E_USAGE, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
 }
 
 static ls_status find_place(ls_place *p)
@@ -156,7 +156,10 @@ static ls_status join_own(ls_group **out, const ls_place *p)
     if (fcntl(p->fd, F_GETFD) < 0)
         return ls_fail(LS_E_USAGE, "LOCKSTEP_CONTROL_FD=%d is not an open file: unset LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD, which lockstep "
                                    "--workers sets for its own processes", p->fd);
-    LS_TRY(ls_shm_join(out, p->fd, p->rank));
+    ls_status s = ls_shm_join(out, p->fd, p->rank);
+    if (s == LS_E_FORMAT || s == LS_E_ARG)
+        return ls_fail_in(LS_E_USAGE, "LOCKSTEP_CONTROL_FD=%d", p->fd);
+    LS_TRY(s);
     int size = ls_group_size(*out);
     if (size == p->size) {
         close(p->fd); /* the group has its own */

@@ -52,7 +52,7 @@ static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
     }
     ls_status s = LS_OK;
     if (!even)
-        s = ls_fail(LS_E_UNSUPPORTED, "%s ranks on the hosts: each host needs as many as the others (mpirun --map-by ppr:N:node, srun --ntasks-per-node=N)",
+        s = ls_fail(LS_E_USAGE, "%s ranks on the hosts: each host needs as many as the others (mpirun --map-by ppr:N:node, srun --ntasks-per-node=N)",
                     ls_str_text(&counts));
     ls_str_release(&counts);
     LS_TRY(s);

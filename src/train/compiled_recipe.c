@@ -8,6 +8,8 @@ static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_
     c->ranks = (int)c->recipe->workers.max;
     if (rank >= c->ranks)
         return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank, c->ranks, c->ranks - 1);
+    if (ranks_per_host && c->ranks % ranks_per_host)
+        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)", (long long)ranks_per_host, c->ranks);
     LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
     c->setup.trainer.elsewhere = true; /* the ISA level asked for need not exist here: plans are exact for another machine */
     c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);

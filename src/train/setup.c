@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -235,6 +236,12 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, const ls_setup
     return status;
 }
 
+/* A file that the recipe names is the recipe's mistake when it is not there. */
+static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
+{
+    return !path[0] || access(path, F_OK) == 0 ? LS_OK : ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path, ls_recipe_origin(r, key));
+}
+
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
 {
     bool train = split == LS_SPLIT_TRAIN;
@@ -246,11 +253,13 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
                              .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = s->classes,
                              .download = r->data.download, .fallback = r->data.fallback, .mirror = r->data.mirror,
                              .progress = show_download, .context = (void *)(uintptr_t)ui };
+    LS_TRY(check_file(r, train ? "data.train_images" : "data.eval_images", o.images));
+    LS_TRY(check_file(r, train ? "data.train_labels" : "data.eval_labels", o.labels));
     LS_TRY(ls_dataset_open_with(out, r->data.type, split, &o));
-    ls_status status = ls_dataset_check(*out, s->channels, s->size, s->size, s->classes);
-    if (status != LS_OK)
-        ls_dataset_close(out);
-    return status;
+    if (ls_dataset_check(*out, s->channels, s->size, s->size, s->classes) == LS_OK)
+        return LS_OK;
+    ls_dataset_close(out);
+    return LS_E_USAGE; /* keys of the recipe that do not fit together */
 }
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)

@@ -227,7 +227,7 @@ static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps
 ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metrics_format format, int width)
 {
     ls_history h;
-    if (!ls_dir_exists(run_dir))
+    if (!ls_run_is(run_dir))
         return ls_fail(LS_E_USAGE, "%s: no such run (`lockstep runs` lists them)", run_dir);
     LS_TRY(ls_history_read(&h, run_dir));
     if (h.bad_lines)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -33,6 +34,8 @@ static ls_status read_files(job *j)
     for (int64_t i = 0; i < j->n; i++) {
         const char *path = j->o->inputs[i], *base = strrchr(path, '/');
         ls_image image;
+        if (access(path, F_OK))
+            return ls_fail(LS_E_USAGE, "%s: no such image file", path);
         LS_TRY(ls_image_read(&image, path));
         ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize, path);
         if (s == LS_OK)

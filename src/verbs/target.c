@@ -77,7 +77,7 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     bool there = has(run, "recipe.yaml");
     ls_recipe_destroy(&r);
     ls_status s = there ? from_run(t, run, arg)
-                        : ls_fail(LS_E_IO, "%s: there is no run there yet; lockstep train %s makes it", run, arg->name);
+                        : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it", run, arg->name);
     free(run);
     return s;
 }

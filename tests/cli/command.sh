@@ -96,7 +96,24 @@ threads: 1
 END
 try 0 train idx.yaml; ! grep -q BUILT-IN out || { echo "given data are called built-in"; failures=$((failures + 1)); }
 try 0 eval runs/idx/checkpoints/latest; has out " of 64)"
+# wrong usage: status 2 and one message
+wrong() { local message=$1; shift; try 2 "$@"; has err "$message"; [ "$(grep -c '^error: ' err)" = 1 ] || { echo "$*: not one message"; cat err; failures=$((failures + 1)); }; }
+wrong "model.in_channels: 1" train idx.yaml --set model.in_channels=3 --set run.name=other
+wrong "data.train_images: nothing.idx: no such file" train idx.yaml --set data.train_images=nothing.idx --set run.name=other
+wrong "no run there yet" eval idx.yaml --set run.name=other
+wrong "nothing.png: no such image file" predict runs/idx nothing.png
+wrong "--ranks-per-host 3 does not divide" plan idx.yaml --workers 2 --ranks-per-host 3
+mkdir none; wrong "none: no such run" runs --metrics none; rmdir none
+# variables of launchers that started nothing of the kind
+place() { local message=$1; shift; for place in "$@"; do export "${place?}"; done; wrong "$message" train idx.yaml --set run.name=other; for place in "$@"; do unset "${place%%=*}"; done; }
+place "LOCKSTEP_RANK set, but not LOCKSTEP_RANKS, LOCKSTEP_CONTROL_FD" LOCKSTEP_RANK=1
+place "LOCKSTEP_RANK, LOCKSTEP_RANKS set, but not LOCKSTEP_CONTROL_FD" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2
+place "LOCKSTEP_CONTROL_FD=99 is not an open file" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=99
+place "LOCKSTEP_CONTROL_FD=2" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=2
+place "start them with mpirun or srun instead of torchrun" RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2
+place "srun started 2 tasks that cannot reach each other" SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
 rm -r runs/idx
+[ ! -e runs/other ] || { echo "a refused run left a folder"; failures=$((failures + 1)); }
 
 # no checkpoint at all
 try 0 train tiny.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1

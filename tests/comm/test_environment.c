@@ -78,12 +78,12 @@ static void refused(void **state)
         { "LOCKSTEP_RANK=4 LOCKSTEP_RANKS=4 LOCKSTEP_CONTROL_FD=5", LS_E_USAGE, "LOCKSTEP_RANK=4: a whole number from 0 to 3" },
         { "RANK=0 WORLD_SIZE=2", LS_E_USAGE, "RANK, WORLD_SIZE set, but not LOCAL_RANK, LOCAL_WORLD_SIZE: torchrun sets all of them" },
         { TORCHRUN, LS_E_USAGE, "neither MASTER_PORT nor TORCHELASTIC_RUN_ID" },
-        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1", LS_E_UNSUPPORTED, "start them with mpirun or srun" },
+        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1", LS_E_USAGE, "start them with mpirun or srun" },
         { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE, "RANK=1, LOCAL_RANK=2" },
         { "RANK=one WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE, "RANK=one: a whole number" },
         { "OMPI_COMM_WORLD_SIZE=4", LS_E_USAGE, "OMPI_COMM_WORLD_SIZE set, but not OMPI_COMM_WORLD_RANK" },
         { "PMI_RANK=1", LS_E_USAGE, "PMI_RANK set, but not PMI_SIZE" },
-        { "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1", LS_E_UNSUPPORTED, "srun --mpi=pmix" },
+        { "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1", LS_E_USAGE, "srun --mpi=pmix" },
         { "LOCKSTEP_FAKE_NODES=2", LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
