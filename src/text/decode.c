@@ -36,15 +36,47 @@ static void replace_all(const char *token, size_t n, const char *from, const cha
     }
 }
 
-static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
-
-/* <0x41> is a byte. */
-static void decode_fallback(const char *token, size_t n, ls_str *out)
+static int hex(char c)
 {
-    if (n == 6 && !memcmp(token, "<0x", 3) && token[5] == '>' && hex(token[3]) >= 0 && hex(token[4]) >= 0)
-        ls_str_add_n(out, &(char){ (char)(hex(token[3]) << 4 | hex(token[4])) }, 1);
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int ls_fallback_byte(const char *token, size_t n)
+{
+    const bool is = n == 6 && !memcmp(token, "<0x", 3) && token[5] == '>' && hex(token[3]) >= 0 && hex(token[4]) >= 0;
+    return is ? hex(token[3]) << 4 | hex(token[4]) : -1;
+}
+
+/* Bytes one behind the other are a text if they are UTF-8 as a whole; else each is U+FFFD. */
+static void add_run(const char *bytes, size_t n, ls_pieces *out)
+{
+    if (ls_utf8_sound(bytes, n) == n)
+        ls_pieces_add(out, bytes, n);
     else
-        ls_str_add_n(out, token, n);
+        for (size_t i = 0; i < n; i++)
+            ls_pieces_add(out, "\xef\xbf\xbd", 3);
+}
+
+static void decode_fallback(ls_pieces *tokens)
+{
+    ls_pieces out = { 0 };
+    ls_str run = { 0 };
+    for (int64_t i = 0, at = 0; i < tokens->n; at = tokens->end[i++]) {
+        const char *token = tokens->text.data + at;
+        const size_t n = (size_t)(tokens->end[i] - at);
+        const int byte = ls_fallback_byte(token, n);
+        if (byte >= 0) {
+            ls_str_add_n(&run, &(char){ (char)byte }, 1);
+            continue;
+        }
+        add_run(ls_str_text(&run), run.len, &out);
+        ls_str_clear(&run);
+        ls_pieces_add(&out, token, n);
+    }
+    add_run(ls_str_text(&run), run.len, &out);
+    ls_str_release(&run);
+    ls_pieces_release(tokens);
+    *tokens = out;
 }
 
 static void strip(const ls_decoder *d, const char *token, size_t n, ls_str *out)
@@ -67,6 +99,10 @@ ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens)
             tokens->end[0] = (int64_t)tokens->text.len;
         return LS_OK;
     }
+    if (d->kind == LS_DECODE_BYTE_FALLBACK) {
+        decode_fallback(tokens);
+        return LS_OK;
+    }
     for (int64_t i = 0, at = 0; i < tokens->n; i++) {
         const char *token = tokens->text.data + at;
         const size_t n = (size_t)(tokens->end[i] - at);
@@ -75,8 +111,8 @@ ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens)
         case LS_DECODE_BYTES: decode_bytes(token, n, &out); break;
         case LS_DECODE_METASPACE: replace_all(token, n, d->from, i == 0 && !d->keep_first ? "" : " ", &out); break;
         case LS_DECODE_REPLACE: replace_all(token, n, d->from, d->to, &out); break;
-        case LS_DECODE_BYTE_FALLBACK: decode_fallback(token, n, &out); break;
         case LS_DECODE_STRIP: strip(d, token, n, &out); break;
+        case LS_DECODE_BYTE_FALLBACK:
         case LS_DECODE_FUSE: break;
         }
         tokens->end[i] = (int64_t)out.len;

@@ -58,10 +58,19 @@ void ls_utf8_add(ls_str *out, uint32_t c)
     ls_str_add_n(out, s, n);
 }
 
+/* White_Space of Unicode since 6.3: first and last of each range. */
+static const uint32_t WHITE[][2] = {
+    { 9, 13 }, { 0x20, 0x20 }, { 0x85, 0x85 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 },
+    { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
+};
+enum { WHITES = sizeof WHITE / sizeof *WHITE };
+
 bool ls_is_white(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
+    for (int i = 0; i < WHITES; i++)
+        if (c >= WHITE[i][0] && c <= WHITE[i][1])
+            return true;
+    return false;
 }
 
 /* Printable bytes of Latin-1 stand for themselves, the 68 others, in order, for 256 and on. */
@@ -90,11 +99,64 @@ int ls_byte_of_char(uint32_t c)
 
 /* ---- regular expressions */
 
+/* The ranges of \s, or of \S, as they stand in a class. */
+static void add_white(ls_str *out, bool white)
+{
+    uint32_t from = 0;
+    for (int i = 0; i < WHITES; i++) {
+        if (white)
+            ls_str_printf(out, "\\x{%x}-\\x{%x}", WHITE[i][0], WHITE[i][1]);
+        else
+            ls_str_printf(out, "\\x{%x}-\\x{%x}", from, WHITE[i][0] - 1);
+        from = WHITE[i][1] + 1;
+    }
+    if (!white)
+        ls_str_printf(out, "\\x{%x}-\\x{10ffff}", from);
+}
+
+/* The pattern with classes in place of \s and \S: to PCRE2, U+180E is still white space. */
+static void with_own_white(ls_str *out, const char *pattern)
+{
+    const char *class = NULL; /* its first character, behind [ or [^ */
+    for (const char *p = pattern; *p; p++) {
+        if (p[0] == '\\' && (p[1] == 's' || p[1] == 'S')) {
+            ls_str_add(out, class ? "" : "[");
+            add_white(out, p[1] == 's');
+            ls_str_add(out, class ? "" : "]");
+            p++;
+            continue;
+        }
+        ls_str_add_n(out, p, 1);
+        if (p[0] == '\\' && p[1])
+            ls_str_add_n(out, ++p, 1);
+        else if (!class && *p == '[')
+            class = p + 1 + (p[1] == '^');
+        else if (class && *p == ']' && p != class) /* as the first it is a character */
+            class = NULL;
+        else
+            continue;
+        if (class == p + 2) /* the ^ of [^ */
+            ls_str_add_n(out, ++p, 1);
+    }
+}
+
+static pcre2_code *compile(const char *pattern, int *error, PCRE2_SIZE *at)
+{
+    return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, error, at, NULL);
+}
+
 ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
 {
     int error;
     PCRE2_SIZE at;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &error, &at, NULL);
+    pcre2_code *code = compile(pattern, &error, &at); /* for a message that counts the user's characters */
+    ls_str own = { 0 };
+    if (code && (strstr(pattern, "\\s") || strstr(pattern, "\\S"))) {
+        pcre2_code_free(code);
+        with_own_white(&own, pattern);
+        code = compile(ls_str_text(&own), &error, &at);
+    }
+    ls_str_release(&own);
     if (!code) {
         PCRE2_UCHAR message[160];
         pcre2_get_error_message(error, message, sizeof message);

@@ -1,5 +1,6 @@
 /* stream.c - ids to text as they come. How a token is decoded depends on whether one stands before it (the first space of a text is dropped), not on which
- * text that was: so each is decoded behind its predecessor, whose bytes are then taken off. */
+ * text that was: so each is decoded behind its predecessor, whose bytes are then taken off. Bytes by fallback are another matter: a run of them is a text
+ * only if all of it is UTF-8, so what was given of a run cannot be taken back when it turns out to be none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@ struct ls_text_stream {
     const ls_tokenizer *tokenizer;
     int32_t before;      /* the token before, -1: none */
     ls_str bytes, out;   /* not given yet; given by the latest call */
+    ls_str run;          /* the latest tokens, as long as they are bytes by fallback */
+    size_t given;        /* of these */
 };
 
 ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)
@@ -28,6 +31,7 @@ void ls_text_stream_destroy(ls_text_stream **sp)
         return;
     ls_str_release(&s->bytes);
     ls_str_release(&s->out);
+    ls_str_release(&s->run);
     free(s);
     *sp = NULL;
 }
@@ -57,13 +61,48 @@ static void give(ls_text_stream *s, size_t n)
     ls_str_add_n(&s->bytes, rest, left);
 }
 
+/* The token's byte, where the tokenizer has bytes by fallback; else -1. */
+static int byte_of(const ls_text_stream *s, int32_t id)
+{
+    const ls_tokenizer *t = s->tokenizer;
+    bool falls_back = false;
+    for (int i = 0; i < t->n_decoders; i++)
+        falls_back = falls_back || t->decoders[i].kind == LS_DECODE_BYTE_FALLBACK;
+    const char *token = falls_back ? ls_tokenizer_token(t, id) : NULL;
+    return token ? ls_fallback_byte(token, strlen(token)) : -1;
+}
+
+/* What may be given of the run: whole characters; or, of one that is no text, U+FFFD for each byte. */
+static void add_run(ls_text_stream *s, bool over)
+{
+    const char *run = ls_str_text(&s->run);
+    const size_t n = s->run.len, sound = ls_utf8_sound(run, n);
+    const bool text = sound == n || (!over && cut(run, n) == n - sound);
+    for (; s->given < n && !text; s->given++)
+        ls_str_add(&s->bytes, "\xef\xbf\xbd");
+    if (s->given < sound) {
+        ls_str_add_n(&s->bytes, run + s->given, sound - s->given);
+        s->given = sound;
+    }
+    if (over) {
+        ls_str_clear(&s->run);
+        s->given = 0;
+    }
+}
+
 ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, size_t *bytes)
 {
     ls_str before = { 0 }, both = { 0 };
     const int32_t ids[2] = { s->before, id };
-    const bool first = s->before < 0;
+    const bool first = s->before < 0, has_text = ls_tokenizer_has_text(s->tokenizer, id);
+    const int byte = has_text ? byte_of(s, id) : -1;
     ls_status status = LS_OK;
-    if (ls_tokenizer_has_text(s->tokenizer, id)) {
+    if (byte >= 0) {
+        ls_str_add_n(&s->run, &(char){ (char)byte }, 1);
+        add_run(s, false);
+        s->before = id;
+    } else if (has_text) {
+        add_run(s, true);
         if (!first)
             status = ls_tokenizer_bytes(s->tokenizer, ids, 1, true, &before);
         if (status == LS_OK)
@@ -83,6 +122,7 @@ ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, s
 
 void ls_text_stream_end(ls_text_stream *s, const char **text, size_t *bytes)
 {
+    add_run(s, true);
     give(s, s->bytes.len);
     s->before = -1;
     *text = ls_str_text(&s->out);

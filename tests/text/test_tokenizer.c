@@ -84,6 +84,39 @@ static void streams_bytes(void **state)
     ls_tokenizer_close(&t);
 }
 
+/* What Hugging Face's library makes of byte tokens: a run that is no text as a whole is U+FFFD for each of its bytes. */
+static void byte_fallback(void **state)
+{
+    (void)state;
+    enum { END = -1, A = -2, SPACE = -3 };
+    static const struct { int tokens[8]; const char *text, *streamed; } CASES[] = { /* streamed: where it differs */
+        { { 0x41, 0x80, 0x42, END }, "\ufffd\ufffd\ufffd", "A\ufffd\ufffd" },
+        { { 0x41, END }, "A", NULL },
+        { { 0xe2, 0x82, END }, "\ufffd\ufffd", NULL },
+        { { A, 0xe2, 0x82, A, END }, "a\ufffd\ufffda", NULL },
+        { { 0xe2, 0x82, 0xac, 0x41, END }, "\u20acA", NULL },
+        { { A, 0x41, 0x80, SPACE, 0x42, END }, "a\ufffd\ufffd B", "aA\ufffd B" },
+        { { 0xc3, A, 0xa9, END }, "\ufffda\ufffd", NULL },
+        { { 0x80, 0x41, 0xe2, 0x82, 0xac, END }, "\ufffd\ufffd\ufffd\ufffd\ufffd", NULL },
+        { { A, 0x20, 0x0a, A, END }, "a \na", NULL },
+    };
+    ls_tokenizer *t;
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_llama.json"));
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        int32_t ids[8];
+        ls_tokens list = { ids, 0, 0 };
+        for (; CASES[i].tokens[list.n] != END; list.n++) {
+            char name[8];
+            snprintf(name, sizeof name, "<0x%02X>", (unsigned)CASES[i].tokens[list.n] & 0xff);
+            ids[list.n] = ls_tokenizer_id(t, CASES[i].tokens[list.n] == A ? "a" : CASES[i].tokens[list.n] == SPACE ? "\u2581" : name);
+            assert_true(ids[list.n] >= 0);
+        }
+        expect_text("llama", t, &list, true, CASES[i].text);
+        expect_streamed("llama", t, &list, CASES[i].streamed ? CASES[i].streamed : CASES[i].text);
+    }
+    ls_tokenizer_close(&t);
+}
+
 static void compare(const char *name, const char *path)
 {
     ls_tokenizer *t;
@@ -263,8 +296,8 @@ static void patterns_are_unicode(void **state)
 {
     (void)state;
     static const char JSON[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},"
-                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u00e9\":1,\"\u0663\":2,\"\u3000\":3,\"a\u00e9\":4,\"a\u0663\":5,\"a\u3000\":6},"
-                               "\"merges\":[\"a \u00e9\",\"a \u0663\",\"a \u3000\"]}}";
+                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u00e9\":1,\"\u0663\":2,\"\u3000\":3,\"a\u00e9\":4,\"a\u0663\":5,\"a\u3000\":6,"
+                               "\"\u180e\":7,\"a\u180e\":8,\"]\":9,\"a]\":10},\"merges\":[\"a \u00e9\",\"a \u0663\",\"a \u3000\",\"a \u180e\",\"a ]\"]}}";
     static const struct { const char *pattern, *text; int n; int32_t ids[3]; } CASES[] = {
         { "\\\\w+", "a\u00e9", 1, { 4 } },       /* a letter belongs to the word */
         { "\\\\d", "a\u0663", 2, { 0, 2 } },     /* an Arabic digit is a digit */
@@ -272,6 +305,14 @@ static void patterns_are_unicode(void **state)
         { "\\\\S+", "a\u3000", 2, { 0, 3 } },
         { "a\\\\b", "a\u00e9", 1, { 4 } },       /* no end of a word: nothing is split */
         { "a\\\\b", "a\u3000", 2, { 0, 3 } },
+        { "\\\\s", "a\u180e", 1, { 8 } },     /* U+180E is no white space since Unicode 6.3 */
+        { "\\\\S+", "a\u180e", 1, { 8 } },
+        { "[^\\\\s]+", "a\u180e", 1, { 8 } },
+        { "[^\\\\S]", "a\u3000", 2, { 0, 3 } },
+        { "[\\\\S\\\\]]+", "a\u180e", 1, { 8 } },
+        { "[]\\\\s]", "a]", 2, { 0, 9 } },
+        { "[^]\\\\s]", "a]", 2, { 0, 9 } },
+        { "\\\\[\\\\s", "a\u180e", 1, { 8 } }, /* an escaped [ begins no class */
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char json[600];
@@ -280,6 +321,28 @@ static void patterns_are_unicode(void **state)
         expect_small(t, CASES[i].text, CASES[i].n, CASES[i].ids);
         ls_tokenizer_close(&t);
     }
+}
+
+/* U+180E, a format character since Unicode 6.3, ends white space: the ids are those of tokenizers 0.23.3. */
+static void white_space(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "x  \u180e the";
+    ls_tokenizer *t;
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_gpt2.json"));
+    expect_small(t, TEXT, 8, (int32_t[]){ 220, 87, 220, 220, 157, 254, 236, 264 });
+    ls_tokenizer_close(&t);
+    ASSERT_OK(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_bpe.json"));
+    expect_small(t, TEXT, 7, (int32_t[]){ 87, 220, 220, 157, 254, 236, 263 });
+    ls_tokenizer_close(&t);
+    const char *data = ls_test_data("the tokenizer of Qwen2.5");
+    char *path = data ? ls_path_join(data, "qwen2.5") : NULL;
+    if (path && ls_dir_exists(path)) {
+        ASSERT_OK(ls_tokenizer_open(&t, path));
+        expect_small(t, TEXT, 6, (int32_t[]){ 87, 220, 86089, 254, 236, 279 });
+        ls_tokenizer_close(&t);
+    }
+    free(path);
 }
 
 /* A token that has to be a word of its own and is not is text, all of it: no other token begins inside. */
@@ -344,7 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes),
+        cmocka_unit_test(tokens_by_name), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes), cmocka_unit_test(byte_fallback), cmocka_unit_test(white_space),
         cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
