@@ -5,6 +5,7 @@
 #include "sys.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,11 @@ char *ls_path_join(const char *a, const char *b) {
         return format_path("%.0s%s", a, b);
     return format_path(a[n - 1] == '/' ? "%s%s" : "%s/%s", a, b);
 }
+
+static atomic_bool cache_frozen;
+
+void ls_cache_freeze(void) { cache_frozen = true; }
+bool ls_cache_is_frozen(void) { return cache_frozen; }
 
 char *ls_cache_dir(void) {
     const char *own = getenv("LOCKSTEP_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

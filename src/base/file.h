@@ -15,7 +15,7 @@ void ls_file_unmap(ls_mapping *m);
 ls_status ls_file_read(char **out, size_t *size, const char *path); /* malloc'ed, NUL added after the last byte */
 
 /* Write to PATH.tmp-PID-CHANCE, fsync, rename over PATH, fsync the folder. A failure leaves the old file as it was and no temporary.
- * A pipe or a device (/dev/stdout) cannot be replaced; it is written directly, and `tmp` is NULL. */
+ * A pipe, a device (/dev/stdout) or a file without a name (/proc/self/fd/N of a memory file) cannot be replaced; it is written directly, and `tmp` is NULL. */
 typedef struct ls_writer {
     int fd;
     char *path, *tmp;
@@ -38,4 +38,6 @@ bool ls_dir_exists(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */
 ls_status ls_path_check(const char *what, const char *path); /* LS_E_USAGE, beginning with `what`, for an address such as s3://bucket/x */
 char *ls_path_join(const char *a, const char *b);  /* malloc'ed */
+void ls_cache_freeze(void);    /* from now on this process reads the cache and writes nothing into it: a dry run */
+bool ls_cache_is_frozen(void);
 char *ls_cache_dir(void); /* LOCKSTEP_CACHE, else XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep; malloc'ed, not created */

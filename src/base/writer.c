@@ -1,7 +1,7 @@
 /* writer.c - replacing a file all or nothing, and appending to one.
  *
  * The new content goes to PATH.tmp-PID-CHANCE, which is renamed over PATH once it is on disk; so a reader, and a crash at any moment, sees
- * the old file or the new one. Chance, because threads, containers and hosts that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout) cannot be replaced and is written directly: then
+ * the old file or the new one. Chance, because threads, containers and hosts that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout), or has no name (a memory file), cannot be replaced and is written directly: then
  * `tmp` is NULL. */
 #include "file.h"
 #include "check.h"
@@ -50,7 +50,7 @@ ls_status ls_writer_open(ls_writer *w, const char *path) {
     struct stat st;
     bool there = stat(path, &st) == 0;
     int error = there && S_ISDIR(st.st_mode) ? EISDIR : 0;
-    if (!error && there && !S_ISREG(st.st_mode))
+    if (!error && there && (!S_ISREG(st.st_mode) || st.st_nlink == 0))
         w->fd = ls_sys_open(path, O_WRONLY);
     else if (!error) {
         uint32_t chance = 0;

@@ -232,6 +232,8 @@ end:
 }
 
 ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o) {
+    if (ls_cache_is_frozen())
+        return ls_fail(LS_E_IO, "a dry run downloads nothing");
     LS_TRY(ls_make_dirs(dir));
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
         char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3), *path = ls_path_join(dir, plain);

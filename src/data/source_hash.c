@@ -52,6 +52,8 @@ uint64_t ls_source_recall(const char *known, uint64_t key)
 
 void ls_source_remember(const char *known, uint64_t key, uint64_t hash)
 {
+    if (ls_cache_is_frozen())
+        return;
     char *path = ls_hash_path(known, key, ""), text[32];
     snprintf(text, sizeof text, "%016" PRIx64 "\n", hash);
     if (ls_make_dirs(known) != LS_OK || ls_file_write(path, text, 17) != LS_OK)

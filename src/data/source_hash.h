@@ -7,7 +7,7 @@
  * its times. */
 uint64_t ls_source_key(const char *path);
 uint64_t ls_source_recall(const char *known, uint64_t key); /* 0: none */
-void ls_source_remember(const char *known, uint64_t key, uint64_t hash); /* a failure is only logged */
+void ls_source_remember(const char *known, uint64_t key, uint64_t hash); /* a failure is only logged; nothing when the cache is frozen */
 /* The hash: recalled, else computed and remembered. */
 ls_status ls_source_hash(uint64_t *out, const char *path, const char *known);
 /* DIR/HASH.EXT with the hash in hex; malloc'ed. */

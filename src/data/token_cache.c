@@ -2,6 +2,7 @@
  * start with the same ones maps that file. Everything in the folder may be deleted at any time. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -102,6 +103,21 @@ static ls_status lock(int *fd, const char *path, const ls_token_source *from)
     return LS_OK;
 }
 
+/* Into a file of this process's memory, which nobody else sees. */
+static ls_status make_in_memory(ls_token_store *out, const ls_token_source *from, uint64_t key)
+{
+    char path[32];
+    const int fd = ls_sys_memory_file("tokens");
+    if (fd < 0)
+        return ls_fail_os(from->pattern, "make a file in memory for the tokens of", errno);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ls_status s = ls_tokenize(from, key, path);
+    if (s == LS_OK && !open_cached(out, path, key))
+        s = ls_fail(LS_E_IO, "%s: its tokens were just written to memory and cannot be read", from->pattern);
+    close(fd);
+    return s;
+}
+
 static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, uint64_t key, const char *dir)
 {
     char *path = ls_hash_path(dir, key, ".tokens"), *lock_path = ls_hash_path(dir, key, ".lock");
@@ -109,6 +125,10 @@ static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, 
     int fd = -1;
     if (open_cached(out, path, key))
         goto done;
+    if (ls_cache_is_frozen()) {
+        s = make_in_memory(out, from, key);
+        goto done;
+    }
     s = ls_make_dirs(dir);
     if (s != LS_OK) {
         s = ls_fail(s, "%s; tokens are kept there: LOCKSTEP_CACHE names another folder", ls_error_message());

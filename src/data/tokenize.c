@@ -210,8 +210,8 @@ static ls_status run(job *j, uint64_t key, const char *path)
     }
     const ls_token_footer f = j->writer.footer;
     LS_TRY(ls_tokens_commit(&j->writer));
-    ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; kept in %s", j->from->pattern, (long long)(j->from->pairs ? f.documents / 2 : f.documents),
-                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start, path);
+    ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; %s%s", j->from->pattern, (long long)(j->from->pairs ? f.documents / 2 : f.documents),
+                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start, ls_cache_is_frozen() ? "a dry run keeps none of it" : "kept in ", ls_cache_is_frozen() ? "" : path);
     return LS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
@@ -391,6 +392,8 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
     training t = { .mark = ls_launch_lead() };
     char message[4096], left[4096];
+    if (o->dry_run)
+        ls_cache_freeze();
     if (t.mark > 0)
         t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
     ls_status s = report(&t, run(&t, o, ui), message, ui);

@@ -110,6 +110,23 @@ rm -r cache # two ranks at once without it: one tokenizes, the other waits
 try 0 train recipe.yaml --set run.name=fresh --workers 2; same fresh
 [ "$(ls cache/tokens/*.tokens | wc -l)" -eq 1 ] || bad "$what: not one file of tokens"
 
+# ---- a dry run writes no file anywhere: of tokens, of hashes that are remembered, of data that is inflated or downloaded
+mkdir tmp home; gzip -k all.txt; rm -rf cache
+printf '\0\0\010\003\0\0\0\100\0\0\0\002\0\0\0\002' >i; head -c 256 /dev/zero >>i; printf '\0\0\010\001\0\0\0\100' >l; head -c 64 /dev/zero >>l; gzip i l
+echo '{model: {type: mlp, image_size: 2}, data: {type: idx, train_images: i.gz, train_labels: l.gz, eval_images: i.gz, eval_labels: l.gz}, train: {global_batch: 8}}' >idx.yaml
+files() { find . ! -name out ! -name err ! -path . -printf '%p %s %T@\n' | sort; }
+before=$(files)
+for options in "" "--workers 2" "--set data.train_text=all.txt.gz"; do
+    TMPDIR=$work/tmp HOME=$work/home try 0 train recipe.yaml --dry-run --set run.name=dry $options
+    has err "tokenized all.txt.*a dry run keeps none of it"; has err "nothing was written"
+done
+TMPDIR=$work/tmp HOME=$work/home try 0 train idx.yaml --dry-run
+TMPDIR=$work/tmp HOME=$work/home try 0 train mlp-mnist --dry-run; has err "a dry run downloads nothing"
+[ "$(files)" = "$before" ] || bad "$what: files that a dry run wrote: $(diff <(echo "$before") <(files))"
+try 0 train recipe.yaml --set run.name=dry --set train.steps=1; rm -rf runs/dry
+TMPDIR=$work/tmp HOME=$work/home try 0 train recipe.yaml --dry-run --set run.name=dry; times 0 err tokenized # what is kept is read
+[ ! -e runs/dry ] || bad "$what: a run of a dry run"
+
 # ---- what goes wrong
 refused 2 "data.type text needs data.tokenizer" train recipe.yaml --set run.name=x --set data.tokenizer=
 echo '{model: {type: mlp}, data: {type: text}}' >a.yaml; refused 2 "text is for models of text .llama, qwen2., and model.type mlp" recipe a.yaml
