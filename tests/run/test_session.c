@@ -200,7 +200,7 @@ static void programs_share_names(void **state)
 {
     (void)state;
     const ls_type flat = LS_TYPE(LS_F32, 16);
-    ls_graph *micro = graph("micro"), *update = graph("update"), *wrong = graph("wrong");
+    ls_graph *micro = graph("micro"), *update = graph("update"), *wrong;
     ls_value w = ls_state(micro, "w", flat, (ls_init){ 0 });
     ls_value parts[2] = { ls_mul_const(micro, w, 2), ls_add_const(micro, w, 1) };
     ls_value both = ls_concat(micro, 0, 2, parts);
@@ -228,15 +228,54 @@ static void programs_share_names(void **state)
     ASSERT_FAILS(ls_session_run(s, 2, false), LS_E_ARG, "2");
     ls_session_destroy(&s);
 
-    ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, 17))));
+    for (int more = 0; more < 2; more++) {
+        wrong = graph("wrong");
+        ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, more ? 17 : 15))));
+        plans[2] = plan_of(wrong, "ref", 1);
+        ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]", more ? "f32 [17]" : "f32 [15]");
+        assert_null(s);
+        ls_plan_destroy(&plans[2]);
+        ls_graph_destroy(&wrong);
+    }
+    wrong = graph("wrong"); /* inside the same output, at another place */
+    both = ls_add_const(wrong, ls_input(wrong, "total", LS_TYPE(LS_F32, 32)), 1);
+    ls_output(wrong, "grad", both);
+    ls_output(wrong, "grad.second", ls_slice(wrong, both, 0, 8, 16));
     plans[2] = plan_of(wrong, "ref", 1);
-    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]", "f32 [17]");
-    assert_null(s);
+    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"", "\"wrong\"", "elsewhere");
     for (int i = 0; i < 3; i++)
         ls_plan_destroy(&plans[i]);
     ls_graph_destroy(&micro);
     ls_graph_destroy(&update);
     ls_graph_destroy(&wrong);
+}
+
+/* Memory inside memory inside memory: a half of one program's output, and another program's quarter of that half. */
+static void parts_of_parts(void **state)
+{
+    (void)state;
+    ls_graph *makes = graph("makes"), *reads = graph("reads");
+    ls_value flat = ls_add_const(makes, ls_input(makes, "x", LS_TYPE(LS_F32, 32)), 1);
+    ls_output(makes, "flat", flat);
+    ls_output(makes, "half", ls_slice(makes, flat, 0, 16, 16));
+    ls_value half = ls_input(reads, "half", LS_TYPE(LS_F32, 16));
+    ls_output(reads, "quarter", ls_slice(reads, half, 0, 4, 8));
+    ls_output(reads, "sum", ls_sum_to(reads, half, 0, NULL));
+    ls_plan *plans[2] = { plan_of(makes, "ref", 1), plan_of(reads, "ref", 1) };
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 2, plans));
+    assert_ptr_equal(data(s, "half"), data(s, "flat") + 16);
+    assert_ptr_equal(data(s, "quarter"), data(s, "flat") + 20);
+    for (int i = 0; i < 32; i++)
+        data(s, "x")[i] = (float)i;
+    ASSERT_OK(ls_session_run(s, 0, false));
+    ASSERT_OK(ls_session_run(s, 1, false));
+    assert_true(data(s, "quarter")[0] == 21 && *data(s, "sum") == 16 * 24.5f);
+    ls_session_destroy(&s);
+    for (int i = 0; i < 2; i++)
+        ls_plan_destroy(&plans[i]);
+    ls_graph_destroy(&makes);
+    ls_graph_destroy(&reads);
 }
 
 static void bad_numbers_are_blamed(void **state)
@@ -263,6 +302,24 @@ static void bad_numbers_are_blamed(void **state)
     ls_session_destroy(&s);
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
+
+    /* 16-bit types, of which the largest number is one; and several bad ones in two dimensions */
+    static const struct { ls_dtype type; uint16_t most, infinite; } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 }, { LS_F16, 0x7bff, 0xfc00 } };
+    for (int k = 0; k < 2; k++) {
+        g = graph("halves");
+        ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
+        p = plan_of(g, "ref", 1);
+        ASSERT_OK(ls_session_create(&s, 1, &p));
+        uint16_t *h = (uint16_t *)(void *)data(s, "x");
+        for (int i = 0; i < 6; i++)
+            h[i] = i % 2 ? HALVES[k].most : 0;
+        ASSERT_OK(ls_session_run(s, 0, true));
+        h[2] = h[4] = h[5] = HALVES[k].infinite;
+        ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "3 of 6", "element 2");
+        ls_session_destroy(&s);
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
 }
 
 static void profile_records_times(void **state)
@@ -392,7 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names),
+        cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names), cmocka_unit_test(parts_of_parts),
         cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
