@@ -155,8 +155,10 @@ static void initial_values(void **state)
         s = draw(named(g, zeros[i]));
         assert_true(s.least == 0 && s.most == 0);
     }
-    s = draw(named(g, LAYER("self_attention.in_proj_bias")));
-    assert_true(s.least == 0 && s.most == 0);
+    for (int i = 0; i < 2; i++) {
+        s = draw(named(g, i ? LAYER("self_attention.out_proj.bias") : LAYER("self_attention.in_proj_bias")));
+        assert_true(s.least == 0 && s.most == 0);
+    }
     s = draw(named(g, LAYER("ln_1.weight")));
     assert_true(s.least == 1 && s.most == 1);
     ls_graph_destroy(&g);
