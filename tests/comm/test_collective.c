@@ -342,7 +342,11 @@ static void refused(void **state)
     ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "f32 or f64");
     d.kind = LS_ALL_REDUCE_WIDE;
     ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "pairs of i64");
+    d.from = d.to = LS_I64;
+    d.count = 5; /* two and a half of them */
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "pairs of i64, not 5");
     d.kind = LS_ALL_GATHER;
+    d.from = LS_BF16;
     d.to = LS_I32;
     ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "cannot convert bf16 to i32");
     ls_window_destroy(&w);
