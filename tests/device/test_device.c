@@ -48,6 +48,13 @@ static void test_levels_can_be_forced(void **state) {
     for (int isa = (int)ls_isa_best() + 1; isa < LS_ISA_COUNT; isa++) { /* none on the best of machines */
         assert_int_equal(open_as(&d, "cpu", isa, false), LS_E_UNSUPPORTED);
         assert_int_equal(open_as(&d, "cpu", isa, true), LS_OK);
+        setenv("LOCKSTEP_ISA", "generic", 1); /* the message names what asked for it */
+        assert_int_equal(open_as(&d, "cpu", isa, false), LS_E_UNSUPPORTED);
+        assert_int_equal(strncmp(ls_error_message(), "isa: ", 5), 0);
+        setenv("LOCKSTEP_ISA", ls_isa_name((ls_isa)isa), 1);
+        assert_int_equal(open_as(&d, "cpu", -1, false), LS_E_UNSUPPORTED);
+        assert_int_equal(strncmp(ls_error_message(), "LOCKSTEP_ISA: ", 14), 0);
+        unsetenv("LOCKSTEP_ISA");
     }
 }
 
