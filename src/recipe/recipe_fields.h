@@ -62,6 +62,11 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 int ls_key_find(const char *key); /* row, -1 none */
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
+/* recipe_names.c: what other programs call our keys. */
+typedef struct ls_foreign_name { const char *theirs /* "NAME NAME", lower case */, *ours /* a key of the table */, *how /* that key differs */; } ls_foreign_name;
+extern const ls_foreign_name LS_FOREIGN_NAMES[];              /* ended by NULL */
+const ls_foreign_name *ls_foreign_name_find(const char *word); /* NULL: none */
+
 /* recipe_init.c: the weights of model.init, looked for where base/find.h looks. */
 char *ls_recipe_init_path(const ls_recipe *r);          /* malloc'ed; NULL: model.init is random, or nothing is there */
 ls_status ls_recipe_init_missing(const ls_recipe *r);   /* LS_E_USAGE: the key's place, and where it was looked for */

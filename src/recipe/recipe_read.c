@@ -37,50 +37,63 @@ static const char *where_text(const source *from, ls_arena *a, int line, const c
     return from->lines ? ls_arena_printf(a, "%s:%d: %s", from->name, line, key) : ls_arena_printf(a, "%s %s", from->name, key);
 }
 
-/* Nearest known key: a misspelt word of the same group first, then the same last word in another group, then anything alike. */
-static const char *nearest_key(const char *full, ls_arena *a)
+/* The next names in the keys below `group` ("" or "parallel.prefetch."); `names` has room for all. Returns how many. */
+static int names_below(const char *group, size_t length, const char **names, ls_arena *a)
 {
-    const char *names[3 * LS_KEY_MAX] = { NULL }; /* keys, their groups, the sections of those */
     int n = 0;
-    const char *dot = strrchr(full, '.');
-    const char *leaf = dot ? dot + 1 : full;
-    size_t group = dot ? (size_t)(dot - full) + 1 : 0;
     for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (!strncmp(LS_KEYS[i].key, full, group)) {
-            const char *rest = LS_KEYS[i].key + group;
+        if (!strncmp(LS_KEYS[i].key, group, length)) {
+            const char *rest = LS_KEYS[i].key + length;
             names[n++] = ls_arena_printf(a, "%.*s", (int)strcspn(rest, "."), rest);
         }
+    return n;
+}
+
+/* The one key that ends in this name; NULL: none or several do ("type"). */
+static const char *only_key_named(const char *leaf)
+{
+    const char *found = NULL;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const char *last = strrchr(LS_KEYS[i].key, '.');
+        if (strcmp(last ? last + 1 : LS_KEYS[i].key, leaf))
+            continue;
+        if (found)
+            return NULL;
+        found = LS_KEYS[i].key;
+    }
+    return found;
+}
+
+/* A misspelt name of the same section, else the same name elsewhere, else that of a misspelt section. NULL: nothing is near. */
+static const char *nearest_key(const char *full, ls_arena *a)
+{
+    const char *names[LS_KEY_MAX];
+    const char *dot = strrchr(full, '.'), *leaf = dot ? dot + 1 : full;
+    const size_t group = (size_t)(leaf - full);
+    int n = names_below(full, group, names, a);
     const char *near = n ? ls_nearest_name(leaf, names, n) : NULL;
     if (near)
         return ls_arena_printf(a, "%.*s%s", (int)group, full, near);
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const char *last = strrchr(LS_KEYS[i].key, '.');
-        if (!strcmp(last ? last + 1 : LS_KEYS[i].key, leaf))
-            return LS_KEYS[i].key;
-    }
-    n = 0;
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        names[n++] = LS_KEYS[i].key;
-    near = ls_nearest_name(full, names, n);
-    if (near)
+    near = only_key_named(leaf);
+    if (near || n)
         return near;
-    for (int i = 0; i < LS_KEY_COUNT; i++) { /* a last word misspelt in the wrong group */
-        const char *last = strrchr(LS_KEYS[i].key, '.');
-        names[i] = last ? last + 1 : LS_KEYS[i].key;
-    }
-    near = ls_nearest_name(leaf, names, n);
-    for (int i = 0; near && i < LS_KEY_COUNT; i++)
-        if (near == names[i])
-            return LS_KEYS[i].key;
-    return NULL;
+    n = names_below("", 0, names, a);
+    const char *section = ls_nearest_name(ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full), names, n);
+    if (!section)
+        return NULL;
+    const char *mended = ls_arena_printf(a, "%s%s", section, full + strcspn(full, "."));
+    return ls_key_find(mended) >= 0 ? mended : strcmp(mended, full) ? nearest_key(mended, a) : NULL;
 }
 
 static ls_status unknown_key(const source *from, ls_arena *a, int line, const char *key)
 {
-    const char *near = strcmp(key, "log.tensorboard") ? nearest_key(key, a) : NULL;
-    const char *where = where_text(from, a, line, key);
-    if (near && !strcmp(near, key))
+    const char *where = where_text(from, a, line, key), *dot = strrchr(key, '.');
+    const ls_foreign_name *foreign = ls_foreign_name_find(dot ? dot + 1 : key);
+    const char *near = foreign ? foreign->ours : nearest_key(key, a);
+    if (ls_key_find(key) >= 0)
         return ls_fail(LS_E_USAGE, "%s: unknown key; write it as nested YAML, not with a dot", where);
+    if (foreign)
+        return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s? (%s)", where, near, foreign->how);
     if (near)
         return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?", where, near);
     return ls_fail(LS_E_USAGE, "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
