@@ -143,7 +143,7 @@ const ls_key LS_KEYS[] = {
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
       .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, "
               "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same bits on 1, 2 and 4 ranks" },
-    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "false: the ragged last batch of an epoch is trained on too, padded and masked; not with batch norm (resnet)" },
+    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "true (a DataLoader of PyTorch has false): samples that fill no batch are left out of an epoch; false: the ragged last batch is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
     { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
