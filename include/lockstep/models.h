@@ -2,7 +2,8 @@
  *
  * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and "count" f32 [] (valid targets of
  * the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of each sample) and "logits" [batch, classes]. In training it may have the
- * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout needs it makes itself. */
+ * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout needs it makes itself.
+ * A model of your own may have outputs of another float type: a trainer reads them as f32. Other types and shapes are refused (LS_E_ARG). */
 #pragma once
 #include "graph.h"
 

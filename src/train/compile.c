@@ -22,6 +22,49 @@ static ls_value output_named(const ls_graph *g, const char *name)
 
 static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 
+static ls_status refuse_value(const ls_type *t, const char *what, const char *name, const char *must)
+{
+    char text[128];
+    return ls_fail(LS_E_ARG, "the model's %s \"%s\" is %s: it must be %s", what, name, ls_type_text(text, t), must);
+}
+
+/* What a trainer reads and writes without asking for types. */
+static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows, ls_value logits)
+{
+    if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits))
+        return ls_fail(LS_E_ARG, "the model must have outputs \"loss\", \"rows\" and \"logits\"");
+    const ls_type of_loss = ls_value_type(g, loss), of_rows = ls_value_type(g, rows), of_logits = ls_value_type(g, logits);
+    if (!ls_dtype_is_float(of_loss.dtype) || ls_type_count(&of_loss) != 1)
+        return refuse_value(&of_loss, "output", "loss", "one number of a float type");
+    if (!ls_dtype_is_float(of_logits.dtype) || of_logits.ndim != 2)
+        return refuse_value(&of_logits, "output", "logits", "[targets, classes] of a float type");
+    if (!ls_dtype_is_float(of_rows.dtype) || ls_type_count(&of_rows) != of_logits.dims[0])
+        return refuse_value(&of_rows, "output", "rows", "a loss for each row of \"logits\", of a float type");
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (strcmp(n->op->name, "input"))
+            continue;
+        const char *name = ((const ls_source_attrs *)n->attrs)->name;
+        const ls_type t = ls_value_type(g, n->out[0]);
+        if (!strcmp(name, "count") && ((t.dtype != LS_F32 && t.dtype != LS_F64) || ls_type_count(&t) != 1))
+            return refuse_value(&t, "input", name, "one number of type f32 (f64 where everything is)");
+        if ((!strcmp(name, "labels") || !strcmp(name, "targets")) && (t.dtype != LS_I32 || ls_type_count(&t) != of_logits.dims[0]))
+            return refuse_value(&t, "input", name, "i32, one for each row of \"logits\"");
+    }
+    return LS_OK;
+}
+
+/* The trainer reads f32, and f64 where everything is: a model of one's own may compute its losses in 16 bits. Types are known only behind ls_pass_units. */
+static void widen_outputs(ls_graph *g)
+{
+    for (int i = 0; i < g->n_outputs; i++) {
+        const char *name = g->outputs[i].name;
+        const ls_dtype type = ls_value_type(g, g->outputs[i].value).dtype;
+        if ((!strcmp(name, "loss") || !strcmp(name, "eval.rows")) && type != LS_F64)
+            g->outputs[i].value = ls_cast(g, g->outputs[i].value, LS_F32);
+    }
+}
+
 /* Model as built, for `batch` samples, with only what is read computed. The outputs that the program keeps are chosen first. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, bool training)
 {
@@ -34,10 +77,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (o->param == LS_F64)
         LS_TRY_TO(s, ls_pass_to_float(&g, LS_F64), fail);
     ls_value loss = output_named(g, "loss"), rows = output_named(g, "rows"), logits = output_named(g, "logits");
-    if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits)) {
-        s = ls_fail(LS_E_ARG, "the model must have outputs \"loss\", \"rows\" and \"logits\"");
-        goto fail;
-    }
+    LS_TRY_TO(s, check_interface(g, loss, rows, logits), fail);
     drop_outputs(g);
     if (training) {
         (ls_output)(g, "loss", loss);
@@ -56,6 +96,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
+    widen_outputs(g);
     logits = output_named(g, "logits");
     if (ls_present(logits)) { /* only now is their type known */
         g->n_outputs--;
