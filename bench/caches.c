@@ -21,6 +21,7 @@ enum { IMAGES = 60000, PIXELS = 28 * 28, MOST = 100 };
 
 static char folder[512];
 static int rounds = 7;
+static double lap; /* seconds of the last open */
 
 static const char *in(const char *name)
 {
@@ -68,17 +69,24 @@ static int by_value(const void *a, const void *b)
 static ls_status open_images(int64_t *bytes)
 {
     ls_idx_file f;
+    const double start = ls_now();
     LS_TRY(ls_idx_open(&f, in("images.gz"), 3));
+    lap = ls_now() - start;
     *bytes = (int64_t)f.map.size;
     ls_idx_close(&f);
     return LS_OK;
 }
 
+/* As the first open of a process: a second one of the same file does not read it again, so that each is preceded by that of another. */
 static ls_status open_tokens(int64_t *bytes)
 {
     ls_dataset *set;
+    const double start = ls_now();
     LS_TRY(ls_text_open(&set, LS_SPLIT_TRAIN, in("text.txt"), "bytes", 512, .documents = LS_DOCUMENTS_LINE));
+    lap = ls_now() - start;
     *bytes = 2 * set->n * 512;
+    ls_dataset_close(&set);
+    LS_TRY(ls_text_open(&set, LS_SPLIT_TRAIN, in("other.txt"), "bytes", 8, .documents = LS_DOCUMENTS_LINE));
     ls_dataset_close(&set);
     return LS_OK;
 }
@@ -103,16 +111,15 @@ static double hash_rate(int64_t bytes)
 
 static ls_status measure(const char *name, ls_status (*open)(int64_t *bytes))
 {
-    double seconds[MOST], start = ls_now();
+    double seconds[MOST];
     int64_t bytes;
     LS_TRY(open(&bytes));
-    const double first = ls_now() - start;
+    const double first = lap;
     sleep(3); /* sources that are older than this are known by their times (data/source_hash.h) */
     LS_TRY(open(&bytes));
     for (int i = 0; i < rounds; i++) {
-        start = ls_now();
         LS_TRY(open(&bytes));
-        seconds[i] = ls_now() - start;
+        seconds[i] = lap;
     }
     qsort(seconds, (size_t)rounds, sizeof *seconds, by_value);
     const double median = seconds[rounds / 2];
@@ -127,6 +134,7 @@ static ls_status run(int64_t mb)
     LS_TRY(write_images(in("images.gz")));
     LS_TRY(measure("inflated", open_images));
     LS_TRY(write_text(in("text.txt"), mb));
+    LS_TRY(ls_file_write(in("other.txt"), "abcdefgh\nabcdefgh\n", 18));
     return measure("tokens", open_tokens);
 }
 

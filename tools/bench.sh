@@ -1,7 +1,7 @@
 #!/bin/sh
 # Speed: matrix products beside the machine's peak and oneDNN; the training step of the ViT on one rank and on several, and against PyTorch's in
 # turns where a Python has it, and of ResNet18; collectives beside memcpy and Open MPI; the start of a run. PYTHON=/path/to/python chooses one;
-# `make parity` makes one in .venv. Arguments choose topics: gemm step torch collectives ranks resnet language checkpoint startup.
+# `make parity` makes one in .venv. Arguments choose topics: gemm step torch collectives ranks resnet language checkpoint caches startup.
 set -eu
 cd "$(dirname "$0")/.."
 build=build
@@ -80,6 +80,13 @@ checkpoint() {
     fi
 }
 
+caches() {
+    echo "== opening data from the caches, checksums compared"
+    folder=$(mktemp -d)
+    $build/bench/bench_caches "$folder"
+    rmdir "$folder"
+}
+
 startup() {
     echo "== from exec to the first step"
     if [ -n "${LOCKSTEP_DATA:-}" ]; then
@@ -89,7 +96,7 @@ startup() {
     fi
 }
 
-for topic in ${*:-gemm step torch collectives ranks resnet language checkpoint startup}; do
+for topic in ${*:-gemm step torch collectives ranks resnet language checkpoint caches startup}; do
     $topic
     echo
 done

@@ -33,10 +33,16 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         rising = ends[i] > (i ? ends[i - 1] : 0);
     if (!rising || ends[f.documents - 1] != f.tokens)
         return ls_fail(LS_E_FORMAT, "%s: the table of documents is damaged", what);
-    if (ls_hash64(p, (size_t)(f.tokens * f.width)) != f.ids_hash)
-        return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what, (long long)f.tokens);
     *out = (ls_token_store){ .ids = p, .ends = ends, .footer = f };
     return LS_OK;
+}
+
+ls_status ls_tokens_verify(const ls_token_store *t, const char *what)
+{
+    const ls_token_footer *f = &t->footer;
+    if (ls_hash64(t->ids, (size_t)(f->tokens * f->width)) == f->ids_hash)
+        return LS_OK;
+    return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what, (long long)f->tokens);
 }
 
 bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to)

@@ -1,6 +1,6 @@
 /* tokens.h - the ids of a corpus in one file of the cache, and how it is read: all ids, padded to 8 bytes; for each document where it ends, its
- * end token included; a footer with the checksums of both. The file is mapped, so that it costs no memory to have it; it is read once when it is opened,
- * to compare the checksums (bench/caches.c). */
+ * end token included; a footer with the checksums of both. The file is mapped, so that it costs no memory to have it; a process reads it once when it opens it
+ * first, to compare the checksums (bench/caches.c). */
 #pragma once
 #include "base/file.h"
 #include "base/hash.h"
@@ -27,6 +27,8 @@ typedef struct ls_token_store {
 
 /* Views bytes that somebody else owns. `what` (a path) begins every message. Never reads beyond `size`. */
 ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, uint64_t key, const char *what);
+/* Compares the checksum of the ids: reads them all. */
+ls_status ls_tokens_verify(const ls_token_store *t, const char *what);
 /* Ids [at, at + n) of the file into `to`; false: one of them is not below the vocabulary. */
 bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to);
 static inline int64_t ls_tokens_begin(const ls_token_store *t, int64_t document) { return document ? t->ends[document - 1] : 0; }

@@ -45,9 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t table = (uint64_t)f.documents * 8;
     if (f.documents > 0 && table <= size - sizeof f)
         f.ends_hash = ls_hash64(copy + size - sizeof f - table, table);
-    const uint64_t ids = (uint64_t)f.tokens * (uint64_t)f.width;
-    if (f.tokens > 0 && (uint64_t)f.tokens <= size && f.width > 0 && f.width <= 4 && ids <= size)
-        f.ids_hash = ls_hash64(copy, ids);
     f.hash = ls_hash64(&f, offsetof(ls_token_footer, hash));
     memcpy(copy + size - sizeof f, &f, sizeof f);
     parse(copy, size, f.key);
