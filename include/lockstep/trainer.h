@@ -60,7 +60,7 @@ LS_API void ls_trainer_destroy(ls_trainer **t);
 /* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. Dropout's masks follow from the same seed. */
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may differ. Only they are
- * touched: call ls_trainer_init first, which gives the other state (loss scale, counters) its values. A failure of one rank is the group's: the
+ * touched. Without ls_trainer_init before it, the other state (loss scale, counters) gets its first values, and dropout the seed 0. A failure of one rank is the group's: the
  * others return LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
@@ -82,8 +82,13 @@ typedef struct ls_step_result {
 
 /* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100:
  * padding) as the model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32
- * [micro_batch, tokens]; to dropout, sample r of micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer. */
+ * [micro_batch, tokens]; to dropout, sample r of micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its
+ * layer; in f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are weights, and for an lr that is negative or not finite. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
+
+/* LS_E_SHAPE unless the samples of `set` are what the model takes: images or ids, and targets, of its sizes. Local. */
+struct ls_dataset;
+LS_API ls_status ls_trainer_check_data(const ls_trainer *t, const struct ls_dataset *set);
 
 /* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a
  * classifier alone has, may be NULL. Targets of -100 have loss 0. */

@@ -325,6 +325,8 @@ void ls_dataset_close(ls_dataset **set) {
 
 ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
     const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
+    if (set->input.dtype != LS_U8 || set->input.ndim != 3 || set->target.ndim)
+        return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes", set->name, set->source);
     if (h != w && height == width)
         return ls_fail(LS_E_SHAPE, "%s (%s) has images of %lld x %lld (height, width), the model takes square ones; crop or pad them", set->name,
                        set->source, h, w);

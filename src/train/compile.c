@@ -1,6 +1,7 @@
 /* compile.c - model -> programs. The one place where the order of passes is written down. */
 #include "compile.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -246,6 +247,18 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
+/* Comparisons are such that NaN fails them. */
+static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
+{
+    const struct { const char *name; double value, below; } numbers[] = {
+        { "optimizer.beta1", o->beta1, 1 }, { "optimizer.beta2", o->beta2, 1 }, { "optimizer.eps", o->eps, INFINITY }, { "optimizer.weight_decay", o->weight_decay, INFINITY },
+        { "optimizer.momentum", o->momentum, INFINITY }, { "optimizer.dampening", o->dampening, INFINITY }, { "clip_norm", clip_norm, INFINITY } };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].below))
+            return ls_fail(LS_E_USAGE, "%s is %g: it must be a number from 0 on%s", numbers[i].name, numbers[i].value, isinf(numbers[i].below) ? "" : " and below 1");
+    return LS_OK;
+}
+
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given, const ls_calibration *calibration)
 {
     ls_trainer_opts resolved = *given, *o = &resolved;
@@ -258,6 +271,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1)
         return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive", (long long)o->micro_batch, (long long)o->micro_batches);
+    LS_TRY(check_optimizer(&o->optimizer, o->clip_norm));
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
         return ls_fail(LS_E_UNSUPPORTED, "precision.param: f64 runs on device ref only; this is %s", o->device);
     if (!ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))

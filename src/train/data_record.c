@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
+
 static const char *key_of(ls_split split) { return split == LS_SPLIT_TRAIN ? "train" : "eval"; }
 
 /* ---- writing */
@@ -46,6 +48,24 @@ void ls_data_record(ls_json *j, const ls_dataset *train, const ls_dataset *eval)
 }
 
 /* ---- comparing */
+
+static const char *split_name(ls_split split) { return split == LS_SPLIT_TRAIN ? "training data" : "evaluation data"; }
+
+static void add_line(ls_str *out, const ls_dataset *set)
+{
+    if (set)
+        ls_str_printf(out, "%s: %lld samples%s, digest %016" PRIx64 "\n", split_name(set->split), (long long)set->n, set->builtin ? " of the built-in shapes" : "", set->digest);
+}
+
+ls_status ls_data_agree(ls_group *g, const ls_dataset *train, const ls_dataset *eval)
+{
+    ls_str lines = { 0 };
+    add_line(&lines, train);
+    add_line(&lines, eval);
+    const ls_status s = g ? ls_ranks_same(g, ls_str_text(&lines), "the ranks have found different data") : LS_OK;
+    ls_str_release(&lines);
+    return s;
+}
 
 static const char *text_of(const json_t *j, const char *key)
 {
@@ -98,7 +118,7 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
 {
     const json_t *was = json_object_get(json_object_get(trainer, "data"), key_of(set->split));
     const json_t *builtin = was ? json_object_get(was, "builtin") : json_object_get(trainer, "builtin_data"); /* older versions say only this */
-    const char *what = set->split == LS_SPLIT_TRAIN ? "training data" : "evaluation data";
+    const char *what = split_name(set->split);
     if (builtin && json_is_true(builtin) != set->builtin) {
         begin(out, what);
         ls_str_add(out, set->builtin ? "the built-in shapes here, the real ones there" : "the real ones here, the built-in shapes there");

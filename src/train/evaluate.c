@@ -92,6 +92,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
     const int64_t ranks = ls_mesh_data_ranks(mesh), rank = ls_mesh_data_rank(mesh, t->compiled.parallel.rank);
     ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
+    LS_TRY(ls_trainer_check_data(t, set));
     LS_TRY(ls_order_check(&order));
     int64_t steps = ls_order_steps(&order), each = ls_type_count(&set->target);
     float *loss = ls_sys_malloc(sizeof *loss * (size_t)(batch * each));

@@ -83,7 +83,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     init_slots(t, seed);
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
-    t->used = true;
+    t->ready = t->used = true;
     t->buffers_moved = false;
     ls_session_leave(t->session);
     return LS_OK;
@@ -206,12 +206,15 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     ls_status s = ls_trainer_lists(&l, t);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
+    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK; p++) /* what is no weight begins as ls_trainer_init would have it */
+        s = init_states(t, t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL);
     if (s == LS_OK)
         s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
     s = ls_checkpoint_together(t->group, s);
     if (s == LS_OK)
         ls_session_leave(t->session);
     t->used = true;
+    t->ready = t->ready || s == LS_OK;
     t->buffers_moved = false;
     ls_state_lists_release(&l);
     return s;
@@ -229,6 +232,7 @@ static ls_status save_all(ls_trainer *t, const char *path)
 
 ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save"));
     if (in_parts(t))
         LS_TRY(collect(t, false));
     return ls_checkpoint_together(t->group, t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));

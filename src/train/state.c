@@ -289,6 +289,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
     ls_state_lists l = { 0 };
     const ls_status s = ls_checkpoint_together(t->group, load_lists(t, c, &l));
     t->used = true;
+    t->ready = t->ready || s == LS_OK;
     t->buffers_moved = false;
     if (s == LS_OK)
         ls_session_leave(t->session);
@@ -301,6 +302,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
 ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
 {
     char json[128];
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n", t->group ? ls_group_size(t->group) : 1);
     return ls_trainer_save_state(t, dir, "{}\n", json, (uint64_t)5 << 30, NULL);
 }

@@ -223,7 +223,8 @@ static ls_status blame(ls_trainer *t, int64_t m)
 {
     ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     if (s != LS_OK)
-        return ls_fail_in(s, "the loss of micro-batch %lld is not a number", (long long)m);
+        return ls_fail_in(s, "the loss of micro-batch %lld is not a number%s", (long long)m,
+                          t->compiled.loss_scaling ? ", which no loss scale mends (f16 ends at 65504; precision.param bf16 does not)" : "");
     return ls_fail(LS_E_NUMERIC, "the loss of micro-batch %lld is not a number, though every value of a second run is; is memory damaged?",
                    (long long)m);
 }
@@ -267,7 +268,7 @@ static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const i
     }
     LS_TRY(run(t, LS_MICRO));
     t->losses[k] = scalar(&t->loss);
-    return isfinite(t->losses[k]) || c->loss_scaling ? LS_OK : blame(t, number);
+    return isfinite(t->losses[k]) ? LS_OK : blame(t, number); /* in f16 too: the scale multiplies gradients only */
 }
 
 /* What every rank learns of a step from the others: the losses of the micro-batches in order, and the requests. Rank by rank: request, losses. */
@@ -295,13 +296,39 @@ static ls_status exchange(ls_trainer *t)
     return s;
 }
 
+ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call)
+{
+    return t->ready ? LS_OK : ls_fail(LS_E_ARG, "%s before the trainer has weights: call ls_trainer_init, ls_trainer_load or ls_trainer_load_checkpoint first", call);
+}
+
+/* The same on all ranks, as far as they pass the same. */
+static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
+{
+    if (!t->compiled.plans[LS_MICRO])
+        return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_step"));
+    if (count < 1)
+        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
+    if (!(lr >= 0) || isinf(lr))
+        return ls_fail(LS_E_ARG, "a step's learning rate is %g: it must be a number from 0 on; look at the schedule", lr);
+    return LS_OK;
+}
+
+/* f16: how often gradients may overflow one after the other. A smaller scale than this loses the small ones, and what still overflows has diverged. */
+static const double LOWEST_SCALE = 1;
+
+static ls_status check_scale(const ls_step_result *r)
+{
+    if (!r->skipped || r->loss_scale >= LOWEST_SCALE)
+        return LS_OK;
+    return ls_fail(LS_E_NUMERIC, "the gradients overflow f16 even with a loss scale of %g, so every step would be skipped: training has diverged, or its numbers are too "
+                   "large for f16 (a lower learning rate, clipping, or precision.param bf16 or f32)", 2 * r->loss_scale);
+}
+
 ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
-    if (!c->plans[LS_MICRO])
-        return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
-    if (count < 1)
-        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
+    LS_TRY(check_step(t, count, lr));
     double start = ls_now();
     size_t input_bytes = ls_type_bytes(&t->inputs.type);
     int64_t each = ls_type_count(&t->targets.type);
@@ -322,7 +349,25 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     *r = (ls_step_result){ .loss = ls_tree_sum(t->losses, c->micro_batches, c->accumulation == LS_SUM_RUNNING), .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
                            .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
                            .skipped = c->loss_scaling && !*(int32_t *)t->applied.data, .seconds = ls_now() - start };
-    return LS_OK;
+    return check_scale(r);
+}
+
+static bool same_sample(const ls_type *of_set, const ls_type *of_batch)
+{
+    bool same = of_set->dtype == of_batch->dtype && of_set->ndim == of_batch->ndim - 1;
+    for (int i = 0; same && i < of_set->ndim; i++)
+        same = of_set->dims[i] == of_batch->dims[i + 1];
+    return same;
+}
+
+ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
+{
+    char have[2][128], want[2][128];
+    if (same_sample(&set->input, &t->inputs.type) && same_sample(&set->target, &t->targets.type))
+        return LS_OK;
+    return ls_fail(LS_E_SHAPE, "%s (%s) has samples of %s with targets %s, the model takes batches of %s with targets %s", set->name, set->source,
+                   ls_type_text(have[0], &set->input), ls_type_text(have[1], &set->target),
+                   ls_type_text(want[0], &t->inputs.type), ls_type_text(want[1], &t->targets.type));
 }
 
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability)
@@ -330,6 +375,7 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     int64_t n = ls_type_count(&t->targets.type);
     if (probability && !t->eval_probability.data)
         return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
     feed(t, inputs, targets, 1);
     LS_TRY(fed(t, run(t, LS_EVAL)));

@@ -35,6 +35,7 @@ struct ls_trainer {
     void *whole;                         /* ls_trainer_parameters over ranks: all masters, one behind the other; NULL until then */
     uint32_t request, requested;         /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
     int64_t step_number;                 /* the last step begun, for messages */
+    bool ready;                          /* there are weights: ls_trainer_init, or something was loaded */
     bool used;                           /* state may differ from the zeros of fresh memory */
     void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */
     void *context;
@@ -43,6 +44,8 @@ struct ls_trainer {
 /* Creates the trainer around programs that were compiled before; takes them over. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
 
+/* LS_E_ARG for `call` ("a step") on a trainer that has no weights yet; the same on all ranks. */
+ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);
 /* Every rank gets rank 0's buffers, where those have changed. Collective; no more than a branch when nothing has. */
 ls_status ls_trainer_share_buffers(ls_trainer *t);
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "target.h"
 #include "train/agree.h"
+#include "train/data_record.h"
 #include "train/evaluate.h"
 #include "train/launch.h"
 #include "train/place.h"
@@ -55,6 +56,8 @@ static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_u
     ls_status s = ls_setup_data(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
     if (g)
         s = ls_ranks_agree(g, s);
+    if (s == LS_OK)
+        s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);

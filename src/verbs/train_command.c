@@ -14,6 +14,7 @@
 #include "metrics_table.h"
 #include "train/agree.h"
 #include "train/controller.h"
+#include "train/data_record.h"
 #include "train/loop.h"
 #include "train/memory.h"
 #include "train/place.h"
@@ -294,6 +295,7 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     ls_compiled compiled = { 0 };
     ls_status s = compile(t, &compiled, ui);
     LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
+    LS_TRY(ls_data_agree(l->group, l->train, l->eval));
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
     if (l->group)
         ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));

@@ -87,6 +87,21 @@ try 0 eval runs/shapes --set data.path=real; once err "made with other data: eva
 try 0 predict runs/shapes --count 2 --set data.path=real; once err "made with other data: evaluation data: the real ones here, the built-in shapes there"
 try 0 predict runs/shapes --count 2; times 0 err "made with other data"
 
+# apart ARGS...: two ranks as another launcher starts them, each with its own LOCKSTEP_DATA, as on two hosts
+apart() {
+    local rank
+    what="two ranks: $*"
+    for rank in 1 0; do
+        RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_PORT=$$ LOCKSTEP_DATA=$([ $rank = 0 ] && echo real || echo nowhere) "$lockstep" "$@" >out$rank 2>err$rank &
+    done
+    wait
+    cat err0 err1 >err
+}
+apart train mnist.yaml --set train.steps=2 --set run.name=apart
+once err "^error: rank 1: the ranks have found different data: rank 1 has training data: 60000 samples of the built-in shapes, digest [0-9a-f]{16}, rank 0 has training data: 64 samples, digest "
+apart eval runs/real --set data.path=
+once err "^error: rank 1: the ranks have found different data: rank 1 has evaluation data: 10000 samples of the built-in shapes"
+
 # ---- text: other words, another tokenizer
 for i in $(seq 40); do printf 'a line with number %d in it\n' "$i"; done >text.txt
 cat >text.yaml <<END
@@ -109,4 +124,14 @@ sed -i 's/number 7 /number 8 /' text.txt
 refused 2 "training data: text text.txt \(other content\)" train text.yaml --set run.name=text --set train.steps=3
 sed -i 's/a line/one line/' text.txt
 try 0 eval runs/text; once err "made with other data: evaluation data: text text.txt \(other content\); 15 samples here, 14 there$"
+
+# ---- what cannot come to anything is not computed, on any number of ranks: f16 that overflows in every step, data of another kind than the model's
+printf 'model: {type: llama}\ndata: {type: shapes}\n' >seen.yaml
+printf 'model: {type: vit}\ndata: {type: text, train_text: text.txt, tokenizer: bytes}\n' >read.yaml
+for workers in 1 2; do
+    refused 1 "step 1 \(epoch 0\): the loss of micro-batch [01] is not a number, which no loss scale mends" train small.yaml --set run.name=half-$workers --set precision.param=f16 --set data.std=1e-9 --workers $workers
+    has runs/half-$workers/result.json '"state":"failed"'
+    refused 2 "shapes is for models of images, and model.type llama is one of text" train seen.yaml --set run.name=x --workers $workers
+    refused 2 "text is for models of text .llama, qwen2., and model.type vit is one of images" train read.yaml --set run.name=x --workers $workers
+done
 finish

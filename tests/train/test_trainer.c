@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "golden/training.h"
+#include "support/ranks.h"
 #include "train/evaluate.h"
 #include "train/state.h"
 
@@ -261,6 +262,89 @@ static void a_bad_weight_is_named(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* f16: what no loss scale mends ends the run, instead of skipping every step: a forward pass that overflows, and gradients that overflow at scale 1. */
+static void hopeless_f16_fails(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_named_tensor p[64];
+    ls_step_result r;
+    START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
+    for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
+        if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
+            ((float *)p[i].tensor.data)[7] = 6e4f; /* times activations above 1.1 */
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0 is not a number, which no loss scale mends", "encoder.layers.encoder_layer_1.mlp.0");
+    ls_trainer_destroy(&t);
+
+    const ls_mlp_config steep = { .image_size = 8, .in_channels = 1, .classes = 5, .mean = 0, .std = 1 / 6e4 }; /* pixels up to 60,000 */
+    const int32_t same[8] = { 0 };
+    ASSERT_OK(ls_trainer_create(&t, training_build_mlp, &steep, .micro_batch = 8, .threads = 2, .param = LS_F16));
+    ASSERT_OK(ls_trainer_init(t, 5));
+    for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
+        memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
+    *(float *)t->loss_scale.data = 4;
+    for (int left = 2; left >= 1; left--) {
+        ASSERT_OK(ls_trainer_step(t, images, same, 1, 1e-3, &r));
+        assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);
+    }
+    ASSERT_FAILS(ls_trainer_step(t, images, same, 1, 1e-3, &r), LS_E_NUMERIC, "gradients overflow f16 even with a loss scale of 1", "precision.param bf16");
+    ls_trainer_destroy(&t);
+}
+
+/* Nothing is computed with weights that nobody gave: on one rank, and on each of several alike. */
+static ls_status without_weights(ls_group *g, void *context)
+{
+    (void)context;
+    ls_trainer *t;
+    ls_step_result r;
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .micro_batch = 8, .micro_batches = ls_group_size(g), .threads = 1, .group = g };
+    o.parallel.mesh.axes[0].size = ls_group_size(g);
+    o.parallel.rank = ls_group_rank(g);
+    float loss[8];
+    LS_TRY(ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
+    RANK_CHECK(ls_trainer_step(t, images, labels, 16, 1e-3, &r) == LS_E_ARG && strstr(ls_error_message(), "ls_trainer_step before the trainer has weights"));
+    RANK_CHECK(ls_trainer_eval(t, images, labels, loss, NULL, NULL) == LS_E_ARG && strstr(ls_error_message(), "call ls_trainer_init"));
+    RANK_CHECK(ls_trainer_save(t, ls_test_path("never.safetensors")) == LS_E_ARG);
+    RANK_CHECK(ls_trainer_save_checkpoint(t, ls_test_path("never")) == LS_E_ARG);
+    LS_TRY(ls_trainer_init(t, 5));
+    static const double WRONG[] = { NAN, -1e-3, INFINITY };
+    for (int i = 0; i < 3; i++)
+        RANK_CHECK(ls_trainer_step(t, images, labels, 16, WRONG[i], &r) == LS_E_ARG && strstr(ls_error_message(), "learning rate is "));
+    LS_TRY(ls_trainer_step(t, images, labels, 16, 0, &r));
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
+static void weights_come_first(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++)
+        ASSERT_OK(run_ranks(ranks, without_weights, NULL));
+}
+
+/* Loaded weights are enough: what is no weight begins as after ls_trainer_init. */
+static void loading_is_enough(void **state)
+{
+    (void)state;
+    ls_trainer *a, *b;
+    ls_step_result x, y;
+    ls_weights *w;
+    const char *path = ls_test_path("first.safetensors");
+    START(a, .micro_batch = 8, .threads = 2, .param = LS_F16);
+    ASSERT_OK(ls_trainer_save(a, path));
+    ASSERT_OK(ls_weights_open(&w, path));
+    ASSERT_OK(ls_trainer_create(&b, training_build_vit, &VIT, .micro_batch = 8, .threads = 2, .param = LS_F16));
+    ASSERT_OK(ls_trainer_load(b, w));
+    ls_weights_close(&w);
+    for (int k = 0; k < 3; k++) {
+        ASSERT_OK(ls_trainer_step(a, images, labels, 8, 1e-3, &x));
+        ASSERT_OK(ls_trainer_step(b, images, labels, 8, 1e-3, &y));
+        assert_true(x.loss == y.loss && x.loss_scale == y.loss_scale && x.loss_scale > 0);
+    }
+    ls_trainer_destroy(&a);
+    ls_trainer_destroy(&b);
+}
+
 /* ---- evaluation ------------------------------------------------------------------------------------------------------------- */
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
@@ -319,6 +403,23 @@ static void evaluation_refuses_wild_losses(void **state)
     }
 }
 
+/* Data that the model does not take. */
+static void other_data_is_refused(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_eval_result e;
+    ls_dataset text = SET, large = SET;
+    text.input = text.target = LS_TYPE(LS_I32, 64);
+    large.input = LS_TYPE(LS_U8, 1, 9, 8);
+    START(t, .micro_batch = 8, .threads = 2);
+    ASSERT_OK(ls_trainer_check_data(t, &SET));
+    ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "samples of i32 [64] with targets i32 [64]", "takes batches of u8 [8, 1, 8, 8] with targets i32 [8]");
+    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]");
+    ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "has no images");
+    ls_trainer_destroy(&t);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -330,6 +431,10 @@ static void refusals(void **state)
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "Block"), LS_E_USAGE, "no block of class \"Block\"");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .elsewhere = true), LS_E_ARG, "ls_compile");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .device = "gpu"), LS_E_UNSUPPORTED, "gpu");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .clip_norm = NAN), LS_E_USAGE, "clip_norm is nan");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .beta1 = 1 }), LS_E_USAGE, "optimizer.beta1 is 1", "below 1");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = -1 }), LS_E_USAGE, "weight_decay is -1");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }), LS_E_USAGE, "optimizer.eps is inf");
     ls_vit_config odd = VIT;
     odd.heads = 3;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");
@@ -405,6 +510,7 @@ int main(void)
         cmocka_unit_test(nodes_keep_the_models_line), cmocka_unit_test(frozen_parameters_stay),
         cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
         cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
+        cmocka_unit_test(hopeless_f16_fails), cmocka_unit_test(weights_come_first), cmocka_unit_test(loading_is_enough), cmocka_unit_test(other_data_is_refused),
         cmocka_unit_test(a_bad_weight_is_named), cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
         cmocka_unit_test(evaluation_refuses_wild_losses), cmocka_unit_test(refusals),
     };
