@@ -5,6 +5,8 @@
  * was what this version cannot do. All functions are local. Strings are never NULL and live as long as the recipe. */
 #pragma once
 #include "data.h"
+#include "models.h"
+#include "optim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,17 +16,10 @@ extern "C" {
 
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
-typedef enum ls_model_choice {
-    LS_MODEL_VIT, LS_MODEL_MLP, LS_MODEL_RESNET18, LS_MODEL_RESNET34, LS_MODEL_RESNET50, LS_MODEL_LLAMA, LS_MODEL_QWEN2,
-    LS_MODEL_T5
-} ls_model_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 typedef enum ls_scale_output { LS_SCALE_OUTPUT_AUTO, LS_SCALE_OUTPUT_TRUE, LS_SCALE_OUTPUT_FALSE } ls_scale_output; /* auto: if tied */
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
-typedef enum ls_optimizer_choice { LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_choice;
-typedef enum ls_schedule_choice { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_STEP, LS_SCHEDULE_COSINE, LS_SCHEDULE_LINEAR } ls_schedule_choice;
-typedef enum ls_mlp_act { LS_MLP_RELU, LS_MLP_GELU, LS_MLP_GELU_TANH } ls_mlp_act;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice; /* what opening a checkpoint checks */
 
@@ -39,7 +34,7 @@ typedef struct ls_recipe {
     ls_kernels_choice kernels;
     const char *isa;                      /* "auto" or a level's name */
     struct {
-        ls_model_choice type;
+        const char *type;                 /* a word of model.type: src/recipe/model_row.c has what each one is */
         int64_t image_size, in_channels, classes;
         int64_t patch_size;               /* vit */
         int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 t5 */
@@ -52,7 +47,7 @@ typedef struct ls_recipe {
         double init_factor;
         bool tied;
         ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
-        ls_mlp_act act;                /* mlp */
+        ls_mlp_activation act;            /* mlp */
         const char *init;                 /* "random" or a path */
     } model;
     struct {
@@ -78,9 +73,9 @@ typedef struct ls_recipe {
         const char *freeze;               /* names, separated by spaces; "" none */
         double clip_norm;                 /* 0: none */
     } train;
-    struct { ls_optimizer_choice type; double lr, betas[2], eps, weight_decay, momentum, dampening; bool nesterov; } optimizer;
+    struct { ls_optimizer_kind type; double lr, betas[2], eps, weight_decay, momentum, dampening; bool nesterov; } optimizer;
     struct {
-        ls_schedule_choice type;
+        ls_schedule_kind type;
         int64_t warmup_steps;
         int64_t step_size, step_epochs;   /* step: optimizer steps between cuts, or epochs when that is not 0 */
         double gamma;                     /* step: factor of a cut */
@@ -148,12 +143,6 @@ LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
 LS_API const char *ls_recipe_bundled(int i, const char **summary, const char **text);
 /* Reference of every key, as Markdown (docs/recipe.md) or as plain text for --help; malloc'ed. */
 LS_API char *ls_recipe_reference(bool markdown);
-
-/* Names as recipes write them, for messages and reports. */
-LS_API const char *ls_model_choice_name(ls_model_choice c);
-LS_API bool ls_model_choice_is_text(ls_model_choice c);  /* predicts the next token */
-LS_API bool ls_model_choice_is_pairs(ls_model_choice c); /* reads a source and writes a target */
-LS_API const char *ls_optimizer_choice_name(ls_optimizer_choice c);
 
 #ifdef __cplusplus
 }

@@ -257,18 +257,3 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
     }
     return out.data;
 }
-
-static const char *word_of(const char *key, int i)
-{
-    return LS_KEYS[ls_key_find(key)].words[i];
-}
-
-const char *ls_model_choice_name(ls_model_choice c)
-{
-    return word_of("model.type", (int)c);
-}
-
-const char *ls_optimizer_choice_name(ls_optimizer_choice c)
-{
-    return word_of("optimizer.type", (int)c);
-}

@@ -5,6 +5,8 @@
 #include <string.h>
 #include "base/check.h"
 #include "base/file.h"
+#include "data_row.h"
+#include "model_row.h"
 #include "recipe_fields.h"
 
 const char *ls_recipe_where(const ls_recipe *r, const char *key)
@@ -24,7 +26,7 @@ ls_status ls_recipe_blame(const ls_recipe *r, ls_status s)
 }
 
 /* The same when either of two keys may be the wrong one: the one that somebody set. */
-static const char *at_either(const ls_recipe *r, const char *a, const char *b)
+const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b)
 {
     return r->state->set[ls_key_find(a)].where || !r->state->set[ls_key_find(b)].where ? at(r, a) : at(r, b);
 }
@@ -51,107 +53,58 @@ static ls_status check_name(ls_recipe *r)
     return ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
-bool ls_model_choice_is_text(ls_model_choice c) { return c == LS_MODEL_LLAMA || c == LS_MODEL_QWEN2; }
-bool ls_model_choice_is_pairs(ls_model_choice c) { return c == LS_MODEL_T5; }
-
-static ls_status check_language_model(const ls_recipe *r)
-{
-    const long long hidden = r->model.hidden_size, heads = r->model.heads, kv = r->model.kv_heads, dim = r->model.head_dim;
-    if (!dim && hidden % heads)
-        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim",
-                       at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
-    if ((dim ? dim : hidden / heads) % 2)
-        return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs",
-                       at_either(r, "model.head_dim", "model.heads"), dim ? dim : hidden / heads);
-    if (kv && heads % kv)
-        return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads", at_either(r, "model.kv_heads", "model.heads"), kv, heads);
-    return LS_OK;
-}
-
-static ls_status check_t5(const ls_recipe *r)
-{
-    const long long hidden = r->model.hidden_size, heads = r->model.heads, buckets = r->model.position_buckets, far = r->model.position_distance;
-    if (!r->model.head_dim && hidden % heads)
-        return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld; or set model.head_dim", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
-    if (buckets % 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is odd; half of the buckets are for what comes after", at(r, "model.position_buckets"), buckets);
-    if (far <= buckets / 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is not above %lld, to where each distance has its own bucket", at_either(r, "model.position_distance", "model.position_buckets"),
-                       far, buckets / 2);
-    if (r->model.start_token >= r->model.vocab_size)
-        return ls_fail(LS_E_USAGE, "%s: %lld is no id of a vocabulary of %lld", at_either(r, "model.start_token", "model.vocab_size"), (long long)r->model.start_token,
-                       (long long)r->model.vocab_size);
-    return LS_OK;
-}
-
 static ls_status check_model(const ls_recipe *r)
 {
-    if (ls_model_choice_is_pairs(r->model.type))
-        LS_TRY(check_t5(r));
-    if (ls_model_choice_is_text(r->model.type))
-        LS_TRY(check_language_model(r));
-    long long image = r->model.image_size, patch = r->model.patch_size, hidden = r->model.hidden_size, heads = r->model.heads;
-    if (r->model.type < LS_MODEL_LLAMA && (double)image * (double)image * (double)r->model.in_channels > 1e9)
+    const ls_model_row *m = ls_recipe_model(r);
+    const long long image = r->model.image_size, channels = r->model.in_channels;
+    if (m->samples == LS_SAMPLES_IMAGES && (double)image * (double)image * (double)channels > 1e9)
         return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is more than this version can address", at(r, "model.image_size"),
-                       (long long)r->model.in_channels, image, image);
-    if (r->model.type == LS_MODEL_VIT) {
-        if (image % patch)
-            return ls_fail(LS_E_USAGE, "%s: patches of %lld do not divide an image of %lld; take a divisor of %lld",
-                           at_either(r, "model.patch_size", "model.image_size"), patch, image, image);
-        if (hidden % heads)
-            return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld", at_either(r, "model.heads", "model.hidden_size"), heads, hidden);
-        double tokens = (double)(image / patch) * (double)(image / patch) + 1;
-        if (tokens > 1e6)
-            return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address", at(r, "model.patch_size"), tokens);
-    }
+                       channels, image, image);
+    if (m->check)
+        LS_TRY(m->check(r));
     if (!*r->model.init)
         return ls_fail(LS_E_USAGE, "%s: empty; write `random` or a path to weights", at(r, "model.init"));
     LS_TRY(ls_path_check(at(r, "model.init"), r->model.init));
     return LS_OK;
 }
 
+static const char *samples_text(ls_samples s)
+{
+    return s == LS_SAMPLES_IMAGES ? "images" : s == LS_SAMPLES_TEXT ? "text" : "pairs of texts";
+}
+
+static bool takes_images(const ls_model_row *m) { return m->samples == LS_SAMPLES_IMAGES; }
+static bool takes_text(const ls_model_row *m) { return m->samples == LS_SAMPLES_TEXT; }
+static bool takes_pairs(const ls_model_row *m) { return m->samples == LS_SAMPLES_PAIRS; }
+
 static ls_status check_data(const ls_recipe *r)
 {
-    static const char *const KINDS[] = { "images", "text (llama, qwen2)", "pairs of texts (t5)" };
-    const int data = !strcmp(r->data.type, "pairs") ? 2 : !strcmp(r->data.type, "text");
-    const int model = ls_model_choice_is_pairs(r->model.type) ? 2 : ls_model_choice_is_text(r->model.type);
-    if (data != model)
-        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s, and model.type %s is one of %s", at_either(r, "data.type", "model.type"),
-                       r->data.type, KINDS[data], ls_model_choice_name(r->model.type), KINDS[model]);
-    if (data && !*r->data.train_text)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s", at(r, "data.type"), r->data.type,
-                       data == 2 ? "CSV files or JSON lines" : "text files");
-    if (data && !*r->data.tokenizer)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`", at(r, "data.type"),
-                       r->data.type);
-    if (data == 2 && !strcmp(r->data.source, r->data.target))
-        return ls_fail(LS_E_USAGE, "%s: \"%s\" is data.source, too; they are two columns", at_either(r, "data.target", "data.source"), r->data.target);
-    if (strcmp(r->data.type, "idx"))
-        return LS_OK;
-    static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };
-    const char *const files[] = { r->data.train_images, r->data.train_labels, r->data.eval_images, r->data.eval_labels };
-    for (int i = 0; i < 4; i++)
-        if (!*files[i])
-            return ls_fail(LS_E_USAGE, "%s: data.type idx needs the file %s", at(r, "data.type"), KEYS[i]);
-    return LS_OK;
+    static const ls_model_test TAKES[] = { takes_images, takes_text, takes_pairs };
+    const ls_data_row *d = ls_recipe_data(r);
+    const ls_model_row *m = ls_recipe_model(r);
+    char list[LS_MODEL_LIST];
+    if (d->samples != m->samples)
+        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s", ls_recipe_where_either(r, "data.type", "model.type"),
+                       d->name, samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name, samples_text(m->samples));
+    return d->check ? d->check(r) : LS_OK;
 }
 
 static ls_status check_train(const ls_recipe *r)
 {
     long long batch = r->train.global_batch, micro = r->train.micro_batch;
     if (micro && batch % micro)
-        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", at_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
-    if (!r->train.drop_last && r->model.type >= LS_MODEL_RESNET18 && r->model.type <= LS_MODEL_RESNET50)
+        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", ls_recipe_where_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
+    if (!r->train.drop_last && ls_recipe_model(r)->batch_norm)
         return ls_fail(LS_E_USAGE, "%s: false pads the last batch of an epoch, and batch norm would count the padding in its statistics; with model.type %s "
-                       "it is true", at_either(r, "train.drop_last", "model.type"), ls_model_choice_name(r->model.type));
+                       "it is true", ls_recipe_where_either(r, "train.drop_last", "model.type"), r->model.type);
     if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
         return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening", at(r, "optimizer.nesterov"));
-    if (r->schedule.type == LS_SCHEDULE_COSINE || r->schedule.type == LS_SCHEDULE_LINEAR) {
+    if (r->schedule.type == LS_SCHED_COSINE || r->schedule.type == LS_SCHED_LINEAR) {
         if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
-            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is", at_either(r, "schedule.total_steps", "schedule.warmup_steps"),
+            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is", ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
                            (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
         if (r->schedule.min_lr > r->optimizer.lr)
-            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from", at_either(r, "schedule.min_lr", "optimizer.lr"));
+            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from", ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
     }
     return LS_OK;
 }
@@ -160,9 +113,9 @@ static ls_status check_device(const ls_recipe *r)
 {
     bool ref = r->device == LS_RUN_REF;
     if (ref && r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own", at_either(r, "kernels", "device"));
+        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own", ls_recipe_where_either(r, "kernels", "device"));
     if (ref && strcmp(r->isa, "auto"))
-        return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from", at_either(r, "isa", "device"));
+        return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from", ls_recipe_where_either(r, "isa", "device"));
 #ifndef LS_HAVE_ONEDNN
     if (r->kernels == LS_KERNELS_ONEDNN)
         return ls_fail(LS_E_USAGE, "%s: this build has no oneDNN", at(r, "kernels"));
@@ -238,7 +191,7 @@ static ls_status check_checkpoint(const ls_recipe *r)
 {
     bool loss = !strcmp(r->checkpoint.best.metric, "eval_loss");
     if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
-        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s", at_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
+        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s", ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
                        r->checkpoint.best.metric, loss ? "smaller" : "larger", loss ? "min" : "max");
     return LS_OK;
 }

@@ -1,5 +1,7 @@
 /* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row here; reading, --set, --help, the
  * resolved recipe and docs/recipe.md follow (regenerate it with `lockstep recipe --reference > docs/recipe.md`; a test compares). */
+#include "data_row.h"
+#include "model_row.h"
 #include "recipe_fields.h"
 
 #define AT(member) .offset = offsetof(ls_recipe, member)
@@ -56,7 +58,7 @@ const ls_key LS_KEYS[] = {
     { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
-    { "model.type", LS_KEY_CHOICE, AT(model.type), NULL, WORDS("vit", "mlp", "resnet18", "resnet34", "resnet50", "llama", "qwen2", "t5"),
+    { "model.type", LS_KEY_WORD, AT(model.type), NULL, .words = LS_MODEL_WORDS,
       .help = "the architecture; llama and qwen2 predict the next token of text, t5 reads one text and writes another" },
     { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES, .help = "height and width of an image" },
     { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
@@ -94,7 +96,7 @@ const ls_key LS_KEYS[] = {
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model. Looked for as data.tokenizer is" },
 
-    { "data.type", LS_KEY_WORD, AT(data.type), NULL, WORDS("fashion-mnist", "mnist", "idx", "shapes", "text", "pairs"),
+    { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .only = IMAGES, .may_change = true,

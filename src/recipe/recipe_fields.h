@@ -72,21 +72,9 @@ char *ls_recipe_init_path(const ls_recipe *r);          /* malloc'ed; NULL: mode
 ls_status ls_recipe_init_missing(const ls_recipe *r);   /* LS_E_USAGE: the key's place, and where it was looked for */
 ls_status ls_recipe_check_init(const ls_recipe *r);     /* the same where it is missing */
 
-/* recipe_config_keys.c: a key of config.json. One that has neither `ours` nor `only` changes nothing. */
-typedef struct ls_config_key {
-    const char *theirs; /* "rope_parameters.rope_theta": a key of the object rope_parameters */
-    const char *ours;   /* key of the recipe that takes its value; of several rows with the same, the first that the file has */
-    const char *absent; /* with `ours`: the value of a file without the key; NULL: the recipe's default, which is transformers' too */
-    const char *only;   /* JSON values with spaces between them: any other, also as an array's element, is refused */
-} ls_config_key;
-const ls_config_key *ls_config_keys(const char *model_type); /* ended by a row without name; NULL: a model that this version does not read */
-extern const char *const LS_CONFIG_FREE[];                   /* keys of any model that change nothing; ended by NULL */
-
 /* recipe_huggingface.c */
 /* Keys of the model that nobody set, from config.json of the folder that model.init names, if it is one of Hugging Face's. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);
-/* The same back: config.json for a language model, in Hugging Face's words; malloc'ed. */
-char *ls_recipe_config_json(const ls_recipe *r);
 
 /* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
@@ -101,8 +89,9 @@ void ls_key_need_text(ls_str *out, const char *need); /* recipe_reference.c: one
 
 /* recipe_check.c: what no single key can know. Also fills in run.name. */
 ls_status ls_recipe_check(ls_recipe *r);
-/* The place that set the key: "FILE:LINE: KEY", "--set KEY", "NAME: KEY (default)". */
+/* The place that set the key: "FILE:LINE: KEY", "--set KEY", "NAME: KEY (default)"; or, of two that do not fit, the place of the one that somebody set. */
 const char *ls_recipe_where(const ls_recipe *r, const char *key);
+const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b);
 /* A message of the layers below that begins with a key ("parallel.gather: ...") gets the key's place instead. Returns s. */
 ls_status ls_recipe_blame(const ls_recipe *r, ls_status s);
 

@@ -1,5 +1,5 @@
-/* recipe_huggingface.c - config.json of Hugging Face's model directories: read beside the weights that model.init names, written into checkpoints
- * of the models that Hugging Face knows. */
+/* recipe_huggingface.c - config.json of model directories: Hugging Face's read beside the weights that model.init names, one of either kind
+ * written into checkpoints. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/find.h"
 #include "base/json.h"
+#include "model_row.h"
 #include "recipe_fields.h"
 
 static const char *text_of(const ls_recipe_state *state, const char *key)
@@ -63,6 +64,26 @@ static ls_status check_value(const json_t *value, const ls_config_key *k, const 
     return LS_OK;
 }
 
+const char *const LS_CONFIG_FREE[] = {
+    /* where the file comes from, and types in memory */
+    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "dtype",
+    "model_type", "name_or_path", "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
+    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16",
+    /* how a call computes and what it returns */
+    "chunk_size_feed_forward", "gradient_checkpointing", "output_attentions", "output_hidden_states", "return_dict",
+    "tf_legacy_loss", "use_cache",
+    /* heads for other tasks */
+    "finetuning_task", "id2label", "label2id", "num_labels", "problem_type", "task_specific_params",
+    /* generation */
+    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cls_token_id", "decoder_start_token_id",
+    "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
+    "eos_token_id", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty", "forced_bos_token_id",
+    "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens", "min_length", "min_new_tokens",
+    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "pad_token_id",
+    "penalty_alpha", "prefix", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
+    "sep_token_id", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p", "unk_token_id", NULL,
+};
+
 /* prefix: "rope_parameters." in that object. *inner: the key is that of an object whose keys have rows. */
 static bool is_known(const ls_config_key *keys, const char *prefix, const char *key, bool *inner)
 {
@@ -100,21 +121,6 @@ static ls_status check_known(const ls_config_key *keys, const json_t *object, co
     return LS_OK;
 }
 
-/* What transformers derives from feed_forward_proj stands in newer files, too, and would win. */
-static ls_status check_t5(const json_t *config, const char *path)
-{
-    const char *mlp = json_string_value(value_of(config, "feed_forward_proj"));
-    const char *act = json_string_value(value_of(config, "dense_act_fn"));
-    const json_t *gated = value_of(config, "is_gated_act");
-    const bool want = mlp && !strcmp(mlp, "gated-gelu");
-    if ((act && strcmp(act, want ? "gelu_new" : "relu")) || (gated && json_is_true(gated) != want))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"feed_forward_proj\" is %s, \"dense_act_fn\" %s, \"is_gated_act\" %s: this "
-                       "version has relu with relu and false, and gated-gelu with gelu_new and true", path,
-                       mlp ? mlp : "missing", act ? act : "missing",
-                       !gated ? "missing" : json_is_true(gated) ? "true" : "false");
-    return LS_OK;
-}
-
 /* What would make another model of these weights than ours. */
 static ls_status check_keys(const ls_config_key *keys, const json_t *config, const char *path)
 {
@@ -131,13 +137,15 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
         return LS_OK;
     if (strcmp(model, type))
         return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path, model, *type ? type : "(missing)");
-    const ls_config_key *keys = ls_config_keys(model);
-    if (!keys)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; of Hugging Face's models this version reads llama, "
-                       "qwen2 and t5", path, model);
+    const ls_model_row *m = ls_model_row_find(model);
+    char list[LS_MODEL_LIST];
+    if (!m || !m->huggingface)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; of Hugging Face's models this version reads %s", path, model,
+                       ls_model_list(list, ls_model_is_huggingfaces));
+    const ls_config_key *keys = m->huggingface->keys;
     LS_TRY(check_keys(keys, config, path));
-    if (!strcmp(model, "t5"))
-        LS_TRY(check_t5(config, path));
+    if (m->huggingface->check)
+        LS_TRY(m->huggingface->check(config, path));
     for (int pass = 0; pass < 2; pass++) /* what the file says, then what its silence does */
         for (const ls_config_key *k = keys; k->theirs; k++) {
             const json_t *value = value_of(config, k->theirs);
@@ -173,8 +181,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     return s;
 }
 
-/* With a point: transformers takes no integer for a float here. */
-static void add_real(ls_json *j, const char *key, double x)
+void ls_config_real(ls_json *j, const char *key, double x)
 {
     char text[32];
     snprintf(text, sizeof text, "%.1f", x);
@@ -184,64 +191,54 @@ static void add_real(ls_json *j, const char *key, double x)
         ls_json_f64(j, key, x);
 }
 
-static void t5_json(ls_json *j, const ls_recipe *r)
+static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingface *h)
 {
-    ls_json_int(j, "d_ff", r->model.mlp_size);
-    ls_json_int(j, "d_kv", r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads);
-    ls_json_int(j, "d_model", r->model.hidden_size);
-    ls_json_int(j, "decoder_start_token_id", r->model.start_token);
-    add_real(j, "dropout_rate", r->model.dropout);
-    ls_json_text(j, "feed_forward_proj", r->model.feed_forward == LS_FEED_FORWARD_RELU ? "relu" : "gated-gelu");
-    add_real(j, "initializer_factor", r->model.init_factor);
-    ls_json_bool(j, "is_encoder_decoder", true);
-    add_real(j, "layer_norm_epsilon", r->model.norm_eps);
-    ls_json_text(j, "model_type", "t5");
-    ls_json_int(j, "num_decoder_layers", r->model.decoder_layers ? r->model.decoder_layers : r->model.layers);
-    ls_json_int(j, "num_heads", r->model.heads);
-    ls_json_int(j, "num_layers", r->model.layers);
-    ls_json_int(j, "pad_token_id", 0);
-    ls_json_int(j, "relative_attention_max_distance", r->model.position_distance);
-    ls_json_int(j, "relative_attention_num_buckets", r->model.position_buckets);
-    const ls_scale_output scale = r->model.scale_output;
-    ls_json_bool(j, "scale_decoder_outputs", scale == LS_SCALE_OUTPUT_AUTO ? r->model.tied : scale == LS_SCALE_OUTPUT_TRUE);
-    ls_json_bool(j, "tie_word_embeddings", r->model.tied);
+    ls_json_array(j, "architectures");
+    ls_json_text(j, NULL, h->architecture);
+    ls_json_close_array(j);
+    h->write(j, r);
+    ls_json_text(j, "torch_dtype", "float32");
+    ls_json_int(j, "vocab_size", r->model.vocab_size);
 }
 
-static void decoder_json(ls_json *j, const ls_recipe *r)
+/* One key of the recipe as JSON: the recipe's own YAML for numbers and lists, quoted for words. */
+static void add_key(ls_json *j, const ls_recipe *r, const char *name)
 {
-    const bool qwen = r->model.type == LS_MODEL_QWEN2;
-    const int64_t usual = qwen ? 32768 : 2048;
-    if (!qwen) {
-        ls_json_bool(j, "attention_bias", false);
-        ls_json_bool(j, "mlp_bias", false);
-    }
-    ls_json_f64(j, "attention_dropout", r->model.attention_dropout);
-    ls_json_int(j, "head_dim", r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads);
-    ls_json_text(j, "hidden_act", "silu");
-    ls_json_int(j, "hidden_size", r->model.hidden_size);
-    ls_json_f64(j, "initializer_range", r->model.init_deviation);
-    ls_json_int(j, "intermediate_size", r->model.mlp_size);
-    ls_json_int(j, "max_position_embeddings", r->data.seq_length > usual ? r->data.seq_length : usual);
-    ls_json_text(j, "model_type", ls_model_choice_name(r->model.type));
-    ls_json_int(j, "num_attention_heads", r->model.heads);
-    ls_json_int(j, "num_hidden_layers", r->model.layers);
-    ls_json_int(j, "num_key_value_heads", r->model.kv_heads ? r->model.kv_heads : r->model.heads);
-    ls_json_f64(j, "rms_norm_eps", r->model.norm_eps);
-    ls_json_f64(j, "rope_theta", r->model.rope_theta);
-    ls_json_bool(j, "tie_word_embeddings", r->model.tied);
+    char key[64];
+    snprintf(key, sizeof key, "model.%s", name);
+    char *value = ls_recipe_value(r, key);
+    if (!value)
+        return;
+    if (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'))
+        ls_json_raw(j, name, value);
+    else
+        ls_json_text(j, name, value);
+    free(value);
+}
+
+static void write_own(ls_json *j, const ls_recipe *r, const char *const *keys)
+{
+    ls_json_object(j, "model");
+    add_key(j, r, "type");
+    for (; *keys; keys++)
+        add_key(j, r, *keys);
+    ls_json_close_object(j);
+    ls_json_object(j, "data");
+    ls_json_text(j, "type", r->data.type);
+    ls_json_f64(j, "mean", r->data.mean);
+    ls_json_f64(j, "std", r->data.std);
+    ls_json_close_object(j);
 }
 
 char *ls_recipe_config_json(const ls_recipe *r)
 {
-    const bool t5 = r->model.type == LS_MODEL_T5;
+    const ls_model_row *m = ls_recipe_model(r);
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
-    ls_json_array(&j, "architectures");
-    ls_json_text(&j, NULL, t5 ? "T5ForConditionalGeneration" : r->model.type == LS_MODEL_QWEN2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
-    ls_json_close_array(&j);
-    (t5 ? t5_json : decoder_json)(&j, r);
-    ls_json_text(&j, "torch_dtype", "float32");
-    ls_json_int(&j, "vocab_size", r->model.vocab_size);
+    if (m->huggingface)
+        write_huggingfaces(&j, r, m->huggingface);
+    else
+        write_own(&j, r, m->config);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return j.out.data;

@@ -45,7 +45,7 @@ static void head(page *p)
     ls_html_add(out, r->recipe->run.name);
     ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">", ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
     ls_html_count(count, r->parameters);
-    ls_str_printf(out, "%s, %s parameters · ", ls_model_choice_name(r->recipe->model.type), count);
+    ls_str_printf(out, "%s, %s parameters · ", r->recipe->model.type, count);
     ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
     ls_str_add(out, "</p>\n<p class=\"sub\">");
     ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "recipe/model_row.h"
 #include "record/rundir.h"
 
 /* A JSON file of the folder; both are the caller's. *root NULL: there is no such file. */
@@ -77,10 +78,13 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     *out = NULL;
     ls_status s = read_json(&config, &text, dir, "config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    if (s == LS_OK && (!type || (strcmp(type, "llama") && strcmp(type, "qwen2"))))
-        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; only llama and qwen2 continue a text", path, type)
-                 : ls_fail(LS_E_UNSUPPORTED, "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; only llama and qwen2 continue a text",
-                           path, dir);
+    const ls_model_row *m = type ? ls_model_row_find(type) : NULL;
+    char list[LS_MODEL_LIST];
+    ls_model_list(list, ls_model_continues_text);
+    if (s == LS_OK && (!m || !m->decoder))
+        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that continue a text: %s", path, type, list)
+                 : ls_fail(LS_E_UNSUPPORTED, "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; models that continue a text: %s",
+                           path, dir, list);
     if (s == LS_OK) {
         write_recipe(&j, config, type, dir);
         s = ls_recipe_load_text(out, ls_str_text(&j.out), j.out.len, path, n_sets, sets);

@@ -95,7 +95,9 @@ static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generat
     ls_weights *w;
     LS_TRY(ls_setup_use(&setup, recipe, 1, 0, 0));
     LS_TRY(ls_setup_weights(&w, recipe));
-    const ls_status s = ls_generator_create_with(out, &setup.config.decoder, w, o);
+    ls_decoder_config c;
+    setup.model->decoder(&c, recipe);
+    const ls_status s = ls_generator_create_with(out, &c, w, o);
     ls_weights_close(&w);
     return s;
 }

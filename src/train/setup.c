@@ -4,71 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
+#include "recipe/data_row.h"
+#include "recipe/model_row.h"
 #include "recipe/recipe_fields.h"
-
-static void language_model(ls_setup *s, const ls_recipe *r)
-{
-    const bool qwen = r->model.type == LS_MODEL_QWEN2;
-    s->classes = (int)r->model.vocab_size;
-    s->build = (ls_build_fn)(void (*)(void))ls_decoder_build;
-    s->config.decoder = (ls_decoder_config){
-        .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size,
-        .layers = r->model.layers, .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
-        .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .norm_eps = r->model.norm_eps,
-        .rope_theta = r->model.rope_theta, .init_deviation = r->model.init_deviation, .attention_dropout = r->model.attention_dropout, .tied = r->model.tied, .qkv_bias = qwen,
-        .block = qwen ? "Qwen2DecoderLayer" : "LlamaDecoderLayer" };
-}
-
-static void t5(ls_setup *s, const ls_recipe *r)
-{
-    s->classes = (int)r->model.vocab_size;
-    s->build = (ls_build_fn)(void (*)(void))ls_t5_build;
-    s->config.t5 = (ls_t5_config){
-        .source_length = r->data.source_length, .target_length = r->data.target_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size,
-        .mlp_size = r->model.mlp_size, .layers = r->model.layers, .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers : r->model.layers,
-        .heads = r->model.heads, .head_dim = r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads, .buckets = r->model.position_buckets,
-        .max_distance = r->model.position_distance, .norm_eps = r->model.norm_eps, .init_factor = r->model.init_factor,
-        .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU, .tied = r->model.tied,
-        .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE ? 1 : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1 : 0, .dropout = r->model.dropout,
-        .pad_token = 0 /* as the data set fills sources up */, .start_token = r->model.start_token };
-}
-
-static void model(ls_setup *s, const ls_recipe *r)
-{
-    if (ls_model_choice_is_pairs(r->model.type)) {
-        t5(s, r);
-        return;
-    }
-    if (ls_model_choice_is_text(r->model.type)) {
-        language_model(s, r);
-        return;
-    }
-    s->channels = (int)r->model.in_channels;
-    s->size = (int)r->model.image_size;
-    s->classes = (int)r->model.classes;
-    if (r->model.type == LS_MODEL_VIT) {
-        s->build = (ls_build_fn)(void (*)(void))ls_vit_build;
-        s->config.vit = (ls_vit_config){ r->model.image_size, r->model.patch_size, r->model.in_channels, r->model.layers, r->model.heads,
-                                         r->model.hidden_size, r->model.mlp_size, r->model.classes, r->data.mean, r->data.std, r->model.dropout, r->model.attention_dropout };
-        return;
-    }
-    if (r->model.type != LS_MODEL_MLP) {
-        const int64_t depth = r->model.type == LS_MODEL_RESNET18 ? 18 : r->model.type == LS_MODEL_RESNET34 ? 34 : 50;
-        s->build = (ls_build_fn)(void (*)(void))ls_resnet_build;
-        s->config.resnet = (ls_resnet_config){ depth, r->model.image_size, r->model.in_channels, r->model.classes, r->data.mean, r->data.std };
-        return;
-    }
-    s->build = (ls_build_fn)(void (*)(void))ls_mlp_build;
-    s->config.mlp = (ls_mlp_config){ r->model.image_size, r->model.in_channels, r->model.classes, r->model.hidden.n, { 0 },
-                                     (ls_mlp_activation)r->model.act, r->data.mean, r->data.std };
-    memcpy(s->config.mlp.hidden, r->model.hidden.at, sizeof s->config.mlp.hidden);
-}
 
 /* parallel.recompute: none | units | class:NAME. `units` means the class that parallel.units names. */
 static ls_status recompute(ls_setup *s, const ls_recipe *r)
@@ -128,10 +70,13 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
     LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
     LS_TRY(batches(s, r));
-    model(s, r);
+    s->model = ls_recipe_model(r);
+    const bool images = s->model->samples == LS_SAMPLES_IMAGES;
+    s->channels = images ? (int)r->model.in_channels : 0;
+    s->size = images ? (int)r->model.image_size : 0;
+    s->classes = (int)(images ? r->model.classes : r->model.vocab_size);
     ls_isa isa = LS_ISA_GENERIC;
     bool given = ls_isa_parse(r->isa, &isa);
-    static const ls_optimizer_kind kinds[] = { LS_ADAM, LS_ADAMW, LS_SGD };
     ls_trainer_opts *t = &s->trainer;
     t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
     t->isa = given ? (int)isa : -1;
@@ -139,14 +84,14 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
-    t->optimizer = (ls_optimizer){ kinds[r->optimizer.type], r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
+    t->optimizer = (ls_optimizer){ r->optimizer.type, r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
                                    r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
     t->clip_norm = r->train.clip_norm;
     t->freeze = r->train.freeze;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
-    s->schedule = (ls_schedule){ (ls_schedule_kind)r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,
+    s->schedule = (ls_schedule){ r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,
                                  r->schedule.total_steps, r->schedule.gamma, r->schedule.min_lr };
     return recompute(s, r);
 }
@@ -183,129 +128,40 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
     ls_status status = path ? ls_weights_open(out, path) : ls_recipe_init_missing(r);
     free(path);
     LS_TRY(status);
-    if (r->model.type == LS_MODEL_T5) {
-        ls_weights_leave_out(*out, "encoder.embed_tokens.weight", "shared.weight");
-        ls_weights_leave_out(*out, "decoder.embed_tokens.weight", "shared.weight");
-        ls_weights_leave_out(*out, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL); /* published T5s have it, none uses it */
-    }
-    if (r->model.tied && (ls_model_choice_is_text(r->model.type) || ls_model_choice_is_pairs(r->model.type)))
-        ls_weights_leave_out(*out, "lm_head.weight", r->model.type == LS_MODEL_T5 ? "shared.weight" : "model.embed_tokens.weight");
+    for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
+        if (r->model.tied || !n->if_tied)
+            ls_weights_leave_out(*out, n->name, n->same_as);
     return LS_OK;
 }
 
-static void show(const ls_ui *ui, const char *doing, const char *file, int64_t bytes, int64_t total, double rate)
-{
-    char what[96];
-    snprintf(what, sizeof what, "%s %s", doing, file);
-    if (ui && ui->progress)
-        ui->progress(ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
-}
+typedef struct opening { const ls_ui *ui; const char *doing; } opening;
 
-static void show_download(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+static void show(void *context, const char *file, int64_t bytes, int64_t total, double rate)
 {
-    show(context, "downloading", file, bytes, total, rate);
-}
-
-static void show_tokenizing(void *context, const char *file, int64_t bytes, int64_t total, double rate)
-{
+    const opening *o = context;
     const char *name = strrchr(file, '/');
-    show(context, "tokenizing", name ? name + 1 : file, bytes, total, rate);
-}
-
-static ls_status open_text(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
-{
-    const ls_text_options o = { LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction,
-                                .documents = r->data.documents, .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack,
-                                .vocabulary = s->classes, .threads = s->trainer.threads, .progress = show_tokenizing,
-                                .context = (void *)(uintptr_t)ui, .stop = ui ? ui->stop : NULL };
-    ls_status status = ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &o);
-    if (ui && ui->progress)
-        ui->progress(ui->context, NULL);
-    return status;
-}
-
-static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
-{
-    const ls_pairs_options o = { .source = r->data.source, .target = r->data.target, .prefix = r->data.prefix,
-                                 .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples : r->data.eval_samples, .eval_path = r->data.eval_text,
-                                 .eval_fraction = r->data.eval_fraction, .end_token = r->data.end_token, .vocabulary = s->classes,
-                                 .threads = s->trainer.threads, .progress = show_tokenizing, .context = (void *)(uintptr_t)ui, .stop = ui ? ui->stop : NULL };
-    ls_status status = ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length, r->data.target_length, &o);
-    if (ui && ui->progress)
-        ui->progress(ui->context, NULL);
-    return status;
-}
-
-/* A file that the recipe names is the recipe's mistake when it is not there. */
-static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
-{
-    return !path[0] || access(path, F_OK) == 0 ? LS_OK : ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path, ls_recipe_origin(r, key));
+    char what[96];
+    snprintf(what, sizeof what, "%s %s", o->doing, name ? name + 1 : file);
+    o->ui->progress(o->ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
 }
 
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
 {
-    bool train = split == LS_SPLIT_TRAIN;
-    if (!strcmp(r->data.type, "text"))
-        return open_text(out, r, s, split, ui);
-    if (!strcmp(r->data.type, "pairs"))
-        return open_pairs(out, r, s, split, ui);
-    ls_dataset_options o = { LS_DATASET_DEFAULTS, .path = r->data.path, .images = train ? r->data.train_images : r->data.eval_images,
-                             .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = s->classes,
-                             .download = r->data.download, .fallback = r->data.fallback, .mirror = r->data.mirror,
-                             .progress = show_download, .context = (void *)(uintptr_t)ui };
-    LS_TRY(check_file(r, train ? "data.train_images" : "data.eval_images", o.images));
-    LS_TRY(check_file(r, train ? "data.train_labels" : "data.eval_labels", o.labels));
-    LS_TRY(ls_dataset_open_with(out, r->data.type, split, &o));
-    if (ls_dataset_check(*out, s->channels, s->size, s->size, s->classes) == LS_OK)
-        return LS_OK;
-    ls_dataset_close(out);
-    return LS_E_USAGE; /* keys of the recipe that do not fit together */
+    const ls_data_row *d = ls_recipe_data(r);
+    const bool shown = ui && ui->progress;
+    opening context = { ui, d->doing };
+    const ls_data_opening o = { .threads = s->trainer.threads, .classes = s->classes, .progress = shown ? show : NULL, .context = &context,
+                                .stop = ui ? ui->stop : NULL };
+    const ls_status status = d->open(out, r, split, &o);
+    if (shown)
+        ui->progress(ui->context, NULL);
+    return status;
 }
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
 {
     return (ls_order){ .n = set->n, .global_batch = r->train.global_batch, .micro_batch = r->train.micro_batch,
                        .seed = (uint64_t)r->run.seed, .shuffle = r->data.shuffle, .drop_last = r->train.drop_last };
-}
-
-/* One key of the recipe as JSON: the recipe's own YAML for numbers and lists, quoted for words. */
-static void add_key(ls_json *j, const ls_recipe *r, const char *section, const char *name)
-{
-    char key[64];
-    snprintf(key, sizeof key, "%s.%s", section, name);
-    char *value = ls_recipe_value(r, key);
-    if (!value)
-        return;
-    bool raw = value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9');
-    if (raw)
-        ls_json_raw(j, name, value);
-    else
-        ls_json_text(j, name, value);
-    free(value);
-}
-
-char *ls_setup_config_json(const ls_recipe *r)
-{
-    static const char *const vit[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
-    static const char *const mlp[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
-    static const char *const resnet[] = { "image_size", "in_channels", "classes", NULL };
-    ls_json j = { 0 };
-    if (ls_model_choice_is_text(r->model.type) || ls_model_choice_is_pairs(r->model.type))
-        return ls_recipe_config_json(r);
-    ls_json_object(&j, NULL);
-    ls_json_object(&j, "model");
-    add_key(&j, r, "model", "type");
-    for (const char *const *k = r->model.type == LS_MODEL_VIT ? vit : r->model.type == LS_MODEL_MLP ? mlp : resnet; *k; k++)
-        add_key(&j, r, "model", *k);
-    ls_json_close_object(&j);
-    ls_json_object(&j, "data");
-    ls_json_text(&j, "type", r->data.type);
-    ls_json_f64(&j, "mean", r->data.mean);
-    ls_json_f64(&j, "std", r->data.std);
-    ls_json_close_object(&j);
-    ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    return j.out.data;
 }
 
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o)

@@ -2,13 +2,12 @@
 #pragma once
 #include "compile.h"
 #include "lockstep/data.h"
-#include "lockstep/models.h"
 #include "lockstep/weights.h"
+#include "recipe/model_row.h"
 #include "ui.h"
 
 typedef struct ls_setup {
-    ls_build_fn build;
-    union { ls_vit_config vit; ls_mlp_config mlp; ls_resnet_config resnet; ls_decoder_config decoder; ls_t5_config t5; } config;
+    const ls_model_row *model; /* its builder's configuration is the recipe */
     char recompute[64];          /* block class, "" none */
     ls_trainer_opts trainer;
     ls_share share;              /* this rank's micro-batches of a step: for the loader */
@@ -33,10 +32,6 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);
 /* Opens a split as the recipe says, and checks that it fits the model. `ui` may show a download's progress. */
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
-
-/* config.json of a checkpoint: the model and what its inputs must be, in the recipe's words (JSON is YAML: it loads as a recipe), or for a language model
- * Hugging Face's config. malloc'ed. */
-char *ls_setup_config_json(const ls_recipe *r);
 
 /* The calibration of this machine if `doctor` has stored one, else NULL. */
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o);

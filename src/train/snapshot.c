@@ -298,7 +298,7 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step, (long long)s->pending->what.step);
     LS_TRY(ls_snapshots_finish(s, d));
     ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
-    char *dir = ls_snapshots_path(s, at->step), *config = ls_setup_config_json(r), *trainer = ls_resume_text(at, r, t);
+    char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r), *trainer = ls_resume_text(at, r, t);
     const ls_checkpoint_contents texts = { .config = config, .trainer = trainer, .max_file = (uint64_t)r->checkpoint.max_file };
     const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts) : save_now(s, t, d, &c, dir, &texts);
     free(dir);

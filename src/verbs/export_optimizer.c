@@ -25,13 +25,13 @@ static int add_settings(ls_dcp_setting list[MOST], const ls_recipe *r, double lr
         { "eps", LS_DCP_FLOAT, r->optimizer.eps, 0 },
         { "amsgrad", LS_DCP_BOOL, false, 0 },
         { "capturable", LS_DCP_BOOL, false, 0 },
-        { "decoupled_weight_decay", LS_DCP_BOOL, r->optimizer.type == LS_OPTIMIZER_ADAMW, 0 },
+        { "decoupled_weight_decay", LS_DCP_BOOL, r->optimizer.type == LS_ADAMW, 0 },
     }, sgd[] = {
         { "momentum", LS_DCP_FLOAT, r->optimizer.momentum, 0 },
         { "dampening", LS_DCP_FLOAT, r->optimizer.dampening, 0 },
         { "nesterov", LS_DCP_BOOL, r->optimizer.nesterov, 0 },
     };
-    const bool is_sgd = r->optimizer.type == LS_OPTIMIZER_SGD;
+    const bool is_sgd = r->optimizer.type == LS_SGD;
     const size_t own = is_sgd ? sizeof sgd : sizeof adam;
     memcpy(list, both, sizeof both);
     memcpy(list + sizeof both / sizeof *both, is_sgd ? sgd : adam, own);

@@ -53,9 +53,11 @@ static ls_status open_target(job *j)
         free(dir);
     }
     LS_TRY(folder ? ls_folder_recipe(&j->target.recipe, arg->name, arg->n_sets, arg->sets) : ls_target_open(&j->target, arg));
-    const ls_model_choice type = j->target.recipe->model.type;
-    if (type != LS_MODEL_LLAMA && type != LS_MODEL_QWEN2)
-        return ls_fail(LS_E_USAGE, "%s: --prompt is for llama and qwen2, and this is a model of type %s", arg->name, ls_model_choice_name(type));
+    const ls_model_row *m = ls_recipe_model(j->target.recipe);
+    char list[LS_MODEL_LIST];
+    if (!m->decoder)
+        return ls_fail(LS_E_USAGE, "%s: --prompt is for models that continue a text (%s), and this is one of type %s", arg->name,
+                       ls_model_list(list, ls_model_continues_text), m->name);
     if (ls_target_workers(&j->target) > 1)
         return ls_fail(LS_E_USAGE, "lockstep predict runs in one process, with all its threads: leave workers out");
     return ls_setup_use(&j->setup, j->target.recipe, 1, 0, 0);
@@ -121,7 +123,9 @@ static ls_status create_with(job *j, const ls_weights *w)
     const int64_t context = j->target.recipe->data.seq_length, wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
     const ls_generator_opts o = { .device = t->device, .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .param = t->param,
                                   .places = wanted < context ? wanted : context };
-    return ls_generator_create_with(&j->generator, &j->setup.config.decoder, w, &o);
+    ls_decoder_config c;
+    j->setup.model->decoder(&c, j->target.recipe);
+    return ls_generator_create_with(&j->generator, &c, w, &o);
 }
 
 static ls_status create(job *j)

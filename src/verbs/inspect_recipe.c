@@ -21,7 +21,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_setup_make(&m->setup, m->recipe, (int)m->recipe->workers.max, 0, 0));
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
     ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
-    LS_TRY(m->setup.build(m->graph, &m->setup.config, 1));
+    LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
     LS_TRY(ls_pass_tensor(&m->graph, &m->setup.trainer.parallel));
     return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze, m->setup.trainer.param);
 }
@@ -65,7 +65,7 @@ static void print_text(const model *m, const ls_ui *ui)
         ls_str_release(&note);
     }
     char title[128];
-    snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, ls_model_choice_name(m->recipe->model.type));
+    snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, m->recipe->model.type);
     ls_module_tree_print(ui->out, title, u->n_slots, items);
     ls_arena_release(&scratch);
 }

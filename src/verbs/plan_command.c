@@ -19,7 +19,7 @@ static int64_t steps_per_epoch(const ls_compiled_recipe *c)
 static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     const ls_compiled *step = &c->step;
-    ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name, ls_model_choice_name(c->recipe->model.type),
+    ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name, c->recipe->model.type,
                   (long long)step->units.parameters, step->device.ops->name, ls_isa_name(step->device.isa), step->device.threads,
                   step->device.threads == 1 ? "" : "s", c->ranks > 1 ? " a rank" : "");
     if (c->ranks > 1) {
@@ -28,9 +28,9 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
         ls_str_add(out, "\n");
     }
     ls_str_printf(out, "step    %lld x %lld samples", (long long)step->micro_batches, (long long)step->micro_batch);
-    if (ls_model_choice_is_text(c->recipe->model.type))
+    if (c->setup.model->samples == LS_SAMPLES_TEXT)
         ls_str_printf(out, " of %lld tokens", (long long)c->recipe->data.seq_length);
-    if (ls_model_choice_is_pairs(c->recipe->model.type))
+    if (c->setup.model->samples == LS_SAMPLES_PAIRS)
         ls_str_printf(out, " of %lld and %lld tokens", (long long)c->recipe->data.source_length, (long long)c->recipe->data.target_length);
     if (c->ranks > 1)
         ls_str_printf(out, ", of which a rank computes %lld", (long long)cost->runs);

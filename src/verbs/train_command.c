@@ -107,10 +107,10 @@ static void describe(const training *t)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", ls_model_choice_name(t->loop.recipe->model.type),
+    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", t->loop.recipe->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
                 c->device.threads == 1 ? "" : "s");
-    if (ls_model_choice_is_text(t->loop.recipe->model.type) && !t->checkpoint[0])
+    if (t->setup.model->samples == LS_SAMPLES_TEXT && !t->checkpoint[0])
         ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random") ? t->loop.recipe->model.init : "random weights, no trained ones: model.init is random");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
@@ -280,7 +280,7 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     mark(t, "data");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
-    LS_TRY(ls_compile(compiled, t->setup.build, &t->setup.config, &t->setup.trainer, t->known));
+    LS_TRY(ls_compile(compiled, t->setup.model->build, l->recipe, &t->setup.trainer, t->known));
     double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark, plan = compiled->plan_seconds;
     t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */
     t->startup.parts[t->startup.n].name = "build, compile";

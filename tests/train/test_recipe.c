@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "recipe/data_row.h"
+#include "recipe/model_row.h"
 #include "recipe/recipe_fields.h"
 #include "support/support.h"
 
@@ -49,7 +51,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_true(r->data.mean == 0.5 && r->data.std == 0.5 && r->data.shuffle);
     assert_int_equal(r->train.global_batch, 128);
     assert_int_equal(r->train.micro_batch, 0);
-    assert_int_equal(r->optimizer.type, LS_OPTIMIZER_ADAM);
+    assert_int_equal(r->optimizer.type, LS_ADAM);
     assert_true(r->optimizer.lr == 1e-3 && r->optimizer.betas[0] == 0.9 && r->optimizer.betas[1] == 0.999 && r->optimizer.eps == 1e-8);
     assert_int_equal(r->parallel.mesh.n, 1);
     assert_string_equal(r->parallel.mesh.axes[0].name, "dp");
@@ -201,15 +203,15 @@ static void values_arrive_in_their_members(void **state)
     ASSERT_OK(load(&r, text, 0, NULL));
     assert_string_equal(r->run.name, "x1");
     assert_int_equal(r->run.seed, INT64_C(9007199254740992));
-    assert_int_equal(r->model.type, LS_MODEL_MLP);
+    assert_string_equal(r->model.type, "mlp");
     assert_int_equal(r->model.hidden.n, 2);
     assert_int_equal(r->model.hidden.at[1], 32);
-    assert_int_equal(r->model.act, LS_MLP_GELU);
+    assert_int_equal(r->model.act, LS_MLP_ACT_GELU);
     assert_string_equal(r->data.type, "shapes");
     assert_false(r->data.shuffle);
-    assert_int_equal(r->optimizer.type, LS_OPTIMIZER_SGD);
+    assert_int_equal(r->optimizer.type, LS_SGD);
     assert_true(r->optimizer.lr == 0.1 && r->optimizer.momentum == 0.9 && r->optimizer.nesterov);
-    assert_int_equal(r->schedule.type, LS_SCHEDULE_STEP);
+    assert_int_equal(r->schedule.type, LS_SCHED_STEP);
     assert_int_equal(r->schedule.step_size, 1000);
     assert_int_equal(r->checkpoint.max_file, 512 << 20);
     assert_string_equal(r->checkpoint.best.metric, "eval_accuracy");
@@ -654,10 +656,35 @@ static void the_reference_in_docs_is_current(void **state)
     free(made);
 }
 
+/* Every word of model.type and data.type has its row, and every row its word; each row says what becomes of config.json. */
+static void rows_have_words(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (; LS_MODELS[n]; n++) {
+        const ls_model_row *m = LS_MODELS[n];
+        assert_string_equal(m->name, LS_MODEL_WORDS[n]);
+        assert_ptr_equal(ls_model_row_find(m->name), m);
+        assert_true(m->build && (m->config == NULL) != (m->huggingface == NULL));
+        for (const char *const *k = m->config; k && *k; k++) {
+            char key[64];
+            snprintf(key, sizeof key, "model.%s", *k);
+            assert_true(ls_key_find(key) >= 0);
+        }
+    }
+    assert_null(LS_MODEL_WORDS[n]);
+    assert_null(ls_model_row_find("no such model"));
+    for (n = 0; LS_DATA[n].name; n++)
+        assert_string_equal(LS_DATA[n].name, LS_DATA_WORDS[n]);
+    assert_null(LS_DATA_WORDS[n]);
+    char list[LS_MODEL_LIST];
+    assert_string_equal(ls_model_list(list, ls_model_continues_text), "llama, qwen2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(rows_have_words), cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(every_key_is_set_printed_and_read_back),
         cmocka_unit_test(values_arrive_in_their_members),
         cmocka_unit_test(unknown_keys_name_the_nearest),

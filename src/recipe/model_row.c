@@ -1,0 +1,56 @@
+/* model_row.c - the table of models, and what is asked of it. */
+#include "model_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "recipe_fields.h"
+
+extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row, ls_llama_row, ls_qwen2_row, ls_t5_row;
+
+const ls_model_row *const LS_MODELS[] = { &ls_vit_row, &ls_mlp_row, &ls_resnet18_row, &ls_resnet34_row, &ls_resnet50_row,
+                                          &ls_llama_row, &ls_qwen2_row, &ls_t5_row, NULL };
+const char *const LS_MODEL_WORDS[] = { "vit", "mlp", "resnet18", "resnet34", "resnet50", "llama", "qwen2", "t5", NULL };
+
+const ls_model_row *ls_model_row_find(const char *name)
+{
+    const ls_model_row *const *m = LS_MODELS;
+    while (*m && strcmp((*m)->name, name) != 0)
+        m++;
+    return *m;
+}
+
+const ls_model_row *ls_recipe_model(const ls_recipe *r)
+{
+    const ls_model_row *m = ls_model_row_find(r->model.type);
+    LS_CHECK(m, "model.type %s has no row", r->model.type);
+    return m;
+}
+
+const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (const ls_model_row *const *m = LS_MODELS; *m; m++)
+        if (passes(*m) && at < LS_MODEL_LIST)
+            at += (size_t)snprintf(out + at, LS_MODEL_LIST - at, "%s%s", at ? ", " : "", (*m)->name);
+    return out;
+}
+
+bool ls_model_continues_text(const ls_model_row *m) { return m->decoder != NULL; }
+bool ls_model_is_huggingfaces(const ls_model_row *m) { return m->huggingface != NULL; }
+
+int64_t ls_recipe_head_dim(const ls_recipe *r)
+{
+    return r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads;
+}
+
+ls_status ls_recipe_check_heads(const ls_recipe *r)
+{
+    if (r->model.head_dim || r->model.hidden_size % r->model.heads == 0)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld%s", ls_recipe_where_either(r, "model.heads", "model.hidden_size"),
+                   (long long)r->model.heads, (long long)r->model.hidden_size,
+                   ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES ? "" : "; or set model.head_dim");
+}
