@@ -169,7 +169,8 @@ static void from_the_environment(void **state)
     assert_false(ls_fault_armed);
 }
 
-/* A replaced file is on disk before it gets its name, and its name after: two syncs. A crash between calls cannot be tested, so they are counted. */
+/* A replaced file is on disk before it gets its name, and its name after: two syncs. A crash between calls cannot
+ * be tested, so they are counted. */
 static void a_file_and_its_folder_are_synced(void **state)
 {
     (void)state;
@@ -193,7 +194,8 @@ static void a_file_and_its_folder_are_synced(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_point_fails_in_its_turn), cmocka_unit_test(a_file_and_its_folder_are_synced), cmocka_unit_test(a_short_write),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_point_fails_in_its_turn),
+                                        cmocka_unit_test(a_file_and_its_folder_are_synced), cmocka_unit_test(a_short_write),
                                         cmocka_unit_test(replacing_and_appending), cmocka_unit_test(from_the_environment) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

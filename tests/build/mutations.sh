@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every entry of tools/mutations.txt still applies, and tools/mutate --check finds one that does not. Usage: mutations.sh SOURCE_DIR
+# Every entry of tools/mutations.txt still applies, and tools/mutate --check finds one that does not.
+# Usage: mutations.sh SOURCE_DIR
 set -eu
 "$1/tools/mutate" --check
 root=$1 list=$(mktemp)

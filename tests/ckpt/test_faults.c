@@ -143,8 +143,8 @@ static void any_call_fails(void **state)
     every_failure(2, 1u << LS_POINT_CALL, LS_FAIL_ONCE, 4);
 }
 
-/* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync puts on disk. A crash of the machine cannot be
- * tested, so they are counted. */
+/* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync puts on
+ * disk. A crash of the machine cannot be tested, so they are counted. */
 static void everything_is_synced(void **state)
 {
     (void)state;
@@ -198,6 +198,7 @@ static void killed_anywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced), cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced), cmocka_unit_test(killed_anywhere),
+                                        cmocka_unit_test(any_call_fails) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

@@ -1,12 +1,14 @@
 /* test_text.c - text data: files cut into documents, tokens in the cache, windows and rows, splits, ranks; what is refused; processes that come at
  * once; faults. Real text and tokenizers when LOCKSTEP_DATA has them. */
 #include <dirent.h>
+#include <math.h>
 #include <sys/wait.h>
 
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "data/corpus.h"
+#include "data/held_out.h"
 #include "data/tokens.h"
 #include "files.h"
 #include "lockstep/tokenizer.h"
@@ -133,7 +135,8 @@ static void reads_files(void **state)
     assert_int_equal(f.n, 15 + 18); /* the second mark is inside: a character like any */
     ls_text_file_close(&f);
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "");
-    for (size_t i = 1; i <= 8; i++) { /* the checksum and the length behind the data, of the first member and of the last: cut, or another byte */
+    /* the checksum and the length behind the data, of the first member and of the last: cut, or another byte */
+    for (size_t i = 1; i <= 8; i++) {
         write_bytes(in(dir, "cut.gz"), (bytes){ gz.data, gz.size - i });
         assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "(cut short)");
         for (size_t member = 1; member <= 2; member++) {
@@ -602,6 +605,22 @@ static void real_tokenizer(void **state)
     free(text);
 }
 
+/* Whatever the fraction, each of the two splits has a document; of one document there are none. */
+static void both_splits_have_documents(void **state)
+{
+    (void)state;
+    for (int64_t n = 2; n <= 5; n++)
+        for (int k = 0; k <= 10; k++) {
+            char marks[5] = { 0 };
+            int64_t marked = 0, want = llround(k / 10.0 * (double)n);
+            assert_true(ls_mark_evaluation(marks, n, k / 10.0));
+            for (int64_t i = 0; i < n; i++)
+                marked += marks[i];
+            assert_int_equal(marked, want < 1 ? 1 : want > n - 1 ? n - 1 : want);
+        }
+    assert_false(ls_mark_evaluation((char[1]){ 0 }, 1, 0.5));
+}
+
 int main(void)
 {
     const char *data = getenv("LOCKSTEP_DATA");
@@ -610,7 +629,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
         TEST(cuts_documents), TEST(reads_files), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
-        TEST(json_lines), TEST(splits_by_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(digest_is_of_the_samples),
+        TEST(json_lines), TEST(splits_by_documents),
+        TEST(both_splits_have_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(digest_is_of_the_samples),
         TEST(threads_do_not_matter), TEST(processes_wait), TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

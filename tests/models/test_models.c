@@ -197,7 +197,8 @@ static void drawn_anywhere(void **state)
     }
 }
 
-/* bf16 starts from the f32 numbers, to the nearest and of two equally near ones to the even; f64 from the same numbers. */
+/* bf16 starts from the f32 numbers, to the nearest and of two equally near ones to the even; f64 from the same
+ * numbers. */
 static void drawn_in_other_types(void **state)
 {
     (void)state;

@@ -554,7 +554,8 @@ static void random_graphs(void **state)
     }
 }
 
-/* Large-first fills an arena without a gap for most lifetimes; where it does not, the other orders may. Nothing that lives at once overlaps. */
+/* Large-first fills an arena without a gap for most lifetimes; where it does not, the other orders may. Nothing
+ * that lives at once overlaps. */
 static void several_orders_of_packing(void **state)
 {
     (void)state;
@@ -568,17 +569,19 @@ static void several_orders_of_packing(void **state)
             for (int d = 0; d < 3; d++)
                 draw[d] = (x = x * 6364136223846793005u + 1442695040888963407u) >> 33;
             const int first = (int)(draw[0] % STEPS), last = first + (int)(draw[1] % 4);
-            allocs[i] = (ls_alloc){ .memory = LS_MEM_ARENA, .value = -1, .bytes = LS_ALIGN * (1 + draw[2] % 7), .first = first,
-                                    .last = last < STEPS ? last : STEPS - 1 };
+            allocs[i] = (ls_alloc){ .memory = LS_MEM_ARENA, .value = -1, .bytes = LS_ALIGN * (1 + draw[2] % 7),
+                                    .first = first, .last = last < STEPS ? last : STEPS - 1 };
         }
         ls_plan p = { .allocs = allocs, .n_allocs = ALLOCS, .n_steps = STEPS };
         ls_arena_init(&p.arena);
         ls_planner_pack_arena(&p);
         for (int i = 0; i < ALLOCS; i++) {
             assert_true(allocs[i].offset + allocs[i].bytes <= p.arena_bytes);
-            for (int j = 0; j < i; j++)
-                assert_true(allocs[i].first > allocs[j].last || allocs[j].first > allocs[i].last ||
-                            allocs[i].offset >= allocs[j].offset + allocs[j].bytes || allocs[j].offset >= allocs[i].offset + allocs[i].bytes);
+            for (int j = 0; j < i; j++) {
+                const ls_alloc *a = &allocs[i], *b = &allocs[j];
+                assert_true(a->first > b->last || b->first > a->last || a->offset >= b->offset + b->bytes ||
+                            b->offset >= a->offset + a->bytes);
+            }
         }
         assert_true(p.arena_bytes >= p.live_peak_bytes);
         perfect += p.arena_bytes == p.live_peak_bytes;

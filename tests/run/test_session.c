@@ -250,7 +250,8 @@ static void programs_share_names(void **state)
     ls_graph_destroy(&wrong);
 }
 
-/* Memory inside memory inside memory: a half of one program's output, and another program's quarter of that half. */
+/* Memory inside memory inside memory: a half of one program's output, and another program's quarter of that
+ * half. */
 static void parts_of_parts(void **state)
 {
     (void)state;
@@ -304,7 +305,8 @@ static void bad_numbers_are_blamed(void **state)
     ls_graph_destroy(&g);
 
     /* 16-bit types, of which the largest number is one; and several bad ones in two dimensions */
-    static const struct { ls_dtype type; uint16_t most, infinite; } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 }, { LS_F16, 0x7bff, 0xfc00 } };
+    static const struct { ls_dtype type; uint16_t most, infinite; } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 },
+                                                                                { LS_F16, 0x7bff, 0xfc00 } };
     for (int k = 0; k < 2; k++) {
         g = graph("halves");
         ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
@@ -449,7 +451,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names), cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names),
+        cmocka_unit_test(parts_of_parts),
         cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

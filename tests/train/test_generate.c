@@ -252,7 +252,8 @@ static void samples(void **state)
         many[i] = (float)((i * 1237) % 3000) / 300;
     for (int k = 0; k < 200; k++)
         assert_true(many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 }, k)] >= 2600.0f / 300);
-    for (int flat = 0; flat < 2; flat++) { /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
+    /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
+    for (int flat = 0; flat < 2; flat++) {
         enum { MANY = 100 };
         float few[MANY];
         double sum = 0, reached = 0;

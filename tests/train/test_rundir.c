@@ -415,7 +415,8 @@ static int a_dead_process(void)
     return (int)child;
 }
 
-/* A process of another host cannot be seen: its run is its own as long as result.json says that it trains and is fresh. */
+/* A process of another host cannot be seen: its run is its own as long as result.json says that it trains and is
+ * fresh. */
 static void the_owner_on_another_host_is_left_alone(void **state)
 {
     (void)state;
