@@ -62,6 +62,11 @@ static void test_damaged_header(void **state) {
     b.data[4] = b.data[8] = b.data[12] = 0xff; /* 2^32 x 2^32 x 2^32 nearly: must not wrap round to something small */
     assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "2^47", "offset 8");
     free_bytes(&b);
+    uint32_t one[3] = { 1, 1, 1 };
+    b = make_idx(3, one, NULL);
+    memcpy(b.data + 4, "\0\1\0\0\0\1\0\0\0\1\0\0", 12); /* 2^16 each, 2^48 in all: nothing overflows */
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "2^47", "offset 12");
+    free_bytes(&b);
     uint32_t none[3] = { 5, 0, 3 };
     b = make_idx(3, none, NULL);
     assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "dimension 1 is 0", "offset 8");

@@ -360,6 +360,72 @@ static void single_words(void **state)
     ls_tokenizer_close(&t);
 }
 
+/* Characters that no token is: one unknown token each, or one for a run of them. */
+static void unknown_characters(void **state)
+{
+    (void)state;
+    for (int fuse = 0; fuse < 2; fuse++) {
+        char json[200];
+        snprintf(json, sizeof json, "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":%s,\"vocab\":{\"?\":0,\"a\":1},"
+                 "\"merges\":[]}}", fuse ? "true" : "false");
+        ls_tokenizer *t = made(json);
+        if (fuse)
+            expect_small(t, "xyaz", 3, (int32_t[]){ 0, 1, 0 });
+        else
+            expect_small(t, "xyaz", 4, (int32_t[]){ 0, 0, 1, 0 });
+        ls_tokenizer_close(&t);
+    }
+}
+
+/* Unigram: the greatest sum, of equal ones that with the longer token first; a character that no token is costs 10
+ * more than the worst of them. */
+static void unigram_sums(void **state)
+{
+    (void)state;
+    static const struct { const char *vocab, *text; int n; int32_t ids[3]; } CASES[] = {
+        { "[\"a\",-1],[\"b\",-1],[\"ab\",-2]", "ab", 1, { 3 } },
+        { "[\"ab\",-20],[\"c\",-8],[\"bc\",-1]", "abc", 2, { 1, 2 } },  /* -28; unknown and bc: -31 */
+        { "[\"ab\",-20],[\"c\",-12],[\"bc\",-1]", "abc", 2, { 0, 3 } }, /* -32; unknown and bc: -31 */
+        { "[\"ab\",-20],[\"bc\",-1]", "abc", 2, { 0, 2 } },             /* a begins a token and is none */
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char json[200];
+        snprintf(json, sizeof json, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],%s]}}", CASES[i].vocab);
+        ls_tokenizer *t = made(json);
+        expect_small(t, CASES[i].text, CASES[i].n, CASES[i].ids);
+        ls_tokenizer_close(&t);
+    }
+}
+
+static void expect_decoded(const char *decoder, const char *tokens, int64_t n, const char *want)
+{
+    char json[400];
+    int32_t ids[3] = { 0, 1, 2 };
+    snprintf(json, sizeof json, "{\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"vocab\":{%s},\"merges\":[]}}", decoder, tokens);
+    ls_tokenizer *t = made(json);
+    expect_text(decoder, t, &(ls_tokens){ ids, n, n }, false, want);
+    ls_tokenizer_close(&t);
+}
+
+/* The space before the first word, which "never" keeps; a byte-level token with a character that stands for no byte,
+ * taken whole. */
+static void decoders(void **state)
+{
+    (void)state;
+    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "\"_a\":0,\"_b\":1", 2, "a b");
+    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", "\"_a\":0,\"_b\":1", 2, " a b");
+    expect_decoded("{\"type\":\"ByteLevel\"}", "\"a\u4e2d\":0,\"\u0120b\":1", 2, "a\u4e2d b");
+}
+
+static void replacements(void **state)
+{
+    (void)state;
+    ls_tokenizer *t = made("{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"c\"},"
+                           "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}");
+    expect_small(t, "abaabb", 4, (int32_t[]){ 2, 0, 2, 1 });
+    ls_tokenizer_close(&t);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -407,7 +473,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes), cmocka_unit_test(byte_fallback), cmocka_unit_test(white_space),
+        cmocka_unit_test(tokens_by_name), cmocka_unit_test(unknown_characters), cmocka_unit_test(unigram_sums), cmocka_unit_test(decoders),
+        cmocka_unit_test(replacements), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes), cmocka_unit_test(byte_fallback), cmocka_unit_test(white_space),
         cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
