@@ -20,9 +20,10 @@ typedef struct ls_generator_opts {
     int isa, threads;
     const char *kernels;
     ls_dtype param;           /* type of weights, caches and arithmetic */
+    ls_dtype output;          /* that logits are rounded to where they are wider: precision.output of what was trained */
     int64_t places;           /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .places = 0
+#define LS_GENERATOR_DEFAULTS .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, .places = 0
 
 typedef struct ls_generator ls_generator;
 /* A model with these weights, which may be closed afterwards; config->seq_length: tokens that it was made for. */

@@ -38,7 +38,7 @@ typedef struct ls_trainer_opts {
     double clip_norm;         /* 0: none */
     const char *freeze;       /* parameters that keep their values: names of parameters or of modules around them, separated by spaces; `*`, `?` and [...] match inside
                                * one part of a name. NULL: none */
-    ls_dtype param, output;   /* compute type of parameters and activations; type that wider logits are rounded to for the loss. Masters are f32 (f64: all of it) */
+    ls_dtype param, output;   /* compute type of parameters and activations; type that wider logits are rounded to for the loss and for predictions, which compute in f32. Masters are f32 (f64: all of it) */
     const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
     bool eval_only;           /* only the evaluation program */
     bool stage_saves;         /* memory for a copy of what this rank saves, so that it can be written while training goes on */

@@ -78,7 +78,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
 
 /* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks for: state -> (to_device) ->
  * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
- * of a loss are cast to `output` (FSDP's MixedPrecisionPolicy). */
+ * that a loss or an argmax reads are cast to `output` (FSDP's MixedPrecisionPolicy). */
+ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output); /* that cast, for other readers of logits; wider types than theirs change nothing */
 ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *units);
 
 /* parallel.sync_batch_norm: batch norm takes its statistics over the micro-batches that the data ranks compute side by side. After ls_pass_units,

@@ -8,14 +8,24 @@
 
 static bool is_float(const ls_rewrite *r, ls_value v) { return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype); }
 
-/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are left alone. The loss computes in f32 whatever its
- * logits are, so logits of 16 bits need no wider copy. */
+/* FSDP's MixedPrecisionPolicy(output_dtype=...): what the model gives, its logits, has this type for whoever reads it: the loss, predictions, probabilities. These
+ * compute in f32 whatever logits are, so logits of 16 bits need no wider copy. */
+ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output)
+{
+    const ls_dtype is = ls_value_type(g, logits).dtype;
+    return ls_dtype_is_float(is) && is != LS_F64 && ls_dtype_size(is) >= ls_dtype_size(output) ? ls_cast(g, logits, output) : logits;
+}
+
+static bool reads_logits(const ls_node *n)
+{
+    return n->op == &ls_op_cross_entropy || n->op == &ls_op_cross_entropy_part || n->op == &ls_op_argmax || n->op == &ls_op_argmax_part;
+}
+
+/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are left alone. */
 static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param, ls_dtype output)
 {
-    if (n->op == &ls_op_cross_entropy || n->op == &ls_op_cross_entropy_part) {
-        const ls_dtype logits = ls_value_type(r->to, in[0]).dtype;
-        if (is_float(r, in[0]) && logits != LS_F64 && ls_dtype_size(logits) >= ls_dtype_size(output))
-            in[0] = ls_cast(r->to, in[0], output);
+    if (reads_logits(n)) {
+        in[0] = ls_pass_output(r->to, in[0], output);
         return;
     }
     const int n_in = n->op == &ls_op_batch_norm_eval ? 3 : n->n_in;

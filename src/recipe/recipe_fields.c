@@ -215,7 +215,8 @@ const ls_key LS_KEYS[] = {
       .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
     { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS, .later = "sums are kept in one of these",
       .help = "sums of gradients over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
-    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = "f32 f64", .later = "the loss is f32 (f64: device ref)", .help = "what the loss computes in" },
+    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = FLOATS, .later = "outputs have one of these",
+      .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },

@@ -101,6 +101,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     logits = output_named(g, "logits");
     if (ls_present(logits)) { /* only now is their type known */
         g->n_outputs--;
+        logits = ls_pass_output(g, logits, o->output);
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
         (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
@@ -186,7 +187,8 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
 }
 
 /* Of a model that is only used: no units, no masters, the weights are in the type that they are computed in. */
-ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, const ls_device *d)
+ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, ls_dtype output,
+                         const ls_device *d)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -202,7 +204,7 @@ ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, con
         LS_TRY_TO(s, ls_pass_to_float(&g, param), done);
     logits = output_named(g, "logits");
     drop_outputs(g);
-    (ls_output)(g, "logits", ls_cast(g, logits, LS_F32));
+    (ls_output)(g, "logits", ls_cast(g, ls_pass_output(g, logits, output), LS_F32));
     LS_TRY_TO(s, ls_graph_status(g), done);
     LS_TRY_TO(s, finish(&g), done);
     s = ls_plan_create(out, g, d, &(ls_plan_opts){ 0 });

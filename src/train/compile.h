@@ -25,8 +25,9 @@ typedef struct ls_compiled {
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);
 
-/* One program of a model with an output "logits", which it gives in f32; `build` gets `size`, whatever that is to it. The plan is the caller's. */
-ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, const ls_device *d);
+/* One program of a model with an output "logits", which it rounds to `output` and gives in f32; `build` gets `size`, whatever that is to it. The plan is the caller's. */
+ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, ls_dtype output,
+                         const ls_device *d);
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c);
 size_t ls_compiled_device_bytes(const ls_compiled *c); /* of the device's memory: all but what parallel.offload keeps on the host */

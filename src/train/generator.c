@@ -64,8 +64,8 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
     LS_TRY(ls_device_open(&device, o->device, &d));
-    LS_TRY(ls_compile_use(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, &device));
-    LS_TRY(ls_compile_use(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, &device));
+    LS_TRY(ls_compile_use(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output, &device));
+    LS_TRY(ls_compile_use(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, o->output, &device));
     LS_TRY(ls_session_create(&g->session, PROGRAMS, g->plans));
     LS_TRY(bind(g));
     return load(g, w);
@@ -74,8 +74,8 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
 ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o)
 {
     *out = NULL;
-    if (o->places < 0 || !ls_dtype_is_float(o->param))
-        return ls_fail(LS_E_ARG, "a generator of %lld places in %s", (long long)o->places, ls_dtype_name(o->param));
+    if (o->places < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
+        return ls_fail(LS_E_ARG, "a generator of %lld places in %s, of logits in %s", (long long)o->places, ls_dtype_name(o->param), ls_dtype_name(o->output));
     ls_generator *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "out of memory for a generator");

@@ -121,7 +121,7 @@ static ls_status create_with(job *j, const ls_weights *w)
 {
     const ls_trainer_opts *t = &j->setup.trainer;
     const int64_t context = j->target.recipe->data.seq_length, wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
-    const ls_generator_opts o = { .device = t->device, .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .param = t->param,
+    const ls_generator_opts o = { .device = t->device, .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .param = t->param, .output = t->output,
                                   .places = wanted < context ? wanted : context };
     ls_decoder_config c;
     j->setup.model->decoder(&c, j->target.recipe);

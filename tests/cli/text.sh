@@ -110,6 +110,13 @@ rm -r cache # two ranks at once without it: one tokenizes, the other waits
 try 0 train recipe.yaml --set run.name=fresh --workers 2; same fresh
 [ "$(ls cache/tokens/*.tokens | wc -l)" -eq 1 ] || bad "$what: not one file of tokens"
 
+# ---- logits are rounded for the loss: on two ranks, and on two that split layers, too
+try 0 train recipe.yaml --set run.name=rounded --set precision.output=bf16
+try 0 train recipe.yaml --set run.name=rounded2 --set precision.output=bf16 --workers 2
+cmp runs/rounded/checkpoints/latest/model.safetensors runs/rounded2/checkpoints/latest/model.safetensors || bad "$what: other weights than on one rank"
+! cmp -s runs/rounded/checkpoints/latest/model.safetensors runs/whole/checkpoints/latest/model.safetensors || bad "$what: nothing was rounded"
+try 0 eval runs/rounded; has out "perplexity"; try 0 predict runs/rounded --prompt "the 3" --tokens 4
+
 # ---- a dry run writes no file anywhere: of tokens, of hashes that are remembered, of data that is inflated or downloaded
 mkdir tmp home; gzip -k all.txt; rm -rf cache
 printf '\0\0\010\003\0\0\0\100\0\0\0\002\0\0\0\002' >i; head -c 256 /dev/zero >>i; printf '\0\0\010\001\0\0\0\100' >l; head -c 64 /dev/zero >>l; gzip i l

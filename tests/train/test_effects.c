@@ -41,6 +41,7 @@ static const useless USELESS[] = {
     { "parallel.offload", { "parallel={data: ddp, offload: cpu}" }, "fsdp or hybrid" },
     { "parallel.recompute", { "parallel.recompute=class:Nothing" }, "no block" },
     { "precision.reduce", { "device=ref", "precision={param: f64, reduce: bf16}" }, "no effect with precision.param f64" },
+    { "precision.output", { "device=ref", "precision={param: f64, output: bf16}" }, "no effect with precision.param f64" },
     { "precision.output", { "device=ref", "precision={param: f32, output: f64}" }, "f64 needs precision.param f64" },
     { "checkpoint.best.metric", { "eval.every_epochs=-1", "checkpoint={best: {metric: eval_accuracy, mode: max}}" }, "no effect with eval.every_epochs -1" },
     { "checkpoint.best.metric", { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" }, "no effect with checkpoint.every_epochs -1" },

@@ -57,7 +57,7 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ls_named_tensor want[64];
     int64_t n = 0;
     ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
-    ASSERT_OK(ls_compile_use(&plan, "whole", build, config, 1, param, &d));
+    ASSERT_OK(ls_compile_use(&plan, "whole", build, config, 1, param, LS_F32, &d));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
@@ -181,6 +181,38 @@ static void tells_its_story(void **state)
     free(folder);
 }
 
+static float to_bf16(float x) /* the nearest, of two the even one */
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
+/* Logits are rounded as those of an evaluation are (precision.output). */
+static void rounded_logits(void **state)
+{
+    (void)state;
+    const ls_decoder_config config = small(true);
+    ls_weights *w = random_weights(&config);
+    ls_generator *g, *rounding;
+    const float *logits, *rounded;
+    ASSERT_OK(ls_generator_create(&g, &config, w, .threads = 1));
+    ASSERT_OK(ls_generator_create(&rounding, &config, w, .threads = 1, .output = LS_BF16));
+    ASSERT_OK(ls_generator_feed(g, (int32_t[]){ 1, 2, 3 }, 3, &logits));
+    ASSERT_OK(ls_generator_feed(rounding, (int32_t[]){ 1, 2, 3 }, 3, &rounded));
+    int changed = 0;
+    for (int i = 0; i < VOCABULARY; i++) {
+        assert_true(rounded[i] == to_bf16(logits[i]));
+        changed += rounded[i] != logits[i];
+    }
+    assert_true(changed > VOCABULARY / 2);
+    ls_generator_destroy(&g);
+    ls_generator_destroy(&rounding);
+    ls_weights_close(&w);
+}
+
 /* What is wrong is told, and leaves the generator as it was. */
 static void refuses(void **state)
 {
@@ -275,7 +307,7 @@ static void samples(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story), cmocka_unit_test(refuses),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story), cmocka_unit_test(rounded_logits), cmocka_unit_test(refuses),
                                         cmocka_unit_test(samples) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
         { "parallel.tensor", "colwise:fc1 rowwise:fc2" }, { "model.init", "." },
         { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
-        { "precision.output", "f32" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
+        { "precision.output", "bf16" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
         { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
         { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" }, { "model.head_dim", "32" }, { "model.position_buckets", "64" }, { "model.rope_theta", "500000" } };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)

@@ -201,6 +201,29 @@ static void vocabulary(void **state)
     }
 }
 
+/* Logits that are rounded for the loss: each rank rounds its columns. */
+static void rounded_outputs(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        job plain = layout(1, 1, 1, LS_DATA_FSDP), one = plain, whole = layout(1, 1, 2, LS_DATA_FSDP), split = whole, four = layout(2, 1, 2, LS_DATA_FSDP);
+        one.o.output = whole.o.output = split.o.output = four.o.output = k ? LS_F16 : LS_BF16;
+        run(&plain);
+        run(&one);
+        assert_true(one.losses[0] != plain.losses[0] && fabs(one.losses[0] - plain.losses[0]) < 0.01);
+        split.o.parallel.tensor = EMBEDDING;
+        run(&split);
+        assert_memory_equal(split.predicted, one.predicted, sizeof split.predicted);
+        assert_true(split.losses[0] == one.losses[0] || fabs(split.losses[0] - one.losses[0]) < 1e-6 * one.losses[0]);
+        whole.o.parallel.tensor = LAYERS;
+        run(&whole);
+        expect(&whole, &one, 0, 2e-3); /* a sum in another order may round to the neighbour */
+        four.o.parallel.tensor = LAYERS;
+        run(&four);
+        expect(&four, &whole, 0, 0);
+    }
+}
+
 /* The forward pass is that of split layers, bit for bit: the same sums, and norms of the same rows. Gradients of gains are summed in another order. */
 static void sequence(void **state)
 {
@@ -453,7 +476,7 @@ static void what_a_sequence_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary),
+        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary), cmocka_unit_test(rounded_outputs),
         cmocka_unit_test(checkpoints),    cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
         cmocka_unit_test(sequence),       cmocka_unit_test(what_a_sequence_costs), cmocka_unit_test(parameters),
     };
