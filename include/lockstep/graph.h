@@ -26,6 +26,10 @@ LS_API char *ls_graph_print(const ls_graph *g, bool with_sites);
 LS_API void ls_graph_evaluate(ls_graph *g);
 LS_API bool ls_graph_is_evaluation(const ls_graph *g);
 
+/* How the model's layers split over an axis of tensor parallelism, unless parallel.tensor says otherwise: words "colwise:MODULE" and "rowwise:MODULE", which may name
+ * modules that this configuration lacks; one that ends in `?` is for where the ranks divide it. A model without a plan is split by the words of parallel.tensor alone. */
+LS_API void ls_tensor_plan(ls_graph *g, const char *words);
+
 LS_API ls_type ls_value_type(const ls_graph *g, ls_value v);
 LS_API ls_value ls_nth(ls_graph *g, ls_value v, int n); /* output n of the op that made v */
 

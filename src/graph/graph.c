@@ -136,6 +136,8 @@ ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *
 
 void ls_graph_evaluate(ls_graph *g) { g->evaluation = true; }
 
+void ls_tensor_plan(ls_graph *g, const char *words) { g->tensor_plan = ls_arena_strdup(&g->arena, words); }
+
 bool ls_graph_is_evaluation(const ls_graph *g) { return g->evaluation; }
 
 ls_type ls_value_type(const ls_graph *g, ls_value v)

@@ -49,6 +49,7 @@ struct ls_graph {
     ls_scope root; int n_scopes;
     ls_phase phase;
     bool evaluation;                        /* layers are those of evaluation */
+    const char *tensor_plan;                /* the model's own words of parallel.tensor; NULL: none */
     ls_status status;                       /* sticky: first error of a builder call */
     char *message;
     const char *file; int line;             /* call site of the current builder call */

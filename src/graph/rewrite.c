@@ -22,6 +22,7 @@ ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from)
     r->scopes = zeroed((size_t)from->n_scopes, sizeof *r->scopes);
     r->scopes[0] = &r->to->root;
     r->to->n_scopes = from->n_scopes;
+    r->to->tensor_plan = from->tensor_plan ? ls_arena_strdup(&r->to->arena, from->tensor_plan) : NULL;
     return LS_OK;
 }
 

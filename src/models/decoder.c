@@ -6,6 +6,10 @@
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 
+/* Of each pair of layers the first by its outputs, the second by its inputs; rows of the vocabulary where the ranks divide it. */
+static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:gate_proj colwise:up_proj rowwise:down_proj "
+                                  "rowwise:embed_tokens? colwise:lm_head?";
+
 typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
@@ -99,6 +103,7 @@ static ls_value head(const builder *b, ls_value x, ls_value table)
 ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch)
 {
     LS_TRY(check(c));
+    ls_tensor_plan(g, TENSOR_PLAN);
     const builder b = begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);

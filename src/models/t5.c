@@ -7,6 +7,9 @@
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 
+/* Of each pair of layers the first by its outputs, the second by its inputs; columns of the vocabulary where the ranks divide them. */
+static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 colwise:wi_1 rowwise:wo colwise:lm_head?";
+
 /* Encoder or decoder. */
 typedef struct stack {
     ls_graph *g;
@@ -130,6 +133,7 @@ static ls_status check(const ls_t5_config *c)
 ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
 {
     LS_TRY(check(c));
+    ls_tensor_plan(g, TENSOR_PLAN);
     const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)), targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
     ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)), table = ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);

@@ -97,6 +97,28 @@ static void grad_attention(ls_grad *c)
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
+/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here; so are the samples where dropout asks for theirs. */
+static ls_status dims_attention(ls_rule *r, const ls_infer *i)
+{
+    const ls_attention_attrs *a = i->attrs;
+    const ls_type *bias = i->n_in > BIAS && i->in[BIAS].ndim >= 0 ? &i->in[BIAS] : NULL;
+    if (a->causal || a->dropout > 0 || (bias && bias->ndim == 2))
+        ls_rule_fix(r, 't');
+    if (a->dropout > 0)
+        ls_rule_fix(r, 'b');
+    if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
+        r->in[BIAS][0] = -1; /* one for all samples */
+    return LS_OK;
+}
+
+static ls_status part_attention(void *attrs, const ls_block_of *p)
+{
+    ls_attention_attrs *a = attrs;
+    if (p->dim == 2)
+        a->first_head = p->start / a->head_dim;
+    return LS_OK;
+}
+
 static const ls_attr_field FIELDS[] = {
     { "head_dim", LS_FIELD_I64, offsetof(ls_attention_attrs, head_dim), NULL },
     { "causal", LS_FIELD_I64, offsetof(ls_attention_attrs, causal), NULL },
@@ -107,11 +129,12 @@ static const ls_attr_field FIELDS[] = {
     { "first_head", LS_FIELD_I64, offsetof(ls_attention_attrs, first_head), NULL },
     { 0 },
 };
-const ls_op ls_op_attention = { .name = "attention", .min_in = 3, .max_in = 6, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
+const ls_op ls_op_attention = { .name = "attention", .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k! -> b t h, b h t", .dims = dims_attention, .part = part_attention,
+                                .min_in = 3, .max_in = 6, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
                                 .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention,
                                 .grad = grad_attention, .cost = cost_attention,
                                 .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row" };
-const ls_op ls_op_attention_grad = { .name = "attention_grad", .min_in = 7, .max_in = 9, .n_out = 3, .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
+const ls_op ls_op_attention_grad = { .name = "attention_grad", .rule = LS_RULE_LATER, .min_in = 7, .max_in = 9, .n_out = 3, .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS,
                                      .infer = infer_attention_grad, .cost = cost_attention_grad, .summary = "dq, dk, dv (and dbias)" };
 

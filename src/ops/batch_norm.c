@@ -136,18 +136,21 @@ static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_batch
                                         { "act", LS_FIELD_I64, offsetof(ls_batch_norm_attrs, act), ACTS }, { 0 } };
 static const ls_attr_field UPDATE_FIELDS[] = { { "momentum", LS_FIELD_F64, offsetof(ls_batch_norm_update_attrs, momentum), NULL }, { 0 } };
 
-const ls_op ls_op_batch_norm = { .name = "batch_norm", .min_in = 3, .max_in = 4, .n_out = 4, .optional_in = 1 << 3,
+const ls_op ls_op_batch_norm = { .name = "batch_norm", .rule = "b c s!.., c, c, b c s.. -> b c s.., c, c, c; join b",
+                                 .min_in = 3, .max_in = 4, .n_out = 4, .optional_in = 1 << 3,
                                  .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm,
                                  .grad = grad_batch_norm, .cost = cost_norm, .inplace = 1 << 3,
                                  .summary = "act((x - mean) * rstd * gain + bias + residual) per channel, by the batch's own mean and variance" };
-const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
+const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
                                       .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS,
                                       .infer = infer_batch_norm_grad, .cost = cost_norm, .inplace = 1, .summary = "dx, dgain, dbias" };
-const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .min_in = 5, .max_in = 6, .n_out = 1, .optional_in = 1 << 5,
+const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .rule = "b c s.., c, c, c, c, b c s.. -> b c s..",
+                                      .min_in = 5, .max_in = 6, .n_out = 1, .optional_in = 1 << 5,
                                       .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm_eval,
                                       .grad = grad_batch_norm_eval, .cost = cost_norm, .inplace = 1 | 1 << 5,
                                       .summary = "the same by running statistics" };
-const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
+const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .rule = "c!, c!, ., c!, c!, . -> c!, c!, .",
+                                        .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
                                         .flags = LS_OP_EFFECT | LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_update_attrs),
                                         .fields = UPDATE_FIELDS, .infer = infer_batch_norm_update, .alias = { 1, 2, 3 },
                                         .summary = "running += momentum * (batch - running); tracked += 1" };

@@ -41,10 +41,12 @@ static const ls_attr_field FIELDS[] = {
     { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
     { 0 },
 };
-const ls_op ls_op_cache_write = { .name = "cache_write", .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
+const ls_op ls_op_cache_write = { .name = "cache_write", .rule = "b p! f, b t! f, b t -> b p f",
+                                  .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
                                   .infer = infer_cache_write, .cost = cost_cache_write, .alias = { 1 },
                                   .summary = "rows of x into a cache, each where its position says" };
-const ls_op ls_op_attention_cached = { .name = "attention_cached", .min_in = 4, .max_in = 4, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_attention_cached = { .name = "attention_cached", .rule = "b t h*, b p! h*, b p! h*, b t -> b t h",
+                                       .min_in = 4, .max_in = 4, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                        .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention_cached,
                                        .cost = cost_attention_cached, .summary = "attention of each query to a cache's keys up to its position" };
 

@@ -100,20 +100,20 @@ static const ls_attr_field REDUCE_FIELDS[] = { GROUP(ls_reduce_attrs), { "to", L
                                                { "how", LS_FIELD_I64, offsetof(ls_reduce_attrs, how), HOWS }, { 0 } };
 static const ls_attr_field REPLICATE_FIELDS[] = { GROUP(ls_replicate_attrs), { 0 } };
 
-const ls_op ls_op_all_gather = { .name = "all_gather", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
+const ls_op ls_op_all_gather = { .name = "all_gather", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
                                  .attrs_size = sizeof(ls_gather_attrs), .fields = GATHER_FIELDS, .infer = infer_all_gather,
                                  .grad = grad_all_gather, .cost = cost_collective, .summary = "the slices of a group's ranks, in order" };
-const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE, .attrs_size = sizeof(ls_reduce_attrs),
+const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE, .attrs_size = sizeof(ls_reduce_attrs),
                                      .fields = REDUCE_FIELDS, .infer = infer_reduce_scatter, .grad = grad_reduce_scatter, .cost = cost_collective, .summary = "this rank's slice of the sum over a group" };
-const ls_op ls_op_all_reduce = { .name = "all_reduce", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
+const ls_op ls_op_all_reduce = { .name = "all_reduce", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
                                  .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_all_reduce, .inplace = 1,
                                  .grad = grad_all_reduce, .cost = cost_collective, .summary = "sum or maximum over a group" };
-const ls_op ls_op_replicate = { .name = "replicate", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+const ls_op ls_op_replicate = { .name = "replicate", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
                                 .attrs_size = sizeof(ls_replicate_attrs), .fields = REPLICATE_FIELDS, .infer = ls_infer_same,
                                 .grad = grad_replicate, .view = view_replicate, .summary = "the same on every rank of a group; gradients are summed over it" };
-const ls_op ls_op_to_device = { .name = "to_device", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
+const ls_op ls_op_to_device = { .name = "to_device", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
                                 .grad = grad_to_device, .cost = cost_collective, .summary = "host memory to the device's" };
-const ls_op ls_op_to_host = { .name = "to_host", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
+const ls_op ls_op_to_host = { .name = "to_host", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
                               .grad = grad_to_host, .cost = cost_collective, .summary = "the device's memory to the host's" };
 
 ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a) { return ls_graph_apply(g, &ls_op_all_gather, 1, &slice, a); }

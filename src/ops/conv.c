@@ -109,17 +109,27 @@ static void grad_conv2d(ls_grad *c)
     }
 }
 
+static ls_status dims_conv2d(ls_rule *r, const ls_infer *i)
+{
+    if (((const ls_conv_attrs *)i->attrs)->groups > 1) {
+        ls_rule_fix(r, 'c');
+        ls_rule_fix(r, 'o');
+    }
+    return LS_OK;
+}
+
 #define FIELD(name) { #name, LS_FIELD_I64, offsetof(ls_conv_attrs, name), NULL }
 static const ls_attr_field FIELDS[] = { FIELD(stride_h), FIELD(stride_w), FIELD(pad_h), FIELD(pad_w), FIELD(dilation_h), FIELD(dilation_w),
                                         FIELD(groups), FIELD(height), FIELD(width), FIELD(bias), { 0 } };
 
-const ls_op ls_op_conv2d = { .name = "conv2d", .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << 2, .attrs_size = sizeof(ls_conv_attrs),
+const ls_op ls_op_conv2d = { .name = "conv2d", .rule = "b c y! x!, o c i! j!, +o -> b o u! w!", .dims = dims_conv2d,
+                             .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << 2, .attrs_size = sizeof(ls_conv_attrs),
                              .fields = FIELDS, .infer = infer_conv2d, .grad = grad_conv2d, .cost = cost_conv2d,
                              .summary = "convolution of NCHW pictures, plus bias" };
-const ls_op ls_op_conv2d_dx = { .name = "conv2d_dx", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_conv2d_dx = { .name = "conv2d_dx", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                 .attrs_size = sizeof(ls_conv_attrs), .fields = FIELDS, .infer = infer_conv2d_dx, .cost = cost_conv2d_dx,
                                 .summary = "gradient for the picture" };
-const ls_op ls_op_conv2d_dw = { .name = "conv2d_dw", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_conv2d_dw = { .name = "conv2d_dw", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                 .attrs_size = sizeof(ls_conv_attrs), .fields = FIELDS, .infer = infer_conv2d_dw, .cost = cost_conv2d_dw,
                                 .summary = "gradient for the kernel, and the sums of dy over each channel" };
 

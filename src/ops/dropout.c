@@ -28,6 +28,26 @@ static ls_status infer_dropout(ls_infer *i)
     return LS_OK;
 }
 
+/* Dimension 0 numbers the samples, which have numbers in the step. */
+static ls_status dims_dropout(ls_rule *r, const ls_infer *i)
+{
+    (void)i;
+    if (r->in[X][0] >= 0)
+        r->loop[r->in[X][0]].fixed = true;
+    return LS_OK;
+}
+
+static ls_status part_dropout(void *attrs, const ls_block_of *p)
+{
+    ls_dropout_attrs *a = attrs;
+    if (a->extent)
+        return ls_fail(LS_E_UNSUPPORTED, "has only a part of it already");
+    a->dim = p->dim;
+    a->start = p->start;
+    a->extent = p->extent;
+    return LS_OK;
+}
+
 /* The addend comes after differentiation (passes/fuse.c). */
 static void grad_dropout(ls_grad *c)
 {
@@ -35,7 +55,8 @@ static void grad_dropout(ls_grad *c)
         c->din[X] = ls_graph_apply(c->g, &ls_op_dropout, 2, (ls_value[]){ c->dout[0], c->node->in[KEY] }, c->node->attrs);
 }
 
-const ls_op ls_op_random_key = { .name = "random_key", .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_key,
+const ls_op ls_op_random_key = { .name = "random_key", .rule = "., ., p! -> k!",
+                                 .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_key,
                                  .summary = "[hash of (seed, step), place in the step of the first sample, from one to the next]" };
 
 static const ls_attr_field FIELDS[] = {
@@ -46,6 +67,7 @@ static const ls_attr_field FIELDS[] = {
     { "extent", LS_FIELD_I64, offsetof(ls_dropout_attrs, extent), NULL },
     { 0 },
 };
-const ls_op ls_op_dropout = { .name = "dropout", .min_in = 2, .max_in = 3, .n_out = 1, .flags = LS_OP_RANDOM, .optional_in = 1 << ADDEND,
+const ls_op ls_op_dropout = { .name = "dropout", .rule = "@r.., k!, +r.. -> r..", .dims = dims_dropout, .part = part_dropout,
+                              .min_in = 2, .max_in = 3, .n_out = 1, .flags = LS_OP_RANDOM, .optional_in = 1 << ADDEND,
                               .attrs_size = sizeof(ls_dropout_attrs), .fields = FIELDS, .infer = infer_dropout, .grad = grad_dropout,
                               .inplace = 1 << X | 1 << ADDEND, .summary = "x / (1 - p) with probability 1 - p, else 0; + addend" };

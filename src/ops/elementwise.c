@@ -89,12 +89,12 @@ static const ls_attr_field NUMBER_FIELDS[] = { { "value", LS_FIELD_F64, offsetof
 
 #define ROW(symbol, text, arity, opcode, gradient, about)                                                                             \
     const ls_op ls_op_##symbol = { .name = text, .min_in = arity, .max_in = arity, .n_out = 1,                                        \
-                                   .flags = LS_OP_ELEMENTWISE, .infer = ls_infer_broadcast,                                           \
+                                   .flags = LS_OP_ELEMENTWISE, .dims = ls_rule_broadcast, .infer = ls_infer_broadcast,                 \
                                    .grad = gradient, .cost = cost_elementwise, .inplace = (arity) == 2 ? 3 : 1, .ew = opcode,         \
                                    .summary = about }
 #define ROW_CONST(symbol, text, opcode, gradient, about)                                                                              \
     const ls_op ls_op_##symbol = { .name = text, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,                    \
-                                   .attrs_size = sizeof(ls_number_attrs), .fields = NUMBER_FIELDS, .infer = ls_infer_broadcast,       \
+                                   .attrs_size = sizeof(ls_number_attrs), .fields = NUMBER_FIELDS, .dims = ls_rule_broadcast, .infer = ls_infer_broadcast, \
                                    .grad = gradient, .cost = cost_elementwise, .inplace = 1, .ew = opcode, .summary = about }
 
 ROW(add, "add", 2, LS_EW_ADD, grad_add, "a + b");
@@ -141,7 +141,7 @@ static void grad_cast(ls_grad *c)
 
 static const char *const DTYPE_WORDS[] = { "f32", "f64", "bf16", "f16", "i32", "i64", "u8", NULL };
 static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS }, { 0 } };
-const ls_op ls_op_cast = { .name = "cast", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,
+const ls_op ls_op_cast = { .name = "cast", .dims = ls_rule_broadcast, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,
                            .attrs_size = sizeof(ls_cast_attrs), .fields = CAST_FIELDS, .infer = infer_cast, .grad = grad_cast,
                            .cost = cost_elementwise, .ew = LS_EW_CAST, .summary = "another element type, rounded to nearest even" };
 
@@ -182,7 +182,7 @@ static const ls_attr_field FUSED_FIELDS[] = {
     { "to", LS_FIELD_I64, offsetof(ls_fused_attrs, to), DTYPE_WORDS },
     { 0 },
 };
-const ls_op ls_op_fused = { .name = "fused", .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_fused_attrs),
+const ls_op ls_op_fused = { .name = "fused", .rule = LS_RULE_LATER, .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_fused_attrs),
                             .flags = LS_OP_NO_GRAD, .fields = FUSED_FIELDS, .infer = infer_fused, .cost = cost_fused, .inplace = 0xff,
                             .summary = "several element-wise ops in one pass over memory" };
 

@@ -52,6 +52,16 @@ static void grad_embedding(ls_grad *c)
         c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] }, &a);
 }
 
+static ls_status part_embedding(void *attrs, const ls_block_of *p)
+{
+    ls_embedding_attrs *a = attrs;
+    if (p->dim == 0) {
+        a->first = p->start;
+        a->of = p->extent;
+    }
+    return LS_OK;
+}
+
 static ls_cost cost_embedding(const ls_infer *i) { return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->out[0]) }; }
 
 static ls_cost cost_embedding_grad(const ls_infer *i)
@@ -63,10 +73,11 @@ static ls_cost cost_embedding_grad(const ls_infer *i)
 #define PART(T) { "first", LS_FIELD_I64, offsetof(T, first), NULL }, { "of", LS_FIELD_I64, offsetof(T, of), NULL }
 static const ls_attr_field FIELDS[] = { PART(ls_embedding_attrs), { 0 } };
 static const ls_attr_field GRAD_FIELDS[] = { { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, PART(ls_embedding_attrs), { 0 } };
-const ls_op ls_op_embedding = { .name = "embedding", .min_in = 2, .max_in = 2, .n_out = 1, .attrs_size = sizeof(ls_embedding_attrs), .fields = FIELDS,
+const ls_op ls_op_embedding = { .name = "embedding", .rule = "i.., @v f -> i.. f", .part = part_embedding,
+                                .min_in = 2, .max_in = 2, .n_out = 1, .attrs_size = sizeof(ls_embedding_attrs), .fields = FIELDS,
                                 .infer = infer_embedding, .grad = grad_embedding, .cost = cost_embedding,
                                 .summary = "row ids[i] of a table for each i; 0 where another rank has it, NaN where there is none" };
-const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << ADDEND,
+const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << ADDEND,
                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_embedding_attrs), .fields = GRAD_FIELDS,
                                      .infer = infer_embedding_grad, .cost = cost_embedding_grad, .inplace = 1 << ADDEND,
                                      .summary = "dtable[v] = sum of dy[i] with ids[i] = v (+ addend)" };

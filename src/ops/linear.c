@@ -103,17 +103,26 @@ static void grad_linear(ls_grad *c)
         c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
 }
 
+/* What an activation makes of a sum is no sum. */
+static ls_status dims_linear(ls_rule *r, const ls_infer *i)
+{
+    if (((const ls_linear_attrs *)i->attrs)->act != LS_ACT_NONE)
+        ls_rule_fix(r, 'k');
+    return LS_OK;
+}
+
 static const char *const ACT_WORDS[] = { "none", "relu", "gelu", "gelu_tanh", NULL };
 static const ls_attr_field ACT_FIELDS[] = { { "act", LS_FIELD_I64, offsetof(ls_linear_attrs, act), ACT_WORDS }, { 0 } };
 static const ls_attr_field DW_FIELDS[] = { { "bias", LS_FIELD_I64, offsetof(ls_linear_dw_attrs, bias), NULL }, { 0 } };
 
-const ls_op ls_op_linear = { .name = "linear", .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << BIAS | 1 << RESIDUAL,
+const ls_op ls_op_linear = { .name = "linear", .rule = "r.. k, n k, +n, +r.. n -> r.. n, r.. n", .dims = dims_linear,
+                             .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << BIAS | 1 << RESIDUAL,
                              .attrs_size = sizeof(ls_linear_attrs), .fields = ACT_FIELDS, .infer = infer_linear, .grad = grad_linear,
                              .cost = cost_product, .summary = "act(x * w^T + bias) + residual" };
-const ls_op ls_op_linear_dx = { .name = "linear_dx", .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << PRE | 1 << ADDEND,
+const ls_op ls_op_linear_dx = { .name = "linear_dx", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << PRE | 1 << ADDEND,
                                 .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_linear_attrs), .fields = ACT_FIELDS,
                                 .infer = infer_linear_dx, .cost = cost_product, .summary = "dy * w, times act'(pre), plus addend" };
-const ls_op ls_op_linear_dw = { .name = "linear_dw", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_linear_dw = { .name = "linear_dw", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                 .attrs_size = sizeof(ls_linear_dw_attrs), .fields = DW_FIELDS, .infer = infer_linear_dw,
                                 .cost = cost_linear_dw, .summary = "dy^T * x, and the column sums of dy" };
 

@@ -1,7 +1,7 @@
 /* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by `count`, the number of
  * valid targets of the whole optimizer step, which is an input: never a mean of means.
  *
- * Where ranks have some of the columns each (passes/tensor_vocabulary.c), what a rank finds in its own is a `part`, and the parts of all ranks, [ranks, rows, ..],
+ * Where ranks have some of the columns each (`expand`), what a rank finds in its own is a `part`, and the parts of all ranks, [ranks, rows, ..],
  * give every rank the loss, or the argmax, of the whole. */
 #include "rules.h"
 
@@ -103,29 +103,69 @@ static ls_status infer_argmax(ls_infer *i)
     return LS_OK;
 }
 
+/* [rows, k] of this rank -> [ranks, rows, k] of all. */
+static ls_value of_all(const ls_expansion *e, ls_value part)
+{
+    ls_graph *g = e->g;
+    const ls_type t = ls_value_type(g, part);
+    int64_t dims[LS_MAX_DIMS] = { e->ranks };
+    for (int d = 0; d < t.ndim; d++)
+        dims[d + 1] = t.dims[d];
+    const ls_gather_attrs a = { .group = e->group, .unit = e->unit, .ranks = e->ranks, .to = t.dtype, .via = t.dtype };
+    return ls_reshape_dims(g, ls_all_gather(g, ls_reshape_dims(g, part, 1, (int64_t[]){ -1 }), &a), t.ndim + 1, dims);
+}
+
+/* Each rank reduces its columns to three numbers a row; all ranks gather those and have the loss of the whole. Its gradient needs no others. */
+static ls_status expand_cross_entropy(ls_expansion *e)
+{
+    ls_value in[4] = { e->in[0], e->in[1], e->in[2] };
+    ls_loss_attrs a = *(const ls_loss_attrs *)e->node->attrs;
+    const int64_t columns = ls_value_type(e->g, in[0]).dims[1];
+    a.first = e->position * columns;
+    a.of = e->ranks * columns;
+    in[3] = of_all(e, ls_graph_apply(e->g, &ls_op_cross_entropy_part, 2, in, &a));
+    const ls_value loss = ls_graph_apply(e->g, &ls_op_cross_entropy, 4, in, &a);
+    for (int k = 0; k < e->node->n_out; k++)
+        e->out[k] = ls_nth(e->g, loss, k);
+    return LS_OK;
+}
+
+/* Likewise, with two numbers. */
+static ls_status expand_argmax(ls_expansion *e)
+{
+    const ls_type t = ls_value_type(e->g, e->in[0]);
+    const ls_argmax_attrs a = { .first = e->position * t.dims[t.ndim - 1] };
+    const ls_value all = of_all(e, ls_graph_apply(e->g, &ls_op_argmax_part, 1, e->in, &a));
+    e->out[0] = ls_graph_apply(e->g, &ls_op_argmax_join, 1, &all, NULL);
+    return LS_OK;
+}
+
 static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL },
                                              { "first", LS_FIELD_I64, offsetof(ls_loss_attrs, first), NULL },
                                              { "of", LS_FIELD_I64, offsetof(ls_loss_attrs, of), NULL }, { 0 } };
 static const ls_attr_field ARGMAX_FIELDS[] = { { "first", LS_FIELD_I64, offsetof(ls_argmax_attrs, first), NULL }, { 0 } };
 
-const ls_op ls_op_softmax = { .name = "softmax", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_softmax, .grad = grad_softmax,
+const ls_op ls_op_softmax = { .name = "softmax", .rule = "r.. f! -> r.. f",
+                              .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_softmax, .grad = grad_softmax,
                               .cost = cost_rows, .inplace = 1, .summary = "over the last dimension" };
-const ls_op ls_op_softmax_grad = { .name = "softmax_grad", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_softmax_grad = { .name = "softmax_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                    .infer = infer_softmax_grad, .cost = cost_rows, .summary = "y * (dy - sum(dy * y))" };
-const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .min_in = 3, .max_in = 4, .n_out = 3, .optional_in = 1 << 3, .attrs_size = sizeof(ls_loss_attrs),
+const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .rule = "@r v, r, ., p! r z! -> ., r, r; join v", .expand = expand_cross_entropy,
+                                    .min_in = 3, .max_in = 4, .n_out = 3, .optional_in = 1 << 3, .attrs_size = sizeof(ls_loss_attrs),
                                     .fields = LOSS_FIELDS, .infer = infer_cross_entropy, .grad = grad_cross_entropy, .cost = cost_rows,
                                     .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row" };
-const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                          .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_grad,
                                          .cost = cost_rows, .inplace = 1, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
-const ls_op ls_op_cross_entropy_part = { .name = "cross_entropy_part", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_cross_entropy_part = { .name = "cross_entropy_part", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                          .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_part, .cost = cost_rows,
                                          .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0" };
-const ls_op ls_op_argmax_part = { .name = "argmax_part", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_argmax_attrs),
+const ls_op ls_op_argmax_part = { .name = "argmax_part", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_argmax_attrs),
                                   .fields = ARGMAX_FIELDS, .infer = infer_argmax_part, .cost = cost_rows, .summary = "of these columns: the largest, and its number" };
-const ls_op ls_op_argmax_join = { .name = "argmax_join", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax_join,
+const ls_op ls_op_argmax_join = { .name = "argmax_join", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax_join,
                                   .cost = cost_rows, .summary = "number of the largest of all parts, the first of equals" };
-const ls_op ls_op_argmax = { .name = "argmax", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
+const ls_op ls_op_argmax = { .name = "argmax", .rule = "@r.. v -> r..; join v", .expand = expand_argmax,
+                             .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
                              .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
 
 ls_value ls_softmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_softmax, 1, &a, NULL); }

@@ -83,18 +83,20 @@ static void grad_rms_norm(ls_grad *c)
 }
 
 static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_norm_attrs, eps), NULL }, { 0 } };
-const ls_op ls_op_layer_norm = { .name = "layer_norm", .min_in = 3, .max_in = 3, .n_out = 3, .attrs_size = sizeof(ls_norm_attrs),
+const ls_op ls_op_layer_norm = { .name = "layer_norm", .rule = "r.. f!, f, f -> r.. f, r.., r..",
+                                 .min_in = 3, .max_in = 3, .n_out = 3, .attrs_size = sizeof(ls_norm_attrs),
                                  .fields = FIELDS, .infer = infer_layer_norm, .grad = grad_layer_norm, .cost = cost_norm,
                                  .summary = "(x - mean) * rstd * gain + bias; mean and rstd are kept for the gradient" };
-const ls_op ls_op_layer_norm_grad = { .name = "layer_norm_grad", .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
+const ls_op ls_op_layer_norm_grad = { .name = "layer_norm_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
                                       .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS,
                                       .infer = infer_layer_norm_grad, .cost = cost_norm,
                                       .summary = "dx (+ addend), dgain, dbias of layer_norm" };
 
-const ls_op ls_op_rms_norm = { .name = "rms_norm", .min_in = 2, .max_in = 2, .n_out = 2, .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS,
+const ls_op ls_op_rms_norm = { .name = "rms_norm", .rule = "r.. f!, f -> r.. f, r..",
+                               .min_in = 2, .max_in = 2, .n_out = 2, .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS,
                                .infer = infer_rms_norm, .grad = grad_rms_norm, .cost = cost_norm,
                                .summary = "x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps), which is kept for the gradient" };
-const ls_op ls_op_rms_norm_grad = { .name = "rms_norm_grad", .min_in = 4, .max_in = 5, .n_out = 2, .optional_in = 1 << 4, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_rms_norm_grad = { .name = "rms_norm_grad", .rule = LS_RULE_LATER, .min_in = 4, .max_in = 5, .n_out = 2, .optional_in = 1 << 4, .flags = LS_OP_NO_GRAD,
                                     .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS, .infer = infer_rms_norm_grad, .cost = cost_norm,
                                     .summary = "dx (+ addend), dgain of rms_norm" };
 

@@ -47,8 +47,28 @@ typedef struct ls_grad {
 /* FLOPs counted as the field does (multiply-add = 2); bytes are the floor: each operand moved once. */
 typedef struct ls_cost { double flops, bytes; } ls_cost;
 
+struct ls_rule;
+
+/* What an op that cannot be split by a sum alone makes of its operands on one rank of an axis: `expand` builds it and fills out[]. */
+typedef struct ls_expansion {
+    ls_graph *g;
+    const ls_node *node;       /* as it would be on one rank */
+    const ls_value *in;        /* this rank's operands */
+    ls_value *out;
+    const char *group, *unit;  /* of its collectives */
+    int ranks, position;
+} ls_expansion;
+
+/* What a rank has of the operand with @ in the op's rule: `size` elements of `extent` along dimension `dim`, from `start` on. */
+typedef struct ls_block_of { int dim; int64_t start, size, extent; } ls_block_of;
+
 struct ls_op {
     const char *name;
+    const char *rule;                   /* its loops (ops/rule.h); LS_RULE_LATER: it is made after values are placed. NULL: `dims`, or it has no operand */
+    ls_status (*dims)(struct ls_rule *r, const ls_infer *i); /* loops that follow from shapes, or what attributes forbid */
+    ls_status (*expand)(ls_expansion *e);                    /* over a loop that the rule joins */
+    void (*local)(ls_arena *a, void *attrs, const ls_type *out); /* rewrites sizes in attributes for a result of type `out` */
+    ls_status (*part)(void *attrs, const ls_block_of *p);        /* tells a rank's op where its operand is */
     int min_in, max_in;                 /* max_in -1: any number */
     int n_out;                          /* outputs, unless infer says otherwise */
     uint32_t flags;

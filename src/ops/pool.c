@@ -72,16 +72,18 @@ static const ls_attr_field MAX_FIELDS[] = { MAX_FIELD(kernel_h), MAX_FIELD(kerne
 static const ls_attr_field AVG_FIELDS[] = { { "height", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, height), NULL },
                                             { "width", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, width), NULL }, { 0 } };
 
-const ls_op ls_op_max_pool2d = { .name = "max_pool2d", .min_in = 1, .max_in = 1, .n_out = 2, .attrs_size = sizeof(ls_max_pool_attrs),
+const ls_op ls_op_max_pool2d = { .name = "max_pool2d", .rule = "b c y! x! -> b c u! w!, b c u w",
+                                 .min_in = 1, .max_in = 1, .n_out = 2, .attrs_size = sizeof(ls_max_pool_attrs),
                                  .fields = MAX_FIELDS, .infer = infer_max_pool2d, .grad = grad_max_pool2d, .cost = cost_pool,
                                  .summary = "largest element of each window, and where it was" };
-const ls_op ls_op_max_pool2d_grad = { .name = "max_pool2d_grad", .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_max_pool2d_grad = { .name = "max_pool2d_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                       .attrs_size = sizeof(ls_max_pool_attrs), .fields = MAX_FIELDS, .infer = infer_max_pool2d_grad,
                                       .cost = cost_pool, .summary = "dy added up where the largest elements were" };
-const ls_op ls_op_adaptive_avg_pool2d = { .name = "adaptive_avg_pool2d", .min_in = 1, .max_in = 1, .n_out = 1,
+const ls_op ls_op_adaptive_avg_pool2d = { .name = "adaptive_avg_pool2d", .rule = "b c y! x! -> b c u! w!",
+                                          .min_in = 1, .max_in = 1, .n_out = 1,
                                           .attrs_size = sizeof(ls_avg_pool_attrs), .fields = AVG_FIELDS, .infer = infer_avg_pool,
                                           .grad = grad_avg_pool, .cost = cost_pool, .summary = "means over windows that cover the picture" };
-const ls_op ls_op_adaptive_avg_pool2d_grad = { .name = "adaptive_avg_pool2d_grad", .min_in = 1, .max_in = 1, .n_out = 1,
+const ls_op ls_op_adaptive_avg_pool2d_grad = { .name = "adaptive_avg_pool2d_grad", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1,
                                                .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_avg_pool_attrs), .fields = AVG_FIELDS,
                                                .infer = infer_avg_pool, .cost = cost_pool, .summary = "dy spread over its windows" };
 

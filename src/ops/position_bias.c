@@ -47,10 +47,11 @@ static const ls_attr_field FIELDS[] = {
     { "both", LS_FIELD_I64, offsetof(ls_position_bias_attrs, both), NULL },
     { 0 },
 };
-const ls_op ls_op_position_bias = { .name = "position_bias", .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_position_bias_attrs), .fields = FIELDS,
+const ls_op ls_op_position_bias = { .name = "position_bias", .rule = "n! h -> h d!",
+                                    .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_position_bias_attrs), .fields = FIELDS,
                                     .infer = infer_position_bias, .grad = grad_position_bias,
                                     .summary = "y[h, j - i + queries - 1] = table[bucket(j - i), h], T5's relative positions" };
-const ls_op ls_op_position_bias_grad = { .name = "position_bias_grad", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD,
+const ls_op ls_op_position_bias_grad = { .name = "position_bias_grad", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD,
                                          .attrs_size = sizeof(ls_position_bias_attrs), .fields = FIELDS, .infer = infer_position_bias_grad,
                                          .summary = "dtable[n, h] = sum of dy[h, d] over the distances of bucket n" };
 

@@ -30,13 +30,22 @@ static ls_cost cost_rope(const ls_infer *i)
     return (ls_cost){ .flops = 3.0 * (double)ls_type_count(&i->in[X]), .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
 }
 
+/* Without positions they are the numbers of the tokens. */
+static ls_status dims_rope(ls_rule *r, const ls_infer *i)
+{
+    if (i->n_in <= POSITIONS || i->in[POSITIONS].ndim < 0)
+        ls_rule_fix(r, 't');
+    return LS_OK;
+}
+
 static const ls_attr_field FIELDS[] = {
     { "head_dim", LS_FIELD_I64, offsetof(ls_rope_attrs, head_dim), NULL },
     { "inverse", LS_FIELD_I64, offsetof(ls_rope_attrs, inverse), NULL },
     { "theta", LS_FIELD_F64, offsetof(ls_rope_attrs, theta), NULL },
     { 0 },
 };
-const ls_op ls_op_rope = { .name = "rope", .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << POSITIONS,
+const ls_op ls_op_rope = { .name = "rope", .rule = "b t h*, b t -> b t h", .dims = dims_rope,
+                           .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << POSITIONS,
                            .attrs_size = sizeof(ls_rope_attrs), .fields = FIELDS, .infer = infer_rope, .grad = grad_rope, .cost = cost_rope,
                            .inplace = 1 << X,
                            .summary = "each head's features (i, i + head_dim/2) turned by position * theta^(-2i/head_dim)" };

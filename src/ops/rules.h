@@ -5,6 +5,7 @@
 #endif
 #include <stddef.h>
 #include "op.h"
+#include "rule.h"
 
 #define LS_RULE_CHECK(i, e, ...)                    \
     do {                                            \

@@ -253,6 +253,87 @@ static void grad_sum_to(ls_grad *c)
 
 static void grad_copy(ls_grad *c) { c->din[0] = dy(c); }
 
+/* ---- loops */
+
+/* Runs of dimensions with the same product on both sides: the outermost of each run splits alike there, in equal blocks of elements. */
+static ls_status dims_reshape(ls_rule *r, const ls_infer *i)
+{
+    const ls_type *a = &i->in[0], *b = &i->out[0];
+    int x = 0, y = 0;
+    while (x < a->ndim || y < b->ndim) {
+        int from = -1, to = -1; /* outermost dimension of the run that is not of size 1 */
+        int64_t p = 1, q = 1;
+        do {
+            const bool take = y == b->ndim || (x < a->ndim && p <= q);
+            const ls_type *t = take ? a : b;
+            int *at = take ? &x : &y, *outer = take ? &from : &to;
+            *(take ? &p : &q) *= t->dims[*at];
+            *outer = *outer < 0 && t->dims[*at] > 1 ? *at : *outer;
+            ++*at;
+        } while (p != q && (x < a->ndim || y < b->ndim));
+        if (from < 0 || to < 0)
+            continue;
+        const int l = ls_rule_loop(r);
+        if (l < 0)
+            return LS_OK;
+        r->in[0][from] = r->out[0][to] = (int8_t)l;
+    }
+    r->regroups = a->ndim > 0 && b->ndim > 0 && a->dims[a->ndim - 1] == b->dims[b->ndim - 1];
+    return LS_OK;
+}
+
+static ls_status dims_permute(ls_rule *r, const ls_infer *i)
+{
+    const ls_permute_attrs *a = i->attrs;
+    for (int d = 0; d < i->out[0].ndim; d++)
+        r->out[0][d] = r->in[0][a->perm.v[d]] = (int8_t)ls_rule_loop(r);
+    return LS_OK;
+}
+
+static ls_status all_but(ls_rule *r, const ls_infer *i, int64_t dim)
+{
+    for (int d = 0; d < i->out[0].ndim; d++) {
+        const int l = d == dim ? -1 : ls_rule_loop(r);
+        r->out[0][d] = (int8_t)l;
+        for (int k = 0; k < LS_RULE_IN; k++)
+            r->in[k][d] = (int8_t)l;
+    }
+    return LS_OK;
+}
+
+static ls_status dims_slice(ls_rule *r, const ls_infer *i) { return all_but(r, i, ((const ls_slice_attrs *)i->attrs)->dim); }
+static ls_status dims_pack(ls_rule *r, const ls_infer *i) { return all_but(r, i, ((const ls_pack_attrs *)i->attrs)->dim); }
+
+static ls_status dims_broadcast_to(ls_rule *r, const ls_infer *i)
+{
+    for (int d = 0; d < i->out[0].ndim; d++) {
+        const int at = d - (i->out[0].ndim - i->in[0].ndim), l = ls_rule_loop(r);
+        r->out[0][d] = (int8_t)l;
+        if (at >= 0 && i->in[0].dims[at] == i->out[0].dims[d])
+            r->in[0][at] = (int8_t)l;
+    }
+    return LS_OK;
+}
+
+static ls_status dims_sum_to(ls_rule *r, const ls_infer *i)
+{
+    for (int d = 0; d < i->in[0].ndim; d++) {
+        const int at = d - (i->in[0].ndim - i->out[0].ndim), l = ls_rule_loop(r);
+        r->in[0][d] = (int8_t)l;
+        if (at >= 0 && i->in[0].dims[d] == i->out[0].dims[at])
+            r->out[0][at] = (int8_t)l;
+    }
+    return LS_OK;
+}
+
+static void local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out)
+{
+    dims->n = out->ndim;
+    dims->v = ls_arena_dup(a, out->ndim ? out->dims : NULL, sizeof(int64_t) * (size_t)out->ndim);
+}
+static void local_reshape(ls_arena *a, void *attrs, const ls_type *out) { local_dims(a, &((ls_reshape_attrs *)attrs)->dims, out); }
+static void local_broadcast(ls_arena *a, void *attrs, const ls_type *out) { local_dims(a, &((ls_broadcast_attrs *)attrs)->dims, out); }
+
 #define LIST(record, field) offsetof(record, field), NULL
 static const ls_attr_field RESHAPE_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_reshape_attrs, dims) }, { 0 } };
 static const ls_attr_field SLICE_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_slice_attrs, dim) },
@@ -269,27 +350,27 @@ static const ls_attr_field PACK_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_pack
                                              { 0 } };
 static const ls_attr_field BROADCAST_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) }, { 0 } };
 
-const ls_op ls_op_copy = { .name = "copy", .min_in = 1, .max_in = 1, .n_out = 1, .infer = ls_infer_same, .grad = grad_copy,
+const ls_op ls_op_copy = { .name = "copy", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .infer = ls_infer_same, .grad = grad_copy,
                            .cost = cost_move, .summary = "the same elements, contiguous; the planner inserts it" };
-const ls_op ls_op_reshape = { .name = "reshape", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+const ls_op ls_op_reshape = { .name = "reshape", .dims = dims_reshape, .local = local_reshape, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
                               .attrs_size = sizeof(ls_reshape_attrs), .fields = RESHAPE_FIELDS, .infer = infer_reshape,
                               .grad = grad_reshape, .view = view_reshape, .summary = "the same elements under another shape" };
-const ls_op ls_op_slice = { .name = "slice", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+const ls_op ls_op_slice = { .name = "slice", .dims = dims_slice, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
                             .attrs_size = sizeof(ls_slice_attrs), .fields = SLICE_FIELDS, .infer = infer_slice, .grad = grad_slice,
                             .view = view_slice, .summary = "a range of one dimension" };
-const ls_op ls_op_flat_view = { .name = "flat_view", .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
+const ls_op ls_op_flat_view = { .name = "flat_view", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
                                 .attrs_size = sizeof(ls_flat_view_attrs), .fields = FLAT_VIEW_FIELDS, .infer = infer_flat_view,
                                 .grad = grad_flat_view, .view = view_flat_view, .summary = "a tensor inside a unit's flat buffer" };
-const ls_op ls_op_permute = { .name = "permute", .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_permute_attrs),
+const ls_op ls_op_permute = { .name = "permute", .dims = dims_permute, .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_permute_attrs),
                               .fields = PERMUTE_FIELDS, .infer = infer_permute, .grad = grad_permute, .cost = cost_move,
                               .summary = "dimensions in another order, copied" };
-const ls_op ls_op_pack = { .name = "pack", .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_pack_attrs),
+const ls_op ls_op_pack = { .name = "pack", .dims = dims_pack, .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_pack_attrs),
                            .fields = PACK_FIELDS, .infer = infer_pack, .grad = grad_pack, .cost = cost_move,
                            .summary = "parts laid side by side along one dimension, zeros between; computed in place where possible" };
-const ls_op ls_op_broadcast_to = { .name = "broadcast_to", .min_in = 1, .max_in = 1, .n_out = 1,
+const ls_op ls_op_broadcast_to = { .name = "broadcast_to", .dims = dims_broadcast_to, .local = local_broadcast, .min_in = 1, .max_in = 1, .n_out = 1,
                                    .attrs_size = sizeof(ls_broadcast_attrs), .fields = BROADCAST_FIELDS, .infer = infer_broadcast_to,
                                    .grad = grad_broadcast_to, .cost = cost_move, .summary = "NumPy broadcasting, copied" };
-const ls_op ls_op_sum_to = { .name = "sum_to", .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_broadcast_attrs),
+const ls_op ls_op_sum_to = { .name = "sum_to", .dims = dims_sum_to, .local = local_broadcast, .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_broadcast_attrs),
                              .fields = BROADCAST_FIELDS, .infer = infer_sum_to, .grad = grad_sum_to, .cost = cost_move,
                              .summary = "sums over what broadcasting would expand" };
 

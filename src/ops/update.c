@@ -102,14 +102,14 @@ static const ls_attr_field SCALE_FIELDS[] = {
 };
 
 #define UPDATE (LS_OP_EFFECT | LS_OP_NO_GRAD)
-const ls_op ls_op_count_step = { .name = "count_step", .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << 1, .flags = UPDATE,
+const ls_op ls_op_count_step = { .name = "count_step", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << 1, .flags = UPDATE,
                                  .infer = infer_count_step, .alias = { 1 }, .summary = "step += apply" };
-const ls_op ls_op_adam = { .name = "adam", .min_in = 6, .max_in = 8, .n_out = 3, .optional_in = 1 << 6 | 1 << 7, .flags = UPDATE,
+const ls_op ls_op_adam = { .name = "adam", .rule = LS_RULE_LATER, .min_in = 6, .max_in = 8, .n_out = 3, .optional_in = 1 << 6 | 1 << 7, .flags = UPDATE,
                            .attrs_size = sizeof(ls_adam_attrs), .fields = ADAM_FIELDS, .infer = infer_adam, .cost = cost_update,
                            .alias = { 1, 3, 4 }, .summary = "Adam; decoupled = 1: AdamW" };
-const ls_op ls_op_sgd = { .name = "sgd", .min_in = 5, .max_in = 7, .n_out = 1, .optional_in = 1 << 2 | 1 << 5 | 1 << 6, .flags = UPDATE,
+const ls_op ls_op_sgd = { .name = "sgd", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 7, .n_out = 1, .optional_in = 1 << 2 | 1 << 5 | 1 << 6, .flags = UPDATE,
                           .attrs_size = sizeof(ls_sgd_attrs), .fields = SGD_FIELDS, .infer = infer_sgd, .cost = cost_update,
                           .alias = { 1, 3 }, .summary = "SGD with momentum, Nesterov, weight decay" };
-const ls_op ls_op_loss_scale_update = { .name = "loss_scale_update", .min_in = 3, .max_in = 3, .n_out = 2, .flags = UPDATE,
+const ls_op ls_op_loss_scale_update = { .name = "loss_scale_update", .rule = LS_RULE_LATER, .min_in = 3, .max_in = 3, .n_out = 2, .flags = UPDATE,
                                         .attrs_size = sizeof(ls_scale_update_attrs), .fields = SCALE_FIELDS, .infer = infer_loss_scale,
                                         .alias = { 1, 2 }, .summary = "grows after `interval` good steps, backs off after an overflow" };

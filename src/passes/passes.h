@@ -35,6 +35,8 @@ ls_sharding ls_sharding_of(const ls_parallel *p);
  * meets an op that cannot take it. Before ls_pass_units. */
 ls_status ls_pass_tensor(ls_graph **g, const ls_parallel *p);
 
+ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
+
 /* One parameter inside its unit's flat buffer. */
 typedef struct ls_slot {
     const char *name; /* FQN */

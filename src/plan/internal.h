@@ -1,7 +1,7 @@
 /* internal.h - what the planner's parts hand to each other. ls_plan_create runs them in this order:
  *
  *   schedule.c  which nodes run at all, and in which order
- *   placement.c which kernel outputs are born inside a `pack` or inside the memory of a source
+ *   births.c which kernel outputs are born inside a `pack` or inside the memory of a source
  *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot follow them
  *   steps.c     the steps: kernels, and the two halves of each collective
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
@@ -37,13 +37,13 @@ typedef struct ls_home {
     int64_t strides[LS_MAX_DIMS];
 } ls_home;
 
-/* placement.c: per old value. */
-typedef struct ls_placement {
+/* births.c: per old value. */
+typedef struct ls_birth {
     int host;       /* old value (a pack's output, or a source) whose memory this value is born in; 0: none */
     int part;       /* of the pack: which */
     int64_t offset; /* bytes in it */
     int64_t strides[LS_MAX_DIMS];
-} ls_placement;
+} ls_birth;
 
 typedef struct ls_planner {
     ls_plan *plan;
@@ -54,7 +54,7 @@ typedef struct ls_planner {
     int *when;                  /* old node -> position in `order`, -1 dead */
     int *root;                  /* old value -> value whose memory its views and mandatory aliases name */
     const char **named;         /* old value -> name, where the value as a whole is a root that a graph output names */
-    ls_placement *placed;       /* old value */
+    ls_birth *placed;           /* old value */
     const ls_kernel **kernel;   /* old node; NULL: source, view or collective */
     int *replaces;              /* old output -> the source (old value) whose content it replaces, 0: none */
     ls_value *map;              /* old value -> new value */

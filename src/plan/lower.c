@@ -265,7 +265,7 @@ static ls_status lower_nodes(lowering *l, ls_value *in)
     LS_TRY(lower_outputs(l));
     /* Values born elsewhere: their hosts exist only now. */
     for (int v = 1; v < p->old->n_vals; v++) {
-        const ls_placement *q = &p->placed[v];
+        const ls_birth *q = &p->placed[v];
         if (q->host && p->map[v].id > 0) {
             p->home[p->map[v].id].base = p->map[q->host].id;
             p->home[p->map[v].id].offset = q->offset;

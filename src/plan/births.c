@@ -1,4 +1,4 @@
-/* placement.c - values that are born where they are wanted, decided before lowering because it fixes their strides.
+/* births.c - values that are born where they are wanted, decided before lowering because it fixes their strides.
  *
  * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place in the pack's output, if
  * that kernel can write with the strides that result and the value has no other home: it is no source, aliases nothing, is no graph
@@ -123,7 +123,7 @@ static void place_over_source(ls_planner *p, int v, int source, const int *last_
 ls_status ls_planner_place(ls_planner *p)
 {
     const ls_graph *g = p->old;
-    p->placed = LS_ARENA_ARRAY(&p->scratch, ls_placement, g->n_vals);
+    p->placed = LS_ARENA_ARRAY(&p->scratch, ls_birth, g->n_vals);
     p->named = LS_ARENA_ARRAY(&p->scratch, const char *, g->n_vals);
     p->replaces = LS_ARENA_ARRAY(&p->scratch, int, g->n_outputs + 1);
 

@@ -1,0 +1,385 @@
+/* place.c - tensor parallelism (Shoeybi et al. 2019) and sequence parallelism (Korthikanti et al. 2022) as one walk over the forward graph. Parameters that the plan
+ * splits become this rank's blocks; each op's rule (ops/rule.h) says from where its operands are split where its results are; and redistributions (redistribute.h), whose
+ * gradients the chain rule knows, stand where an operand lies otherwise. The walk knows no layer and no op.
+ *
+ * What it chose itself (rows, with parallel.sequence) it may undo; what the plan splits it may not. Partial ends where it is made. */
+#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+#include "place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "graph/rewrite.h"
+#include "ops/rules.h"
+
+/* Where an old value lies, and why. */
+typedef struct spot {
+    ls_placement p;
+    bool soft;         /* rows, by parallel.sequence */
+    bool param;        /* follows from parameters alone */
+    const char *cause; /* the parameter whose split it follows from */
+} spot;
+
+typedef struct walk {
+    ls_rewrite r;
+    const ls_parallel *p;
+    ls_place_axis axis;
+    ls_seed *seeds;      /* per old value */
+    spot *at;            /* per old value */
+    ls_value *replicate; /* per old value: its Replicate, made at its first reader */
+} walk;
+
+/* One node and its rule. */
+typedef struct step {
+    const ls_node *n;
+    ls_placed_node types;
+    ls_rule rule;
+    int loop, by; /* that is split; the operand that says so */
+    ls_value *in; /* this rank's operands */
+} step;
+
+ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n)
+{
+    p->infer = (ls_infer){ .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .n_out = n->n_out };
+    if (n->n_in > LS_PLACED_IN)
+        return ls_fail(LS_E_UNSUPPORTED, "parallel.tensor: %s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path, n->n_in, LS_PLACED_IN);
+    for (int k = 0; k < n->n_in; k++)
+        p->in[k] = *ls_type_of(g, n->in[k]);
+    for (int k = 0; k < n->n_out; k++)
+        p->infer.out[k] = *ls_type_of(g, n->out[k]);
+    return LS_OK;
+}
+
+static bool split(const walk *w, ls_value old) { return w->at[old.id].p.kind == LS_SHARD; }
+static const ls_type *whole(const walk *w, ls_value old) { return ls_type_of(w->r.from, old); }
+static bool is_float(const walk *w, ls_value old) { return ls_dtype_is_float(whole(w, old)->dtype); }
+static const char *place_of(const walk *w, const ls_node *n) { return w->r.to->scope->path[0] ? w->r.to->scope->path : n->op->name; }
+
+/* ---- refusals */
+
+static const char *spot_text(char text[640], const walk *w, ls_value old)
+{
+    const spot *s = &w->at[old.id];
+    char p[32];
+    if (s->p.kind != LS_SHARD)
+        snprintf(text, 640, "whole on every rank");
+    else if (s->soft)
+        snprintf(text, 640, "%s by parallel.sequence", ls_placement_text(p, s->p));
+    else
+        snprintf(text, 640, "%s because %s is split", ls_placement_text(p, s->p), s->cause);
+    return text;
+}
+
+static ls_status refuse(const walk *w, const ls_node *n, const char *what)
+{
+    return ls_fail(LS_E_USAGE, "parallel.tensor: %s in %s %s (axis %s; %s:%d)", n->op->name, n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
+                   n->file ? n->file : "?", n->line);
+}
+
+static ls_status cannot_take(const walk *w, const ls_node *n, int k)
+{
+    char a[640], text[800];
+    const bool soft = w->at[n->in[k].id].soft;
+    snprintf(text, sizeof text, "cannot take operand %d, which is %s: %s", k, spot_text(a, w, n->in[k]),
+             soft ? "it needs all tokens; split the layers on its way by columns" : "a layer that is split by rows must come before it");
+    return refuse(w, n, text);
+}
+
+static ls_status conflict(const walk *w, const ls_node *n, int k, int by)
+{
+    char a[640], b[640], text[1400];
+    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by, spot_text(a, w, n->in[by]), k, spot_text(b, w, n->in[k]),
+             split(w, n->in[k]) ? "the words of parallel.tensor split them unlike" : "split what makes the second by columns, or the first not at all");
+    return refuse(w, n, text);
+}
+
+/* ---- redistributions */
+
+static ls_value replicate(walk *w, ls_value old)
+{
+    ls_value *copy = &w->replicate[old.id];
+    const spot *s = &w->at[old.id];
+    const ls_value v = ls_rewrite_value(&w->r, old);
+    if (!ls_present(*copy))
+        *copy = ls_redistribute(w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
+                                s->p.kind == LS_SHARD ? place_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
+    return *copy;
+}
+
+/* Operand k for ranks that each have a block of loop s->loop. */
+static ls_status operand(walk *w, step *s, int k)
+{
+    const ls_value old = s->n->in[k];
+    const spot *at = &w->at[old.id];
+    const int dim = ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop);
+    const bool may_cut = (s->rule.cut >> k & 1) || (!is_float(w, old) && !split(w, old));
+    ls_value v = ls_rewrite_value(&w->r, old);
+    if (split(w, old) && !at->soft) {
+        if (at->p.dim != dim)
+            return conflict(w, s->n, k, s->by);
+    } else if (dim < 0) {
+        v = is_float(w, old) ? replicate(w, old) : v;
+    } else if (may_cut) {
+        const ls_type *t = whole(w, old);
+        ls_type mine;
+        if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
+            return ls_fail(LS_E_USAGE, "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the %d ranks of axis %s do not divide", dim, k,
+                           s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks, w->axis.name);
+        v = is_float(w, old) ? replicate(w, old) : v;
+        v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis, "");
+    } else {
+        return conflict(w, s->n, k, s->by);
+    }
+    if (dim >= 0 && (s->rule.heads[k] >> dim & 1)) { /* before the shape rule of the op says it in other words */
+        const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
+        if (size / w->axis.ranks % head)
+            return ls_fail(LS_E_USAGE, "parallel.mesh: %s has %lld heads, which the %d ranks of axis %s do not divide", s->n->scope->path, (long long)(size / head),
+                           w->axis.ranks, w->axis.name);
+    }
+    s->in[k] = v;
+    return LS_OK;
+}
+
+/* Where a sum over the ranks goes on: whole, or with parallel.sequence by rows. */
+static ls_status sum(walk *w, ls_value old, ls_value part)
+{
+    const ls_type *t = whole(w, old);
+    ls_placement to = { LS_INVARIANT, 0, 0 };
+    ls_type mine;
+    if (w->p->sequence && t->ndim > 1) {
+        to = LS_ROWS_SHARDED(t->ndim - 1);
+        if (!ls_placed_type(&mine, t, to, &w->axis))
+            return ls_fail(LS_E_USAGE, "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s do not divide", (long long)ls_type_rows(t),
+                           w->axis.ranks, w->axis.name);
+        w->at[old.id] = (spot){ .p = to, .soft = true };
+    }
+    w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis, place_of(w, ls_node_of(w->r.from, old)));
+    return LS_OK;
+}
+
+/* ---- nodes */
+
+/* Attributes for this rank: sizes, and where it is in the whole. */
+static ls_status localize(walk *w, const step *s, void **attrs)
+{
+    const ls_op *op = s->n->op;
+    *attrs = ls_attrs_copy(&w->r.to->arena, op, s->n->attrs);
+    if (op->local) {
+        const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
+        ls_type mine = s->types.infer.out[0];
+        if (dim >= 0 && !ls_placed_type(&mine, &s->types.infer.out[0], LS_SHARDED(dim), &w->axis))
+            return cannot_take(w, s->n, s->by);
+        op->local(&w->r.to->arena, *attrs, &mine);
+    }
+    const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
+    if (dim >= 0 && op->part) {
+        const int64_t all = s->types.in[at].dims[dim], size = all / w->axis.ranks;
+        if (op->part(*attrs, &(ls_block_of){ .dim = dim, .start = w->axis.position * size, .size = size, .extent = all }) != LS_OK)
+            return refuse(w, s->n, ls_error_message());
+    }
+    return LS_OK;
+}
+
+static ls_status expand(walk *w, step *s)
+{
+    const ls_node *n = s->n;
+    ls_value out[LS_MAX_OUT];
+    if (!n->op->expand)
+        return cannot_take(w, n, s->by);
+    for (int k = 0; k < n->n_in; k++) {
+        if (split(w, n->in[k]) && (w->at[n->in[k].id].soft || w->at[n->in[k].id].p.dim != ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop)))
+            return conflict(w, n, k, s->by);
+        s->in[k] = ls_rewrite_value(&w->r, n->in[k]);
+    }
+    LS_TRY(n->op->expand(&(ls_expansion){ .g = w->r.to, .node = n, .in = s->in, .out = out, .group = w->axis.name, .unit = place_of(w, n), .ranks = w->axis.ranks,
+                                          .position = w->axis.position }));
+    for (int k = 0; k < n->n_out; k++)
+        w->r.map[n->out[k].id] = out[k];
+    return LS_OK;
+}
+
+/* What is added once, behind the sum of result 0. */
+static ls_status add(walk *w, const step *s, int k)
+{
+    const ls_value old = s->n->in[k], out = s->n->out[0];
+    ls_value v = ls_rewrite_value(&w->r, old);
+    if (w->at[out.id].soft && !w->at[old.id].soft) {
+        if (split(w, old) || whole(w, old)->ndim > 1)
+            return conflict(w, s->n, k, s->by);
+        v = replicate(w, old);
+    } else if (split(w, old) && !w->at[out.id].soft) {
+        return conflict(w, s->n, k, s->by);
+    }
+    w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out), v);
+    return LS_OK;
+}
+
+/* Each rank computes its block of a loop. */
+static ls_status split_loop(walk *w, step *s)
+{
+    const ls_node *n = s->n;
+    const ls_infer *types = &s->types.infer;
+    void *attrs;
+    bool sums = false;
+    if (s->rule.loop[s->loop].join)
+        return expand(w, s);
+    for (int k = 0; k < n->n_out; k++)
+        sums = sums || ls_rule_out_dim(&s->rule, types, k, s->loop) < 0;
+    int n_in = 0;
+    for (int k = 0; k < n->n_in; k++) {
+        const bool later = sums && (s->rule.added >> k & 1);
+        s->in[k] = LS_NONE;
+        if (!ls_present(n->in[k]) || later)
+            continue;
+        LS_TRY(operand(w, s, k));
+        n_in = k + 1;
+    }
+    LS_TRY(localize(w, s, &attrs));
+    const ls_node *made = ls_graph_add(w->r.to, n->op, sums ? n_in : n->n_in, s->in, attrs);
+    for (int k = 0; made && k < n->n_out; k++) {
+        const int dim = ls_rule_out_dim(&s->rule, types, k, s->loop);
+        w->r.map[n->out[k].id] = made->out[k];
+        if (dim >= 0)
+            w->at[n->out[k].id] = (spot){ .p = LS_SHARDED(dim), .cause = w->at[n->in[s->by].id].cause };
+        else
+            LS_TRY(sum(w, n->out[k], made->out[k]));
+    }
+    for (int k = 0; made && sums && k < n->n_in; k++)
+        if (ls_present(n->in[k]) && (s->rule.added >> k & 1))
+            LS_TRY(add(w, s, k));
+    return LS_OK;
+}
+
+/* The leading dimensions of operand k, which are split as one, are rows of the op; and all rows that it has. */
+static bool are_rows(const step *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
+{
+    for (int d = 0; d < ndim; d++) {
+        const int l = loops[d];
+        if (d < rows ? l < 0 || !s->rule.loop[l].rows || s->rule.loop[l].fixed || s->rule.loop[l].join || l != first[d] : l >= 0 && s->rule.loop[l].rows)
+            return false;
+    }
+    return true;
+}
+
+/* Each rank computes some of the rows, one behind the other. Where all rows meet one value, as gains and weights, its gradient is a sum over the rows of all. */
+static ls_status split_rows(walk *w, step *s)
+{
+    const ls_node *n = s->n;
+    const int rows = w->at[n->in[s->by].id].p.dims;
+    const int8_t *first = s->rule.in[s->by];
+    void *attrs;
+    if (s->rule.regroups) {
+        const ls_type *t = whole(w, n->out[0]);
+        w->at[n->out[0].id] = (spot){ .p = LS_ROWS_SHARDED(t->ndim - 1), .soft = true };
+        w->r.map[n->out[0].id] = ls_rewrite_value(&w->r, n->in[0]); /* the same rows */
+        return LS_OK;
+    }
+    for (int k = 0; k < n->n_in; k++) {
+        const ls_value old = n->in[k];
+        s->in[k] = LS_NONE;
+        if (!ls_present(old))
+            continue;
+        const bool has = split(w, old);
+        if (!are_rows(s, s->rule.in[k], whole(w, old)->ndim, has ? rows : 0, first))
+            return has ? cannot_take(w, n, k) : conflict(w, n, k, s->by);
+        s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
+    }
+    if ((s->rule.at >= 0 && n->op->part) || n->op->local)
+        return cannot_take(w, n, s->by);
+    for (int k = 0; k < n->n_out; k++) {
+        if (!are_rows(s, s->rule.out[k], whole(w, n->out[k])->ndim, rows, first))
+            return cannot_take(w, n, s->by);
+        w->at[n->out[k].id] = (spot){ .p = LS_ROWS_SHARDED(rows), .soft = true };
+    }
+    LS_TRY(localize(w, s, &attrs));
+    ls_rewrite_copy_with(&w->r, n, s->in, attrs);
+    return LS_OK;
+}
+
+/* The loop that operands are split in: parameters are asked first, then other values, then rows. */
+static ls_status vote(walk *w, step *s)
+{
+    s->by = -1;
+    for (int class = 0; class < 3 && s->by < 0; class++)
+        for (int k = 0; k < s->n->n_in; k++) {
+            const spot *at = &w->at[s->n->in[k].id];
+            if (!split(w, s->n->in[k]) || at->soft != (class == 2) || (!at->soft && at->param != (class == 0)))
+                continue;
+            const int loop = at->soft ? -1 : ls_rule_in(&s->rule, k, at->p.dim);
+            if (!at->soft && (loop < 0 || s->rule.loop[loop].fixed))
+                return cannot_take(w, s->n, k);
+            if (s->by >= 0 && loop != s->loop)
+                return conflict(w, s->n, k, s->by);
+            s->loop = loop;
+            s->by = s->by < 0 ? k : s->by;
+        }
+    return LS_OK;
+}
+
+static ls_status param(walk *w, const ls_node *n)
+{
+    ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
+    const ls_value v = n->out[0];
+    const ls_seed *seed = &w->seeds[v.id];
+    w->at[v.id] = (spot){ .param = true };
+    if (seed->word) {
+        a.type.dims[seed->dim] /= w->axis.ranks;
+        a.split = (ls_tp_split){ seed->dim, w->axis.position, w->axis.ranks };
+        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim), .param = true, .cause = a.name };
+    }
+    ls_rewrite_copy_with(&w->r, n, NULL, &a);
+    return LS_OK;
+}
+
+static ls_status node(walk *w, const ls_node *n)
+{
+    bool any = false, params = n->n_in > 0;
+    ls_rewrite_like(&w->r, n);
+    if (n->op == &ls_op_param)
+        return param(w, n);
+    for (int k = 0; k < n->n_in; k++) {
+        any = any || split(w, n->in[k]);
+        params = params && (!ls_present(n->in[k]) || w->at[n->in[k].id].param);
+    }
+    if (!any) {
+        ls_rewrite_copy(&w->r, n);
+    } else {
+        step s = { .n = n, .in = LS_ARENA_ARRAY(&w->r.to->arena, ls_value, n->n_in) };
+        LS_TRY(ls_placed_node_of(&s.types, w->r.from, n));
+        LS_TRY(ls_rule_of(&s.rule, &s.types.infer));
+        LS_TRY(vote(w, &s));
+        LS_TRY(s.loop < 0 ? split_rows(w, &s) : split_loop(w, &s));
+    }
+    for (int k = 0; k < n->n_out; k++)
+        w->at[n->out[k].id].param = params;
+    return LS_OK;
+}
+
+static ls_status all_nodes(walk *w)
+{
+    const ls_graph *g = w->r.from;
+    for (int i = 0; i < g->n_nodes && w->r.to->status == LS_OK; i++)
+        LS_TRY(node(w, g->nodes[i]));
+    for (int i = 0; i < g->n_outputs; i++)
+        if (split(w, g->outputs[i].value))
+            return ls_fail(LS_E_USAGE, "parallel.tensor: output \"%s\" of the model would be split over axis %s", g->outputs[i].name, w->axis.name);
+    return LS_OK;
+}
+
+ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
+{
+    walk w = { .p = p, .axis = { "tp", ls_mesh_group_size(&p->mesh, "tp"), ls_mesh_position(&p->mesh, p->rank, "tp") } };
+    LS_TRY(ls_rewrite_begin(&w.r, *gp));
+    ls_arena *arena = &w.r.to->arena;
+    w.seeds = LS_ARENA_ARRAY(arena, ls_seed, (*gp)->n_vals + 1);
+    w.at = LS_ARENA_ARRAY(arena, spot, (*gp)->n_vals + 1);
+    w.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
+    ls_status s = ls_seeds(w.seeds, *gp, p, &w.axis);
+    if (s == LS_OK && w.axis.ranks > 1)
+        s = all_nodes(&w);
+    if (s == LS_OK && w.axis.ranks > 1)
+        return ls_rewrite_end(&w.r, gp);
+    ls_rewrite_abort(&w.r);
+    return s;
+}

@@ -1,0 +1,15 @@
+/* place.h - what the files of the placement pass share. Private to src/passes. */
+#pragma once
+#include "ops/rule.h"
+#include "passes.h"
+#include "redistribute.h"
+
+/* A parameter that is split along `dim`; word NULL: it is not. The word is of the list that names it. */
+typedef struct ls_seed { const char *word; int dim; } ls_seed;
+/* Fills out[], per value. LS_E_USAGE for a word that names nothing, for what the ranks do not divide, and where nothing is left to split. */
+ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis);
+
+/* A node with the types of its operands and results, for rules. LS_E_UNSUPPORTED with more of them than there is room for. */
+enum { LS_PLACED_IN = 64 };
+typedef struct ls_placed_node { ls_infer infer; ls_type in[LS_PLACED_IN]; } ls_placed_node;
+ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n);

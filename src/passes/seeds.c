@@ -1,0 +1,160 @@
+/* seeds.c - which parameters are split over an axis, and where: by the words of parallel.tensor, or those of the plan that stands beside the model. */
+#include <string.h>
+
+#include "base/str.h"
+#include "ops/rules.h"
+#include "place.h"
+
+enum { KIND = 8 }; /* bytes of "colwise:" and of "rowwise:" */
+
+/* The last names of module `path` (what stands before the parameter's own) are those of `rule`. */
+static bool names(const char *rule, size_t n, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    const size_t m = dot ? (size_t)(dot - path) : 0;
+    return m >= n && !strncmp(path + m - n, rule, n) && (m == n || path[m - n - 1] == '.');
+}
+
+/* In the plan of a model a word may end in `?`: where the ranks divide it. */
+static bool if_divided(const char *word)
+{
+    const size_t n = strcspn(word, " ");
+    return n && word[n - 1] == '?';
+}
+
+static bool word_names(const char *word, const char *parameter)
+{
+    const size_t n = strcspn(word, " ") - if_divided(word);
+    return n > KIND && names(word + KIND, n - KIND, parameter);
+}
+
+static const char *next_word(const char *w)
+{
+    w += strcspn(w, " ");
+    return w + (*w == ' ');
+}
+
+/* The first word that names the parameter; NULL: none does. */
+static const char *word_of(const char *words, const char *parameter)
+{
+    for (const char *w = words; *w; w = next_word(w))
+        if (word_names(w, parameter))
+            return w;
+    return NULL;
+}
+
+/* Of "layers.0.mlp.fc1.weight" the module's last `parts` names. */
+static const char *module_end(ls_arena *a, const char *parameter, int parts)
+{
+    const char *dot = strrchr(parameter, '.'), *end = dot ? dot : parameter, *from = end;
+    while (from > parameter && (from[-1] != '.' || --parts > 0))
+        from--;
+    return ls_arena_printf(a, "%.*s", (int)(end - from), from);
+}
+
+static ls_status useless_word(const ls_graph *g, const char *word)
+{
+    const int n = (int)strcspn(word, " ");
+    ls_arena a;
+    ls_arena_init(&a);
+    const char **modules = LS_ARENA_ARRAY(&a, const char *, g->n_nodes + 1);
+    int found = 0, parts = 1;
+    bool taken = false;
+    for (int i = 0; i < n; i++)
+        parts += word[i] == '.';
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_param) {
+            const char *name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
+            taken |= word_names(word, name);
+            modules[found++] = module_end(&a, name, parts);
+        }
+    const char *near = ls_nearest_name(ls_arena_printf(&a, "%.*s", n - KIND, word + KIND), modules, found);
+    ls_status s;
+    if (taken)
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the words before it name every layer that it does; leave it out", n, word);
+    else if (near)
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name; did you mean %.*s%s?", n, word, KIND, word, near);
+    else
+        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)", n, word);
+    ls_arena_release(&a);
+    return s;
+}
+
+/* Every word splits some layer: one that is wrong on four ranks is wrong on one too. */
+static ls_status check_words(const ls_graph *g, const char *words)
+{
+    for (const char *w = words; *w; w = next_word(w)) {
+        bool used = false;
+        for (int i = 0; i < g->n_nodes && !used; i++)
+            used = g->nodes[i]->op == &ls_op_param && word_of(words, ((const ls_source_attrs *)g->nodes[i]->attrs)->name) == w;
+        if (!used)
+            return useless_word(g, w);
+    }
+    return LS_OK;
+}
+
+/* The first op that reads it and whose row says its loops; *k: as which operand. */
+static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        for (*k = 0; *k < g->nodes[i]->n_in; ++*k)
+            if (g->nodes[i]->in[*k].id == param.id && g->nodes[i]->op->rule && strcmp(g->nodes[i]->op->rule, LS_RULE_LATER))
+                return g->nodes[i];
+    return NULL;
+}
+
+/* colwise: by the first dimension that the results of what reads it have; rowwise: by the first that it sums over, a bias not at all. -1: not at all. */
+static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool colwise)
+{
+    const ls_type *t = ls_type_of(g, param->out[0]);
+    int k;
+    const ls_node *n = reader(g, param->out[0], &k);
+    *dim = colwise ? 0 : t->ndim > 1 ? 1 : -1;
+    if (!n)
+        return LS_OK;
+    ls_placed_node p;
+    ls_rule r;
+    LS_TRY(ls_placed_node_of(&p, g, n));
+    LS_TRY(ls_rule_of(&r, &p.infer));
+    *dim = -1;
+    for (int d = 0; d < t->ndim && *dim < 0; d++) {
+        const int l = ls_rule_in(&r, k, d);
+        if (l >= 0 && !r.loop[l].fixed && (ls_rule_out_dim(&r, &p.infer, 0, l) >= 0) == colwise)
+            *dim = d;
+    }
+    return LS_OK;
+}
+
+ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis)
+{
+    const bool automatic = !strcmp(p->tensor, "auto");
+    const char *words = !automatic ? p->tensor : g->tensor_plan ? g->tensor_plan : "";
+    int n = 0;
+    if (!automatic)
+        LS_TRY(check_words(g, words));
+    if (axis->ranks == 1)
+        return LS_OK;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->op != &ls_op_param)
+            continue;
+        const ls_source_attrs *a = g->nodes[i]->attrs;
+        const char *w = word_of(words, a->name);
+        int dim;
+        if (!w)
+            continue;
+        LS_TRY(dim_of(&dim, g, g->nodes[i], *w == 'c'));
+        if (dim < 0 && (*w == 'c' || a->type.ndim > 1))
+            return ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: what reads parameter %s cannot split it so", (int)strcspn(w, " "), w, a->name);
+        if (dim < 0)
+            continue;
+        if (a->type.dims[dim] % axis->ranks && if_divided(w))
+            continue;
+        if (a->type.dims[dim] % axis->ranks)
+            return ls_fail(LS_E_USAGE, "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of axis %s do not divide", dim, a->name,
+                           (long long)a->type.dims[dim], axis->ranks, axis->name);
+        out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim };
+        n++;
+    }
+    return n ? LS_OK : ls_fail(LS_E_USAGE, "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis %s; give them to dp or shard", p->tensor,
+                               axis->ranks, axis->name);
+}
