@@ -26,7 +26,7 @@ typedef struct ls_parallel {
                                         * sync_batch_norm, once for ddp; a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
     ls_dtype reduce;             /* type in which sums over ranks are rounded */
     bool sync_batch_norm;        /* batch norm's statistics are those of the micro-batches r * R .. r * R + R-1 that the R data ranks compute side by side */
-    const char *tensor;          /* axis tp: which layers are split over it. "auto", or words "colwise:MODULE" (its outputs) and "rowwise:MODULE" (its inputs; rows of an embedding's table) */
+    const char *tensor;          /* axis tp: which layers are split over it. "auto": by the plan of the model (ls_tensor_plan), or words "colwise:MODULE" (its outputs) and "rowwise:MODULE" (its inputs; rows of an embedding's table) */
     bool sequence;               /* axis tp: between split layers each rank has some of the tokens, too */
     int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */

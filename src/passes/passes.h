@@ -1,7 +1,7 @@
 /* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and returns the error. None knows a
  * model; none changes what is computed by more than its comment says. Order in a training step (train/compile.c):
  *
- *     slices_up, narrow -> tensor -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
@@ -28,13 +28,10 @@ typedef struct ls_sharding {
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
-/* Tensor parallelism: linear layers that parallel.tensor names are split over axis tp, by outputs (colwise) or inputs (rowwise). What enters the first kind is the same on
- * all ranks of the axis and its gradient is summed over them; what leaves it is split in its last dimension, through element-wise ops, rope and attention
- * by heads, and must reach the second kind, whose results are summed. A vocabulary is split likewise: rows of an embedding's table, columns of the logits, in which the loss is found.
- * With parallel.sequence values between these layers are split by tokens. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value
- * meets an op that cannot take it. Before ls_pass_units. */
-ls_status ls_pass_tensor(ls_graph **g, const ls_parallel *p);
-
+/* Tensor parallelism: parameters of layers that parallel.tensor names are split over axis tp, by outputs (colwise) or inputs (rowwise), and everything else follows from the
+ * rules of the ops (ops/rule.h). What enters the first kind is Replicate; what leaves it is Shard in its last dimension and must reach the second kind, whose results are
+ * summed. A vocabulary is split likewise: rows of an embedding's table, columns of the logits, in which the loss is found. With parallel.sequence values between these layers are
+ * split by tokens. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value meets an op that cannot take it. Before ls_pass_units. */
 ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
 
 /* One parameter inside its unit's flat buffer. */

@@ -18,7 +18,7 @@ typedef struct spot {
     ls_placement p;
     bool soft;         /* rows, by parallel.sequence */
     bool param;        /* follows from parameters alone */
-    const char *cause; /* the parameter whose split it follows from */
+    const char *cause; /* the word that it follows from, and the parameter */
 } spot;
 
 typedef struct walk {
@@ -67,7 +67,7 @@ static const char *spot_text(char text[640], const walk *w, ls_value old)
     else if (s->soft)
         snprintf(text, 640, "%s by parallel.sequence", ls_placement_text(p, s->p));
     else
-        snprintf(text, 640, "%s because %s is split", ls_placement_text(p, s->p), s->cause);
+        snprintf(text, 640, "%s because %s", ls_placement_text(p, s->p), s->cause);
     return text;
 }
 
@@ -86,12 +86,31 @@ static ls_status cannot_take(const walk *w, const ls_node *n, int k)
     return refuse(w, n, text);
 }
 
-static ls_status conflict(const walk *w, const ls_node *n, int k, int by)
+/* What would split operand k, too, or spare it that. */
+static void advice(char text[300], const walk *w, const step *s, int k, int by)
 {
-    char a[640], b[640], text[1400];
-    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by, spot_text(a, w, n->in[by]), k, spot_text(b, w, n->in[k]),
-             split(w, n->in[k]) ? "the words of parallel.tensor split them unlike" : "split what makes the second by columns, or the first not at all");
-    return refuse(w, n, text);
+    const ls_node *maker = ls_node_of(w->r.from, s->n->in[k]);
+    const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL, *dot = name ? strrchr(name, '.') : NULL;
+    if (split(w, s->n->in[k])) {
+        snprintf(text, 300, "the words of parallel.tensor split them unlike");
+    } else if (w->at[s->n->in[by].id].soft) {
+        snprintf(text, 300, "with parallel.sequence what makes operand %d must be split by rows, too, as the table of an embedding", k);
+    } else if (dot) {
+        const char *from = dot;
+        while (from > name && from[-1] != '.')
+            from--;
+        snprintf(text, 300, "%s:%.*s would split both alike", ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop) >= 0 ? "colwise" : "rowwise", (int)(dot - from), from);
+    } else {
+        snprintf(text, 300, "the layer that makes operand %d must be split by columns, or that of operand %d not at all", k, by);
+    }
+}
+
+static ls_status conflict(const walk *w, const step *s, int k, int by)
+{
+    char a[640], b[640], hint[300], text[1800];
+    advice(hint, w, s, k, by);
+    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by, spot_text(a, w, s->n->in[by]), k, spot_text(b, w, s->n->in[k]), hint);
+    return refuse(w, s->n, text);
 }
 
 /* ---- redistributions */
@@ -117,7 +136,7 @@ static ls_status operand(walk *w, step *s, int k)
     ls_value v = ls_rewrite_value(&w->r, old);
     if (split(w, old) && !at->soft) {
         if (at->p.dim != dim)
-            return conflict(w, s->n, k, s->by);
+            return conflict(w, s, k, s->by);
     } else if (dim < 0) {
         v = is_float(w, old) ? replicate(w, old) : v;
     } else if (may_cut) {
@@ -129,7 +148,7 @@ static ls_status operand(walk *w, step *s, int k)
         v = is_float(w, old) ? replicate(w, old) : v;
         v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis, "");
     } else {
-        return conflict(w, s->n, k, s->by);
+        return conflict(w, s, k, s->by);
     }
     if (dim >= 0 && (s->rule.heads[k] >> dim & 1)) { /* before the shape rule of the op says it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
@@ -189,7 +208,7 @@ static ls_status expand(walk *w, step *s)
         return cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_in; k++) {
         if (split(w, n->in[k]) && (w->at[n->in[k].id].soft || w->at[n->in[k].id].p.dim != ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop)))
-            return conflict(w, n, k, s->by);
+            return conflict(w, s, k, s->by);
         s->in[k] = ls_rewrite_value(&w->r, n->in[k]);
     }
     LS_TRY(n->op->expand(&(ls_expansion){ .g = w->r.to, .node = n, .in = s->in, .out = out, .group = w->axis.name, .unit = place_of(w, n), .ranks = w->axis.ranks,
@@ -206,10 +225,10 @@ static ls_status add(walk *w, const step *s, int k)
     ls_value v = ls_rewrite_value(&w->r, old);
     if (w->at[out.id].soft && !w->at[old.id].soft) {
         if (split(w, old) || whole(w, old)->ndim > 1)
-            return conflict(w, s->n, k, s->by);
+            return conflict(w, s, k, s->by);
         v = replicate(w, old);
     } else if (split(w, old) && !w->at[out.id].soft) {
-        return conflict(w, s->n, k, s->by);
+        return conflict(w, s, k, s->by);
     }
     w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out), v);
     return LS_OK;
@@ -282,7 +301,7 @@ static ls_status split_rows(walk *w, step *s)
             continue;
         const bool has = split(w, old);
         if (!are_rows(s, s->rule.in[k], whole(w, old)->ndim, has ? rows : 0, first))
-            return has ? cannot_take(w, n, k) : conflict(w, n, k, s->by);
+            return has ? cannot_take(w, n, k) : conflict(w, s, k, s->by);
         s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }
     if ((s->rule.at >= 0 && n->op->part) || n->op->local)
@@ -310,7 +329,7 @@ static ls_status vote(walk *w, step *s)
             if (!at->soft && (loop < 0 || s->rule.loop[loop].fixed))
                 return cannot_take(w, s->n, k);
             if (s->by >= 0 && loop != s->loop)
-                return conflict(w, s->n, k, s->by);
+                return conflict(w, s, k, s->by);
             s->loop = loop;
             s->by = s->by < 0 ? k : s->by;
         }
@@ -326,7 +345,8 @@ static ls_status param(walk *w, const ls_node *n)
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
         a.split = (ls_tp_split){ seed->dim, w->axis.position, w->axis.ranks };
-        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim), .param = true, .cause = a.name };
+        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim), .param = true,
+                              .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s", (int)strcspn(seed->word, " "), seed->word, a.name) };
     }
     ls_rewrite_copy_with(&w->r, n, NULL, &a);
     return LS_OK;

@@ -37,7 +37,7 @@ static bool dropped(const ls_node *gather)
     return gather->phase == LS_PHASE_FORWARD && !a->map && strcmp(a->unit, "unit root");
 }
 
-/* Of a unit: activations that axis tp gathers (passes/tensor.c) are this rank's tokens already. */
+/* Of a unit: activations that an axis of the model gathers (passes/place.c) are this rank's tokens already. */
 static bool keeps_slice(const state *t, const ls_node *gather) { return t->n > 1 && !strncmp(((const ls_gather_attrs *)gather->attrs)->unit, "unit ", 5); }
 
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "passes.h"
+#include "place.h"
 
 /* What is wanted of a value: nothing, one range of one dimension, or all of it. */
 typedef enum kind { NOTHING, RANGE, ALL } kind;
@@ -26,38 +26,22 @@ static void want(demand *d, demand more)
         *d = EVERYTHING;
 }
 
-/* Whether attention can be computed for some of the queries: not where it asks for their numbers (masks, dropout, a bias by distance). */
-static bool rows_alone(const ls_graph *g, const ls_node *attention)
-{
-    const ls_attention_attrs *a = attention->attrs;
-    const bool by_distance = attention->n_in > 3 && ls_present(attention->in[3]) && ls_type_of(g, attention->in[3])->ndim == 2;
-    return !a->causal && a->dropout == 0 && !by_distance;
-}
-
-/* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. */
+/* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. A range runs along a loop of the op's rule that its first operand has,
+ * too: columns of a product are ls_pass_narrow's. */
 static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand d)
 {
-    const ls_type *in = ls_type_of(g, n->in[k]), *out = ls_type_of(g, n->out[0]);
-    bool row_dim = d.dim < out->ndim - 1;
-    if (n->op->flags & LS_OP_ELEMENTWISE) {
-        int64_t dim = d.dim - (out->ndim - in->ndim);
-        if (dim < 0 || (in->dims[dim] == 1 && out->dims[d.dim] != 1))
-            return EVERYTHING; /* broadcast along it */
-        d.dim = dim;
-        return d;
-    }
-    if (n->op == &ls_op_dropout && d.dim > 0 && !((const ls_dropout_attrs *)n->attrs)->extent)
-        return k == 0 ? d : EVERYTHING;
-    if (n->op == &ls_op_linear && row_dim)
-        return k == 0 || k == 3 ? d : EVERYTHING;
-    if ((n->op == &ls_op_layer_norm && row_dim) || (n->op == &ls_op_softmax && row_dim))
-        return k == 0 ? d : EVERYTHING;
-    if (n->op == &ls_op_attention && d.dim == 1 && rows_alone(g, n)) {
-        if (k == 3)
-            d.dim = 2;
-        return k == 0 || k == 3 ? d : EVERYTHING;
-    }
-    return EVERYTHING;
+    ls_placed_node p;
+    ls_rule r;
+    const bool any_operand = n->op->flags & LS_OP_ELEMENTWISE;
+    if (!any_operand && !n->op->rule) /* views are where the planner wants them */
+        return EVERYTHING;
+    if (!ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype) || ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
+        return EVERYTHING;
+    const int loop = r.out[0][d.dim], first = ls_rule_in_dim(&r, &p.infer, 0, loop), dim = ls_rule_in_dim(&r, &p.infer, k, loop);
+    if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) || (first >= 0 && r.heads[0] >> first & 1))
+        return EVERYTHING; /* or broadcast along it */
+    d.dim = dim;
+    return d;
 }
 
 static bool passes_on(const ls_graph *g, const ls_node *n, demand d)

@@ -22,7 +22,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
     ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
-    LS_TRY(ls_pass_tensor(&m->graph, &m->setup.trainer.parallel));
+    LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
     return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze, m->setup.trainer.param);
 }
 

@@ -230,6 +230,7 @@ enum { TOKENS = 3, WIDTH = 8, WIDE = 12 };
 static ls_status build_split(ls_graph *g, const void *config, int64_t batch)
 {
     (void)config;
+    ls_tensor_plan(g, "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:up_proj rowwise:down_proj");
     const ls_type ids = LS_TYPE(LS_I32, batch, TOKENS);
     ls_value x = ls_embedding_op(g, ls_input(g, "ids", ids), ls_param(g, "table", LS_TYPE(LS_F32, 11, WIDTH), ((ls_init){ LS_INIT_NORMAL, 0, 1 })));
     x = ls_dropout(g, "before", x, 0.3);

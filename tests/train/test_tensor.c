@@ -321,11 +321,11 @@ static void what_cannot_be(void **state)
         { "colwise:mpl.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj", "did you mean colwise:mlp.gate_proj?" },
         { LAYERS " colwise:lm_head", "colwise:lm_head: the model has no layer of that name" }, /* its head is tied */
         { LAYERS " colwise:self_attn.q_proj", "colwise:self_attn.q_proj: the words before it name every layer that it does" },
-        { "colwise:embed_tokens", "model.embed_tokens.weight is the table of an embedding, which is split by its rows: say rowwise" },
-        { "colwise:q_proj", "takes one value that is split over axis tp, and one that is whole" },
-        { "colwise:q_proj colwise:k_proj colwise:v_proj", "linear in model.layers.0.self_attn.o_proj takes a value that is split over axis tp" },
-        { "rowwise:down_proj", "what it takes is whole on every rank" },
-        { "colwise:down_proj", "takes one value that is split over axis tp, and one that is whole" },
+        { "colwise:embed_tokens", "rms_norm in model.layers.0.input_layernorm cannot take operand 0, which is Shard(2) because colwise:embed_tokens splits model.embed_tokens.weight" },
+        { "colwise:q_proj", "attention in model.layers.0.self_attn takes operand 0, which is Shard(2) because colwise:q_proj splits model.layers.0.self_attn.q_proj.weight, and operand 1, which is whole on every rank: the layer that makes operand 1 must be split by columns" },
+        { "colwise:q_proj colwise:k_proj colwise:v_proj", "operand 1, which is whole on every rank: rowwise:o_proj would split both alike" },
+        { "rowwise:down_proj", "because rowwise:down_proj splits model.layers.0.mlp.down_proj.weight, and operand 0, which is whole on every rank" },
+        { "colwise:down_proj", "add in model.layers.0 takes operand 1, which is Shard(2) because colwise:down_proj" },
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         j.o.parallel.tensor = WRONG[i][0];
@@ -344,8 +344,8 @@ static void what_cannot_be(void **state)
     three.o.parallel.tensor = EMBEDDING;
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE, "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
     static const char *const SEQUENCE[][2] = {
-        { EMBEDDING, "linear in model.layers.0.self_attn.q_proj takes a value whose tokens are split over axis tp (parallel.sequence), and is not split by columns" },
-        { LAYERS, "add in model.layers.0 takes one value whose tokens are split over axis tp (parallel.sequence), and one that is whole; the table of an embedding must be split too, by its rows" },
+        { EMBEDDING, "rope in model.layers.0.self_attn cannot take operand 0, which is Shard(0..1) by parallel.sequence: it needs all tokens" },
+        { LAYERS, "and operand 0, which is whole on every rank: with parallel.sequence what makes operand 0 must be split by rows, too, as the table of an embedding" },
     };
     j.o.parallel.sequence = true;
     for (size_t i = 0; i < sizeof SEQUENCE / sizeof SEQUENCE[0]; i++) {
