@@ -149,7 +149,7 @@ times 1 err "restart"; times 1 err "error: rank [01] could not be started: ./loc
 has runs/gone/result.json '"state":"failed".*"error":"rank [01] could not be started'
 often="--set failure.max_failures=5"
 none="--set data.type=idx --set data.train_images=none --set data.train_labels=none --set data.eval_images=none --set data.eval_labels=none"
-try 1 train small.yaml $often --set run.name=data $none; times 0 err "restart"; times 1 err "error: rank 0: .*none"
+try 2 train small.yaml $often --set run.name=data $none; times 0 err "restart"; times 1 err "error: rank 0: .*none"
 what="a full disk"
 (trap '' XFSZ; ulimit -f 4096; exec "$lockstep" train small.yaml $often --set run.name=disk --set "model.hidden=[2048]" --set checkpoint.every_steps=1 >out 2>err </dev/null)
 [ $? -eq 1 ] || bad "$what: another exit status than 1"
