@@ -53,7 +53,7 @@ static ls_status load(bench *b)
 {
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, b->dir, LS_VERIFY_LOADED, b->group));
-    const ls_status s = ls_trainer_load_state(b->trainer, &c);
+    const ls_status s = ls_trainer_load_state(b->trainer, &c, NULL);
     ls_checkpoint_release(&c);
     return s;
 }

@@ -253,27 +253,26 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *
 }
 
 /* The newest checkpoint is damaged: the user decides what comes in its place. */
-static ls_status damaged(const char *path)
+enum { ADVICE_ROOM = 4096 + 256 };
+static const char *advice(char text[ADVICE_ROOM], const char *path)
 {
-    char message[2048];
-    snprintf(message, sizeof message, "%s", ls_error_message());
-    return ls_fail(LS_E_FORMAT, "%s. Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the checkpoint before it; or "
-                   "--resume CHECKPOINT with another run.name", message, path);
+    snprintf(text, ADVICE_ROOM, "Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the checkpoint before it; or "
+             "--resume CHECKPOINT with another run.name", path);
+    return text;
 }
 
 ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_checkpoint c;
     json_t *j = NULL;
+    char text[ADVICE_ROOM];
     ls_status s;
     s = ls_checkpoint_open(&c, path, r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, t->group);
     if (s != LS_OK)
-        return s == LS_E_FORMAT ? damaged(path) : s;
+        return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path)) : s;
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
     LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
-    s = ls_trainer_load_state(t, &c);
-    if (s == LS_E_FORMAT)
-        s = damaged(path);
+    s = ls_trainer_load_state(t, &c, advice(text, path));
     if (s != LS_OK)
         goto done;
     read_point(out, j);

@@ -147,7 +147,7 @@ ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
     LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
     ls_status s = LS_OK;
     if (c && c->trainer)
-        s = ls_trainer_load_state(c->trainer, &from);
+        s = ls_trainer_load_state(c->trainer, &from, NULL);
     else if (c)
         s = ls_ranks_agree(r->group, load_shards(&from, c));
     ls_checkpoint_release(&from);

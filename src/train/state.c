@@ -284,10 +284,13 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     return ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
 }
 
-ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c)
+ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice)
 {
     ls_state_lists l = { 0 };
-    const ls_status s = ls_checkpoint_together(t->group, load_lists(t, c, &l));
+    ls_status s = load_lists(t, c, &l);
+    if (s == LS_E_FORMAT && advice)
+        s = ls_fail(s, "%s. %s", ls_error_message(), advice);
+    s = ls_checkpoint_together(t->group, s);
     t->used = true;
     t->ready = t->ready || s == LS_OK;
     t->buffers_moved = false;
@@ -311,7 +314,7 @@ ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)
 {
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, t->group));
-    ls_status s = ls_trainer_load_state(t, &c);
+    ls_status s = ls_trainer_load_state(t, &c, NULL);
     ls_checkpoint_release(&c);
     return s;
 }

@@ -29,5 +29,5 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trai
                                  uint64_t max_file);
 
 /* Everything from a checkpoint, whatever ranks and layout wrote it; each rank reads its ranges. Initial values are not needed before. A failure
- * of one rank is the group's: the others return LS_E_PEER. Collective. */
-ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c);
+ * of one rank is the group's: the others return LS_E_PEER. `advice`: what the message of damage ends with; NULL: nothing. Collective. */
+ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice);

@@ -43,7 +43,7 @@ static ls_status load(ls_trainer *t, const char *dir, ls_group *g)
 {
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, g));
-    const ls_status s = ls_trainer_load_state(t, &c);
+    const ls_status s = ls_trainer_load_state(t, &c, NULL);
     ls_checkpoint_release(&c);
     return s;
 }

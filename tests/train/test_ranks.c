@@ -404,7 +404,7 @@ static ls_status load_half(ls_trainer *t, ls_group *g, const char *dir)
     LS_TRY(ls_checkpoint_open(&c, path, LS_VERIFY_SIZES, g));
     ls_checkpoint half = c;
     half.optimizer = NULL;
-    const ls_status s = ls_trainer_load_state(t, ls_group_rank(g) == 1 ? &half : &c);
+    const ls_status s = ls_trainer_load_state(t, ls_group_rank(g) == 1 ? &half : &c, NULL);
     ls_checkpoint_release(&c);
     return s;
 }

@@ -48,7 +48,7 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
     if (j->load) {
         ls_checkpoint c;
         LS_TRY(ls_checkpoint_open(&c, j->load, LS_VERIFY_LOADED, g));
-        const ls_status s = ls_trainer_load_state(t, &c);
+        const ls_status s = ls_trainer_load_state(t, &c, NULL);
         ls_checkpoint_release(&c);
         LS_TRY(s);
     } else {
