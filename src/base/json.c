@@ -37,6 +37,8 @@ static void add_quoted(ls_str *out, const char *text) {
             ls_str_add(out, "\\t");
         else if (*p < 0x20 || *p == 0x7f || *p == '<') /* '<': the report puts JSON inside HTML */
             ls_str_printf(out, "\\u%04x", *p);
+        else if (*p == 0xc2 && p[1] < 0xa0) /* C1: controls too */
+            ls_str_printf(out, "\\u%04x", p[1]);
         else
             ls_str_add_n(out, (const char *)p, n);
         p += n;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include "shown.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ls_log_sink sink;
@@ -25,8 +26,11 @@ void ls_log(ls_level level, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    ls_str shown = { 0 };
+    ls_str_add_shown(&shown, text, true);
     pthread_mutex_lock(&lock);
     if (sink)
-        sink(sink_context, level, text);
+        sink(sink_context, level, ls_str_text(&shown));
     pthread_mutex_unlock(&lock);
+    ls_str_release(&shown);
 }

@@ -43,11 +43,16 @@ void ls_str_add_n(ls_str *s, const char *text, size_t n) {
 void ls_str_add(ls_str *s, const char *text) { ls_str_add_n(s, text, strlen(text)); }
 
 void ls_str_printf(ls_str *s, const char *format, ...) {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
+    ls_str_vprintf(s, format, args);
+    va_end(args);
+}
+
+void ls_str_vprintf(ls_str *s, const char *format, va_list args) {
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     LS_CHECK(n >= 0, "bad format \"%s\"", format);
     reserve(s, (size_t)n);
     vsnprintf(s->data + s->len, (size_t)n + 1, format, again);

@@ -14,6 +14,7 @@ void ls_str_clear(ls_str *s);
 void ls_str_add(ls_str *s, const char *text);
 void ls_str_add_n(ls_str *s, const char *text, size_t n);
 void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ls_str_vprintf(ls_str *s, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 const char *ls_str_text(const ls_str *s); /* "" when empty */
 
 /* Glob with * and ? over dot-separated names; both match dots too (`*.bias` is every bias), so `**` is not special. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include "base/fault.h"
+#include "base/shown.h"
 #include "cli.h"
 #include "comm/launched.h"
 
@@ -79,7 +80,7 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
 
 static int early_failure(ls_status s)
 {
-    fprintf(stderr, "error: %s\n", ls_error_message());
+    ls_print_line(stderr, "error: %s", ls_error_message());
     return exit_status(s);
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/oserror.h"
+#include "base/shown.h"
 #include "base/sys.h"
 #include "metrics.h"
 #include "run_lock.h"
@@ -375,9 +376,12 @@ void ls_rundir_log(ls_rundir *d, ls_level level, const char *message)
     struct timespec now;
     struct tm parts;
     char when[32], line[4500];
+    ls_str shown = { 0 };
+    ls_str_add_shown(&shown, message, true);
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
-    int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level], message);
+    int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level], ls_str_text(&shown));
+    ls_str_release(&shown);
     (void)!ls_sys_write(d->own->log, line, (size_t)n); /* one write, there also when the process is killed next; what it says was printed too */
 }

@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/shown.h"
 
 enum { GAP = 2 };
 
 static char *copied(const char *text)
 {
-    char *copy = strdup(text);
-    LS_CHECK(copy, "out of memory");
-    return copy;
+    ls_str copy = { 0 };
+    ls_str_add_shown(&copy, text, false);
+    return copy.data;
 }
 
 void ls_table_row(ls_table *t, const char *const *cells, const char *note)
@@ -39,6 +40,7 @@ static int width_of(const char *text)
 
 static void print_line(FILE *out, const ls_table *t, const int *widths, const char *const *cells)
 {
+    ls_str line = { 0 };
     int owed = 0; /* spaces before the next text: a line ends in none */
     for (int c = 0; c < t->n_columns; c++) {
         if (!widths[c])
@@ -47,12 +49,13 @@ static void print_line(FILE *out, const ls_table *t, const int *widths, const ch
         const int space = widths[c] - width_of(text), before = t->columns[c].left ? 0 : space;
         owed += before;
         if (*text) {
-            fprintf(out, "%*s%s", owed, "", text);
+            ls_str_printf(&line, "%*s%s", owed, "", text);
             owed = 0;
         }
         owed += space - before + GAP;
     }
-    fputc('\n', out);
+    ls_print_line(out, "%s", ls_str_text(&line));
+    ls_str_release(&line);
 }
 
 /* Widths of the columns that are shown; 0 for the others: those that are empty in every row, and what is too much. */

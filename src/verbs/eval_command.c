@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/shown.h"
 #include "target.h"
 #include "train/agree.h"
 #include "train/data_record.h"
@@ -18,9 +19,10 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     if (!json) {
         if (text)
             snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
-        fprintf(ui->out, "%s  step %lld\n%s%s\nloss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s\n", t->checkpoint, (long long)step, set->source,
-                set->builtin ? "  BUILT-IN SHAPES, not real data" : "", e->loss, perplexity, e->accuracy,
-                (long long)e->correct, (long long)e->count, e->seconds);
+        ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
+        ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
+        ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity, e->accuracy, (long long)e->correct,
+                      (long long)e->count, e->seconds);
         return;
     }
     ls_json j = { 0 };

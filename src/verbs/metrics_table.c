@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "record/table.h"
 
 enum { LAST_EPOCHS = 20 };
@@ -35,10 +36,11 @@ static void say_starts(FILE *out, const ls_history *h)
 {
     for (int i = 0; i < h->n_starts; i++) {
         const ls_past_start *s = &h->starts[i];
-        fprintf(out, "attempt %lld began after step %lld", (long long)s->attempt, (long long)s->step);
+        char again[64] = "";
         if (s->lost)
-            fprintf(out, " (%lld step%s done again)", (long long)s->lost, s->lost == 1 ? "" : "s");
-        fprintf(out, ": %s\n", s->cause ? s->cause : "the run was started again");
+            snprintf(again, sizeof again, " (%lld step%s done again)", (long long)s->lost, s->lost == 1 ? "" : "s");
+        ls_print_line(out, "attempt %lld began after step %lld%s: %s", (long long)s->attempt, (long long)s->step, again,
+                      s->cause ? s->cause : "the run was started again");
     }
 }
 

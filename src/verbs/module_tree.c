@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/shown.h"
 #include "ops/op.h"
 
 /* 1234567 -> "1,234,567" */
@@ -41,12 +41,12 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
         if (name[from + len] == 0) {
             ls_type_text(type, &items[i].type);
             const char *shape = strchr(type, '['), *word = items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype);
-            fprintf(out, "%*s%-*.*s %12s  %s %s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements), word, shape ? shape : "");
-            fprintf(out, "%s%s\n", items[i].note ? "  " : "", items[i].note ? items[i].note : "");
+            ls_print_line(out, "%*s%-*.*s %12s  %s %s%s%s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements), word, shape ? shape : "",
+                          items[i].note ? "  " : "", items[i].note ? items[i].note : "");
             i++;
             continue;
         }
-        fprintf(out, "%*s%-*.*s %12s\n", 2 * depth, "", width, (int)len, name + from, grouped(count, elements));
+        ls_print_line(out, "%*s%-*.*s %12s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements));
         level(out, depth + 1, j - i, items + i, from + len + 1);
         i = j;
     }
@@ -60,7 +60,7 @@ void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree
         elements += ls_type_count(&items[i].type);
         bytes += (int64_t)ls_type_bytes(&items[i].type);
     }
-    fprintf(out, "%-44s %12s  elements in %lld tensors, %s\n", title, grouped(count, elements), (long long)n, ls_format_bytes(size, (uint64_t)bytes));
+    ls_print_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements), (long long)n, ls_format_bytes(size, (uint64_t)bytes));
     level(out, 1, n, items, 0);
 }
 

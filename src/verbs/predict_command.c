@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "generate_command.h"
 #include "target.h"
 
@@ -103,7 +104,7 @@ static void print_table(const job *j)
         const sample *s = &j->samples[i];
         known += s->label >= 0;
         right += s->label == s->predicted;
-        fprintf(j->ui->out, "%-24s %-14s %-14s %.4f%s\n", s->name, class_text(j, s->label, label), class_text(j, s->predicted, predicted),
+        ls_print_line(j->ui->out, "%-24s %-14s %-14s %.4f%s", s->name, class_text(j, s->label, label), class_text(j, s->predicted, predicted),
                 s->probability, s->label >= 0 && s->label != s->predicted ? "  wrong" : "");
     }
     if (known)

@@ -1,4 +1,5 @@
 /* Growable text, globs, near names, sizes, durations, and numbers that read back as themselves (also under a decimal comma). */
+#include "base/shown.h"
 #include "base/str.h"
 #include "support/support.h"
 #include <locale.h>
@@ -160,10 +161,26 @@ static void decimal_comma(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+static void control_characters_are_shown(void **state) {
+    (void)state;
+    static const struct { const char *text, *shown, *lines; } CASES[] = {
+        { "", "", "" }, { "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0" },
+        { "\033[2Ja\nb\tc\r", "\\x1b[2Ja\\nb\\tc\\x0d", "\\x1b[2Ja\nb\tc\\x0d" }, { "\x7f\xc2\x9b" "1m\xc2", "\\x7f\\x9b1m\xc2", "\\x7f\\x9b1m\xc2" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        for (int lines = 0; lines < 2; lines++) {
+            ls_str s = { 0 };
+            ls_str_add_shown(&s, CASES[i].text, lines);
+            assert_string_equal(ls_str_text(&s), lines ? CASES[i].lines : CASES[i].shown);
+            ls_str_release(&s);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growing), cmocka_unit_test(globs),     cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
         cmocka_unit_test(numbers), cmocka_unit_test(durations), cmocka_unit_test(decimal_comma),
+        cmocka_unit_test(control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,21 @@ if [ -c /dev/full ]; then
     try 1 export runs/tiny --to full.pt; has err "error: full.pt: cannot write: No space left on device"
     [ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
 fi
+# control characters of names and errors are shown, not sent to the terminal: a tensor called a ESC[2J c LF d C1, an error and a restart of a run
+named='{"a\u001b[2J.c\nd\u009b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+{ printf "\\$(printf %03o ${#named})\0\0\0\0\0\0\0"; printf '%s\0\0\0\0' "$named"; } >named.safetensors
+raw() { LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]\|\302[\200-\237]')" out err && { echo "$what: control characters:"; cat -v out err; failures=$((failures + 1)); }; }
+try 0 inspect named.safetensors; has out 'a\x1b[2J'; has out 'c\nd\x9b'; raw
+try 0 inspect named.safetensors --json; raw
+try 1 train tiny.yaml --set run.name=named --set model.init=named.safetensors; raw
+cp -r runs/tiny runs/odd
+sed -i 's/"error":null/"error":"one\\u001b[2Jtwo"/; s/"state":"finished"/"state":"failed"/' runs/odd/result.json
+printf '%s\n' '{"kind":"restart","step":1,"steps_lost":0,"workers":1,"cause":"one\u001b[2Jtwo","pause":1,"attempt":1}' >>runs/odd/metrics.jsonl
+try 0 runs; has out 'one\x1b[2Jtwo'; raw
+try 0 runs --metrics odd; has out 'one\x1b[2Jtwo'; raw
+try 0 runs --json; raw
+"$lockstep" "$(printf 'bad\033[2J')" 2>err >out; what="an unknown verb"; has err 'bad\x1b[2J'; raw
+rm -r runs/odd named.safetensors
 printf x | dd of=$model bs=1 seek=200 conv=notrunc 2>/dev/null
 try 1 export runs/tiny --to tiny.safetensors --force; has err "damaged"
 cmp -s tiny.safetensors back.safetensors || { echo "a refused export changed its target"; failures=$((failures + 1)); }

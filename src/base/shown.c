@@ -1,0 +1,47 @@
+/* shown.c - control characters made visible. */
+#include "shown.h"
+
+/* Length of the control character at `p`, 0: none is there. *code: which. C1 as UTF-8 has it: two bytes. */
+static size_t control_at(const unsigned char *p, unsigned *code)
+{
+    *code = p[0];
+    if (p[0] < 0x20 || p[0] == 0x7f)
+        return 1;
+    if (p[0] != 0xc2 || p[1] < 0x80 || p[1] > 0x9f)
+        return 0;
+    *code = p[1];
+    return 2;
+}
+
+void ls_str_add_shown(ls_str *s, const char *text, bool lines)
+{
+    const char *begin = text;
+    for (unsigned code; *text;) {
+        const size_t n = control_at((const unsigned char *)text, &code);
+        if (!n || (lines && (code == '\n' || code == '\t'))) {
+            text++;
+            continue;
+        }
+        ls_str_add_n(s, begin, (size_t)(text - begin));
+        if (code == '\n' || code == '\t')
+            ls_str_add(s, code == '\n' ? "\\n" : "\\t");
+        else
+            ls_str_printf(s, "\\x%02x", code);
+        begin = text += n;
+    }
+    ls_str_add_n(s, begin, (size_t)(text - begin));
+}
+
+void ls_print_line(FILE *out, const char *format, ...)
+{
+    ls_str text = { 0 }, shown = { 0 };
+    va_list args;
+    va_start(args, format);
+    ls_str_vprintf(&text, format, args);
+    va_end(args);
+    ls_str_add_shown(&shown, ls_str_text(&text), false);
+    ls_str_add(&shown, "\n");
+    fputs(shown.data, out);
+    ls_str_release(&text);
+    ls_str_release(&shown);
+}
