@@ -43,7 +43,7 @@ static ls_status train(ls_group *g, const leg *l, ls_trainer *t)
     if (l->from) {
         ls_checkpoint c;
         LS_TRY(ls_checkpoint_open(&c, l->from, LS_VERIFY_FULL, g));
-        const ls_status s = ls_trainer_load_state(t, &c);
+        const ls_status s = ls_trainer_load_state(t, &c, NULL);
         ls_checkpoint_release(&c);
         LS_TRY(s);
     } else {
