@@ -1,4 +1,5 @@
 /* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and named. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "base/hash.h"
+#include "base/str.h"
 #include "ckpt/checkpoint.h"
 #include "support/support.h"
 
@@ -216,11 +219,60 @@ static void failures_leave_nothing(void **state)
     ASSERT_FAILS(save(ls_test_path("plain/step-1"), 0), LS_E_IO, "plain");
 }
 
+/* A manifest comes from outside, and its digest says only that nobody damaged it: what it claims is checked. SUM
+ * stands for that of file a. */
+static void manifests_that_mislead(void **state)
+{
+    (void)state;
+    static const struct { int version; const char *entry, *says; } CASES[] = {
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", NULL },
+        { 2, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "version 2" },
+        { 0, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "version 0" },
+        { 1, "{\"name\":\"sub/a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "no plain name" },
+        { 1, "{\"name\":\"../misled/a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "no plain name" },
+        { 1, "{\"name\":\"\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "no plain name" },
+        { 1, "{\"name\":\"a\",\"size\":-4,\"pieces\":[[0,4,\"SUM\"]]}", "no plain name" },
+        { 1, "{\"name\":\"b\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "/b: not there" },
+        { 1, "{\"name\":\"a\",\"size\":5,\"pieces\":[[0,5,\"SUM\"]]}", "holds 4 bytes, the manifest says 5" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,0,\"SUM\"],[0,4,\"SUM\"]]}", "piece 0 of \"a\"" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[1,3,\"SUM\"]]}", "piece 0 of \"a\"" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,5,\"SUM\"]]}", "piece 0 of \"a\"" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"0\"]]}", "piece 0 of \"a\"" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,3,\"SUM\"]]}", "end at byte 3 of 4" },
+        { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[]}", "end at byte 0 of 4" },
+    };
+    char dir[512], sum[17];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("misled"));
+    ASSERT_OK(ls_make_dirs(ls_test_path("misled/sub")));
+    ASSERT_OK(ls_file_write(ls_test_path("misled/a"), "data", 4));
+    ASSERT_OK(ls_file_write(ls_test_path("misled/sub/a"), "data", 4));
+    snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64("data", 4));
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_str text = { 0 };
+        ls_str_printf(&text, "{\"format\":\"lockstep checkpoint\",\"version\":%d,\"files\":[\n", CASES[i].version);
+        for (const char *p = CASES[i].entry, *at; *p; p = *at ? at + 3 : at) {
+            at = strstr(p, "SUM");
+            at = at ? at : p + strlen(p);
+            ls_str_add_n(&text, p, (size_t)(at - p));
+            ls_str_add(&text, *at ? sum : "");
+        }
+        ls_str_add(&text, "],\n");
+        ls_str_printf(&text, "\"digest\":\"%016" PRIx64 "\"}\n", ls_hash64(text.data, text.len));
+        ASSERT_OK(ls_file_write(ls_test_path("misled/manifest.json"), text.data, text.len));
+        ls_str_release(&text);
+        if (CASES[i].says)
+            ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, CASES[i].says);
+        else
+            ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(finds_damage), cmocka_unit_test(names_the_piece),
         cmocka_unit_test(points_and_removes), cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(manifests_that_mislead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
