@@ -345,6 +345,9 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("checkpoint.best.metric=eval_accuracy", "checkpoint.best.mode: max");
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
+    SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr", "above optimizer.lr, which it should fall from");
+    REFUSED("model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
+            "3 kv_heads do not divide 4 heads");
     SET_REFUSED("data.type=idx", "data.train_images");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa", "device ref");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n", "here.yaml:4: kernels");
@@ -406,6 +409,33 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
         ls_recipe *r;
         ASSERT_OK(load_set(&r, MINIMAL, GOOD[i]));
         ls_recipe_destroy(&r);
+    }
+}
+
+/* A value is printed so that it is read again as the same. */
+static void values_are_printed_as_they_are_read(void **state)
+{
+    (void)state;
+    static const struct { const char *set, *key, *value; } CASES[] = {
+        { "workers={min: 2, max: 2}", "workers", "2" },
+        { "parallel.reshard_after_forward=1", "parallel.reshard_after_forward", "false" }, /* a whole slice */
+        { "device_memory=1PiB", "device_memory", "1024TiB" },
+        { "device_memory=1025KiB", "device_memory", "1025KiB" },
+        { "run.name='null'", "run.name", "\"null\"" }, /* a text, not nothing */
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_recipe *r, *again;
+        ASSERT_OK(load_set(&r, MINIMAL, CASES[i].set));
+        char *value = ls_recipe_value(r, CASES[i].key), *yaml = ls_recipe_yaml(r, false);
+        assert_string_equal(value, CASES[i].value);
+        ASSERT_OK(load(&again, yaml, 0, NULL));
+        char *same = ls_recipe_value(again, CASES[i].key);
+        assert_string_equal(same, value);
+        free(value);
+        free(same);
+        free(yaml);
+        ls_recipe_destroy(&r);
+        ls_recipe_destroy(&again);
     }
 }
 
@@ -694,6 +724,7 @@ int main(void)
         cmocka_unit_test(keys_of_another_type_are_refused),
         cmocka_unit_test(what_comes_later_is_refused),
         cmocka_unit_test(layouts_that_no_number_of_ranks_makes_right),
+        cmocka_unit_test(values_are_printed_as_they_are_read),
         cmocka_unit_test(names_of_fsdp1_mean_what_they_meant),
         cmocka_unit_test(broken_and_hostile_yaml),
         cmocka_unit_test(anchors_serve_where_they_help),
