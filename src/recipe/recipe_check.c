@@ -177,8 +177,8 @@ static ls_status check_effects(const ls_recipe *r)
             ls_str is = { 0 }, wants = { 0 };
             ls_key_print(&LS_KEYS[ls_key_find(decider)], r, &is);
             ls_key_need_text(&wants, *need);
-            ls_status s = ls_fail(LS_E_USAGE, "%s: has no effect with %s %s (%s); it needs %s, or leave it out", at(r, k->key), decider, ls_str_text(&is),
-                                  ls_recipe_origin(r, decider), ls_str_text(&wants));
+            ls_status s = ls_fail(LS_E_USAGE, "%s: has no effect with %s %s (%s); it needs %s, or its default, %s", at(r, k->key), decider, ls_str_text(&is),
+                                  ls_recipe_origin(r, decider), ls_str_text(&wants), *k->fallback ? k->fallback : "\"\"");
             ls_str_release(&is);
             ls_str_release(&wants);
             return s;

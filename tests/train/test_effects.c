@@ -176,7 +176,7 @@ static void defaults_and_records(void **state)
     const char *sets[] = { "data.mirror=\"\"", "parallel.sequence=false", "data.mirror=c" };
     ls_recipe *r = NULL;
     ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 0, NULL), LS_E_USAGE, "t:3: parallel.sequence: has no effect");
-    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE, "t:2: data.mirror: has no effect with data.path a (t:2); it needs data.path empty, or leave it out");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE, "t:2: data.mirror: has no effect with data.path a (t:2); it needs data.path empty, or its default, \"\"");
     ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "t", 2, sets));
     ls_recipe_destroy(&r);
     ASSERT_OK(ls_recipe_load_record(&r, text, strlen(text), "t", 0, NULL));
