@@ -4,7 +4,6 @@
  * text and what follows each, or the ids of a source and those of its target. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
  * any rank can find its samples without talking to the others. */
 #pragma once
-#include <signal.h>
 
 #include "parallel.h"
 
@@ -95,7 +94,6 @@ typedef struct ls_text_options {
     /* Called while text is tokenized, and at its end; total: of all files, as they lie on disk. NULL: none. */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
-    const volatile sig_atomic_t *stop; /* nonzero: tokenizing ends with LS_E_STOPPED; NULL: it cannot be stopped */
 } ls_text_options;
 #define LS_TEXT_DEFAULTS                                                                                                         \
     .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true,       \
@@ -125,7 +123,6 @@ typedef struct ls_pairs_options {
     int vocabulary, threads;
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
-    const volatile sig_atomic_t *stop;
 } ls_pairs_options;
 #define LS_PAIRS_DEFAULTS                                                                                                        \
     .source = "source", .target = "target", .prefix = "", .samples = 0, .eval_path = "", .eval_fraction = 0.05, .end_token = "",  \

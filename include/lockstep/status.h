@@ -4,6 +4,7 @@
  * message with ls_fail(): what happened, where (file, line, key, tensor, offset), what to do about it. Callers pass the status on
  * with LS_TRY. The message is kept per thread until the next ls_fail. The library never prints and never exits. */
 #pragma once
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,11 @@ LS_API ls_status ls_fail_in(ls_status code, const char *format, ...) __attribute
 
 /* Adds a frame to the trace and returns `s`. Used by LS_TRY. */
 LS_API ls_status ls_trace(ls_status s, const char *file, int line, const char *function);
+
+/* From now on long work of the library ends with LS_E_STOPPED soon after *flag is nonzero: looking for files, reading and checking them, tokenizing,
+ * building models. Training steps and saves do not look at it: a loop of one's own looks itself, between steps. The library installs no signal handler;
+ * the program's own may set the flag. For the whole process; NULL, as at first: nothing is stopped. Any thread. Local. */
+LS_API void ls_stop_on(const volatile sig_atomic_t *flag);
 
 #define LS_TRY(expression)                                                        \
     do {                                                                          \

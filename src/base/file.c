@@ -13,12 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens a regular file and tells its size; anything else (a folder, a pipe) is refused with its name. */
+static ls_status refuse(const char *path, mode_t mode) {
+    const char *what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "no file";
+    return S_ISDIR(mode) ? ls_fail_os(path, "read", EISDIR)
+                         : ls_fail(LS_E_IO, "%s: cannot read: not a regular file but %s; write what it gives into a file first", path, what);
+}
+
+/* Opens a regular file and tells its size; anything else (a folder, a pipe) is refused with its name. Every input is opened here. What it is is asked before,
+ * because opening a device may do something; and opening waits for nothing, because a pipe may have taken the file's place since. */
 static ls_status open_regular(int *fd, size_t *size, const char *path) {
-    *fd = ls_sys_open(path, O_RDONLY);
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return refuse(path, st.st_mode);
+    *fd = ls_sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         return ls_fail_os(path, "open", errno);
-    struct stat st;
     if (fstat(*fd, &st) != 0) {
         int error = errno;
         close(*fd);
@@ -26,7 +35,7 @@ static ls_status open_regular(int *fd, size_t *size, const char *path) {
     }
     if (!S_ISREG(st.st_mode)) {
         close(*fd);
-        return S_ISDIR(st.st_mode) ? ls_fail_os(path, "read", EISDIR) : ls_fail(LS_E_IO, "%s: cannot read: not a regular file", path);
+        return refuse(path, st.st_mode);
     }
     *size = (size_t)st.st_size;
     return LS_OK;

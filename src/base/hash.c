@@ -4,7 +4,24 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/stop.h"
+
 uint64_t ls_hash64(const void *data, size_t n) { return XXH3_64bits(data, n); }
+
+ls_status ls_hash64_long(uint64_t *out, const void *data, size_t n, const char *what)
+{
+    enum { PART = 1 << 24 };
+    const uint8_t *p = data;
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (size_t done = 0, part; done < n; done += part) {
+        LS_TRY(ls_stop_check("hashing %s", what));
+        part = n - done < PART ? n - done : PART;
+        XXH3_64bits_update(&state, p + done, part);
+    }
+    *out = XXH3_64bits_digest(&state);
+    return LS_OK;
+}
 
 uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n) { return XXH3_64bits_withSeed(data, n, h); }
 

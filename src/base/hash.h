@@ -4,6 +4,7 @@
 #include "lockstep/status.h"
 
 uint64_t ls_hash64(const void *data, size_t n);              /* xxh3, seed 0 */
+ls_status ls_hash64_long(uint64_t *out, const void *data, size_t n, const char *what); /* the same number; LS_E_STOPPED with "stopped while hashing WHAT" */
 uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n); /* xxh3 seeded with h: for digests of records */
 uint64_t ls_hash_text(const char *s);
 typedef struct ls_hasher ls_hasher;                          /* xxh3, seed 0, of bytes that come in pieces */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/stop.h"
 #include "ckpt/dcp.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
@@ -214,6 +215,7 @@ static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
     for (int64_t i = 0; i < t->n; i++) {
         const ls_box *a = &t->chunks[i].box;
         covered += volume(a, t->type.ndim);
+        LS_TRY(ls_stop_check("checking %s", r->path));
         for (int64_t k = i + 1; k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
             if (overlap(a, &t->chunks[k].box, t->type.ndim))
                 return bad(r, t->name, "two of its chunks overlap");
@@ -367,6 +369,7 @@ static ls_status read_tensors(reader *r, const ls_pickle *metadata)
         const ls_pickle *path = path_of(r, key);
         if (!is_a(value, METADATA "TensorStorageMetadata") || (r->under && (!path || !is_under(path, r->depth, r->under))))
             continue;
+        LS_TRY(ls_stop_check("reading %s", r->path));
         ls_dcp_tensor *t = &x->tensors[x->n++];
         LS_TRY(read_name(r, t, key, path));
         LS_TRY(read_tensor(r, t, key, value));

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "ckpt/safetensors.h"
 
 #define FORMAT_NAME "lockstep checkpoint"
@@ -300,7 +301,7 @@ static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify ho
         }
         for (int64_t i = find_piece(m, (uint64_t)k, 0); s == LS_OK && i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < end; i++)
             if (how == LS_VERIFY_LOADED || i % parts == part)
-                s = prove(m, i, path, f.data);
+                s = ls_stop_asked() ? ls_stop_check("checking %s", path) : prove(m, i, path, f.data);
 done:
         ls_file_unmap(&f);
     }

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "ckpt/dcp.h"
 #include "ckpt/manifest.h"
@@ -17,9 +18,9 @@ struct ls_weights {
     ls_mapping *maps;        /* one a file; NULL when the bytes are the caller's */
     int mapped;
     json_t *metadata;        /* of the first file */
-    ls_weight *tensors;
+    ls_weight *tensors;      /* [room] */
     const ls_weight **by_name;
-    int64_t count;
+    int64_t count, room;
     int files;
     ls_manifest *proof;      /* NULL: what is loaded needs none */
 };
@@ -72,12 +73,15 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
         json_decref(metadata);
     if (w->count == 0) {
         w->tensors = list;
-    } else {
-        ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->count + n);
+        w->room = n;
+    } else if (w->count + n > w->room) { /* twice as many: there may be thousands of files */
+        w->room = 2 * (w->count + n);
+        ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->room);
         memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
-        memcpy(all + w->count, list, sizeof *all * (size_t)n);
         w->tensors = all;
     }
+    if (w->count && n)
+        memcpy(w->tensors + w->count, list, sizeof *list * (size_t)n);
     w->count += n;
     w->files++;
     return LS_OK;
@@ -86,6 +90,7 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
 static ls_status map_file(ls_weights *w, const char *path)
 {
     ls_mapping *m = &w->maps[w->mapped];
+    LS_TRY(ls_stop_check("opening %s", path));
     LS_TRY(ls_file_map(m, path));
     w->mapped++;
     return add_file(w, m->data, m->size, path);
@@ -214,8 +219,10 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index)
     const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1), *where = ls_arena_strdup(&w->arena, dir);
     LS_TRY(map_dcp_files(w, &x, dir, index, paths));
     w->tensors = LS_ARENA_ARRAY(&w->arena, ls_weight, x.n + 1);
-    for (; w->count < x.n; w->count++)
+    for (; w->count < x.n; w->count++) {
+        LS_TRY(ls_stop_check("opening %s", where));
         LS_TRY(ls_dcp_tensor_read(&w->tensors[w->count], &w->arena, &x, w->count, w->maps, paths, where));
+    }
     return index_names(w);
 }
 

@@ -181,6 +181,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     ls_log_set(sink, NULL, o->level);
     T.silent = ls_launch_rank() > 0;
     is_rank = ls_launch_rank() >= 0;
+    ls_stop_on(&stop_wanted);
     take_signals();
     *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .colour = colours && isatty(STDOUT_FILENO), .quiet = o->level < LS_INFO,
                    .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
@@ -193,4 +194,5 @@ void ls_terminal_close(void)
     fflush(stderr);
     pthread_mutex_unlock(&T.lock);
     ls_log_set(NULL, NULL, LS_ERROR);
+    ls_stop_on(NULL);
 }

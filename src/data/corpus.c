@@ -1,12 +1,13 @@
 /* corpus.c - finding text files, reading them, cutting them into documents. */
 #include "data/corpus.h"
 
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/check.h"
+#include "base/pattern.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "data/idx.h"
 #include "lockstep/tokenizer.h"
@@ -15,34 +16,37 @@
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static void match(ls_corpus *out, const char *pattern)
+static ls_status match(ls_corpus *out, const char *pattern)
 {
-    glob_t found = { 0 };
+    ls_paths found;
     if (ls_file_exists(pattern)) { /* also one with a * in its name */
         out->paths = calloc(1, sizeof *out->paths);
         LS_CHECK(out->paths && (out->paths[out->n++] = strdup(pattern)), "out of memory");
-    } else if (glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found) == 0) {
-        out->paths = calloc(found.gl_pathc, sizeof *out->paths);
-        LS_CHECK(out->paths, "out of memory");
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (ls_file_exists(found.gl_pathv[i]))
-                LS_CHECK((out->paths[out->n++] = strdup(found.gl_pathv[i])), "out of memory");
+        return LS_OK;
     }
-    globfree(&found);
+    LS_TRY(ls_pattern_find(&found, pattern));
+    out->paths = calloc(found.n + 1, sizeof *out->paths);
+    LS_CHECK(out->paths, "out of memory");
+    for (size_t i = 0; i < found.n; i++)
+        if (ls_file_exists(found.at[i]))
+            LS_CHECK((out->paths[out->n++] = strdup(found.at[i])), "out of memory");
+    ls_paths_release(&found);
     if (out->n)
         qsort(out->paths, out->n, sizeof *out->paths, by_name); /* not by the language of whoever runs it, as glob does */
+    return LS_OK;
 }
 
 ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
 {
     const char *data = getenv("LOCKSTEP_DATA");
     *out = (ls_corpus){ 0 };
-    match(out, pattern);
+    LS_TRY(match(out, pattern));
     if (!out->n && *pattern != '/' && data && *data) {
         char *there = ls_path_join(data, pattern);
         ls_corpus_release(out); /* a folder may have matched, which is no file */
-        match(out, there);
+        const ls_status s = match(out, there);
         free(there);
+        LS_TRY(s);
     }
     for (size_t i = 0; i < out->n; i++)
         out->bytes += ls_file_size(out->paths[i]);
@@ -67,6 +71,8 @@ void ls_corpus_release(ls_corpus *c)
 
 /* ---- one file */
 
+enum { PART = 1 << 24 }; /* bytes between two looks at the request to stop */
+
 /* All members of a gzip file, one behind the other, as gunzip takes them. */
 static ls_status inflate_all(ls_text_file *f, const char *path)
 {
@@ -77,6 +83,10 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
     if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: largest window, 16: gzip only */
         return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", path);
     for (;;) {
+        if (ls_stop_asked()) {
+            inflateEnd(&z);
+            return ls_stop_check("inflating %s, of which there are %zu bytes by now", path, f->n);
+        }
         if (f->n == room) {
             char *more = realloc(f->heap, room = room ? 2 * room : 4 * f->map.size + 4096);
             if (!more) {
@@ -86,8 +96,8 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
             f->heap = more;
         }
         const size_t in = (size_t)(end - z.next_in), left = room - f->n;
-        const uInt some = (uInt)(left < 1u << 30 ? left : 1u << 30);
-        z.avail_in = (uInt)(in < 1u << 30 ? in : 1u << 30);
+        const uInt some = (uInt)(left < PART ? left : PART);
+        z.avail_in = (uInt)(in < PART ? in : PART);
         z.next_out = (Bytef *)f->heap + f->n;
         z.avail_out = some;
         r = inflate(&z, Z_NO_FLUSH);
@@ -114,18 +124,37 @@ static ls_status mend_lines(ls_text_file *f, const char *path)
     size_t n = 0;
     if (!to)
         return ls_fail(LS_E_MEMORY, "%s: no memory for %zu bytes of text", path, f->n);
-    for (size_t i = 0; i < f->n; i++)
+    for (size_t i = 0; i < f->n; i++) {
+        if (i % PART == 0 && ls_stop_asked()) {
+            free(to);
+            return ls_stop_check("reading %s", path);
+        }
         if (f->text[i] != '\r' || i + 1 == f->n || f->text[i + 1] != '\n')
             to[n++] = f->text[i];
+    }
     free(f->heap);
     f->text = f->heap = to;
     f->n = n;
     return LS_OK;
 }
 
+/* How many bytes at the beginning are sound UTF-8. */
+static ls_status count_sound(size_t *out, const ls_text_file *f, const char *path)
+{
+    for (*out = 0; *out < f->n;) {
+        const size_t left = f->n - *out, part = left < PART ? left : PART, sound = ls_utf8_sound(f->text + *out, part);
+        LS_TRY(ls_stop_check("reading %s", path));
+        *out += sound;
+        if (sound < part && (part == left || part - sound >= 4)) /* else a character goes on in the next part */
+            return LS_OK;
+    }
+    return LS_OK;
+}
+
 static ls_status check(const ls_text_file *f, const char *path, bool inflated)
 {
-    const size_t sound = ls_utf8_sound(f->text, f->n);
+    size_t sound;
+    LS_TRY(count_sound(&sound, f, path));
     const uint8_t *bad = (const uint8_t *)f->text + sound;
     if (sound == f->n)
         return LS_OK;

@@ -6,9 +6,13 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/stop.h"
+
 static uint32_t big_endian(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
 
 static size_t header_size(int rank) { return 4 + 4 * (size_t)rank; }
+
+enum { PART = 1 << 24 }; /* bytes between two looks at the request to stop */
 
 #define AGAIN "get the file again" /* what helps when bytes are missing or wrong */
 
@@ -70,7 +74,8 @@ static ls_status inflate_some(z_stream *z, const uint8_t *base, size_t size, uin
     uint8_t spare;
     for (;;) {
         size_t in_left = size - (size_t)(z->next_in - base);
-        uInt in = (uInt)(in_left < 1u << 30 ? in_left : 1u << 30), room = (uInt)(n - done < 1u << 30 ? n - done : 1u << 30);
+        uInt in = (uInt)(in_left < PART ? in_left : PART), room = (uInt)(n - done < PART ? n - done : PART);
+        LS_TRY(ls_stop_check("inflating %s", what));
         bool probing = room == 0; /* all wanted bytes are here: is there one more, or the end? */
         z->avail_in = in;
         z->next_out = probing ? &spare : to + done;

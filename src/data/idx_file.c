@@ -75,7 +75,8 @@ static void warn_unwritable(const char *dir) {
 
 static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const char *path, int rank, uint64_t key, const char *dir,
                            const char *known) {
-    uint64_t hash = ls_hash64(source->data, source->size);
+    uint64_t hash;
+    LS_TRY(ls_hash64_long(&hash, source->data, source->size, path));
     char *copy = ls_hash_path(dir, hash, ".idx");
     ls_status s = LS_OK;
     if (!map_copy(out, copy, rank, hash)) {

@@ -105,8 +105,7 @@ static void close_set(ls_dataset *set)
 static ls_status open_split(pair_set *d, ls_split split, const char *path, const char *tokenizer, const ls_pairs_options *o)
 {
     const ls_pair_names names = { o->source, o->target, o->prefix };
-    const ls_text_options text = { LS_TEXT_DEFAULTS, .end_token = o->end_token, .threads = o->threads, .progress = o->progress, .context = o->context,
-                                   .stop = o->stop };
+    const ls_text_options text = { LS_TEXT_DEFAULTS, .end_token = o->end_token, .threads = o->threads, .progress = o->progress, .context = o->context };
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, &text));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)

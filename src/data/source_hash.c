@@ -69,8 +69,9 @@ ls_status ls_source_hash(uint64_t *out, const char *path, const char *known)
     if (*out)
         return LS_OK;
     LS_TRY(ls_file_map(&map, path));
-    *out = ls_hash64(map.data, map.size);
+    const ls_status s = ls_hash64_long(out, map.data, map.size, path);
     ls_file_unmap(&map);
+    LS_TRY(s);
     if (key)
         ls_source_remember(known, key, *out);
     return LS_OK;

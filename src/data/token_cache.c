@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/oserror.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "data/source_hash.h"
@@ -97,7 +98,6 @@ static bool open_cached(ls_token_store *out, const char *path, uint64_t key)
 /* The descriptor whose closing gives the lock back; so does the end of a process, however it ends. */
 static ls_status lock(int *fd, const char *path, const ls_token_source *from)
 {
-    const volatile sig_atomic_t *stop = from->o->stop;
     *fd = ls_sys_open(path, O_RDWR | O_CREAT);
     if (*fd < 0)
         return ls_fail_os(path, "open", errno);
@@ -107,7 +107,7 @@ static ls_status lock(int *fd, const char *path, const ls_token_source *from)
         ls_log_info("waiting for another process, which tokenizes %s", from->pattern);
     while (flock(*fd, LOCK_EX) != 0) {
         const int error = errno;
-        if (error == EINTR && !(stop && *stop))
+        if (error == EINTR && !ls_stop_asked())
             continue;
         close(*fd);
         return error == EINTR ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern) : ls_fail_os(path, "lock", error);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "lockstep/tokenizer.h"
 
@@ -88,6 +89,8 @@ static ls_status wrong(const job *j, ls_status status, int64_t line, const char 
 static ls_status encode_batch(job *j)
 {
     ls_parallel_for(j->o->threads ? j->o->threads : ls_cpu_count(), j->n, encode_some, j);
+    if (ls_stop_asked())
+        return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again", j->from->pattern);
     for (int64_t i = 0; i < j->n; i++) {
         const encoded *e = &j->results[i];
         if (e->status != LS_OK)
@@ -97,8 +100,6 @@ static ls_status encode_batch(job *j)
         LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source));
     }
     j->n = 0;
-    if (j->o->stop && *j->o->stop)
-        return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again", j->from->pattern);
     return LS_OK;
 }
 

@@ -61,7 +61,7 @@ static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split,
     const ls_text_options options = {
         LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction, .documents = r->data.documents,
         .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack, .vocabulary = o->classes, .threads = o->threads,
-        .progress = o->progress, .context = o->context, .stop = o->stop };
+        .progress = o->progress, .context = o->context };
     return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
 }
 
@@ -80,7 +80,7 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
         .source = r->data.source, .target = r->data.target, .prefix = r->data.prefix,
         .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples : r->data.eval_samples, .eval_path = r->data.eval_text,
         .eval_fraction = r->data.eval_fraction, .end_token = r->data.end_token, .vocabulary = o->classes, .threads = o->threads,
-        .progress = o->progress, .context = o->context, .stop = o->stop };
+        .progress = o->progress, .context = o->context };
     return ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length, r->data.target_length, &options);
 }
 

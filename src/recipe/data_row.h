@@ -1,6 +1,5 @@
 /* data_row.h - what a recipe can name as data, said once: one row for each word of data.type. */
 #pragma once
-#include <signal.h>
 #include "lockstep/recipe.h"
 #include "model_row.h"
 
@@ -10,7 +9,6 @@ typedef struct ls_data_opening {
     int classes; /* of the model: of text the vocabulary */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second); /* NULL: none */
     void *context;
-    const volatile sig_atomic_t *stop; /* may be NULL */
 } ls_data_opening;
 
 typedef struct ls_data_row {

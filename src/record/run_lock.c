@@ -87,7 +87,7 @@ bool ls_run_is_held(const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "lock.txt");
     struct flock lock = whole_file(F_RDLCK);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     free(path);
     if (fd < 0)
         return false;
@@ -99,7 +99,7 @@ bool ls_run_is_held(const char *run_dir)
 bool ls_run_owner_lives(const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "lock.txt"), owner[256], theirs[128], host[128] = "?";
-    int process, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int process, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     free(path);
     if (fd < 0)
         return false;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "text.h"
 
 void ls_tokens_add(ls_tokens *t, int32_t id)
@@ -115,12 +116,14 @@ static void add_character(work *w, const char *c, size_t bytes, bool *was_unknow
     *was_unknown = id < 0 && !known;
 }
 
-static void merge_all(work *w)
+static ls_status merge_all(work *w)
 {
     for (int32_t i = 0; i < w->n; i++)
         consider(w, i);
-    while (w->heap_n > 0) {
+    for (uint32_t turn = 1; w->heap_n > 0; turn++) {
         const candidate c = pop(w);
+        if (turn % (1 << 16) == 0)
+            LS_TRY(ls_stop_check("encoding a word of %d characters", w->n));
         symbol *s = &w->symbols[c.at];
         if (s->id != c.left || s->after < 0 || w->symbols[s->after].id != c.right)
             continue; /* one of the two has been merged since */
@@ -134,14 +137,15 @@ static void merge_all(work *w)
         if (s->before >= 0)
             consider(w, s->before);
     }
+    return LS_OK;
 }
 
-void ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
+ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
 {
     const int32_t whole = b->ignore_merges ? ls_vocab_find(b->vocab, piece, n) : -1;
     if (whole >= 0) {
         ls_tokens_add(out, whole);
-        return;
+        return LS_OK;
     }
     enum { FEW = 64 };
     symbol few_symbols[FEW];
@@ -158,12 +162,13 @@ void ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
         bytes = ls_utf8_next(piece + i, &c);
         add_character(&w, piece + i, bytes, &was_unknown);
     }
-    merge_all(&w);
-    for (int32_t i = 0; i < w.n; i++)
+    const ls_status s = merge_all(&w);
+    for (int32_t i = 0; i < w.n && s == LS_OK; i++)
         if (w.symbols[i].id >= 0)
             ls_tokens_add(out, w.symbols[i].id);
     if (n > FEW) {
         free(w.symbols);
         free(w.heap);
     }
+    return s;
 }

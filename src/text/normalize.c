@@ -3,6 +3,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/stop.h"
 #include "text.h"
 
 /* ---- Unicode */
@@ -71,12 +72,14 @@ static void map_grapheme(const ls_normalizer *z, const char *text, size_t n, ls_
     }
 }
 
-static void map_all(const ls_normalizer *z, const char *text, size_t n, ls_str *out)
+static ls_status map_all(const ls_normalizer *z, const char *text, size_t n, ls_str *out)
 {
     utf8proc_int32_t state = 0;
-    uint32_t c, before = 0;
+    uint32_t c, before = 0, turn = 0;
     size_t begin = 0;
     for (size_t i = 0, bytes; i < n; i += bytes) {
+        if (++turn % (1 << 16) == 0)
+            LS_TRY(ls_stop_check("normalizing a text of %zu bytes", n));
         bytes = ls_utf8_next(text + i, &c);
         if (i > 0 && utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c, &state)) {
             map_grapheme(z, text + begin, i - begin, out);
@@ -85,6 +88,7 @@ static void map_all(const ls_normalizer *z, const char *text, size_t n, ls_str *
         before = c;
     }
     map_grapheme(z, text + begin, n - begin, out);
+    return LS_OK;
 }
 
 static void replace(const ls_normalizer *z, const char *text, size_t n, ls_str *out)
@@ -105,7 +109,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
     if (n == 0)
         return LS_OK;
     switch (z->kind) {
-    case LS_NORMAL_CHARSMAP: map_all(z, text, n, out); return LS_OK;
+    case LS_NORMAL_CHARSMAP: return map_all(z, text, n, out);
     case LS_NORMAL_REPLACE: replace(z, text, n, out); return LS_OK;
     case LS_NORMAL_PREPEND:
         ls_str_add(out, z->to);

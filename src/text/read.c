@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "text.h"
 
 typedef struct reader {
@@ -238,8 +239,10 @@ static ls_status read_bpe(reader *r, const json_t *model)
                         .byte_fallback = flag(model, "byte_fallback", false), .ignore_merges = flag(model, "ignore_merges", false) };
     ls_find_byte_ids(&t->vocab, t->bpe->byte_ids);
     ls_bpe_room(t->bpe, &t->arena, (int64_t)json_array_size(merges));
-    for (size_t i = 0; i < json_array_size(merges); i++)
+    for (size_t i = 0; i < json_array_size(merges); i++) {
         LS_TRY(read_merge(r, (int64_t)i, json_array_get(merges, i)));
+        LS_TRY(i % (1 << 12) ? LS_OK : ls_stop_check("reading %s", r->path));
+    }
     return LS_OK;
 }
 

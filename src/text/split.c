@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "text.h"
+
+enum { PART = 1 << 20 }; /* bytes between two looks at the request to stop; ls_split reports it */
 
 /* ---- pieces */
 
@@ -175,9 +178,10 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
     LS_CHECK(m, "out of memory");
     size_t done = 0;
     int found = 0;
+    uint32_t turn = 0;
     for (size_t at = 0; at < n;) {
         found = pcre2_match(s->regex, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, m, NULL);
-        if (found < 0)
+        if (found < 0 || (++turn % (1 << 12) == 0 && ls_stop_asked()))
             break;
         const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m);
         if (!s->removed || !s->invert)
@@ -187,6 +191,7 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
         at = done = span[1];
     }
     pcre2_match_data_free(m);
+    LS_TRY(ls_stop_check("splitting a text of %zu bytes", n));
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
         return ls_fail(LS_E_FORMAT, "splitting %zu bytes of text: the pattern needs more than a match may take (error %d)", n, found);
     if (!s->removed || !s->invert)
@@ -209,7 +214,7 @@ static void to_bytes(const char *text, size_t n, ls_pieces *out)
             length[b] = (uint8_t)one.len;
             ls_str_release(&one);
         }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++)
         ls_str_add_n(&mapped, table[(uint8_t)text[i]], length[(uint8_t)text[i]]);
     ls_pieces_add(out, ls_str_text(&mapped), mapped.len);
     ls_str_release(&mapped);
@@ -258,14 +263,14 @@ static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bo
     const bool has = text[0] == ' ' || (n >= mark && !memcmp(text, s->mark, mark));
     if (!has && (s->prepend == LS_PREPEND_ALWAYS || (s->prepend == LS_PREPEND_FIRST && first)))
         ls_str_add(&all, s->mark);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++) {
         if (text[i] == ' ')
             ls_str_add(&all, s->mark);
         else
             ls_str_add_n(&all, text + i, 1);
     }
     size_t begin = 0;
-    for (size_t i = 1; s->split && i + mark <= all.len; i++)
+    for (size_t i = 1; s->split && i + mark <= all.len && (i % PART || !ls_stop_asked()); i++)
         if (!memcmp(all.data + i, s->mark, mark)) {
             ls_pieces_add(out, all.data + begin, i - begin);
             begin = i;
@@ -286,5 +291,5 @@ ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pie
         case LS_SPLIT_METASPACE: split_metaspace(s, text, n, first && i == 0, out); break;
         }
     }
-    return LS_OK;
+    return ls_stop_check("splitting a text of %zu bytes", in->text.len);
 }

@@ -70,7 +70,7 @@ typedef struct ls_bpe {
 } ls_bpe;
 void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
 void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id);
-void ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out);
+ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out);
 
 typedef struct ls_unigram {
     const ls_vocab *vocab;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "text.h"
 
 char *ls_tokenizer_file(const char *path)
@@ -124,10 +125,9 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
     for (int64_t i = 0, at = 0; i < w->in.n; at = w->in.end[i++]) {
         const char *piece = w->in.text.data + at;
         const size_t bytes = (size_t)(w->in.end[i] - at);
-        if (t->bpe)
-            ls_bpe_encode(t->bpe, piece, bytes, out);
-        else
-            LS_TRY(ls_unigram_encode(t->unigram, piece, bytes, out));
+        if (i % (1 << 12) == 0)
+            LS_TRY(ls_stop_check("encoding a text of %zu bytes", n));
+        LS_TRY(t->bpe ? ls_bpe_encode(t->bpe, piece, bytes, out) : ls_unigram_encode(t->unigram, piece, bytes, out));
     }
     return LS_OK;
 }

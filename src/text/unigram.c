@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "text.h"
 
 #define UNKNOWN_PENALTY 10.0
@@ -60,12 +61,14 @@ static void improve(node *to, double score, int64_t from, int32_t id)
         *to = (node){ score, from, id };
 }
 
-static void find_best(const ls_unigram *u, const char *piece, size_t n, node *best)
+static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, node *best)
 {
-    uint32_t c;
+    uint32_t c, turn = 0;
     for (size_t i = 0; i <= n; i++)
         best[i] = (node){ 0, -1, -1 };
     for (size_t at = 0, bytes; at < n; at += bytes) {
+        if (++turn % (1 << 12) == 0)
+            LS_TRY(ls_stop_check("encoding a text of %zu bytes", n));
         const double here = best[at].score;
         bool single = false;
         int32_t low = 0, high = u->n;
@@ -80,6 +83,7 @@ static void find_best(const ls_unigram *u, const char *piece, size_t n, node *be
         if (!single)
             improve(&best[at + bytes], here + u->unknown_score, (int64_t)at, u->unknown);
     }
+    return LS_OK;
 }
 
 /* An unknown run: its bytes, if there is a token for each, else the unknown token once. */
@@ -100,7 +104,9 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     int64_t count = 0;
     if (!best)
         return ls_fail(LS_E_MEMORY, "out of memory for a piece of %zu bytes", n);
-    find_best(u, piece, n, best);
+    ls_status s = find_best(u, piece, n, best);
+    if (s != LS_OK)
+        n = 0;
     for (int64_t at = (int64_t)n; at > 0; at = best[at].from) /* from the end: each node learns where the next one is */
         best[best[at].from].score = (double)at, count++;
     for (int64_t at = 0; count > 0 && at < (int64_t)n;) {
@@ -117,5 +123,5 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     }
     if (best != few)
         free(best);
-    return LS_OK;
+    return s;
 }

@@ -150,8 +150,7 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
     const ls_data_row *d = ls_recipe_data(r);
     const bool shown = ui && ui->progress;
     opening context = { ui, d->doing };
-    const ls_data_opening o = { .threads = s->trainer.threads, .classes = s->classes, .progress = shown ? show : NULL, .context = &context,
-                                .stop = ui ? ui->stop : NULL };
+    const ls_data_opening o = { .threads = s->trainer.threads, .classes = s->classes, .progress = shown ? show : NULL, .context = &context };
     const ls_status status = d->open(out, r, split, &o);
     if (shown)
         ui->progress(ui->context, NULL);

@@ -20,7 +20,7 @@ typedef struct ls_ui {
     bool quiet;                                            /* no summary that nobody asked for */
     void (*progress)(void *context, const ls_progress *p); /* may be NULL; cheap: it throttles itself. p NULL: remove the line */
     void *context;
-    const volatile sig_atomic_t *stop;                     /* nonzero: stop at the next step's end, save, return LS_E_STOPPED; may be NULL */
+    const volatile sig_atomic_t *stop;                     /* nonzero: stop at the next step's end, save, return LS_E_STOPPED; may be NULL. The program gives it to ls_stop_on, too */
     const volatile sig_atomic_t *save;                     /* each time it changes: save at the end of the step and go on; may be NULL */
     struct ls_rundir **log_to;                             /* set *log_to while a run directory is open: its log file gets every message; may be NULL */
     bool *silent;                                          /* set *silent in a rank that leaves the terminal to others: messages go to its log file only; may be NULL */

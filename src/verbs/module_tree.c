@@ -22,9 +22,11 @@ static const char *grouped(char b[32], int64_t x)
     return b;
 }
 
-static size_t component(const char *name, size_t from)
+enum { DEEPEST = 64 }; /* levels; a file may hold names of a million dots, and the rest of such a name stays in one piece */
+
+static size_t component(const char *name, size_t from, int depth)
 {
-    const char *dot = strchr(name + from, '.');
+    const char *dot = depth < DEEPEST ? strchr(name + from, '.') : NULL;
     return dot ? (size_t)(dot - name) - from : strlen(name) - from;
 }
 
@@ -33,9 +35,9 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
     char count[32], type[128];
     for (int64_t i = 0; i < n;) {
         const char *name = items[i].name;
-        size_t len = component(name, from);
+        size_t len = component(name, from, depth);
         int64_t j = i, elements = 0;
-        for (; j < n && component(items[j].name, from) == len && !strncmp(items[j].name + from, name + from, len); j++)
+        for (; j < n && component(items[j].name, from, depth) == len && !strncmp(items[j].name + from, name + from, len); j++)
             elements += ls_type_count(&items[j].type);
         int width = 44 - 2 * depth > (int)len ? 44 - 2 * depth : (int)len;
         if (name[from + len] == 0) {

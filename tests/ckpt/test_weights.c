@@ -1,10 +1,12 @@
 /* test_weights.c - safetensors: what a good file gives, that every kind of bad one is refused with its reason, and the writer's bytes. */
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "lockstep/weights.h"
 #include "support/support.h"
 
@@ -349,12 +351,64 @@ static void copies_are_left_out(void **state)
     ls_weights_close(&w);
 }
 
+/* Thousands of tensors in hundreds of shards take memory for the tensors once or twice, not once for every shard. */
+static void many_shards(void **state)
+{
+    (void)state;
+    enum { SHARDS = 500, EACH = 40 };
+    static char header[EACH * 100];
+    ls_str index = { 0 };
+    ls_weights *w;
+    ASSERT_OK(ls_make_dirs(ls_test_path("many")));
+    ls_str_add(&index, "{\"weight_map\":{");
+    for (int s = 0; s < SHARDS; s++) {
+        char name[64];
+        size_t n = 0;
+        snprintf(name, sizeof name, "many/%d.safetensors", s);
+        for (int i = 0; i < EACH; i++) {
+            n += (size_t)sprintf(header + n, "%c\"w%d.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? ',' : '{', s, i, i, i + 1);
+            ls_str_printf(&index, "%s\"w%d.%d\":\"%d.safetensors\"", s || i ? "," : "", s, i, s);
+        }
+        header[n++] = '}';
+        FILE *f = fopen(ls_test_path(name), "w"); /* ls_file_write would wait for the disk each time */
+        assert_non_null(f);
+        const size_t bytes = make_file(header, n, EACH);
+        assert_int_equal(fwrite(file, 1, bytes, f), bytes);
+        assert_int_equal(fclose(f), 0);
+    }
+    ls_str_add(&index, "}}");
+    ASSERT_OK(ls_file_write(ls_test_path("many/model.safetensors.index.json"), index.data, index.len));
+    ls_str_release(&index);
+    const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd; /* 0 with a sanitizer's allocator */
+    ASSERT_OK(ls_weights_open(&w, ls_test_path("many")));
+    const size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+    assert_int_equal(ls_weights_count(w), SHARDS * EACH);
+    assert_in_range(taken, 0, 64 << 20);
+    ls_weights_close(&w);
+}
+
+/* A request to stop ends opening, and checking. */
+static void stops(void **state)
+{
+    (void)state;
+    static volatile sig_atomic_t flag = 1;
+    float a[2] = { 1, 2 };
+    ls_weights *w;
+    const char *path = ls_test_path("stop.safetensors");
+    ASSERT_OK(ls_weights_save(path, 1, (ls_named_tensor[]){ named("a", a, LS_TYPE(LS_F32, 2)) }));
+    ls_stop_on(&flag);
+    ASSERT_FAILS(ls_weights_open(&w, path), LS_E_STOPPED, "stopped while opening", "stop.safetensors");
+    assert_null(w);
+    ls_stop_on(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_a_good_file), cmocka_unit_test(refuses_bad_files), cmocka_unit_test(refuses_bad_lengths),
         cmocka_unit_test(writes_exact_bytes), cmocka_unit_test(shards), cmocka_unit_test(load_reports_everything),
         cmocka_unit_test(conversions), cmocka_unit_test(copies_are_left_out),
+        cmocka_unit_test(many_shards), cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

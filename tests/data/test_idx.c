@@ -83,6 +83,10 @@ static void test_damaged_gzip(void **state) {
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
     uint8_t *out;
     size_t size;
+    volatile sig_atomic_t flag = 1;
+    ls_stop_on(&flag);
+    assert_fails(LS_E_STOPPED, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "stopped while inflating f", "f");
+    ls_stop_on(NULL);
     assert_ok(ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"));
     assert_int_equal(size, b.size);
     assert_memory_equal(out, b.data, size);

@@ -159,6 +159,47 @@ static void reads_files(void **state)
     free_bytes(&wrong);
 }
 
+/* A request to stop ends whatever is under way: inflating, reading, tokenizing. Nothing is left of it. */
+static void stops(void **state)
+{
+    (void)state;
+    volatile sig_atomic_t flag = 1;
+    ls_text_file f;
+    ls_dataset *set;
+    bytes gz = make_gzip((bytes){ (uint8_t *)"some text", 9 });
+    write_bytes(in(dir, "a.gz"), gz);
+    free_bytes(&gz);
+    put("a.txt", "one two\nthree\n"), put("a.csv", "source,target\na,b\n");
+    ls_stop_on(&flag);
+    assert_fails(LS_E_STOPPED, ls_text_file_open(&f, in(dir, "a.gz")), "stopped while inflating", "a.gz");
+    assert_fails(LS_E_STOPPED, ls_text_file_open(&f, in(dir, "a.txt")), "stopped while reading", "a.txt");
+    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.txt"), 4), "stopped while", "a.txt");
+    ls_stop_on(NULL);
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.txt"), 4, .eval_path = in(dir, "a.txt")));
+    ls_dataset_close(&set);
+}
+
+/* Sound text may be cut between two parts anywhere in a character. */
+static void checks_long_texts(void **state)
+{
+    (void)state;
+    enum { PART = 1 << 24, N = PART + 64 };
+    char *text = malloc(N);
+    ls_text_file f;
+    for (int shift = 0; shift < 4; shift++) {
+        memset(text, 'a', N);
+        memcpy(text + PART - shift, "\xf0\x9f\x98\x80", 4);
+        write_bytes(in(dir, "long.txt"), (bytes){ (uint8_t *)text, N });
+        assert_ok(ls_text_file_open(&f, in(dir, "long.txt")));
+        assert_int_equal(f.n, N);
+        ls_text_file_close(&f);
+    }
+    text[PART + 2] = (char)0xff;
+    write_bytes(in(dir, "long.txt"), (bytes){ (uint8_t *)text, N });
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "long.txt")), "long.txt: byte 16777218 is 0xff", "not UTF-8");
+    free(text);
+}
+
 static void finds_files(void **state)
 {
     (void)state;
@@ -536,8 +577,9 @@ static void refuses(void **state)
     put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4), "data.end_token: name the token", "<|endoftext|>");
     put("other.txt", "not yet tokenized\n");
-    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4, .stop = &(const volatile sig_atomic_t){ 1 }),
-                 "stopped while", "other.txt was tokenized");
+    ls_stop_on(&(const volatile sig_atomic_t){ 1 });
+    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4), "stopped while", "other.txt");
+    ls_stop_on(NULL);
     assert_int_equal(files_in_cache(".tokens"), 1); /* a.txt's */
     setenv("LOCKSTEP_CACHE", put("file", ""), 1);
     assert_fails(LS_E_IO, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "file/tokens", "LOCKSTEP_CACHE names another folder");
@@ -628,7 +670,7 @@ int main(void)
         setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
-        TEST(cuts_documents), TEST(reads_files), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
+        TEST(cuts_documents), TEST(reads_files), TEST(checks_long_texts), TEST(stops), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
         TEST(json_lines), TEST(splits_by_documents),
         TEST(both_splits_have_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(digest_is_of_the_samples),
         TEST(threads_do_not_matter), TEST(processes_wait), TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),

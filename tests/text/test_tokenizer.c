@@ -426,6 +426,31 @@ static void replacements(void **state)
     ls_tokenizer_close(&t);
 }
 
+/* One word may be as long as a file. */
+static void stops(void **state)
+{
+    (void)state;
+    static const char *const FILES[] = { "tokenizer_bpe.json", "tokenizer_unigram.json" };
+    static volatile sig_atomic_t flag = 1;
+    static char word[1 << 18];
+    memset(word, 'e', sizeof word);
+    for (int i = 0; i < 2; i++) {
+        ls_tokenizer *t;
+        ls_tokens ids = { 0 };
+        char path[512];
+        snprintf(path, sizeof path, LS_TEST_SOURCE_DIR "/tests/golden/%s", FILES[i]);
+        ASSERT_OK(ls_tokenizer_open(&t, path));
+        ls_stop_on(&flag);
+        ASSERT_FAILS(ls_tokenizer_encode(t, word, sizeof word, false, &ids), LS_E_STOPPED, "stopped while");
+        assert_int_equal(ids.n, 0);
+        ls_stop_on(NULL);
+        ASSERT_OK(ls_tokenizer_encode(t, word, sizeof word, false, &ids));
+        assert_true(ids.n > 0);
+        free(ids.ids);
+        ls_tokenizer_close(&t);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -475,7 +500,7 @@ int main(void)
         cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
         cmocka_unit_test(tokens_by_name), cmocka_unit_test(unknown_characters), cmocka_unit_test(unigram_sums), cmocka_unit_test(decoders),
         cmocka_unit_test(replacements), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes), cmocka_unit_test(byte_fallback), cmocka_unit_test(white_space),
-        cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals),
+        cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals), cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

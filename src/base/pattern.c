@@ -1,0 +1,152 @@
+/* pattern.c - braces are multiplied out here, because glob(3) sets no bound to it; the rest is glob's work, through functions that count. */
+#include "base/pattern.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/stop.h"
+#include "base/str.h"
+
+enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* braces in braces; bytes */
+
+static void add(ls_paths *p, const char *text)
+{
+    if ((p->n & (p->n - 1)) == 0) { /* room for 1, 2, 4, ... */
+        p->at = realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
+        LS_CHECK(p->at, "out of memory");
+    }
+    LS_CHECK((p->at[p->n++] = strdup(text)), "out of memory");
+}
+
+void ls_paths_release(ls_paths *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->at[i]);
+    free(p->at);
+    *p = (ls_paths){ 0 };
+}
+
+/* ---- braces */
+
+/* From `at` the next character of `wanted` outside inner braces; the end of the text: there is none. */
+static const char *next_outside(const char *at, const char *wanted)
+{
+    for (int depth = 0; *at; at++) {
+        if (depth == 0 && strchr(wanted, *at))
+            return at;
+        if (*at == '\\' && at[1])
+            at++;
+        else if (*at == '{')
+            depth++;
+        else if (*at == '}')
+            depth--;
+    }
+    return at;
+}
+
+/* The brace that begins the first choice; NULL: there is none. "{}" is no choice, nor is a brace that nothing closes. */
+static const char *first_choice(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' && p[1])
+            p++;
+        else if (*p == '{' && p[1] != '}' && *next_outside(p + 1, "}"))
+            return p;
+    }
+    return NULL;
+}
+
+static ls_status expand(ls_paths *out, const char *text, const char *pattern, int depth)
+{
+    const char *open = depth < DEEPEST ? first_choice(text) : NULL, *close = open ? next_outside(open + 1, "}") : NULL;
+    if (out->n >= LS_PATTERN_BRACES || (depth == DEEPEST && first_choice(text)))
+        return ls_fail(LS_E_USAGE, "%s: its braces make more than %d patterns: use *, or name fewer files at a time", pattern, LS_PATTERN_BRACES);
+    if (!open)
+        return add(out, text), LS_OK;
+    for (const char *p = open; p < close;) {
+        const char *from = p + 1;
+        ls_str one = { 0 };
+        p = next_outside(from, ",}");
+        ls_str_add_n(&one, text, (size_t)(open - text));
+        ls_str_add_n(&one, from, (size_t)(p - from));
+        ls_str_add(&one, close + 1);
+        ls_status s = expand(out, ls_str_text(&one), pattern, depth + 1);
+        ls_str_release(&one);
+        LS_TRY(s);
+    }
+    return LS_OK;
+}
+
+/* ---- folders */
+
+static _Thread_local int64_t looked_at; /* of the pattern that this thread looks for; glob gives its functions no context */
+
+static bool enough(void) { return looked_at > LS_PATTERN_NAMES || ls_stop_asked(); }
+
+static void *open_folder(const char *path)
+{
+    looked_at++;
+    errno = EINTR;
+    return enough() ? NULL : opendir(path);
+}
+
+static struct dirent *next_name(void *folder)
+{
+    looked_at++;
+    return enough() ? NULL : readdir(folder);
+}
+
+static void close_folder(void *folder) { closedir(folder); }
+
+static int look(const char *restrict path, struct stat *restrict st)
+{
+    looked_at++;
+    return enough() ? -1 : stat(path, st);
+}
+
+static int look_at_link(const char *restrict path, struct stat *restrict st)
+{
+    looked_at++;
+    return enough() ? -1 : lstat(path, st);
+}
+
+/* A folder that cannot be read has no names for us; but when it is enough, glob ends. */
+static int on_error(const char *path, int error)
+{
+    (void)path, (void)error;
+    return enough();
+}
+
+static ls_status find(ls_paths *out, const char *one, const char *pattern)
+{
+    glob_t found = { .gl_closedir = close_folder, .gl_readdir = next_name, .gl_opendir = open_folder, .gl_lstat = look_at_link, .gl_stat = look };
+    const int result = glob(one, GLOB_NOSORT | GLOB_ALTDIRFUNC, on_error, &found);
+    for (size_t i = 0; result == 0 && i < found.gl_pathc; i++)
+        add(out, found.gl_pathv[i]);
+    globfree(&found);
+    LS_TRY(ls_stop_check("looking for %s", pattern));
+    if (looked_at > LS_PATTERN_NAMES)
+        return ls_fail(LS_E_USAGE, "%s: more than %d names have to be looked at: name the folders more exactly", pattern, LS_PATTERN_NAMES);
+    return result == GLOB_NOSPACE ? ls_fail(LS_E_MEMORY, "%s: no memory for all that matches", pattern) : LS_OK;
+}
+
+ls_status ls_pattern_find(ls_paths *out, const char *pattern)
+{
+    ls_paths all = { 0 };
+    *out = (ls_paths){ 0 };
+    if (strlen(pattern) > LONGEST)
+        return ls_fail(LS_E_USAGE, "a pattern of files has %zu bytes, at most %d are read: %.60s...", strlen(pattern), LONGEST, pattern);
+    looked_at = 0;
+    ls_status s = expand(&all, pattern, pattern, 0);
+    for (size_t i = 0; i < all.n && s == LS_OK; i++)
+        s = find(out, all.at[i], pattern);
+    ls_paths_release(&all);
+    if (s != LS_OK)
+        ls_paths_release(out);
+    return s;
+}
