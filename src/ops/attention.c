@@ -115,7 +115,7 @@ static ls_status part_attention(void *attrs, const ls_block_of *p)
 {
     ls_attention_attrs *a = attrs;
     if (p->dim == 2)
-        a->first_head = p->start / a->head_dim;
+        a->first_head += p->start / a->head_dim;
     return LS_OK;
 }
 

@@ -56,8 +56,8 @@ static ls_status part_embedding(void *attrs, const ls_block_of *p)
 {
     ls_embedding_attrs *a = attrs;
     if (p->dim == 0) {
-        a->first = p->start;
-        a->of = p->extent;
+        a->first += p->start;
+        a->of = a->of ? a->of : p->extent;
     }
     return LS_OK;
 }

@@ -25,9 +25,9 @@ typedef struct walk {
     ls_rewrite r;
     const ls_parallel *p;
     ls_place_axis axis;
-    ls_seed *seeds;      /* per old value */
-    spot *at;            /* per old value */
-    ls_value *replicate; /* per old value: its Replicate, made at its first reader */
+    const ls_seed *seeds; /* per old value */
+    spot *at;             /* per old value */
+    ls_value *replicate;  /* per old value: its Replicate, made at its first reader */
 } walk;
 
 /* One node and its rule. */
@@ -218,6 +218,20 @@ static ls_status expand(walk *w, step *s)
     return LS_OK;
 }
 
+/* Operand k under result 0 so that broadcasting meets the loops that both have: a convolution's bias [o] as [o, 1, 1]. */
+static ls_value aligned(walk *w, const step *s, int k, ls_value v)
+{
+    const ls_type *t = &s->types.infer.out[0], have = ls_value_type(w->r.to, v);
+    int64_t dims[LS_MAX_DIMS];
+    int n = 0;
+    for (int d = 0; d < t->ndim; d++) {
+        const int at = ls_rule_in_dim(&s->rule, &s->types.infer, k, s->rule.out[0][d]);
+        if (at >= 0 || n)
+            dims[n++] = at >= 0 ? have.dims[at] : 1;
+    }
+    return n == have.ndim ? v : ls_reshape_dims(w->r.to, v, n, dims);
+}
+
 /* What is added once, behind the sum of result 0. */
 static ls_status add(walk *w, const step *s, int k)
 {
@@ -230,7 +244,7 @@ static ls_status add(walk *w, const step *s, int k)
     } else if (split(w, old) && !w->at[out.id].soft) {
         return conflict(w, s, k, s->by);
     }
-    w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out), v);
+    w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out), w->at[old.id].soft ? v : aligned(w, s, k, v));
     return LS_OK;
 }
 
@@ -376,30 +390,38 @@ static ls_status node(walk *w, const ls_node *n)
     return LS_OK;
 }
 
-static ls_status all_nodes(walk *w)
+static ls_status all_nodes(walk *w, ls_placement *outputs)
 {
     const ls_graph *g = w->r.from;
     for (int i = 0; i < g->n_nodes && w->r.to->status == LS_OK; i++)
         LS_TRY(node(w, g->nodes[i]));
-    for (int i = 0; i < g->n_outputs; i++)
-        if (split(w, g->outputs[i].value))
+    for (int i = 0; i < g->n_outputs; i++) {
+        if (outputs)
+            outputs[i] = w->at[g->outputs[i].value.id].p;
+        else if (split(w, g->outputs[i].value))
             return ls_fail(LS_E_USAGE, "parallel.tensor: output \"%s\" of the model would be split over axis %s", g->outputs[i].name, w->axis.name);
+    }
     return LS_OK;
+}
+
+ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis, ls_placement *outputs)
+{
+    walk w = { .p = p, .axis = *axis, .seeds = seeds };
+    LS_TRY(ls_rewrite_begin(&w.r, *gp));
+    ls_arena *arena = &w.r.to->arena;
+    w.at = LS_ARENA_ARRAY(arena, spot, (*gp)->n_vals + 1);
+    w.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
+    const ls_status s = all_nodes(&w, outputs);
+    if (s == LS_OK)
+        return ls_rewrite_end(&w.r, gp);
+    ls_rewrite_abort(&w.r);
+    return s;
 }
 
 ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
 {
-    walk w = { .p = p, .axis = { "tp", ls_mesh_group_size(&p->mesh, "tp"), ls_mesh_position(&p->mesh, p->rank, "tp") } };
-    LS_TRY(ls_rewrite_begin(&w.r, *gp));
-    ls_arena *arena = &w.r.to->arena;
-    w.seeds = LS_ARENA_ARRAY(arena, ls_seed, (*gp)->n_vals + 1);
-    w.at = LS_ARENA_ARRAY(arena, spot, (*gp)->n_vals + 1);
-    w.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
-    ls_status s = ls_seeds(w.seeds, *gp, p, &w.axis);
-    if (s == LS_OK && w.axis.ranks > 1)
-        s = all_nodes(&w);
-    if (s == LS_OK && w.axis.ranks > 1)
-        return ls_rewrite_end(&w.r, gp);
-    ls_rewrite_abort(&w.r);
-    return s;
+    const ls_place_axis axis = { "tp", ls_mesh_group_size(&p->mesh, "tp"), ls_mesh_position(&p->mesh, p->rank, "tp") };
+    ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
+    LS_TRY(ls_seeds(seeds, *gp, p, &axis));
+    return axis.ranks == 1 ? LS_OK : ls_place(gp, p, seeds, &axis, NULL);
 }
