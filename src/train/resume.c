@@ -277,8 +277,6 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
         goto done;
     read_point(out, j);
     set_steps_per_epoch(out, now->steps_per_epoch);
-    if (change->eval_data)
-        out->metrics.best_value = NAN;
     t->step_number = out->step; /* messages count on */
 done:
     json_decref(j);

@@ -246,6 +246,12 @@ static void test_damaged_copy(void **state) {
     assert_ok(ls_idx_open(&f, path, 3));
     ls_idx_close(&f);
     assert_string_equal(logged, "");
+    const ls_idx_footer others = ls_idx_footer_of(whole, b.size, 7); /* sound, and made from another source */
+    memcpy(whole + b.size, &others, sizeof others);
+    write_bytes(copy, (bytes){ (uint8_t *)whole, n });
+    assert_ok(ls_idx_open(&f, path, 3));
+    ls_idx_close(&f);
+    assert_non_null(strstr(logged, "the source is inflated again"));
     write_bytes(copy, (bytes){ (uint8_t *)whole, b.size }); /* as versions before the footer wrote it */
     assert_ok(ls_idx_open(&f, path, 3));
     assert_memory_equal(f.idx.data, b.data + 16, 60);
