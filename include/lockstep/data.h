@@ -196,10 +196,10 @@ LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thr
 /* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the
  * next call on this loader. An error of the loader thread (its message too) comes out here, and again at every later call
  * until a seek. */
-LS_API ls_status ls_loader_next(ls_loader *loader, ls_loader_step *step, bool *done);
+LS_API ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done);
 /* Continues at (epoch, step); what was filled ahead is thrown away. */
-LS_API ls_status ls_loader_seek(ls_loader *loader, int64_t epoch, int64_t step);
-LS_API size_t ls_loader_bytes(const ls_loader *loader); /* memory of the ring */
+LS_API ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step);
+LS_API size_t ls_loader_bytes(const ls_loader *l); /* memory of the ring */
 
 /* ---- images from files ----------------------------------------------------------------------------------------------------- */
 
@@ -238,9 +238,9 @@ typedef struct ls_picture {
 
 /* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong
  * ones red and say both names. Local. */
-LS_API ls_status ls_picture_write(const char *path, const ls_picture *picture);
+LS_API ls_status ls_picture_write(const char *path, const ls_picture *p);
 /* Refuses what ls_picture_write would: another extension, or too large, with how many samples are not (LS_E_USAGE). Reads no pixels. Local. */
-LS_API ls_status ls_picture_fits(const char *path, const ls_picture *picture);
+LS_API ls_status ls_picture_fits(const char *path, const ls_picture *p);
 /* One image [channels, height, width] as terminal text, two rows of pixels a line: half blocks in true colour, or without
  * colour (NO_COLOR, a file) a ramp of ASCII characters. The caller frees it. Local. */
 LS_API char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour);

@@ -66,7 +66,7 @@ typedef struct ls_generate_opts {
 typedef enum ls_ending { LS_ENDED_TOKENS, LS_ENDED_PLACES, LS_ENDED_TOKEN, LS_ENDED_CALLER } ls_ending;
 typedef struct ls_generated { int64_t tokens; ls_ending ending; double prompt_seconds, seconds; } ls_generated; /* seconds: without the prompt's */
 /* Begins with the prompt, forgetting whatever was there, and makes tokens. */
-LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *result);
+LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 typedef struct ls_graph ls_graph;
-typedef struct ls_value { int32_t id; } ls_value; /* 0: absent, negative: the result of a failed call */
+/* id 0: absent, negative: the result of a failed call. graph: a number of the graph that made it, so that another graph refuses it; 0: not known. */
+typedef struct ls_value { int32_t id; uint32_t graph; } ls_value;
 #define LS_NONE ((ls_value){ 0 })
 
 LS_API ls_status ls_graph_create(ls_graph **out, const char *name);

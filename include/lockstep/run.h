@@ -136,7 +136,7 @@ LS_API void ls_result_free(ls_result **r); /* nulls *r; null is fine */
 /* Ends the run, frees it, nulls *r, and returns `how`, or why it could not end so. LS_OK: finished, LS_E_STOPPED: stopped; then this is collective.
  * Any other: failed, with this thread's message, with which the other ranks' calls end, too. *result (may be NULL) as of ls_result_read; NULL when
  * that fails. */
-LS_API ls_status ls_run_finish(ls_run **r, ls_status how, ls_result **result);
+LS_API ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result);
 
 #ifdef __cplusplus
 }

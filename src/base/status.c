@@ -1,6 +1,6 @@
 /* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here allocates, so that
  * "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
-#include "lockstep/status.h"
+#include "argument.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,18 +44,20 @@ ls_status ls_fail(ls_status code, const char *format, ...) {
     char text[MESSAGE_SIZE]; /* not `message` itself: it may be one of the arguments */
     va_list args;
     va_start(args, format);
-    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format, args));
+    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format ? format : "", args));
     va_end(args);
     strcpy(message, text);
     trace[0] = 0;
     return code;
 }
 
+ls_status ls_argument_missing(const char *function, const char *argument) { return ls_fail(LS_E_ARG, "%s: %s is NULL", function, argument); }
+
 ls_status ls_fail_in(ls_status code, const char *format, ...) {
     char context[MESSAGE_SIZE], text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
-    vsnprintf(context, sizeof context, format, args);
+    vsnprintf(context, sizeof context, format ? format : "", args);
     va_end(args);
     mark_cut(text, sizeof text, snprintf(text, sizeof text, "%s: %s", context, message));
     strcpy(message, text);
@@ -64,7 +66,7 @@ ls_status ls_fail_in(ls_status code, const char *format, ...) {
 
 ls_status ls_trace(ls_status s, const char *file, int line, const char *function) {
     size_t used = strlen(trace);
-    int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file, line, function);
+    int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file ? file : "?", line, function ? function : "?");
     if (wanted >= (int)(sizeof trace - used))
         trace[used] = 0; /* whole frames only; the innermost ones matter most */
     return s;

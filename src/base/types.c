@@ -1,6 +1,7 @@
 /* types.c - sizes, names and shapes. A type whose element count does not fit in 63 bits counts as INT64_MAX (bytes: SIZE_MAX), so
  * that a comparison with what memory or a file holds fails instead of wrapping around. */
 #include "lockstep/types.h"
+#include "base/argument.h"
 #include <string.h>
 
 static const struct {
@@ -21,6 +22,8 @@ const char *ls_dtype_name(ls_dtype t) { return known(t) ? DTYPES[t].name : "?"; 
 bool ls_dtype_is_float(ls_dtype t) { return known(t) && DTYPES[t].is_float; }
 
 bool ls_dtype_parse(const char *name, ls_dtype *out) {
+    LS_ARG_OR(name, false);
+    LS_ARG_OR(out, false);
     for (int t = 0; t < LS_DTYPE_COUNT; t++)
         if (strcmp(DTYPES[t].name, name) == 0) {
             *out = (ls_dtype)t;
@@ -30,6 +33,7 @@ bool ls_dtype_parse(const char *name, ls_dtype *out) {
 }
 
 int64_t ls_type_count(const ls_type *t) {
+    LS_ARG_OR(t, 0);
     if (t->ndim < 0) /* an absent optional operand */
         return 0;
     int64_t count = 1;
@@ -43,11 +47,14 @@ int64_t ls_type_count(const ls_type *t) {
 }
 
 size_t ls_type_bytes(const ls_type *t) {
+    LS_ARG_OR(t, 0);
     size_t bytes;
     return __builtin_mul_overflow((size_t)ls_type_count(t), ls_dtype_size(t->dtype), &bytes) ? SIZE_MAX : bytes;
 }
 
 bool ls_type_equal(const ls_type *a, const ls_type *b) {
+    LS_ARG_OR(a, false);
+    LS_ARG_OR(b, false);
     if (a->dtype != b->dtype || a->ndim != b->ndim)
         return false;
     for (int i = 0; i < a->ndim; i++)
@@ -57,12 +64,14 @@ bool ls_type_equal(const ls_type *a, const ls_type *b) {
 }
 
 int64_t ls_type_rows(const ls_type *t) {
+    LS_ARG_OR(t, 0);
     ls_type rows = *t;
     rows.ndim = t->ndim > 1 ? t->ndim - 1 : 0;
     return ls_type_count(&rows);
 }
 
 ls_tensor ls_tensor_of(void *data, const ls_type *type) {
+    LS_ARG_OR(type, ((ls_tensor){ 0 }));
     ls_tensor t = { .data = data, .type = *type };
     int64_t stride = 1;
     for (int i = type->ndim - 1; i >= 0; i--) {
@@ -73,6 +82,7 @@ ls_tensor ls_tensor_of(void *data, const ls_type *type) {
 }
 
 bool ls_tensor_is_contiguous(const ls_tensor *t) {
+    LS_ARG_OR(t, false);
     int64_t stride = 1;
     if (ls_type_count(&t->type) == 0)
         return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/argument.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -204,6 +205,10 @@ static char *trainer_json(const blocks *b, const char *text)
 
 ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o)
 {
+    LS_ARG(dir);
+    if (n)
+        LS_ARG(arrays);
+    o = o ? o : &(const ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS };
     blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
     ls_status s = begin(&b);
     if (s == LS_OK)
@@ -245,6 +250,10 @@ static ls_status load_weights(blocks *b, const ls_arrays_load_opts *o)
 
 ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o)
 {
+    LS_ARG(dir);
+    if (n)
+        LS_ARG(arrays);
+    o = o ? o : &(const ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS };
     blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
     ls_status s = begin(&b);
     if (s == LS_OK)
@@ -255,6 +264,8 @@ ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays
 
 ls_status ls_arrays_text(char **text, const char *dir)
 {
+    LS_ARG(text);
+    LS_ARG(dir);
     char *path = ls_path_join(dir, "trainer.json"), *json = NULL;
     size_t size;
     json_t *j = NULL;

@@ -7,6 +7,7 @@
 
 #include "ckpt/dcp.h"
 #include "ckpt/pt.h"
+#include "base/argument.h"
 #include "base/sys.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
@@ -268,6 +269,9 @@ static ls_status run(export *e)
 
 ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o)
 {
+    LS_ARG(w);
+    LS_ARG(path);
+    o = o ? o : &(const ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS };
     const char *end = strrchr(path, '.');
     const size_t n = strlen(path);
     if (n > 0 && path[n - 1] == '/')

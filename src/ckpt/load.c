@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/dcp.h"
@@ -153,6 +154,8 @@ static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int6
 
 ls_status ls_weight_read(const ls_weight *t, ls_dtype to, void *out)
 {
+    LS_ARG(t);
+    LS_ARG(out);
     return read_range(t, to, 0, t->bytes ? ls_type_count(&t->type) : 0, out);
 }
 
@@ -267,6 +270,10 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
 
 ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o)
 {
+    LS_ARG(w);
+    if (n)
+        LS_ARG(want);
+    o = o ? o : &(const ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
     LS_TRY(compare(w, n, want, o));
     if (o->check_only)
         return LS_OK;

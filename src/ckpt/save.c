@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sys.h"
@@ -101,6 +102,9 @@ static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors
 
 ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
+    LS_ARG(path);
+    if (n)
+        LS_ARG(tensors);
     LS_TRY(check_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
     ls_writer w;
@@ -187,6 +191,9 @@ void ls_layout_release(ls_layout *l)
 /* The index last: without it there is no model of several files. */
 ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
 {
+    LS_ARG(dir);
+    if (n)
+        LS_ARG(tensors);
     ls_layout l;
     ls_status s = ls_layout_make(&l, "model", max_file, n, tensors);
     for (int k = 0; k < l.n && s == LS_OK; k++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/stop.h"
@@ -247,6 +248,8 @@ static ls_status open_directory(ls_weights *w, const char *dir)
 
 ls_status ls_weights_open(ls_weights **out, const char *path)
 {
+    LS_ARG(out);
+    LS_ARG(path);
     *out = NULL;
     ls_weights *w = ls_sys_calloc(1, sizeof *w);
     if (!w)
@@ -271,6 +274,10 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
 
 ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what)
 {
+    LS_ARG(out);
+    if (n)
+        LS_ARG(bytes);
+    LS_ARG(what);
     *out = NULL;
     ls_weights *w = ls_sys_calloc(1, sizeof *w);
     if (!w)
@@ -287,6 +294,8 @@ ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, 
 
 void ls_weights_close(ls_weights **w)
 {
+    if (!w)
+        return;
     if (!w || !*w)
         return;
     ls_weights *x = *w;
@@ -300,16 +309,20 @@ void ls_weights_close(ls_weights **w)
 
 int64_t ls_weights_count(const ls_weights *w)
 {
+    LS_ARG_OR(w, 0);
     return w->count;
 }
 
 const ls_weight *ls_weights_at(const ls_weights *w, int64_t i)
 {
+    LS_ARG_OR(w, NULL);
     return i >= 0 && i < w->count ? &w->tensors[i] : NULL;
 }
 
 const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
 {
+    LS_ARG_OR(w, NULL);
+    LS_ARG_OR(name, NULL);
     ls_weight key = { .name = name };
     const ls_weight *wanted = &key;
     if (w->count == 0)
@@ -320,6 +333,8 @@ const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
 
 void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
 {
+    LS_ARG_VOID(w);
+    LS_ARG_VOID(name);
     const ls_weight *t = ls_weights_find(w, name), *same = of ? ls_weights_find(w, of) : NULL;
     if (!t || (of && !(same && ls_weight_equal(t, same))))
         return;
@@ -332,11 +347,14 @@ void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
 
 int ls_weights_file_count(const ls_weights *w)
 {
+    LS_ARG_OR(w, 0);
     return w->files;
 }
 
 const char *ls_weights_metadata(const ls_weights *w, const char *key)
 {
+    LS_ARG_OR(w, NULL);
+    LS_ARG_OR(key, NULL);
     return json_string_value(json_object_get(w->metadata, key));
 }
 

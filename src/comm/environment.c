@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/str.h"
 #include "comm.h"
 #include "hosts.h"
@@ -187,6 +188,7 @@ static ls_status take_place(ls_group **out, const ls_place *p)
 
 ls_status ls_group_from_environment(ls_group **out)
 {
+    LS_ARG(out);
     ls_place p;
     *out = NULL;
     LS_TRY(ls_place_read(&p));
@@ -199,6 +201,8 @@ ls_status ls_group_from_environment(ls_group **out)
 
 ls_status ls_group_from_mpi(ls_group **out, const void *comm)
 {
+    LS_ARG(out);
+    LS_ARG(comm);
     const ls_transport_ops *ops = NULL;
     *out = NULL;
     if (!comm)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/sys.h"
 
@@ -33,6 +34,8 @@ ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, 
 
 void ls_group_destroy(ls_group **out)
 {
+    if (!out)
+        return;
     ls_group *g = *out;
     if (!g)
         return;
@@ -45,18 +48,50 @@ void ls_group_destroy(ls_group **out)
     *out = NULL;
 }
 
-int ls_group_rank(const ls_group *g) { return g->rank; }
-int ls_group_size(const ls_group *g) { return g->size; }
-int ls_group_hosts(const ls_group *g) { return g->hosts; }
-int ls_group_local_rank(const ls_group *g) { return ls_group_seat(g); }
-int ls_group_local_size(const ls_group *g) { return g->here; }
-const char *ls_group_kind(const ls_group *g) { return g->remote ? "mpi" : g->sharing->kind; }
-void ls_group_set_deadline(ls_group *g, double seconds) { g->deadline = seconds; }
+int ls_group_rank(const ls_group *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->rank;
+}
+int ls_group_size(const ls_group *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->size;
+}
+int ls_group_hosts(const ls_group *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->hosts;
+}
+int ls_group_local_rank(const ls_group *g)
+{
+    LS_ARG_OR(g, 0);
+    return ls_group_seat(g);
+}
+int ls_group_local_size(const ls_group *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->here;
+}
+const char *ls_group_kind(const ls_group *g)
+{
+    LS_ARG_OR(g, NULL);
+    return g->remote ? "mpi" : g->sharing->kind;
+}
+void ls_group_set_deadline(ls_group *g, double seconds)
+{
+    LS_ARG_VOID(g);
+    g->deadline = seconds;
+}
 int ls_group_seat(const ls_group *g) { return g->rank - g->first; }
 
 /* ---- failure */
 
-void ls_group_fail(ls_group *g, ls_status code, const char *message) { ls_block_fail(g->block, g->rank, g->rank, code, message); }
+void ls_group_fail(ls_group *g, ls_status code, const char *message)
+{
+    LS_ARG_VOID(g);
+    ls_block_fail(g->block, g->rank, g->rank, code, message ? message : "it failed and gave no reason");
+}
 
 ls_status ls_group_failure(const ls_group *g)
 {
@@ -77,12 +112,21 @@ void ls_group_await_end(const ls_group *g, int rank, double seconds)
 
 /* ---- exchanges */
 
-ls_status ls_group_barrier(ls_group *g) { return ls_axis_exchange(g->world, NULL, 0, NULL, "a barrier"); }
+ls_status ls_group_barrier(ls_group *g)
+{
+    LS_ARG(g);
+    return ls_axis_exchange(g->world, NULL, 0, NULL, "a barrier");
+}
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
 {
+    LS_ARG(g);
+    if (bytes)
+        LS_ARG(mine);
+    if (bytes)
+        LS_ARG(all);
     if (bytes <= LS_STAGE_BYTES)
         return ls_axis_exchange(g->world, mine, bytes, all, "an all_gather");
     char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
@@ -135,6 +179,9 @@ static void reduce(const char *pieces, size_t n, int ranks, void *data, const vo
 
 ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
 {
+    LS_ARG(g);
+    if (count)
+        LS_ARG(data);
     if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
         return ls_fail(LS_E_ARG, "all_reduce of a group takes f32, f64, i32 or i64, not %s", ls_dtype_name(dtype));
     return in_pieces(g, data, (size_t)count * ls_dtype_size(dtype), reduce, &(struct sum){ dtype, how }, "an all_reduce");
@@ -148,6 +195,9 @@ static void take(const char *pieces, size_t n, int ranks, void *data, const void
 
 ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
 {
+    LS_ARG(g);
+    if (bytes)
+        LS_ARG(data);
     if (root < 0 || root >= g->size)
         return ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
     return in_pieces(g, data, bytes, take, &root, "a broadcast");

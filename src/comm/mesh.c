@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/str.h"
 
 static const char *const KNOWN[] = { "dp", "shard", "tp" };
@@ -55,6 +56,8 @@ static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64
 
 ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ranks)
 {
+    LS_ARG(out);
+    LS_ARG(specification);
     ls_mesh m = *specification;
     int automatic = -1;
     int64_t product = 1;
@@ -82,6 +85,7 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
 
 int64_t ls_mesh_ranks(const ls_mesh *m)
 {
+    LS_ARG_OR(m, 0);
     int64_t n = 1;
     for (int i = 0; i < m->n; i++)
         if (__builtin_mul_overflow(n, m->axes[i].size, &n))
@@ -153,6 +157,10 @@ static int rank_at(const ls_mesh *m, const selection *s, place p)
 
 int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, int *position)
 {
+    LS_ARG_OR(m, -1);
+    LS_ARG_OR(name, -1);
+    LS_ARG_OR(members, -1);
+    LS_ARG_OR(position, -1);
     selection s;
     if (!select_axes(&s, m, name))
         return -1;
@@ -166,18 +174,24 @@ int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, in
 
 int ls_mesh_position(const ls_mesh *m, int rank, const char *name)
 {
+    LS_ARG_OR(m, 0);
+    LS_ARG_OR(name, 0);
     selection s;
     return select_axes(&s, m, name) ? place_of(m, &s, rank).inside % s.block : -1;
 }
 
 int ls_mesh_group_size(const ls_mesh *m, const char *name)
 {
+    LS_ARG_OR(m, 0);
+    LS_ARG_OR(name, 0);
     selection s;
     return select_axes(&s, m, name) ? s.block : -1;
 }
 
 int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
 {
+    LS_ARG_OR(m, 0);
+    LS_ARG_OR(name, 0);
     selection s;
     if (!select_axes(&s, m, name))
         return -1;
@@ -187,10 +201,15 @@ int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
 
 /* ---- data ranks */
 
-int ls_mesh_data_ranks(const ls_mesh *m) { return ls_mesh_group_size(m, "dp*shard"); }
+int ls_mesh_data_ranks(const ls_mesh *m)
+{
+    LS_ARG_OR(m, 0);
+    return ls_mesh_group_size(m, "dp*shard");
+}
 
 int ls_mesh_data_rank(const ls_mesh *m, int rank)
 {
+    LS_ARG_OR(m, 0);
     selection s;
     select_axes(&s, m, "dp*shard");
     return place_of(m, &s, rank).inside;
@@ -198,12 +217,15 @@ int ls_mesh_data_rank(const ls_mesh *m, int rank)
 
 const char *ls_mesh_data_axes(const ls_mesh *m)
 {
+    LS_ARG_OR(m, NULL);
     bool dp = find(m, "dp", 2) >= 0, shard = find(m, "shard", 5) >= 0;
     return dp && shard ? "dp*shard" : dp ? "dp" : shard ? "shard" : "";
 }
 
 const char *ls_mesh_text(char text[128], const ls_mesh *m)
 {
+    LS_ARG_OR(text, NULL);
+    LS_ARG_OR(m, NULL);
     int n = 0;
     *text = 0;
     for (int i = 0; i < m->n && n < 128; i++)

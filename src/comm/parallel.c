@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/check.h"
 #include "base/str.h"
 
@@ -12,16 +13,19 @@
 
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
+    LS_ARG_OR(p, NULL);
     return p->data == LS_DATA_FSDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "shard" : "";
 }
 
 const char *ls_parallel_replicate_axes(const ls_parallel *p)
 {
+    LS_ARG_OR(p, NULL);
     return p->data == LS_DATA_DDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "dp" : "";
 }
 
 int64_t ls_parallel_reshards(const ls_parallel *p)
 {
+    LS_ARG_OR(p, 0);
     int64_t n = p->reshard_after_forward;
     if (n > 1 && n >= ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p)))
         return -1; /* a slice of 1/size is what the rank owns anyway */
@@ -30,6 +34,7 @@ int64_t ls_parallel_reshards(const ls_parallel *p)
 
 bool ls_parallel_synchronizes_each(const ls_parallel *p)
 {
+    LS_ARG_OR(p, false);
     if (p->synchronize != LS_SYNCHRONIZE_AUTO)
         return p->synchronize == LS_SYNCHRONIZE_EACH;
     return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
@@ -60,6 +65,7 @@ static bool gathers_on_one_host(const ls_parallel *p)
 
 bool ls_parallel_maps(const ls_parallel *p)
 {
+    LS_ARG_OR(p, false);
     if (p->gather != LS_GATHER_AUTO)
         return p->gather == LS_GATHER_MAP;
     return p->offload == LS_OFFLOAD_NONE && gathers_on_one_host(p);
@@ -116,6 +122,7 @@ static bool is_count(const char *text)
 
 ls_status ls_parallel_check_units(const char *units)
 {
+    LS_ARG(units);
     if (!strcmp(units, "none") || (!strncmp(units, "class:", 6) && units[6]) || (!strncmp(units, "pattern:", 8) && units[8]))
         return LS_OK;
     if (strncmp(units, "size:", 5))
@@ -187,6 +194,7 @@ static ls_status check_memory(const ls_parallel *p)
 
 ls_status ls_parallel_check(const ls_parallel *p)
 {
+    LS_ARG(p);
     LS_TRY(check_mesh(p));
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));
@@ -210,6 +218,8 @@ ls_status ls_parallel_check(const ls_parallel *p)
 
 ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches)
 {
+    LS_ARG(out);
+    LS_ARG(p);
     int64_t ranks = ls_mesh_data_ranks(&p->mesh), rank = ls_mesh_data_rank(&p->mesh, p->rank);
     if (micro_batches >= 1 && micro_batches % ranks == 0) {
         int64_t count = micro_batches / ranks;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/argument.h"
 #include "base/sys.h"
 
 static void *fresh(size_t bytes)
@@ -68,10 +69,15 @@ static ls_status create(ls_group **out, int ranks, const ls_sharing *sharing)
     return LS_OK;
 }
 
-ls_status ls_group_self(ls_group **out) { return create(out, 1, &SELF); }
+ls_status ls_group_self(ls_group **out)
+{
+    LS_ARG(out);
+    return create(out, 1, &SELF);
+}
 
 ls_status ls_group_threads(ls_group **out, int ranks)
 {
+    LS_ARG(out);
     if (ranks < 1 || ranks > LS_BLOCK_RANKS)
         return ls_fail(LS_E_ARG, "a group of %d threads: 1 to %d are possible", ranks, LS_BLOCK_RANKS);
     return create(out, ranks, &THREADS);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -287,6 +288,9 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
 /* ---- the door ---- */
 
 ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *o) {
+    LS_ARG(out);
+    LS_ARG(type);
+    o = o ? o : &(const ls_dataset_options){ LS_DATASET_DEFAULTS };
     *out = NULL;
     ls_status s;
     const ls_known *k = ls_known_find(type);
@@ -318,12 +322,15 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
 }
 
 void ls_dataset_close(ls_dataset **set) {
+    if (!set)
+        return;
     if (*set)
         (*set)->close(*set);
     *set = NULL;
 }
 
 ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
+    LS_ARG(set);
     const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
     if (set->input.dtype != LS_U8 || set->input.ndim != 3 || set->target.ndim)
         return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes", set->name, set->source);
@@ -343,9 +350,20 @@ ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int 
 
 const char *ls_dataset_types(void) { return "mnist, fashion-mnist, idx, shapes"; }
 
-bool ls_dataset_type_known(const char *type) { return ls_known_find(type) || !strcmp(type, "idx") || !strcmp(type, "shapes"); }
+bool ls_dataset_type_known(const char *type)
+{
+    LS_ARG_OR(type, false);
+    return ls_known_find(type) || !strcmp(type, "idx") || !strcmp(type, "shapes");
+}
 
 bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes) {
+    LS_ARG_OR(type, false);
+    LS_ARG_OR(train, false);
+    LS_ARG_OR(eval, false);
+    LS_ARG_OR(channels, false);
+    LS_ARG_OR(height, false);
+    LS_ARG_OR(width, false);
+    LS_ARG_OR(classes, false);
     const ls_known *k = ls_known_find(type);
     if (!k && strcmp(type, "shapes"))
         return false;

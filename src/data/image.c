@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 
 typedef struct reader {
@@ -89,6 +90,10 @@ fail:
 }
 
 ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what) {
+    LS_ARG(out);
+    if (n)
+        LS_ARG(bytes);
+    LS_ARG(what);
     const uint8_t *p = bytes;
     *out = (ls_image){ 0 };
     if (ls_png_is(p, n))
@@ -106,6 +111,8 @@ ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char 
 }
 
 ls_status ls_image_read(ls_image *out, const char *path) {
+    LS_ARG(out);
+    LS_ARG(path);
     ls_mapping m;
     *out = (ls_image){ 0 };
     LS_TRY(ls_file_map(&m, path));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "data/image.h"
+#include "base/argument.h"
 
 /* Luma of ITU-R BT.601, as PGM tools and torchvision's Grayscale use it. */
 static ls_status to_gray(ls_image *image, const char *what) {
@@ -77,6 +78,8 @@ static ls_status resize(ls_image *image, int height, int width, const char *what
 }
 
 ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool may_resize, const char *what) {
+    LS_ARG(image);
+    LS_ARG(what);
     if (channels != 1 && channels != 3)
         return ls_fail(LS_E_SHAPE, "%s: images have 1 or 3 channels, the model takes %d", what, channels);
     if ((image->height != height || image->width != width) && !may_resize)

@@ -2,8 +2,11 @@
 #include <stdlib.h>
 
 #include "data/image.h"
+#include "base/argument.h"
 
 void ls_image_release(ls_image *image) {
+    if (!image)
+        return;
     free(image->data);
     *image = (ls_image){ 0 };
 }

@@ -1,4 +1,5 @@
 /* image_text.c - an image for the terminal. */
+#include "base/argument.h"
 #include "base/str.h"
 #include "lockstep/data.h"
 
@@ -14,6 +15,7 @@ static uint32_t pixel(const uint8_t *image, int channels, int height, int width,
 static unsigned luma(uint32_t c) { return (299 * (c >> 16) + 587 * (c >> 8 & 255) + 114 * (c & 255)) / 1000; }
 
 char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour) {
+    LS_ARG_OR(image, NULL);
     static const char RAMP[] = " .:-=+*#%@";
     ls_str out = { 0 };
     for (int y = 0; y < height; y += 2) {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/argument.h"
 #include "base/sys.h"
 #include "lockstep/data.h"
 
@@ -144,6 +145,10 @@ static ls_status start(ls_loader *l) {
 }
 
 ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *o) {
+    LS_ARG(out);
+    LS_ARG(set);
+    LS_ARG(order);
+    o = o ? o : &(const ls_loader_options){ LS_LOADER_DEFAULTS };
     *out = NULL;
     LS_TRY(ls_order_check(order));
     if (order->n != set->n)
@@ -180,6 +185,8 @@ fail:
 }
 
 void ls_loader_destroy(ls_loader **loader) {
+    if (!loader)
+        return;
     ls_loader *l = *loader;
     if (!l)
         return;
@@ -231,6 +238,9 @@ static ls_status wait_for_step(ls_loader *l) {
 }
 
 ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
+    LS_ARG(l);
+    LS_ARG(step);
+    LS_ARG(done);
     *done = false;
     pthread_mutex_lock(&l->lock);
     ls_status s = wait_for_step(l);
@@ -253,6 +263,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
 }
 
 ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step) {
+    LS_ARG(l);
     LS_TRY(check_start(l, epoch, step));
     pthread_mutex_lock(&l->lock);
     l->generation++;
@@ -266,4 +277,8 @@ ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step) {
     return LS_OK;
 }
 
-size_t ls_loader_bytes(const ls_loader *l) { return ((size_t)l->ring + 1) * (l->slot_inputs + l->slot_targets); }
+size_t ls_loader_bytes(const ls_loader *l)
+{
+    LS_ARG_OR(l, 0);
+    return ((size_t)l->ring + 1) * (l->slot_inputs + l->slot_targets);
+}

@@ -2,11 +2,13 @@
  * be entered anywhere, by anybody, at no cost. */
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "lockstep/data.h"
 
 ls_status ls_order_check(const ls_order *o) {
+    LS_ARG(o);
     if (o->global_batch < 1 || o->micro_batch < 1)
         return ls_fail(LS_E_USAGE, "train.global_batch %lld and train.micro_batch %lld must be at least 1",
                        (long long)o->global_batch, (long long)o->micro_batch);
@@ -24,10 +26,12 @@ ls_status ls_order_check(const ls_order *o) {
 }
 
 int64_t ls_order_steps(const ls_order *o) {
+    LS_ARG_OR(o, 0);
     return o->drop_last ? o->n / o->global_batch : o->n / o->global_batch + (o->n % o->global_batch != 0);
 }
 
 int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position) {
+    LS_ARG_OR(o, 0);
     if (!o->shuffle)
         return position;
     ls_rng_key key = ls_rng_key_of(o->seed, ls_hash64_more(ls_hash_text("shuffle"), &epoch, sizeof epoch));
@@ -35,16 +39,20 @@ int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position) {
 }
 
 int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row) {
+    LS_ARG_OR(o, -1);
     int64_t micro_batches = o->global_batch / o->micro_batch, position = step * o->global_batch + m + row * micro_batches;
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
 }
 
 int64_t ls_order_samples(const ls_order *o, int64_t step) {
+    LS_ARG_OR(o, 0);
     int64_t left = o->n - step * o->global_batch;
     return left < 0 ? 0 : left < o->global_batch ? left : o->global_batch;
 }
 
 int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step) {
+    LS_ARG_OR(o, 0);
+    LS_ARG_OR(set, 0);
     int64_t samples = ls_order_samples(o, step), n = 0;
     if (!set->count)
         return samples * ls_type_count(&set->target);
@@ -55,6 +63,10 @@ int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, 
 
 ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, void *inputs,
                         int32_t *targets) {
+    LS_ARG(o);
+    LS_ARG(set);
+    LS_ARG(inputs);
+    LS_ARG(targets);
     size_t bytes = ls_type_bytes(&set->input);
     int64_t each = ls_type_count(&set->target);
     uint8_t *input = inputs;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/sys.h"
 #include "data/held_out.h"
 #include "data/tokens.h"
@@ -132,6 +133,10 @@ static ls_status check(const char *path, const char *tokenizer, const int64_t le
 ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t source_length, int64_t target_length,
                              const ls_pairs_options *o)
 {
+    LS_ARG(out);
+    LS_ARG(path);
+    LS_ARG(tokenizer);
+    o = o ? o : &(const ls_pairs_options){ LS_PAIRS_DEFAULTS };
     const int64_t length[2] = { source_length, target_length };
     *out = NULL;
     LS_TRY(check(path, tokenizer, length, o));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/check.h"
 #include "base/file.h"
 
@@ -188,6 +189,8 @@ static bool ends_in(const char *path, const char *ending) {
 }
 
 ls_status ls_picture_fits(const char *path, const ls_picture *p) {
+    LS_ARG(path);
+    LS_ARG(p);
     const bool svg = ends_in(path, ".svg");
     if (!svg && !ends_in(path, ".png"))
         return ls_fail(LS_E_USAGE, "%s: a picture's name must end in .svg or .png", path);
@@ -209,6 +212,8 @@ ls_status ls_picture_fits(const char *path, const ls_picture *p) {
 }
 
 ls_status ls_picture_write(const char *path, const ls_picture *p) {
+    LS_ARG(path);
+    LS_ARG(p);
     LS_TRY(ls_picture_fits(path, p));
     const bool svg = ends_in(path, ".svg");
     ls_drawing d = { 0 };

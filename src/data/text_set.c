@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "data/held_out.h"
@@ -186,6 +187,10 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
 
 ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length, const ls_text_options *o)
 {
+    LS_ARG(out);
+    LS_ARG(path);
+    LS_ARG(tokenizer);
+    o = o ? o : &(const ls_text_options){ LS_TEXT_DEFAULTS };
     *out = NULL;
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "data.type text needs data.%s",

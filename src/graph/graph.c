@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/check.h"
 #include "ops/op.h"
 
@@ -22,12 +23,23 @@ static void *grown(void *items, int n, int *cap, size_t item)
     return p;
 }
 
+/* A value remembers the number of its graph (its low 32 bits; never 0, which says nothing). */
+static uint32_t fresh_number(void)
+{
+    static _Atomic uint32_t last;
+    uint32_t n = ++last;
+    return n ? n : ++last;
+}
+
 ls_status ls_graph_create(ls_graph **out, const char *name)
 {
+    LS_ARG(out);
+    LS_ARG(name);
     ls_graph *g = calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", name);
     ls_arena_init(&g->arena);
+    g->number = fresh_number();
     g->name = ls_arena_strdup(&g->arena, name);
     g->root = (ls_scope){ .path = "", .block = "", .id = 0 };
     g->n_scopes = 1;
@@ -41,6 +53,8 @@ ls_status ls_graph_create(ls_graph **out, const char *name)
 
 void ls_graph_destroy(ls_graph **gp)
 {
+    if (!gp)
+        return;
     ls_graph *g = *gp;
     if (!g)
         return;
@@ -55,6 +69,7 @@ void ls_graph_destroy(ls_graph **gp)
 
 ls_graph *ls_at(ls_graph *g, const char *file, int line)
 {
+    LS_ARG_OR(g, NULL);
     g->file = file;
     g->line = line;
     return g;
@@ -77,11 +92,15 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 
 ls_status ls_graph_status(const ls_graph *g)
 {
+    LS_ARG(g);
     return g->status == LS_OK ? LS_OK : ls_fail(g->status, "%s", g->message ? g->message : "building the graph failed");
 }
 
+bool ls_graph_has(const ls_graph *g, ls_value v) { return v.id >= 0 && v.id < g->n_vals && (!v.graph || v.graph == g->number); }
+
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
 {
+    LS_ARG_OR(g, NULL);
     if (g->status != LS_OK)
         return NULL;
     if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in)) {
@@ -92,9 +111,10 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     ls_type *types = malloc(sizeof(ls_type) * (size_t)(n_in + 1));
     LS_CHECK(types, "out of memory");
     for (int i = 0; i < n_in; i++) {
-        if (in[i].id < 0 || in[i].id >= g->n_vals) {
+        if (!ls_graph_has(g, in[i])) {
             free(types);
-            ls_graph_error(g, LS_E_ARG, "operand %d of %s is not a value of this graph", i, op->name);
+            ls_graph_error(g, LS_E_ARG, "operand %d of %s is not a value of graph \"%s\"%s", i, op->name, g->name,
+                           in[i].id > 0 ? ": another graph made it" : "");
             return NULL;
         }
         if (!ls_present(in[i]) && !(i < 32 && (op->optional_in >> i & 1))) {
@@ -116,12 +136,14 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     *n = (ls_node){ .op = op, .id = g->n_nodes, .n_in = n_in, .n_out = infer.n_out, .scope = g->scope, .phase = g->phase,
                     .clone_of = -1, .file = g->file, .line = g->line };
     n->in = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in);
+    for (int i = 0; i < n_in; i++)
+        n->in[i].graph = 0; /* inside its graph a value is its id */
     n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
     n->attrs = ls_attrs_copy(&g->arena, op, attrs);
     for (int i = 0; i < infer.n_out; i++) {
         g->vals = grown(g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals);
         g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };
-        n->out[i].id = g->n_vals++;
+        n->out[i] = (ls_value){ g->n_vals++, 0 };
     }
     g->nodes = grown(g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes);
     g->nodes[g->n_nodes++] = n;
@@ -131,34 +153,55 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
 ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
 {
     ls_node *n = ls_graph_add(g, op, n_in, in, attrs);
-    return n ? n->out[0] : (ls_value){ -1 };
+    return n ? (ls_value){ n->out[0].id, g->number } : (ls_value){ .id = -1 };
 }
 
-void ls_graph_evaluate(ls_graph *g) { g->evaluation = true; }
+void ls_graph_evaluate(ls_graph *g)
+{
+    LS_ARG_VOID(g);
+    g->evaluation = true;
+}
 
-void ls_tensor_plan(ls_graph *g, const char *words) { g->tensor_plan = ls_arena_strdup(&g->arena, words); }
+void ls_tensor_plan(ls_graph *g, const char *words)
+{
+    LS_ARG_VOID(g);
+    LS_BUILD_ARG(g, words, );
+    g->tensor_plan = ls_arena_strdup(&g->arena, words);
+}
 
-bool ls_graph_is_evaluation(const ls_graph *g) { return g->evaluation; }
+bool ls_graph_is_evaluation(const ls_graph *g)
+{
+    LS_ARG_OR(g, false);
+    return g->evaluation;
+}
 
 ls_type ls_value_type(const ls_graph *g, ls_value v)
 {
-    return v.id > 0 && v.id < g->n_vals ? g->vals[v.id].type : (ls_type){ .ndim = -1 };
+    LS_ARG_OR(g, ((ls_type){ .ndim = -1 }));
+    return v.id > 0 && ls_graph_has(g, v) ? g->vals[v.id].type : (ls_type){ .ndim = -1 };
 }
 
 ls_value ls_nth(ls_graph *g, ls_value v, int n)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     if (v.id <= 0)
         return v;
+    if (!ls_graph_has(g, v)) {
+        ls_graph_error(g, LS_E_ARG, "ls_nth: v is not a value of graph \"%s\": another graph made it", g->name);
+        return (ls_value){ .id = -1 };
+    }
     const ls_node *node = ls_node_of(g, v);
     if (n < 0 || n >= node->n_out) {
         ls_graph_error(g, LS_E_ARG, "%s has %d outputs, asked for number %d", node->op->name, node->n_out, n);
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     }
-    return node->out[n];
+    return (ls_value){ node->out[n].id, g->number };
 }
 
 void ls_scope_push(ls_graph *g, const char *name, const char *block)
 {
+    LS_ARG_VOID(g);
+    LS_BUILD_ARG(g, name, );
     ls_scope *s = LS_ARENA_NEW(&g->arena, ls_scope);
     const char *up = g->scope->path;
     s->parent = g->scope;
@@ -170,16 +213,23 @@ void ls_scope_push(ls_graph *g, const char *name, const char *block)
 
 void ls_scope_pop(ls_graph *g)
 {
-    LS_CHECK(g->scope->parent, "scope_pop without a scope_push");
+    LS_ARG_VOID(g);
+    if (!g->scope->parent) {
+        ls_graph_error(g, LS_E_ARG, "ls_scope_pop: no scope is open");
+        return;
+    }
     g->scope = g->scope->parent;
 }
 
 void(ls_output)(ls_graph *g, const char *name, ls_value v)
 {
-    if (v.id <= 0) {
-        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value", name);
+    LS_ARG_VOID(g);
+    LS_BUILD_ARG(g, name, );
+    if (v.id <= 0 || !ls_graph_has(g, v)) {
+        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value%s", name, v.id > 0 ? " of this graph: another one made it" : "");
         return;
     }
+    v.graph = 0;
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i].name, name)) {
             ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", name);
@@ -191,6 +241,7 @@ void(ls_output)(ls_graph *g, const char *name, ls_value v)
 
 ls_status ls_graph_finish(ls_graph *g)
 {
+    LS_ARG(g);
     LS_TRY(ls_graph_status(g));
     if (g->scope != &g->root)
         return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);

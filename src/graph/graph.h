@@ -42,6 +42,7 @@ typedef struct ls_output_entry { const char *name; ls_value value; } ls_output_e
 struct ls_graph {
     ls_arena arena;
     const char *name;
+    uint32_t number;                        /* in this process: values that builder calls return carry it */
     ls_node **nodes; int n_nodes, cap_nodes;
     ls_val *vals; int n_vals, cap_vals;     /* vals[0] is the absent value */
     ls_output_entry *outputs; int n_outputs, cap_outputs;
@@ -61,6 +62,9 @@ static inline const ls_type *ls_type_of(const ls_graph *g, ls_value v) { return 
 static inline ls_node *ls_node_of(const ls_graph *g, ls_value v) { return g->nodes[g->vals[v.id].node]; }
 static inline bool ls_present(ls_value v) { return v.id > 0; }
 
+/* Whether v can be a value of g: made by it, or without a graph's number (inside the library a value is its id). 0, absent, can. */
+bool ls_graph_has(const ls_graph *g, ls_value v);
+
 /* Appends a node: runs the op's shape rule, makes its outputs, returns the node or NULL after an error (sticky). `attrs` is copied
  * deeply. Inputs that are absent must be allowed by the op; an invalid (error) input makes the result invalid silently. */
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
@@ -69,6 +73,15 @@ ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *
 
 /* Sticky failure at the current call site. */
 void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* A builder call's argument that must not be NULL; the value is what the call returns (nothing: leave it empty). */
+#define LS_BUILD_ARG(g, x, value)                                              \
+    do {                                                                       \
+        if (!(x)) {                                                            \
+            ls_graph_error((g), LS_E_ARG, "%s: %s is NULL", __func__, #x);     \
+            return value;                                                      \
+        }                                                                      \
+    } while (0)
 
 /* Everything that must hold of a graph: operands before use, types as the shape rules say, names unique, outputs live. Local. */
 ls_status ls_graph_verify(const ls_graph *g);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/str.h"
 #include "graph.h"
 #include "ops/op.h"
@@ -70,6 +71,7 @@ static void add_attrs(ls_str *s, const ls_node *n)
 
 char *ls_graph_print(const ls_graph *g, bool with_sites)
 {
+    LS_ARG_OR(g, NULL);
     ls_str s = { 0 };
     const ls_scope *scope = &g->root;
     ls_phase phase = LS_PHASE_FORWARD;

@@ -42,7 +42,7 @@ ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old)
     if (old.id <= 0)
         return old;
     ls_value v = r->map[old.id];
-    return v.id ? v : (ls_value){ -1 };
+    return (ls_value){ .id = v.id ? v.id : -1 };
 }
 
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n)

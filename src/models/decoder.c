@@ -5,6 +5,7 @@
 
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 /* Of each pair of layers the first by its outputs, the second by its inputs; rows of the vocabulary where the ranks divide it. */
 static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:gate_proj colwise:up_proj rowwise:down_proj "
@@ -102,6 +103,8 @@ static ls_value head(const builder *b, ls_value x, ls_value table)
 
 ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     LS_TRY(check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
     const builder b = begin(g, c);
@@ -117,6 +120,8 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
 
 ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     LS_TRY(check(c));
     builder b = begin(g, c);
     char ids[32], positions[32];

@@ -4,9 +4,12 @@
 #include "classifier.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
     x = ls_reshape(g, x, batch, -1);
     for (int i = 0; i < c->n_hidden; i++) {

@@ -4,6 +4,7 @@
 #include "classifier.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 static const struct { int64_t depth, blocks[4]; bool bottleneck; } KINDS[] = {
     { 18, { 2, 2, 2, 2 }, false }, { 34, { 3, 4, 6, 3 }, false }, { 50, { 3, 4, 6, 3 }, true },
@@ -41,6 +42,8 @@ static ls_value residual_block(const builder *b, const char *name, ls_value x, i
 
 ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     int kind = 0;
     while (kind < 3 && KINDS[kind].depth != c->depth)
         kind++;

@@ -6,6 +6,7 @@
 
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 /* Of each pair of layers the first by its outputs, the second by its inputs; columns of the vocabulary where the ranks divide them. */
 static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 colwise:wi_1 rowwise:wo colwise:lm_head?";
@@ -132,6 +133,8 @@ static ls_status check(const ls_t5_config *c)
 
 ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     LS_TRY(check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
     const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };

@@ -5,6 +5,7 @@
 #include "classifier.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 static const double EPS = 1e-6;
 
@@ -27,6 +28,8 @@ static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, i
 
 ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
 {
+    LS_ARG(g);
+    LS_ARG(c);
     if (c->image_size <= 0 || c->hidden_size <= 0)
         return ls_fail(LS_E_SHAPE, "vit: image_size %lld and hidden_size %lld must be positive", (long long)c->image_size, (long long)c->hidden_size);
     if (c->patch_size <= 0 || c->image_size % c->patch_size)

@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "lockstep/nn.h"
+#include "base/argument.h"
 
 ls_init ls_init_kaiming_normal(int64_t fan) { return (ls_init){ LS_INIT_NORMAL, 0, sqrt(2.0 / (double)fan) }; }
 
@@ -16,6 +17,9 @@ static int64_t channels(const ls_graph *g, ls_value x)
 
 ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    o = o ? o : &(const ls_conv2d_opts){ LS_CONV2D_DEFAULTS };
     LS_SCOPE(g, name, "Conv2d");
     const int64_t in = o->groups > 0 ? channels(g, x) / o->groups : 0;
     const ls_init init = ls_init_fan_in(in * kernel * kernel);
@@ -27,6 +31,9 @@ ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
 
 ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    o = o ? o : &(const ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS };
     LS_SCOPE(g, name, "BatchNorm2d");
     const ls_type stat = LS_TYPE(LS_F32, channels(g, x));
     ls_value gain = ls_param(g, "weight", stat, (ls_init){ .kind = LS_INIT_ONE });

@@ -1,5 +1,6 @@
 /* dropout.c - random numbers of a model: what they are for follows from the layer's path, when and for whom from three numbers that the trainer gives. */
 #define LS_NO_CALL_SITES
+#include "base/argument.h"
 #include "base/hash.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
@@ -38,6 +39,8 @@ static bool nothing_to_do(const ls_graph *g, ls_value v, double p) { return v.id
 
 ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     if (nothing_to_do(g, x, p))
         return x;
     const ls_dropout_attrs a = { .p = p, .purpose = purpose(g, name) };
@@ -47,12 +50,14 @@ ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p)
 
 ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     if (nothing_to_do(g, y, p))
         return y;
     const ls_node *n = ls_node_of(g, y);
     if (n->op != &ls_op_attention || n->n_in > 5) {
         ls_graph_error(g, LS_E_ARG, "%s has no probabilities to drop; give what ls_attention returned", n->op->name);
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     }
     ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
     ls_value in[6] = { { 0 } };

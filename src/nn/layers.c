@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "base/argument.h"
 
 ls_init ls_init_xavier_uniform(int64_t in, int64_t out)
 {
@@ -27,6 +28,9 @@ static int64_t last_dim(const ls_graph *g, ls_value v)
 
 ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    o = o ? o : &(const ls_linear_opts){ LS_LINEAR_DEFAULTS };
     LS_SCOPE(g, name, "Linear");
     int64_t in = last_dim(g, x);
     ls_init init = ls_init_fan_in(in);
@@ -37,6 +41,8 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
 
 ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     LS_SCOPE(g, name, "LayerNorm");
     int64_t k = last_dim(g, x);
     ls_value gain = ls_param(g, "weight", LS_TYPE(LS_F32, k), (ls_init){ .kind = LS_INIT_ONE });
@@ -46,17 +52,21 @@ ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps)
 
 ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     LS_SCOPE(g, name, "RMSNorm");
     return ls_rms_norm_op(g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
 }
 
 ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     LS_SCOPE(g, name, "MultiheadAttention");
     int64_t hidden = last_dim(g, x);
     if (heads <= 0 || hidden % heads) {
         ls_graph_error(g, LS_E_SHAPE, "%lld heads do not divide the hidden size %lld", (long long)heads, (long long)hidden);
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     }
     int64_t head_dim = hidden / heads;
     ls_init zero = { .kind = LS_INIT_ZERO };
@@ -71,12 +81,15 @@ ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t he
 
 ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out, const ls_linear_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    o = o ? o : &(const ls_linear_opts){ LS_LINEAR_DEFAULTS };
     LS_SCOPE(g, name, "Conv2d");
     ls_type t = ls_value_type(g, images);
     if (t.ndim != 4 || patch <= 0 || t.dims[2] % patch || t.dims[3] % patch) {
         ls_graph_error(g, LS_E_SHAPE, "patches of %lld x %lld do not tile images of %lld x %lld", (long long)patch, (long long)patch,
                        (long long)(t.ndim == 4 ? t.dims[2] : 0), (long long)(t.ndim == 4 ? t.dims[3] : 0));
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     }
     int64_t batch = t.dims[0], channels = t.dims[1], rows = t.dims[2] / patch, columns = t.dims[3] / patch, in = channels * patch * patch;
     ls_init init = ls_init_fan_in(in);
@@ -91,6 +104,7 @@ ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int6
 
 ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_value x = ls_div_const(g, ls_cast(g, images, LS_F32), 255.0);
     return ls_div_const(g, ls_add_const(g, x, -mean), std);
 }

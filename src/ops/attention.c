@@ -1,6 +1,7 @@
 /* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking; the gradient rebuilds the
  * probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq x Tk is kept. */
 #include "rules.h"
+#include "base/argument.h"
 
 enum { Q, K, V, BIAS, IDS, KEY };
 
@@ -140,12 +141,14 @@ const ls_op ls_op_attention_grad = { .name = "attention_grad", .rule = LS_RULE_L
 
 ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .causal = causal, .scale = scale };
     return ls_graph_apply(g, &ls_op_attention, bias.id ? 4 : 3, (ls_value[]){ q, k, v, bias }, &a);
 }
 
 ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids, int64_t pad, int64_t head_dim, double scale)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .scale = scale, .pad = pad };
     return ls_graph_apply(g, &ls_op_attention, 5, (ls_value[]){ q, k, v, bias, ids }, &a);
 }

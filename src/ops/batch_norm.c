@@ -1,6 +1,7 @@
 /* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels, as PyTorch has it: biased
  * variance in the result, unbiased in the running statistics. The fuse pass joins a residual and ReLU to it, and ReLU's mask to its gradient. */
 #include "rules.h"
+#include "base/argument.h"
 
 static double values_per_channel(const ls_type *x) { return (double)ls_type_count(x) / (double)x->dims[1]; }
 
@@ -157,17 +158,20 @@ const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .rule = "c!
 
 ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
 ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
 ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
                               ls_value apply, double momentum)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_value in[] = { running_mean, running_variance, tracked, ls_nth(g, normalized, 1), ls_nth(g, normalized, 3), apply };
     return ls_graph_apply(g, &ls_op_batch_norm_update, apply.id ? 6 : 5, in, &(ls_batch_norm_update_attrs){ momentum });
 }

@@ -1,6 +1,7 @@
 /* cache.c - what a language model that makes text needs beside its layers: keys and values of the tokens so far, kept in states that grow in place, and
  * attention to them. How much of a cache is filled is data (positions), so the program is the same for every token. */
 #include "rules.h"
+#include "base/argument.h"
 
 enum { CACHE, X, AT };              /* of cache_write */
 enum { Q, K, V, POSITIONS };        /* of attention_cached */
@@ -52,11 +53,13 @@ const ls_op ls_op_attention_cached = { .name = "attention_cached", .rule = "b t 
 
 ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_cache_write, 3, (ls_value[]){ cache, x, positions }, NULL);
 }
 
 ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions, int64_t head_dim, double scale)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     const ls_attention_attrs a = { .head_dim = head_dim, .causal = true, .scale = scale };
     return ls_graph_apply(g, &ls_op_attention_cached, 4, (ls_value[]){ q, k, v, positions }, &a);
 }

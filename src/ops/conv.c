@@ -1,5 +1,6 @@
 /* conv.c - convolution of pictures, NCHW, and its gradients: y = conv2d(x, w) + b as PyTorch's F.conv2d. */
 #include "rules.h"
+#include "base/argument.h"
 
 static int64_t reach(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
 
@@ -135,6 +136,8 @@ const ls_op ls_op_conv2d_dw = { .name = "conv2d_dw", .rule = LS_RULE_LATER, .min
 
 ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    o = o ? o : &(const ls_conv_opts){ LS_CONV_DEFAULTS };
     const ls_conv_attrs a = { .stride_h = o->stride[0], .stride_w = o->stride[1], .pad_h = o->padding[0], .pad_w = o->padding[1],
                               .dilation_h = o->dilation[0], .dilation_w = o->dilation[1], .groups = o->groups };
     return ls_graph_apply(g, &ls_op_conv2d, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &a);

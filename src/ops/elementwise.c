@@ -2,6 +2,7 @@
  * Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016), gelu_tanh its tanh approximation,
  * silu x*sigmoid(x) (the same paper; also called swish). */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_cost cost_elementwise(const ls_infer *i)
 {
@@ -218,6 +219,7 @@ WITH_CONST(ls_div_const, ls_op_div_const)
 
 ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     if (a.id > 0 && ls_type_of(g, a)->dtype == to)
         return a;
     return ls_graph_apply(g, &ls_op_cast, 1, (ls_value[]){ a }, &(ls_cast_attrs){ .to = to });

@@ -1,5 +1,6 @@
 /* embedding.c - rows of a table by their number, and the gradient of the table: dense, each row the sum over the places that read it. */
 #include "rules.h"
+#include "base/argument.h"
 
 enum { IDS, TABLE };       /* of embedding */
 enum { DY, AT, ADDEND };   /* of its gradient; AT: the ids */
@@ -84,5 +85,6 @@ const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .rule = LS_RULE_L
 
 ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_embedding, 2, (ls_value[]){ ids, table }, &(ls_embedding_attrs){ 0 });
 }

@@ -1,6 +1,7 @@
 /* linear.c - the matrix products: y = x * w^T + b as PyTorch's F.linear, and its two gradients. The optional operands are epilogues that
  * passes/fuse.c attaches: kernels apply them while the tile is in registers, rounding where the unfused graph would. */
 #include "rules.h"
+#include "base/argument.h"
 
 enum { X, W, BIAS, RESIDUAL };        /* linear */
 enum { DY, DXW, PRE, ADDEND };        /* linear_dx */
@@ -128,6 +129,7 @@ const ls_op ls_op_linear_dw = { .name = "linear_dw", .rule = LS_RULE_LATER, .min
 
 ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_linear, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &(ls_linear_attrs){ 0 });
 }
 

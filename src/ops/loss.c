@@ -4,6 +4,7 @@
  * Where ranks have some of the columns each (`expand`), what a rank finds in its own is a `part`, and the parts of all ranks, [ranks, rows, ..],
  * give every rank the loss, or the argmax, of the whole. */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_cost cost_rows(const ls_infer *i)
 {
@@ -168,10 +169,19 @@ const ls_op ls_op_argmax = { .name = "argmax", .rule = "@r.. v -> r..; join v", 
                              .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
                              .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
 
-ls_value ls_softmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_softmax, 1, &a, NULL); }
-ls_value ls_argmax(ls_graph *g, ls_value a) { return ls_graph_apply(g, &ls_op_argmax, 1, &a, NULL); }
+ls_value ls_softmax(ls_graph *g, ls_value a)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_graph_apply(g, &ls_op_softmax, 1, &a, NULL);
+}
+ls_value ls_argmax(ls_graph *g, ls_value a)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_graph_apply(g, &ls_op_argmax, 1, &a, NULL);
+}
 
 ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, &(ls_loss_attrs){ .ignore_index = ignore_index });
 }

@@ -1,6 +1,7 @@
 /* norm.c - layer normalisation (Ba, Kiros, Hinton 2016) with PyTorch's biased variance, and root mean square normalisation (Zhang and Sennrich
  * 2019), over the last dimension. */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_cost cost_norm(const ls_infer *i)
 {
@@ -102,10 +103,12 @@ const ls_op ls_op_rms_norm_grad = { .name = "rms_norm_grad", .rule = LS_RULE_LAT
 
 ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_layer_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_norm_attrs){ .eps = eps });
 }
 
 ls_value ls_rms_norm_op(ls_graph *g, ls_value x, ls_value gain, double eps)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_rms_norm, 2, (ls_value[]){ x, gain }, &(ls_norm_attrs){ .eps = eps });
 }

@@ -1,5 +1,6 @@
 /* pool.c - pooling of NCHW pictures: the largest of each window, and means over windows that cover the picture evenly. */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_cost cost_pool(const ls_infer *i)
 {
@@ -89,6 +90,8 @@ const ls_op ls_op_adaptive_avg_pool2d_grad = { .name = "adaptive_avg_pool2d_grad
 
 ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, o, ((ls_value){ .id = -1 }));
     const ls_max_pool_attrs a = { .kernel_h = o->kernel[0], .kernel_w = o->kernel[1], .stride_h = o->stride[0], .stride_w = o->stride[1],
                                   .pad_h = o->padding[0], .pad_w = o->padding[1] };
     return ls_graph_apply(g, &ls_op_max_pool2d, 1, &x, &a);
@@ -96,5 +99,6 @@ ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o)
 
 ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_adaptive_avg_pool2d, 1, &x, &(ls_avg_pool_attrs){ .height = height, .width = width });
 }

@@ -1,6 +1,7 @@
 /* position_bias.c - T5's relative positions: what attention adds to the score of a query and a key depends on the bucket of their distance alone,
  * so the bias is kept by distance, [heads, queries + keys - 1], and never as [queries, keys]. */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_status check(const ls_infer *i)
 {
@@ -57,6 +58,7 @@ const ls_op ls_op_position_bias_grad = { .name = "position_bias_grad", .rule = L
 
 ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys, int64_t max_distance, bool both)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     const ls_type t = ls_value_type(g, table);
     return ls_graph_apply(g, &ls_op_position_bias, 1, &table,
                           &(ls_position_bias_attrs){ .queries = queries, .keys = keys, .buckets = t.ndim == 2 ? t.dims[0] : 0, .max_distance = max_distance, .both = both });

@@ -1,6 +1,7 @@
 /* rope.c - rotary position embedding (Su et al. 2021) in the layout of Hugging Face's models: feature i of a head is turned together with
  * feature i + head_dim/2. A rotation's gradient is the rotation back, so the op is its own gradient. */
 #include "rules.h"
+#include "base/argument.h"
 
 enum { X, POSITIONS };
 
@@ -52,6 +53,7 @@ const ls_op ls_op_rope = { .name = "rope", .rule = "b t h*, b t -> b t h", .dims
 
 ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     const ls_rope_attrs a = { .head_dim = head_dim, .theta = theta };
     return ls_graph_apply(g, &ls_op_rope, positions.id ? 2 : 1, (ls_value[]){ x, positions }, &a);
 }

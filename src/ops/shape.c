@@ -2,6 +2,7 @@
  * broadcast_to, copy) with sum_to as the transpose of broadcasting. `pack` is the transpose of slice and flat_view: the planner lets
  * its inputs be computed in place inside its output, so gradients land in their flat buffer without a copy. */
 #include "rules.h"
+#include "base/argument.h"
 
 #include <string.h>
 
@@ -376,18 +377,25 @@ const ls_op ls_op_sum_to = { .name = "sum_to", .dims = dims_sum_to, .local = loc
 
 ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
     ls_reshape_attrs at = { .dims = { ndim, dims } };
     return ls_graph_apply(g, &ls_op_reshape, 1, &a, &at);
 }
 
 ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim, const int64_t *perm)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, perm, ((ls_value){ .id = -1 }));
     ls_permute_attrs at = { .perm = { ndim, perm } };
     return ls_graph_apply(g, &ls_op_permute, 1, &a, &at);
 }
 
 ls_value ls_slice(ls_graph *g, ls_value a, int dim, int64_t start, int64_t count)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_slice_attrs at = { .dim = normal_dim(dim, ls_value_type(g, a).ndim), .start = start, .count = count };
     return ls_graph_apply(g, &ls_op_slice, 1, &a, &at);
 }
@@ -406,15 +414,18 @@ ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t ext
 
 ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (n)
+        LS_BUILD_ARG(g, parts, ((ls_value){ .id = -1 }));
     if (g->status != LS_OK || n < 1)
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     int64_t *starts = LS_ARENA_ARRAY(&g->arena, int64_t, n), extent = 0;
     int d = (int)normal_dim(dim, ls_value_type(g, parts[0]).ndim);
     for (int k = 0; k < n; k++) {
         const ls_type t = ls_value_type(g, parts[k]);
         if (d < 0 || d >= t.ndim) {
             ls_graph_error(g, LS_E_SHAPE, "concat: part %d has no dimension %d", k, dim);
-            return (ls_value){ -1 };
+            return (ls_value){ .id = -1 };
         }
         starts[k] = extent;
         extent += t.dims[d];
@@ -424,12 +435,18 @@ ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
 
 ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
     ls_broadcast_attrs at = { .dims = { ndim, dims } };
     return ls_graph_apply(g, &ls_op_broadcast_to, 1, &a, &at);
 }
 
 ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
     ls_broadcast_attrs at = { .dims = { ndim, dims } };
     return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
 }

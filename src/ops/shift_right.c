@@ -1,5 +1,6 @@
 /* shift_right.c - what a decoder has been told when it shall say an id: all before it, and a start in front of the first. */
 #include "rules.h"
+#include "base/argument.h"
 
 static ls_status infer_shift_right(ls_infer *i)
 {
@@ -18,5 +19,6 @@ const ls_op ls_op_shift_right = { .name = "shift_right", .rule = "b.. t! -> b.. 
 
 ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_shift_right, 1, &ids, &(ls_shift_attrs){ .start = start, .pad = pad });
 }

@@ -1,5 +1,6 @@
 /* source.c - values that come from outside the step (input), live between steps (param, state) or are constant (fill). */
 #include "rules.h"
+#include "base/argument.h"
 
 #include <string.h>
 
@@ -48,22 +49,29 @@ const ls_op ls_op_fill = { .name = "fill", .n_out = 1, .attrs_size = sizeof(ls_f
 static ls_value source(ls_graph *g, const ls_op *op, const char *name, ls_type type, ls_init init)
 {
     if (g->status != LS_OK)
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if ((n->op->flags & LS_OP_SOURCE) && !strcmp(((const ls_source_attrs *)n->attrs)->name, name)) {
             ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name, n->file ? n->file : "?", n->line);
-            return (ls_value){ -1 };
+            return (ls_value){ .id = -1 };
         }
     }
     ls_source_attrs a = { .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b };
     return ls_graph_apply(g, op, 0, NULL, &a);
 }
 
-ls_value ls_input(ls_graph *g, const char *name, ls_type type) { return source(g, &ls_op_input, name, type, (ls_init){ 0 }); }
+ls_value ls_input(ls_graph *g, const char *name, ls_type type)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    return source(g, &ls_op_input, name, type, (ls_init){ 0 });
+}
 
 ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
     return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
@@ -71,13 +79,21 @@ ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
 /* A buffer is a state whose name is a path, as a parameter's is. */
 ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
     return source(g, &ls_op_buffer, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
 
-ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init) { return source(g, &ls_op_state, name, type, init); }
+ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    return source(g, &ls_op_state, name, type, init);
+}
 
 ls_value ls_fill(ls_graph *g, ls_type type, double value)
 {
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_fill, 0, NULL, &(ls_fill_attrs){ .type = type, .value = value });
 }

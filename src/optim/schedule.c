@@ -2,9 +2,11 @@
 #include <math.h>
 
 #include "lockstep/optim.h"
+#include "base/argument.h"
 
 double ls_schedule_rate(const ls_schedule *s, double base, int64_t step)
 {
+    LS_ARG_OR(s, 0);
     if (step < s->warmup_steps)
         return base * (double)(step + 1) / (double)s->warmup_steps;
     step -= s->warmup_steps;

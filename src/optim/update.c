@@ -3,6 +3,7 @@
 #define LS_NO_CALL_SITES
 #include "lockstep/optim.h"
 #include "ops/rules.h"
+#include "base/argument.h"
 
 static ls_value state_like(ls_graph *g, const char *prefix, const char *unit, ls_type t)
 {
@@ -62,6 +63,10 @@ static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const 
 
 ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o)
 {
+    LS_ARG(g);
+    if (n)
+        LS_ARG(units);
+    o = o ? o : &(const ls_update_opts){ LS_UPDATE_DEFAULTS };
     g->phase = LS_PHASE_UPDATE;
     ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     for (int i = 0; i < n; i++)

@@ -85,13 +85,13 @@ static ls_value twin(state *t, ls_value v)
         ls_value slice = ls_rewrite_value(&t->r, ls_node_of(t->r.from, n->in[0])->in[0]);
         ls_node *copy = ls_graph_add(g, &ls_op_to_device, 1, &slice, NULL);
         if (!copy)
-            return (ls_value){ -1 };
+            return (ls_value){ .id = -1 };
         copy->clone_of = ls_node_of(g, ls_rewrite_value(&t->r, n->in[0]))->id;
         in = copy->out[0];
     }
     ls_node *copy = ls_graph_add(g, n->op, 1, &in, attrs);
     if (!copy)
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     copy->clone_of = ls_node_of(g, t->r.map[v.id])->id;
     return t->again[v.id] = copy->out[0];
 }

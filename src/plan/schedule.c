@@ -37,7 +37,7 @@ static bool may_wait(const ls_planner *p, const ls_node *n)
         return false;
     if (ls_is_view(n) || n->clone_of >= 0 || n->n_in == 0)
         return true;
-    return !strcmp(n->op->name, "cast") && ls_is_source(ls_node_of(p->old, (ls_value){ p->root[n->in[0].id] }));
+    return !strcmp(n->op->name, "cast") && ls_is_source(ls_node_of(p->old, (ls_value){ .id = p->root[n->in[0].id] }));
 }
 
 static void run_node(ls_planner *p, int id)

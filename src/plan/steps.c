@@ -77,7 +77,7 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.map = a->map;
         c.count = ls_type_count(in);
         c.via = out->dtype;
-        c.settled = ls_is_source(ls_node_of(m->g, (ls_value){ ls_planner_base(m->p, n->in[0].id, NULL) }));
+        c.settled = ls_is_source(ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) }));
     } else {
         const ls_reduce_attrs *a = n->attrs;
         c.kind = scatter ? LS_REDUCE_SCATTER : a->how == LS_HOW_MAX ? LS_ALL_REDUCE_MAX : a->how == LS_HOW_WIDE ? LS_ALL_REDUCE_WIDE : LS_ALL_REDUCE;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "recipe_fields.h"
@@ -109,11 +110,21 @@ fail:
 
 ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets)
 {
+    LS_ARG(out);
+    LS_ARG(path_or_name);
+    if (n_sets)
+        LS_ARG(sets);
     return load(out, NULL, 0, path_or_name, n_sets, sets, false);
 }
 
 ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
 {
+    LS_ARG(out);
+    if (size)
+        LS_ARG(text);
+    LS_ARG(name);
+    if (n_sets)
+        LS_ARG(sets);
     return load(out, text, size, name, n_sets, sets, false);
 }
 
@@ -124,6 +135,10 @@ ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, 
 
 ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
 {
+    LS_ARG(out);
+    LS_ARG(dir);
+    if (n_sets)
+        LS_ARG(sets);
     char *path = ls_path_join(dir, "recipe.yaml");
     ls_status s = load(out, NULL, 0, path, n_sets, sets, true);
     free(path);
@@ -132,6 +147,8 @@ ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const
 
 void ls_recipe_destroy(ls_recipe **r)
 {
+    if (!r)
+        return;
     if (!*r)
         return;
     state_destroy((*r)->state);
@@ -154,6 +171,10 @@ static ls_status changed(ls_recipe *r, const ls_setting before[LS_KEY_MAX], ls_s
 
 ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin)
 {
+    LS_ARG(r);
+    LS_ARG(key);
+    LS_ARG(yaml_value);
+    LS_ARG(origin);
     ls_setting before[LS_KEY_MAX];
     memcpy(before, r->state->set, sizeof before);
     return changed(r, before, ls_recipe_apply_value(r->state, key, yaml_value, origin));
@@ -175,6 +196,7 @@ ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
 /* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a run inside it. */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
 {
+    LS_ARG_OR(r, NULL);
     ls_str out = { 0 };
     char open[64] = "";
     for (int i = 0; i < LS_KEY_COUNT; i++) {
@@ -203,6 +225,8 @@ char *ls_recipe_yaml(const ls_recipe *r, bool origins)
 
 char *ls_recipe_value(const ls_recipe *r, const char *key)
 {
+    LS_ARG_OR(r, NULL);
+    LS_ARG_OR(key, NULL);
     int row = ls_key_find(key);
     if (row < 0)
         return NULL;
@@ -213,6 +237,8 @@ char *ls_recipe_value(const ls_recipe *r, const char *key)
 
 const char *ls_recipe_origin(const ls_recipe *r, const char *key)
 {
+    LS_ARG_OR(r, NULL);
+    LS_ARG_OR(key, NULL);
     int row = ls_key_find(key);
     if (row < 0)
         return NULL;
@@ -228,6 +254,7 @@ static bool is_identity(const ls_key *k, const ls_recipe *r)
 
 uint64_t ls_recipe_hash(const ls_recipe *r)
 {
+    LS_ARG_OR(r, 0);
     ls_str all = { 0 };
     for (int i = 0; i < LS_KEY_COUNT; i++)
         if (is_identity(&LS_KEYS[i], r)) {
@@ -242,6 +269,8 @@ uint64_t ls_recipe_hash(const ls_recipe *r)
 
 char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
 {
+    LS_ARG_OR(here, NULL);
+    LS_ARG_OR(there, NULL);
     ls_str out = { 0 };
     for (int i = 0; i < LS_KEY_COUNT; i++) {
         const ls_key *k = &LS_KEYS[i];

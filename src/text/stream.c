@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/sys.h"
 #include "text.h"
 
@@ -17,6 +18,8 @@ struct ls_text_stream {
 
 ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)
 {
+    LS_ARG(out);
+    LS_ARG(t);
     ls_text_stream *s = *out = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "out of memory for a text");
@@ -26,6 +29,8 @@ ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)
 
 void ls_text_stream_destroy(ls_text_stream **sp)
 {
+    if (!sp)
+        return;
     ls_text_stream *s = *sp;
     if (!s)
         return;
@@ -92,6 +97,9 @@ static void add_run(ls_text_stream *s, bool over)
 
 ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, size_t *bytes)
 {
+    LS_ARG(s);
+    LS_ARG(text);
+    LS_ARG(bytes);
     ls_str before = { 0 }, both = { 0 };
     const int32_t ids[2] = { s->before, id };
     const bool first = s->before < 0, has_text = ls_tokenizer_has_text(s->tokenizer, id);
@@ -122,6 +130,9 @@ ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, s
 
 void ls_text_stream_end(ls_text_stream *s, const char **text, size_t *bytes)
 {
+    LS_ARG_VOID(s);
+    LS_ARG_VOID(text);
+    LS_ARG_VOID(bytes);
     add_run(s, true);
     give(s, s->bytes.len);
     s->before = -1;

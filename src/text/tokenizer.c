@@ -3,6 +3,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/argument.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/stop.h"
@@ -10,6 +11,7 @@
 
 char *ls_tokenizer_file(const char *path)
 {
+    LS_ARG_OR(path, NULL);
     static const char *const NAMES[] = { "tokenizer.json", "spiece.model" };
     for (int i = 0; i < 2; i++) {
         char *inside = ls_path_join(path, NAMES[i]);
@@ -45,6 +47,8 @@ static ls_status read_file(ls_tokenizer *t, const char *path)
 
 ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
 {
+    LS_ARG(out);
+    LS_ARG(path);
     ls_tokenizer *t = calloc(1, sizeof *t);
     LS_CHECK(t, "out of memory");
     ls_arena_init(&t->arena);
@@ -57,6 +61,8 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
 
 void ls_tokenizer_close(ls_tokenizer **tp)
 {
+    if (!tp)
+        return;
     ls_tokenizer *t = *tp;
     if (!t)
         return;
@@ -67,8 +73,17 @@ void ls_tokenizer_close(ls_tokenizer **tp)
     *tp = NULL;
 }
 
-int32_t ls_tokenizer_size(const ls_tokenizer *t) { return t->vocab.size; }
-int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token) { return ls_vocab_find(&t->vocab, token, strlen(token)); }
+int32_t ls_tokenizer_size(const ls_tokenizer *t)
+{
+    LS_ARG_OR(t, 0);
+    return t->vocab.size;
+}
+int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token)
+{
+    LS_ARG_OR(t, -1);
+    LS_ARG_OR(token, -1);
+    return ls_vocab_find(&t->vocab, token, strlen(token));
+}
 
 /* NULL: the model's own, or none at all. */
 static const ls_added *added_of(const ls_tokenizer *t, int32_t id)
@@ -81,6 +96,7 @@ static const ls_added *added_of(const ls_tokenizer *t, int32_t id)
 
 const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id)
 {
+    LS_ARG_OR(t, NULL);
     const ls_added *a = added_of(t, id); /* which may be written in its normal form */
     return a ? a->text : id >= 0 && id < t->vocab.size ? t->vocab.text[id] : NULL;
 }
@@ -95,6 +111,8 @@ bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id)
 
 size_t ls_utf8_sound(const char *text, size_t n)
 {
+    if (n)
+        LS_ARG_OR(text, 0);
     utf8proc_int32_t c;
     for (size_t i = 0; i < n;) {
         if ((uint8_t)text[i] < 0x80) {
@@ -166,6 +184,10 @@ static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, co
 
 ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special, ls_tokens *out)
 {
+    LS_ARG(t);
+    if (bytes)
+        LS_ARG(text);
+    LS_ARG(out);
     work w = { 0 };
     const int64_t before = out->n;
     const size_t sound = ls_utf8_sound(text, bytes);
@@ -234,6 +256,11 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
 
 ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes)
 {
+    LS_ARG(t);
+    if (n)
+        LS_ARG(ids);
+    LS_ARG(text);
+    LS_ARG(bytes);
     ls_str raw = { 0 }, out = { 0 };
     ls_status s = ls_tokenizer_bytes(t, ids, n, skip_special, &raw);
     if (s == LS_OK) {

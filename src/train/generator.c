@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "folder.h"
@@ -73,6 +74,10 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
 
 ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o)
 {
+    LS_ARG(out);
+    LS_ARG(config);
+    LS_ARG(w);
+    o = o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS };
     *out = NULL;
     if (o->places < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
         return ls_fail(LS_E_ARG, "a generator of %lld places in %s, of logits in %s", (long long)o->places, ls_dtype_name(o->param), ls_dtype_name(o->output));
@@ -104,6 +109,9 @@ static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generat
 
 ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o)
 {
+    LS_ARG(out);
+    LS_ARG(folder);
+    o = o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS };
     ls_recipe *recipe;
     char *dir = NULL;
     *out = NULL;
@@ -120,6 +128,8 @@ ls_status ls_generator_open_with(ls_generator **out, const char *folder, const l
 
 void ls_generator_destroy(ls_generator **gp)
 {
+    if (!gp)
+        return;
     ls_generator *g = *gp;
     if (!g)
         return;
@@ -130,13 +140,30 @@ void ls_generator_destroy(ls_generator **gp)
     *gp = NULL;
 }
 
-int64_t ls_generator_places(const ls_generator *g) { return g->config.seq_length; }
-int64_t ls_generator_position(const ls_generator *g) { return g->position; }
-int64_t ls_generator_vocabulary(const ls_generator *g) { return g->config.vocab_size; }
-size_t ls_generator_bytes(const ls_generator *g) { return ls_session_bytes(g->session); }
+int64_t ls_generator_places(const ls_generator *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->config.seq_length;
+}
+int64_t ls_generator_position(const ls_generator *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->position;
+}
+int64_t ls_generator_vocabulary(const ls_generator *g)
+{
+    LS_ARG_OR(g, 0);
+    return g->config.vocab_size;
+}
+size_t ls_generator_bytes(const ls_generator *g)
+{
+    LS_ARG_OR(g, 0);
+    return ls_session_bytes(g->session);
+}
 
 void ls_generator_rewind(ls_generator *g, int64_t position)
 {
+    LS_ARG_VOID(g);
     if (position < g->position)
         g->position = position < 0 ? 0 : position;
 }
@@ -157,6 +184,10 @@ static ls_status run(ls_generator *g, int program, const int32_t *ids, int64_t n
 
 ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits)
 {
+    LS_ARG(g);
+    if (n)
+        LS_ARG(ids);
+    LS_ARG(logits);
     if (n < 1)
         return ls_fail(LS_E_ARG, "no token to go on from");
     for (int64_t i = 0; i < n; i++)
@@ -186,6 +217,9 @@ static bool is_end(const ls_generate_opts *o, int32_t id)
 
 ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r)
 {
+    LS_ARG(g);
+    LS_ARG(o);
+    LS_ARG(r);
     const float *logits;
     int32_t id = 0;
     double start = ls_now();

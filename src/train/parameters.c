@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "nn/init.h"
@@ -75,6 +76,7 @@ static void init_slots(ls_trainer *t, uint64_t seed)
 /* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
 ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
+    LS_ARG(t);
     const ls_compiled *c = &t->compiled;
     ls_status s = ls_session_enter(t->session, "initial weights");
     for (int p = 0; p < LS_PROGRAMS && s == LS_OK; p++)
@@ -168,6 +170,7 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
 
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
+    LS_ARG_OR(t, -1);
     int n = t->compiled.units.n_slots;
     if (out && in_parts(t) && collect(t, true) != LS_OK)
         return -1;
@@ -178,6 +181,7 @@ int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 
 int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max)
 {
+    LS_ARG_OR(t, -1);
     if (out && ls_trainer_share_buffers(t) != LS_OK)
         return -1;
     for (int i = 0; out && i < t->n_buffers && i < max; i++)
@@ -202,6 +206,8 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
 /* Each rank reads its ranges. */
 ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 {
+    LS_ARG(t);
+    LS_ARG(w);
     ls_state_lists l;
     ls_status s = ls_trainer_lists(&l, t);
     if (s == LS_OK)
@@ -222,6 +228,8 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 
 static ls_status save_all(ls_trainer *t, const char *path)
 {
+    LS_ARG(t);
+    LS_ARG(path);
     ls_named_tensor *have;
     int n;
     LS_TRY(all_tensors(t, &have, &n));
@@ -238,6 +246,18 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
     return ls_checkpoint_together(t->group, t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));
 }
 
-int64_t ls_trainer_parameter_count(const ls_trainer *t) { return t->compiled.units.parameters; }
-int64_t ls_trainer_classes(const ls_trainer *t) { return t->compiled.classes; }
-size_t ls_trainer_bytes(const ls_trainer *t) { return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes; }
+int64_t ls_trainer_parameter_count(const ls_trainer *t)
+{
+    LS_ARG_OR(t, 0);
+    return t->compiled.units.parameters;
+}
+int64_t ls_trainer_classes(const ls_trainer *t)
+{
+    LS_ARG_OR(t, 0);
+    return t->compiled.classes;
+}
+size_t ls_trainer_bytes(const ls_trainer *t)
+{
+    LS_ARG_OR(t, 0);
+    return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes;
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "base/argument.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -202,6 +203,10 @@ static void destroy(ls_run *r)
 
 ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o)
 {
+    LS_ARG(out);
+    LS_ARG(storage);
+    LS_ARG(name);
+    o = o ? o : &(const ls_run_opts){ LS_RUN_DEFAULTS };
     *out = NULL;
     ls_status s = check(storage, name, o);
     LS_TRY(group ? ls_ranks_agree(group, s) : s);
@@ -225,13 +230,24 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
     return LS_OK;
 }
 
-const ls_run_place *ls_run_where(const ls_run *r) { return &r->place; }
-void ls_run_log(ls_run *r, const char *message) { ls_rundir_log(r->dir, LS_INFO, message); }
+const ls_run_place *ls_run_where(const ls_run *r)
+{
+    LS_ARG_OR(r, NULL);
+    return &r->place;
+}
+void ls_run_log(ls_run *r, const char *message)
+{
+    LS_ARG_VOID(r);
+    LS_ARG_VOID(message);
+    ls_rundir_log(r->dir, LS_INFO, message);
+}
 
 /* ---- the end */
 
 ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
 {
+    LS_ARG(r);
+    LS_ARG(any);
     int32_t all[r->place.ranks];
     *any = false;
     LS_TRY(ls_run_meet(r, "a question whether to stop", LS_OK, asked, all));
@@ -270,6 +286,7 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
 
 ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
 {
+    LS_ARG(run);
     ls_run *r = *run;
     char message[4096] = "", *path;
     if (result)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "base/argument.h"
 #include "base/check.h"
 #include "run_own.h"
 
@@ -80,7 +81,11 @@ ls_status ls_run_point(ls_run *r, const char *json)
     return s;
 }
 
-const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r) { return r->latest.path ? &r->latest : NULL; }
+const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r)
+{
+    LS_ARG_OR(r, NULL);
+    return r->latest.path ? &r->latest : NULL;
+}
 
 /* ---- contents */
 
@@ -141,6 +146,8 @@ static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c
 
 ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
 {
+    LS_ARG(r);
+    LS_ARG(path);
     int32_t all[r->place.ranks];
     ls_checkpoint from;
     LS_TRY(ls_run_meet(r, "loading a checkpoint", ls_run_check_contents(c), 0, all));

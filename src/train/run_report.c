@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "base/argument.h"
 #include "base/clock.h"
 #include "run_own.h"
 #include "trainer.h"
@@ -199,6 +200,10 @@ static ls_status carry_out(const report *p)
 
 ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o)
 {
+    LS_ARG(r);
+    if (n)
+        LS_ARG(metrics);
+    o = o ? o : &(const ls_report_opts){ LS_REPORT_DEFAULTS };
     const int64_t number = r->reports;
     const int64_t next = r->step < 0 ? 1 : r->step + 1;
     report p = { .run = r, .contents = c, .step = o->step >= 0 ? o->step : next, .epoch = o->epoch >= 0 ? o->epoch : number };

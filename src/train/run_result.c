@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/argument.h"
 #include "base/file.h"
 #include "record/metric_list.h"
 #include "record/rundir.h"
@@ -92,6 +93,8 @@ static ls_status read_result(owned *o, const char *file)
 
 ls_status ls_result_read(ls_result **out, const char *run_directory)
 {
+    LS_ARG(out);
+    LS_ARG(run_directory);
     ls_arena a;
     *out = NULL;
     ls_arena_init(&a);
@@ -110,6 +113,8 @@ ls_status ls_result_read(ls_result **out, const char *run_directory)
 
 const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, bool highest)
 {
+    LS_ARG_OR(r, NULL);
+    LS_ARG_OR(metric, NULL);
     const ls_run_checkpoint *best = NULL;
     double value = NAN;
     for (int64_t i = 0; i < r->n_checkpoints; i++) {
@@ -125,6 +130,8 @@ const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, 
 
 void ls_result_free(ls_result **r)
 {
+    if (!r)
+        return;
     if (!*r)
         return;
     ls_arena a = ((owned *)*r)->arena;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/argument.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -99,6 +100,9 @@ static int32_t at_random(candidate *c, const float *logits, int64_t n, double mo
 
 ls_status ls_sample(int32_t *id, const float *logits, int64_t n, const ls_sampling *s, int64_t position)
 {
+    LS_ARG(id);
+    LS_ARG(logits);
+    s = s ? s : &(const ls_sampling){ LS_SAMPLING_DEFAULTS };
     if (!(s->temperature >= 0) || s->top_k < 0 || !(s->top_p > 0) || s->top_p > 1 || n < 1)
         return ls_fail(LS_E_ARG, "temperature %g must not be negative, top_k %lld neither, top_p %g in (0, 1]", s->temperature, (long long)s->top_k, s->top_p);
     *id = likeliest(logits, n);

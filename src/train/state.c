@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/parallel.h"
 #include "trainer.h"
 
@@ -304,6 +305,8 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
 
 ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
 {
+    LS_ARG(t);
+    LS_ARG(dir);
     char json[128];
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n", t->group ? ls_group_size(t->group) : 1);
@@ -312,6 +315,8 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
 
 ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)
 {
+    LS_ARG(t);
+    LS_ARG(dir);
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, t->group));
     ls_status s = ls_trainer_load_state(t, &c, NULL);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -178,6 +179,9 @@ fail:
 
 ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o)
 {
+    LS_ARG(out);
+    LS_ARG(build);
+    o = o ? o : &(const ls_trainer_opts){ LS_TRAINER_DEFAULTS };
     ls_compiled c;
     if (o->elsewhere)
         return ls_fail(LS_E_ARG, "a trainer runs here; plan for another machine with ls_compile");
@@ -187,6 +191,8 @@ ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void
 
 void ls_trainer_destroy(ls_trainer **tp)
 {
+    if (!tp)
+        return;
     ls_trainer *t = *tp;
     if (!t)
         return;
@@ -327,6 +333,10 @@ static ls_status check_scale(const ls_step_result *r)
 
 ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r)
 {
+    LS_ARG(t);
+    LS_ARG(inputs);
+    LS_ARG(targets);
+    LS_ARG(r);
     const ls_compiled *c = &t->compiled;
     LS_TRY(check_step(t, count, lr));
     double start = ls_now();
@@ -372,6 +382,9 @@ ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
 
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability)
 {
+    LS_ARG(t);
+    LS_ARG(inputs);
+    LS_ARG(targets);
     int64_t n = ls_type_count(&t->targets.type);
     if (probability && !t->eval_probability.data)
         return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");

@@ -57,7 +57,7 @@ static void wrong_use_is_refused(void **state)
     (void)state;
     static const struct { int kind; const char *part; } cases[] = {
         { 0, "two outputs are named \"y\"" }, { 1, "output \"z\" is not a value" }, { 2, "has 1 outputs, asked for number 3" },
-        { 3, "operand 1 of linear is required" }, { 4, "is not a value of this graph" }, { 5, "scope \"open\" is still open" },
+        { 3, "operand 1 of linear is required" }, { 4, "is not a value of graph" }, { 6, "ls_scope_pop: no scope is open" }, { 5, "scope \"open\" is still open" },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ls_graph *g = new_graph();
@@ -68,7 +68,8 @@ static void wrong_use_is_refused(void **state)
         case 1: ls_output(g, "z", LS_NONE); break;
         case 2: ls_nth(g, x, 3); break;
         case 3: ls_matmul_wt(g, x, LS_NONE, LS_NONE); break;
-        case 4: ls_gelu(g, (ls_value){ 77 }); break;
+        case 4: ls_gelu(g, (ls_value){ .id = 77 }); break;
+        case 6: ls_scope_pop(g); break;
         default: ls_scope_push(g, "open", NULL); break;
         }
         ASSERT_FAILS(ls_graph_finish(g), LS_E_ARG, cases[k].part);
@@ -77,6 +78,27 @@ static void wrong_use_is_refused(void **state)
 }
 
 /* "Names must be unique in the graph" (graph.h). */
+/* Its number is a value here, too; but not this one. */
+static void anothers_value_is_refused(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        ls_graph *g = new_graph(), *other = new_graph();
+        const ls_value mine = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), there = ls_input(other, "x", LS_TYPE(LS_F32, 4, 8));
+        assert_int_equal(mine.id, there.id);
+        assert_int_equal(ls_value_type(g, there).ndim, -1);
+        switch (kind) {
+        case 0: ls_add(g, mine, there); break;
+        case 1: ls_output(g, "y", there); break;
+        case 2: ls_nth(g, there, 0); break;
+        default: ls_output(g, "y", ls_nth(other, ls_rms_norm_op(other, there, ls_fill(other, LS_TYPE(LS_F32, 8), 1), 1e-5), 1)); break;
+        }
+        ASSERT_FAILS(ls_graph_finish(g), LS_E_ARG, "another");
+        ls_graph_destroy(&g);
+        ls_graph_destroy(&other);
+    }
+}
+
 static void equal_names_are_refused(void **state)
 {
     (void)state;
@@ -218,7 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_sticky), cmocka_unit_test(layers_report_the_models_line), cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(equal_names_are_refused), cmocka_unit_test(printed_text), cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(anothers_value_is_refused), cmocka_unit_test(equal_names_are_refused), cmocka_unit_test(printed_text), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(rewriting_keeps_everything), cmocka_unit_test(rewriting_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
