@@ -1,6 +1,10 @@
 /* group.h - a process group: the ranks that train one model together. Each rank holds one ls_group; all ranks make the same calls on it in
  * the same order. Calls marked *collective* return on a rank only when the others have made them too.
  *
+ * One thread at a time uses a rank's group, any thread. Ranks that make different calls, or the same with other counts, types or roots, all get LS_E_ARG, which says
+ * what differs; nothing has moved, and the group can be used on. Comparing costs nothing that can be measured among the ranks of a host, and a message of 16 bytes
+ * for each call between hosts.
+ *
  * A wait has a deadline (ls_group_set_deadline). When a rank does not come, or has failed or died, every waiting call on every rank ends
  * with LS_E_PEER and one message that names the rank, what was waited for, and what the missing rank did last. After LS_E_PEER the group can
  * only be destroyed. */

@@ -202,11 +202,9 @@ ls_status ls_group_from_environment(ls_group **out)
 ls_status ls_group_from_mpi(ls_group **out, const void *comm)
 {
     LS_ARG(out);
-    LS_ARG(comm);
+    LS_ARG(comm); /* the address of an MPI_Comm */
     const ls_transport_ops *ops = NULL;
     *out = NULL;
-    if (!comm)
-        return ls_fail(LS_E_ARG, "ls_group_from_mpi: the communicator is a null pointer; pass the address of an MPI_Comm");
     LS_TRY(ls_module_open(&ops, ls_module_of_program()));
     return ls_hosts_join(out, ops, comm, 0);
 }

@@ -1,6 +1,7 @@
 /* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces of the stage's size. */
 #include "remote.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -115,27 +116,36 @@ void ls_group_await_end(const ls_group *g, int rank, double seconds)
 ls_status ls_group_barrier(ls_group *g)
 {
     LS_ARG(g);
-    return ls_axis_exchange(g->world, NULL, 0, NULL, "a barrier");
+    return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
+}
+
+/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the deadline. Returns s, with its message. */
+static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
+{
+    char message[512];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    (void)ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
+    return ls_fail(s, "%s", message);
 }
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
 {
+    static const char WHAT[] = "an all_gather";
     LS_ARG(g);
-    if (bytes)
-        LS_ARG(mine);
-    if (bytes)
-        LS_ARG(all);
+    if (bytes && (!mine || !all))
+        return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
+    const ls_call call = { .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes };
     if (bytes <= LS_STAGE_BYTES)
-        return ls_axis_exchange(g->world, mine, bytes, all, "an all_gather");
+        return ls_axis_exchange(g->world, mine, bytes, all, &call, WHAT);
     char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
     if (!pieces)
         return ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size);
     ls_status s = LS_OK;
     for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
         size_t n = least(bytes - at, LS_STAGE_BYTES);
-        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, "an all_gather");
+        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, at ? NULL : &call, WHAT);
         for (int r = 0; s == LS_OK && r < g->size; r++)
             memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
     }
@@ -146,18 +156,20 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
 /* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
 typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
 
-static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context, const char *what)
+static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context, const ls_call *call, const char *what)
 {
     char *pieces = ls_sys_malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
     if (!pieces)
         return ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size);
     ls_status s = LS_OK;
-    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
-        size_t n = least(bytes - at, LS_STAGE_BYTES);
-        s = ls_axis_exchange(g->world, (char *)data + at, n, pieces, what);
-        if (s == LS_OK)
+    size_t at = 0;
+    do { /* also without bytes: others may have some */
+        const size_t n = least(bytes - at, LS_STAGE_BYTES);
+        s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
+        if (s == LS_OK && n)
             use(pieces, n, g->size, (char *)data + at, context);
-    }
+        at += n;
+    } while (s == LS_OK && at < bytes);
     free(pieces);
     return s;
 }
@@ -179,12 +191,22 @@ static void reduce(const char *pieces, size_t n, int ranks, void *data, const vo
 
 ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
 {
+    static const char WHAT[] = "an all_reduce";
+    size_t bytes = 0;
     LS_ARG(g);
-    if (count)
-        LS_ARG(data);
+    ls_status s = LS_OK;
     if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
-        return ls_fail(LS_E_ARG, "all_reduce of a group takes f32, f64, i32 or i64, not %s", ls_dtype_name(dtype));
-    return in_pieces(g, data, (size_t)count * ls_dtype_size(dtype), reduce, &(struct sum){ dtype, how }, "an all_reduce");
+        s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s", ls_dtype_name(dtype));
+    else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
+    else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: count is %lld", (long long)count);
+    else if (count && !data)
+        s = ls_argument_missing(__func__, "data");
+    if (s != LS_OK)
+        return refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
+    const ls_call call = { .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count };
+    return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
 }
 
 static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
@@ -195,10 +217,15 @@ static void take(const char *pieces, size_t n, int ranks, void *data, const void
 
 ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
 {
+    static const char WHAT[] = "a broadcast";
     LS_ARG(g);
-    if (bytes)
-        LS_ARG(data);
+    ls_status s = LS_OK;
     if (root < 0 || root >= g->size)
-        return ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
-    return in_pieces(g, data, bytes, take, &root, "a broadcast");
+        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
+    else if (bytes && !data)
+        s = ls_argument_missing(__func__, "data");
+    if (s != LS_OK)
+        return refuse(g, LS_CALL_BROADCAST, s, WHAT);
+    const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
+    return in_pieces(g, data, bytes, take, &root, &call, WHAT);
 }

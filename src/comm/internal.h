@@ -20,6 +20,15 @@ enum {
 
 typedef enum ls_seat_state { LS_SEAT_EMPTY, LS_SEAT_TAKEN, LS_SEAT_LEFT } ls_seat_state;
 
+/* What a rank calls. Ranks compare their calls before they touch each other's data. */
+typedef enum ls_call_kind { LS_CALL_BARRIER, LS_CALL_ALL_GATHER, LS_CALL_ALL_REDUCE, LS_CALL_BROADCAST, LS_CALL_WINDOW } ls_call_kind;
+enum { LS_CALL_REFUSED = -1, LS_CALL_WORDS = 2 };
+typedef struct ls_call {
+    uint16_t kind, dtype, how; /* dtype, how: of an all_reduce */
+    uint16_t root;             /* of a broadcast */
+    int64_t count;             /* elements of an all_reduce, bytes of the others; LS_CALL_REFUSED: this rank cannot make the call */
+} ls_call;
+
 typedef struct ls_seat { /* written by its rank */
     _Alignas(64) _Atomic int state;
     _Atomic int process;          /* pid; 0: a thread of this process */
@@ -28,6 +37,7 @@ typedef struct ls_seat { /* written by its rank */
     _Atomic int abroad;           /* it waits for another host, and will say so itself when nobody comes */
     _Atomic int exec_error;       /* of the process that was to take it */
     _Atomic uint64_t planned;     /* bytes of its plans */
+    _Atomic uint64_t call[LS_CALL_WORDS]; /* ls_call of its exchange: valid between the two ticks of that */
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[16];    /* cores that it may use */
 } ls_seat;
@@ -137,8 +147,9 @@ void ls_seat_publish_cpus(ls_seat *s);
 /* What of a pause counts against a deadline. A long one means that this process had no core, or was stopped (Ctrl-Z), and so may the others have been. */
 double ls_patience_spent(double seconds);
 
-/* Every member's `bytes` (at most LS_STAGE_BYTES), by position. Also a barrier, before and after. */
-ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const char *what);
+/* Every member's `bytes` (at most LS_STAGE_BYTES), by position. Also a barrier, before and after. With `call` the members first compare what they call: when that
+ * differs nothing moves and every member gets the same LS_E_ARG, which says what differs. NULL: a further piece of a call that was compared. */
+ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what);
 
 /* ---- watching (watch.c) */
 

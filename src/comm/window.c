@@ -44,7 +44,7 @@ static ls_status tell(ls_axis *a, ls_status mine, struct word *all)
     struct word word = { .status = (int)mine, .handle = all[a->position].handle };
     if (mine != LS_OK)
         snprintf(word.text, sizeof word.text, "%s", ls_error_message());
-    LS_TRY(ls_axis_exchange(a, &word, sizeof word, all, "making a window"));
+    LS_TRY(ls_axis_exchange(a, &word, sizeof word, all, &(ls_call){ .kind = LS_CALL_WINDOW }, "making a window"));
     for (int i = 0; i < a->n; i++)
         if (all[i].status != LS_OK)
             return ls_fail((ls_status)all[i].status, "%s", all[i].text);

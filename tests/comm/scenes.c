@@ -158,6 +158,38 @@ done:
 }
 
 /* Members of the k-th axis that this rank is in. */
+/* Calls that differ between rank 0 and the last: all ranks get the same error, and the group goes on. */
+static ls_status mistakes(ls_group *g)
+{
+    static const char *const WANT[] = { "ls_group_all_reduce: count is", "dtype is f64", "how is", "calls ls_group_barrier where", "root is", "ls_group_broadcast: bytes is",
+                                        "ls_group_all_gather: bytes is", "calls ls_group_all_gather where", NULL, "count is 70000" };
+    const int n = ls_group_size(g), last = ls_group_rank(g) == n - 1;
+    static const double zeros[70000];
+    for (int k = 0; n > 1 && k < (int)(sizeof WANT / sizeof *WANT); k++) {
+        double *x = malloc(sizeof zeros), *all = malloc(sizeof(double) * 4 * (size_t)n);
+        ls_status s = LS_OK;
+        memcpy(x, zeros, sizeof zeros);
+        switch (k) {
+        case 0: s = ls_group_all_reduce(g, x, last ? 3 : 2, LS_F32, LS_REDUCE_SUM); break;
+        case 1: s = ls_group_all_reduce(g, x, 2, last ? LS_F64 : LS_F32, LS_REDUCE_SUM); break;
+        case 2: s = ls_group_all_reduce(g, x, 2, LS_F32, last ? LS_REDUCE_MAX : LS_REDUCE_SUM); break;
+        case 3: s = last ? ls_group_barrier(g) : ls_group_all_reduce(g, x, 2, LS_F32, LS_REDUCE_SUM); break;
+        case 4: s = ls_group_broadcast(g, x, 8, last); break;
+        case 5: s = ls_group_broadcast(g, x, last ? 8 : 4, 0); break;
+        case 6: s = ls_group_all_gather(g, x, last ? 8 : 4, all); break;
+        case 7: s = last ? ls_group_all_gather(g, x, 8, all) : ls_group_broadcast(g, x, 8, 0); break;
+        case 8: s = ls_group_all_reduce(g, last ? NULL : x, 2, LS_F32, LS_REDUCE_SUM); break;
+        default: s = ls_group_all_reduce(g, x, last ? 70000 : 2, LS_F64, LS_REDUCE_SUM); break;
+        }
+        free(x);
+        free(all);
+        const char *want = k == 8 ? (last ? "data is NULL" : "has wrong arguments") : WANT[k];
+        if (s != LS_E_ARG || !strstr(ls_error_message(), want))
+            return ls_fail(LS_E_INTERNAL, "rank %d, mistake %d: status %d, \"%s\"", ls_group_rank(g), k, (int)s, ls_error_message());
+    }
+    return LS_OK;
+}
+
 static int members_of(int k, int size, int rank, int *members)
 {
     int n = 0;
@@ -174,6 +206,7 @@ ls_status scenes_run(ls_group *g, uint64_t *digest)
     static const char *const NAMES[] = { "all", "neighbours", "strided", "uneven" };
     int size = ls_group_size(g), rank = ls_group_rank(g), members[size];
     *digest = 0;
+    LS_TRY(mistakes(g));
     LS_TRY(numbers(g, digest));
     stage t[4];
     for (int k = 0; k < 4; k++) {

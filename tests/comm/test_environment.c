@@ -245,7 +245,7 @@ static void modules(void **state)
     setenv("LOCKSTEP_MPI_MODULE", "libz.so.1", 1);
     ASSERT_FAILS(ls_module_open(&ops, LS_MODULE_MPI), LS_E_UNSUPPORTED, "libz.so.1 is not a module of this version");
     environment("");
-    ASSERT_FAILS(ls_group_from_mpi(&g, NULL), LS_E_ARG, "null pointer");
+    ASSERT_FAILS(ls_group_from_mpi(&g, NULL), LS_E_ARG, "comm is NULL");
 }
 
 int main(void)
