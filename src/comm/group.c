@@ -220,10 +220,10 @@ ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
     static const char WHAT[] = "a broadcast";
     LS_ARG(g);
     ls_status s = LS_OK;
-    if (root < 0 || root >= g->size)
-        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
-    else if (bytes && !data)
+    if (bytes && !data)
         s = ls_argument_missing(__func__, "data");
+    else if (root < 0 || root >= g->size)
+        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
     if (s != LS_OK)
         return refuse(g, LS_CALL_BROADCAST, s, WHAT);
     const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };

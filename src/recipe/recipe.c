@@ -130,6 +130,12 @@ ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, co
 
 ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
 {
+    LS_ARG(out);
+    if (size)
+        LS_ARG(text);
+    LS_ARG(name);
+    if (n_sets)
+        LS_ARG(sets);
     return load(out, text, size, name, n_sets, sets, true);
 }
 
@@ -182,6 +188,8 @@ ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, c
 
 ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
 {
+    LS_ARG(r);
+    LS_ARG(keys);
     ls_setting before[LS_KEY_MAX];
     memcpy(before, r->state->set, sizeof before);
     for (; *keys; keys++) {

@@ -228,8 +228,6 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 
 static ls_status save_all(ls_trainer *t, const char *path)
 {
-    LS_ARG(t);
-    LS_ARG(path);
     ls_named_tensor *have;
     int n;
     LS_TRY(all_tensors(t, &have, &n));
@@ -240,6 +238,8 @@ static ls_status save_all(ls_trainer *t, const char *path)
 
 ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
+    LS_ARG(t);
+    LS_ARG(path);
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save"));
     if (in_parts(t))
         LS_TRY(collect(t, false));
