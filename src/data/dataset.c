@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "data/idx.h"
 #include "data/known.h"
+#include "data/loader.h"
 
 typedef struct idx_set {
     ls_dataset set;
@@ -324,7 +325,7 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
 void ls_dataset_close(ls_dataset **set) {
     if (!set)
         return;
-    if (*set)
+    if (*set && (*set)->close && !ls_loader_keeps(*set))
         (*set)->close(*set);
     *set = NULL;
 }

@@ -14,7 +14,7 @@
 
 #include "base/argument.h"
 #include "base/sys.h"
-#include "lockstep/data.h"
+#include "loader.h"
 
 typedef struct slot {
     uint8_t *inputs;
@@ -23,6 +23,8 @@ typedef struct slot {
 } slot;
 
 struct ls_loader {
+    ls_loader *next;      /* under loaders_lock */
+    ls_dataset *to_close; /* the set, when it was closed while this loader was on it; NULL: it was not */
     const ls_dataset *set;
     ls_order order;
     ls_share share;
@@ -44,6 +46,55 @@ struct ls_loader {
     ls_status status; /* of the loader thread, comes after the steps filled before it */
     char message[1024];
 };
+
+/* ---- the loaders there are, so that a set outlives them */
+
+static pthread_mutex_t loaders_lock = PTHREAD_MUTEX_INITIALIZER;
+static ls_loader *loaders;
+
+static ls_loader *loader_on(const ls_dataset *set) {
+    ls_loader *l = loaders;
+    while (l && l->set != set)
+        l = l->next;
+    return l;
+}
+
+static void enlist(ls_loader *l) {
+    pthread_mutex_lock(&loaders_lock);
+    l->next = loaders;
+    loaders = l;
+    pthread_mutex_unlock(&loaders_lock);
+}
+
+/* Closes the set too, if that was asked for and no other loader is on it. */
+static void leave(ls_loader *l) {
+    pthread_mutex_lock(&loaders_lock);
+    for (ls_loader **at = &loaders; *at; at = &(*at)->next)
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    ls_dataset *last = l->to_close;
+    ls_loader *other = last ? loader_on(last) : NULL;
+    if (other) {
+        other->to_close = last;
+        last = NULL;
+    }
+    pthread_mutex_unlock(&loaders_lock);
+    if (last)
+        last->close(last);
+}
+
+bool ls_loader_keeps(ls_dataset *set) {
+    pthread_mutex_lock(&loaders_lock);
+    ls_loader *l = loader_on(set);
+    if (l)
+        l->to_close = set;
+    pthread_mutex_unlock(&loaders_lock);
+    return l;
+}
+
+/* ---- the loader thread */
 
 /* Fills one step; gives up early when nobody wants it any more. */
 static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
@@ -174,6 +225,7 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     l->slot_inputs = samples * ls_type_bytes(&set->input);
     l->slot_targets = samples * ls_type_bytes(&set->target);
     ls_status s;
+    enlist(l);
     LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
     LS_TRY_TO(s, allocate(l), fail);
     LS_TRY_TO(s, start(l), fail);
@@ -199,6 +251,7 @@ void ls_loader_destroy(ls_loader **loader) {
         pthread_cond_destroy(&l->changed);
         pthread_mutex_destroy(&l->lock);
     }
+    leave(l);
     for (int i = 0; l->slots && i <= l->ring; i++) {
         free(l->slots[i].inputs);
         free(l->slots[i].targets);

@@ -77,6 +77,7 @@ static void init_slots(ls_trainer *t, uint64_t seed)
 ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
     LS_ARG(t);
+    LS_TRAINER_USE(t);
     const ls_compiled *c = &t->compiled;
     ls_status s = ls_session_enter(t->session, "initial weights");
     for (int p = 0; p < LS_PROGRAMS && s == LS_OK; p++)
@@ -171,6 +172,9 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
     LS_ARG_OR(t, -1);
+    __attribute__((cleanup(ls_trainer_leave))) ls_trainer *entered = NULL;
+    if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
+        return -1;
     int n = t->compiled.units.n_slots;
     if (out && in_parts(t) && collect(t, true) != LS_OK)
         return -1;
@@ -182,6 +186,9 @@ int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max)
 {
     LS_ARG_OR(t, -1);
+    __attribute__((cleanup(ls_trainer_leave))) ls_trainer *entered = NULL;
+    if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
+        return -1;
     if (out && ls_trainer_share_buffers(t) != LS_OK)
         return -1;
     for (int i = 0; out && i < t->n_buffers && i < max; i++)
@@ -208,6 +215,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 {
     LS_ARG(t);
     LS_ARG(w);
+    LS_TRAINER_USE(t);
     ls_state_lists l;
     ls_status s = ls_trainer_lists(&l, t);
     if (s == LS_OK)
@@ -240,6 +248,7 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
 {
     LS_ARG(t);
     LS_ARG(path);
+    LS_TRAINER_USE(t);
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save"));
     if (in_parts(t))
         LS_TRY(collect(t, false));

@@ -196,6 +196,7 @@ static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, 
 
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes)
 {
+    LS_TRAINER_USE(t);
     ls_state_lists l;
     ls_status s = ls_trainer_lists(&l, t);
     if (s != LS_OK)
@@ -287,6 +288,7 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
 
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice)
 {
+    LS_TRAINER_USE(t);
     ls_state_lists l = { 0 };
     ls_status s = load_lists(t, c, &l);
     if (s == LS_E_FORMAT && advice)
@@ -307,6 +309,7 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
 {
     LS_ARG(t);
     LS_ARG(dir);
+    LS_TRAINER_USE(t);
     char json[128];
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n", t->group ? ls_group_size(t->group) : 1);
@@ -317,6 +320,7 @@ ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)
 {
     LS_ARG(t);
     LS_ARG(dir);
+    LS_TRAINER_USE(t);
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, t->group));
     ls_status s = ls_trainer_load_state(t, &c, NULL);

@@ -215,6 +215,23 @@ void ls_trainer_destroy(ls_trainer **tp)
     *tp = NULL;
 }
 
+ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function)
+{
+    static _Thread_local char me; /* its address is the thread's number */
+    const void *user = NULL;
+    if (atomic_compare_exchange_strong(&t->user, &user, &me))
+        *entered = t;
+    else if (user != &me) /* one function may call another */
+        return ls_fail(LS_E_ARG, "%s: another thread is in a call on this trainer; one thread at a time may use a trainer", function);
+    return LS_OK;
+}
+
+void ls_trainer_leave(ls_trainer **entered)
+{
+    if (*entered)
+        atomic_store(&(*entered)->user, NULL);
+}
+
 static ls_status run(ls_trainer *t, int program)
 {
     t->used = true;
@@ -337,6 +354,7 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     LS_ARG(inputs);
     LS_ARG(targets);
     LS_ARG(r);
+    LS_TRAINER_USE(t);
     const ls_compiled *c = &t->compiled;
     LS_TRY(check_step(t, count, lr));
     double start = ls_now();
@@ -385,6 +403,7 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     LS_ARG(t);
     LS_ARG(inputs);
     LS_ARG(targets);
+    LS_TRAINER_USE(t);
     int64_t n = ls_type_count(&t->targets.type);
     if (probability && !t->eval_probability.data)
         return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");

@@ -1,5 +1,7 @@
 /* trainer.h (private) - what the commands need of a trainer beyond include/lockstep/trainer.h: its programs and its session. */
 #pragma once
+#include <stdatomic.h>
+
 #include "accumulate.h"
 #include "base/background.h"
 #include "compile.h"
@@ -37,9 +39,17 @@ struct ls_trainer {
     int64_t step_number;                 /* the last step begun, for messages */
     bool ready;                          /* there are weights: ls_trainer_init, or something was loaded */
     bool used;                           /* state may differ from the zeros of fresh memory */
+    _Atomic(const void *) user;          /* the thread that is in a public function; NULL: none */
     void (*after_run)(void *context, struct ls_trainer *t, int program); /* behind each program; NULL: nothing */
     void *context;
 };
+
+/* A public function's first lines: LS_E_ARG when another thread is in one of this trainer's. It leaves when the block ends. */
+#define LS_TRAINER_USE(t)                                                            \
+    __attribute__((cleanup(ls_trainer_leave))) ls_trainer *trainer_in_use_ = NULL;   \
+    LS_TRY(ls_trainer_enter(&trainer_in_use_, (t), __func__))
+ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
+void ls_trainer_leave(ls_trainer **entered);
 
 /* Creates the trainer around programs that were compiled before; takes them over. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);

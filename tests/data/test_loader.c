@@ -291,6 +291,36 @@ static void test_refused(void **state) {
     assert_null(l);
 }
 
+static int closed;
+static void count_close(ls_dataset *set) {
+    (void)set;
+    closed++;
+}
+
+/* A set that is closed first is there until its last loader has gone. */
+static void test_set_closed_first(void **state) {
+    (void)state;
+    ls_dataset set = make_set(N), *open = &set;
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 4 };
+    ls_loader *a, *b;
+    ls_loader_step step;
+    bool done;
+    set.close = count_close;
+    assert_ok(ls_loader_create(&a, &set, &o));
+    assert_ok(ls_loader_create(&b, &set, &o));
+    ls_dataset_close(&open);
+    assert_null(open);
+    ls_loader_destroy(&a);
+    assert_int_equal(closed, 0);
+    for (int k = 0; k < 20; k++)
+        assert_ok(ls_loader_next(b, &step, &done));
+    ls_loader_destroy(&b);
+    assert_int_equal(closed, 1);
+    open = &set;
+    ls_dataset_close(&open);
+    assert_int_equal(closed, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_order),
@@ -302,6 +332,7 @@ int main(void) {
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_destroy_at_any_time),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_set_closed_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_trainer.c - what a training step promises beyond its numbers (tests/golden has those): the same bits whatever the threads, the
  * recompute, the rows beside a row; padding, files, other types, and messages that name the layer. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -504,10 +505,66 @@ static void frozen_parameters_stay(void **state)
     ls_trainer_destroy(&some);
 }
 
+/* While one thread is in a step, every other call from another thread is refused; afterwards it may call. */
+static void *intrude(void *trainer)
+{
+    ls_trainer *t = trainer;
+    ls_step_result r;
+    ls_named_tensor p;
+    const char *const want = "another thread is in a call on this trainer";
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-2, &r), LS_E_ARG, "ls_trainer_step", want);
+    ASSERT_FAILS(ls_trainer_eval(t, images, labels, NULL, NULL, NULL), LS_E_ARG, "ls_trainer_eval", want);
+    ASSERT_FAILS(ls_trainer_init(t, 1), LS_E_ARG, "ls_trainer_init", want);
+    ASSERT_FAILS(ls_trainer_save(t, ls_test_path("w.safetensors")), LS_E_ARG, "ls_trainer_save", want);
+    ASSERT_FAILS(ls_trainer_save_checkpoint(t, ls_test_path("c")), LS_E_ARG, want);
+    ASSERT_FAILS(ls_trainer_load_checkpoint(t, ls_test_path("c")), LS_E_ARG, want);
+    assert_int_equal(ls_trainer_parameters(t, &p, 1), -1);
+    ASSERT_CONTAINS(ls_error_message(), want);
+    assert_int_equal(ls_trainer_buffers(t, &p, 1), -1);
+    return NULL;
+}
+
+static void *step_alone(void *trainer)
+{
+    ls_step_result r;
+    ASSERT_OK(ls_trainer_step(trainer, images, labels, 8, 1e-2, &r));
+    return NULL;
+}
+
+static void on_another_thread(void *(*fn)(void *), ls_trainer *t)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fn, t), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void in_a_step(void *intrusions, ls_trainer *t, int program)
+{
+    (void)program;
+    on_another_thread(intrude, t);
+    ++*(int *)intrusions;
+}
+
+static void one_thread_at_a_time(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    int intrusions = 0;
+    START(t, .micro_batch = 8);
+    t->after_run = in_a_step;
+    t->context = &intrusions;
+    ls_step_result r;
+    ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-2, &r));
+    assert_int_equal(intrusions, 2);
+    t->after_run = NULL;
+    on_another_thread(step_alone, t);
+    ls_trainer_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_keep_the_models_line), cmocka_unit_test(frozen_parameters_stay),
+        cmocka_unit_test(nodes_keep_the_models_line), cmocka_unit_test(one_thread_at_a_time), cmocka_unit_test(frozen_parameters_stay),
         cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
         cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
         cmocka_unit_test(hopeless_f16_fails), cmocka_unit_test(weights_come_first), cmocka_unit_test(loading_is_enough), cmocka_unit_test(other_data_is_refused),
