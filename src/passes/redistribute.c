@@ -106,7 +106,7 @@ ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_place
     if (!ls_placed_type(&mine, whole, to, axis)) {
         ls_graph_error(g, LS_E_USAGE, "parallel.mesh: %s cannot become %s: the %d ranks of axis %s do not divide it", ls_type_text(t, whole), ls_placement_text(b, to),
                        axis->ranks, axis->name);
-        return (ls_value){ -1 };
+        return (ls_value){ .id = -1 };
     }
     if (from.kind == LS_INVARIANT && to.kind != LS_PARTIAL) {
         v = ls_replicate(g, v, &(ls_replicate_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .via = via });
@@ -122,5 +122,5 @@ ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_place
         return ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = (int64_t)have.dtype, .via = via,
                                                        .how = to.kind == LS_INVARIANT ? LS_HOW_SHARED : LS_HOW_SUM });
     ls_graph_error(g, LS_E_UNSUPPORTED, "there is no way from %s to %s", ls_placement_text(a, from), ls_placement_text(b, to));
-    return (ls_value){ -1 };
+    return (ls_value){ .id = -1 };
 }
