@@ -29,7 +29,7 @@ function call(head, name, n, args, at,    i, text, param, status) {
 function sample(arg,    stars, array) {
     stars = gsub(/\*/, " ", arg)
     array = gsub(/\[[0-9]*\]/, "", arg)
-    gsub(/(^|[ ])const /, " ", arg); gsub(/ const /, " ", arg)
+    gsub(/(^|[ ])const /, " ", arg); gsub(/ const /, " ", arg); gsub(/ struct /, " ", arg)
     sub(/^ +/, "", arg)
     sub(/ .*/, "", arg)
     while (stars--) arg = arg "_p"

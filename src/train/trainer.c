@@ -390,6 +390,8 @@ static bool same_sample(const ls_type *of_set, const ls_type *of_batch)
 
 ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
 {
+    LS_ARG(t);
+    LS_ARG(set);
     char have[2][128], want[2][128];
     if (same_sample(&set->input, &t->inputs.type) && same_sample(&set->target, &t->targets.type))
         return LS_OK;
