@@ -421,7 +421,7 @@ static void ranks_that_disagree_are_named(void **state)
         { BAD_NAME, LS_E_ARG, { "the loss" } },
         { FEWER_REPORTS, LS_E_USAGE, { "rank 1 came to the end of the run, rank 0 to report 1" } },
         { STOPS, LS_E_USAGE, { "rank 1 came to a question whether to stop, rank 0 to report 1" } },
-        { OTHER_CALL, LS_E_USAGE, { "rank 1 made a collective call that is none of the run's", "report 1" } },
+        { OTHER_CALL, LS_E_ARG, { "rank 1 calls ls_group_barrier where rank 0 calls ls_group_all_gather" } },
         { FAILS, LS_E_NUMERIC, { "the sea is dry" } },
         { SLEEPS, LS_E_PEER, { "rank 1: did not come within 0.1 s", "report 0 of run" } },
         { UNCOVERED, LS_E_ARG, { "model.safetensors" } },
