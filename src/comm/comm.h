@@ -96,6 +96,18 @@ size_t ls_message_bytes(int ranks);
 
 /* What this rank is doing now, for messages of others ("step 12, micro, linear_dw of encoder.layers.encoder_layer_3.mlp.0"). Cheap: copies at most 120 bytes. */
 void ls_group_doing(ls_group *g, const char *what);
+/* A rank that is waited for and does not come. It is told when the wait has lasted 7 s (LOCKSTEP_NOTICE), each time it has lasted twice as long, and when it
+ * is over. Later waits are told of when they last half as long again as the longest that ended well: a rank may just be slow. */
+typedef struct ls_lag {
+    int rank;          /* who does not come, as far as one can know from here */
+    double seconds;    /* the wait so far */
+    bool over;         /* it has come; `what` and `doing` are NULL then */
+    const char *what;  /* is waited for: "reduce_scatter of unit root" */
+    const char *doing; /* "it last did: step 12, micro; it is stopped (state T)" */
+} ls_lag;
+typedef void (*ls_lag_fn)(void *context, const ls_group *g, const ls_lag *lag);
+/* Calls `tell` in a thread of the rank that waits. Set it before the group is used. Local. */
+void ls_group_on_lag(ls_group *g, ls_lag_fn tell, void *context);
 /* The memory that this rank's plans want, for whoever explains its end. */
 void ls_group_planned(ls_group *g, uint64_t bytes);
 /* The rank that is to tell the user of the group's failure: the one that failed, if it could say so, else the one that missed it first; 0 when none has failed,

@@ -21,7 +21,7 @@ ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, 
     if (!g)
         return ls_fail(LS_E_MEMORY, "no memory for a process group");
     *g = (ls_group){ .rank = first + seat, .size = size, .hosts = 1, .first = first, .here = b->ranks, .block = b, .sharing = sharing, .fd = fd,
-                     .deadline = DEADLINE };
+                     .deadline = DEADLINE, .notice = ls_lag_notice() };
     ls_status s = ls_axis_create_world(g);
     if (s != LS_OK) {
         free(g);

@@ -34,7 +34,7 @@ typedef struct ls_seat { /* written by its rank */
     _Atomic int process;          /* pid; 0: a thread of this process */
     _Atomic uint64_t born;        /* its start time as the kernel tells it: a pid can be given again */
     _Atomic int awaits;           /* 1 + seat that it sleeps for; 0: none */
-    _Atomic int abroad;           /* it waits for another host, and will say so itself when nobody comes */
+    _Atomic int abroad;           /* 1 + rank of another host that it waits for, and will say so itself when nobody comes; 0: none */
     _Atomic int exec_error;       /* of the process that was to take it */
     _Atomic uint64_t planned;     /* bytes of its plans */
     _Atomic uint64_t call[LS_CALL_WORDS]; /* ls_call of its exchange: valid between the two ticks of that */
@@ -107,6 +107,9 @@ struct ls_group {
     const ls_sharing *sharing;
     int fd;                     /* shm: the file of block and windows; else -1 */
     double deadline;
+    _Atomic double notice;      /* seconds of waiting that are worth telling (lag.c) */
+    ls_lag_fn tell;             /* NULL: nobody wants to know */
+    void *tell_context;
     double spin;                /* seconds to look at a counter before yielding the core */
     uint64_t slots;             /* axes in use, a bit each */
     ls_axis *world;             /* slot 0: barriers and exchanges of the whole group */
@@ -150,6 +153,14 @@ double ls_patience_spent(double seconds);
 /* Every member's `bytes` (at most LS_STAGE_BYTES), by position. Also a barrier, before and after. With `call` the members first compare what they call: when that
  * differs nothing moves and every member gets the same LS_E_ARG, which says what differs. NULL: a further piece of a call that was compared. */
 ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what);
+
+/* ---- waits that last (lag.c) */
+
+typedef struct ls_lagging { double waited, next; int rank; bool told; } ls_lagging; /* one wait; zeroed when it begins */
+double ls_lag_notice(void);                                      /* seconds, from the environment or as it is */
+bool ls_lag_due(ls_group *g, ls_lagging *l, double seconds);     /* so many seconds more were waited; true: it is time to tell */
+void ls_lag_tell(ls_group *g, ls_lagging *l, int rank, const char *what, const char *doing);
+void ls_lag_end(ls_group *g, ls_lagging *l);                     /* what was waited for has come */
 
 /* ---- watching (watch.c) */
 

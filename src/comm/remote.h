@@ -95,6 +95,8 @@ bool ls_flight_drop(ls_remote *r, ls_flight *f); /* false: a message cannot be t
 ls_status ls_remote_look(ls_remote *r);
 /* Nothing came from `rank` for as long as the deadline is: finds out what it does and makes that the group's failure. */
 ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char *what);
+/* Nothing came from `rank` for a while: finds out what it does and tells of it. */
+ls_status ls_remote_lag(ls_remote *r, ls_lagging *l, int rank, const char *what);
 ls_status ls_remote_listen(ls_remote *r);
 /* A transport's failure is the group's. */
 ls_status ls_remote_broken(ls_remote *r);

@@ -82,10 +82,10 @@ ls_status ls_remote_look(ls_remote *r)
     return ls_group_failure(r->group);
 }
 
-ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char *what)
+/* Asks the ranks of the host of `rank` what it does: r->answered, r->answer. */
+static ls_status ask(ls_remote *r, int rank)
 {
-    ls_group *g = r->group;
-    char text[LS_DESCRIPTION_BYTES + 512];
+    const ls_group *g = r->group;
     int first = rank / g->here * g->here;
     r->answered = false;
     say(r, LS_WORD_QUESTION, rank, 0, "", first, first + g->here);
@@ -94,8 +94,30 @@ ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char 
         LS_TRY(ls_remote_look(r));
         usleep(1000);
     }
+    return LS_OK;
+}
+
+static const char *answer(const ls_remote *r, int rank)
+{
+    return r->answered ? r->answer.text : is_here(r->group, rank) ? "it is on this host" : "its host does not answer";
+}
+
+ls_status ls_remote_lag(ls_remote *r, ls_lagging *l, int rank, const char *what)
+{
+    LS_TRY(ask(r, rank));
+    const int culprit = r->answered ? r->answer.rank : rank;
+    atomic_store(&ls_block_seat(r->group->block, ls_group_seat(r->group))->abroad, 1 + culprit); /* those that wait for me name it too */
+    ls_lag_tell(r->group, l, culprit, what, answer(r, rank));
+    return LS_OK;
+}
+
+ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char *what)
+{
+    ls_group *g = r->group;
+    char text[LS_DESCRIPTION_BYTES + 512];
+    LS_TRY(ask(r, rank));
     snprintf(text, sizeof text, "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline, g->rank, what, t->axis.name,
-             r->answered ? r->answer.text : is_here(g, rank) ? "it is on this host" : "its host does not answer");
+             answer(r, rank));
     ls_block_fail(g->block, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
     return ls_remote_look(r);
 }

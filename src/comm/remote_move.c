@@ -66,17 +66,22 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
 static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
     double patience = r->group->deadline, last = ls_now();
+    ls_lagging lag = { 0 };
     for (int looks = 0; f->n; looks++) {
         usleep(looks < 100 ? 20 : 200);
         if (looks % 50 == 0)
             LS_TRY(ls_remote_look(r));
         LS_TRY(test_all(r, f, &missing));
         const double now = ls_now();
-        patience -= ls_patience_spent(now - last);
+        const double spent = ls_patience_spent(now - last);
+        patience -= spent;
         last = now;
         if (f->n && patience <= 0)
             return ls_remote_blame(r, t, missing, what);
+        if (ls_lag_due(r->group, &lag, spent) && f->n)
+            LS_TRY(ls_remote_lag(r, &lag, missing, what));
     }
+    ls_lag_end(r->group, &lag);
     return LS_OK;
 }
 
@@ -90,7 +95,7 @@ static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const 
         sched_yield();
     }
     ls_seat *me = ls_block_seat(r->group->block, ls_group_seat(r->group));
-    atomic_store(&me->abroad, 1);
+    atomic_store(&me->abroad, 1 + missing);
     ls_status s = wait_long(r, f, t, missing, what);
     atomic_store(&me->abroad, 0);
     return s;

@@ -98,6 +98,20 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
     return missing(a, culprit, what, fate);
 }
 
+/* Names the rank that is really waited for. */
+static void tell_lag(ls_axis *a, int position, const char *what, ls_lagging *lag)
+{
+    ls_group *g = a->group;
+    char doing[LS_DESCRIPTION_BYTES];
+    const int culprit = ls_block_culprit(g->block, a->members[position] - g->first), abroad = atomic_load(&ls_block_seat(g->block, culprit)->abroad);
+    if (abroad) {
+        ls_lag_tell(g, lag, abroad - 1, what, "it is on another host");
+        return;
+    }
+    ls_block_describe(g->block, culprit, doing);
+    ls_lag_tell(g, lag, g->first + culprit, what, doing);
+}
+
 /* ---- waiting */
 
 double ls_patience_spent(double seconds) { return seconds < 5 * LOOK_SECONDS ? seconds : LOOK_SECONDS; }
@@ -125,6 +139,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
     ls_line *l = a->lines[position];
     ls_seat *me = ls_block_seat(g->block, ls_group_seat(g));
     double patience = g->deadline;
+    ls_lagging lag = { 0 };
     ls_status s = LS_OK;
     atomic_store(&me->awaits, a->members[position] - g->first + 1);
     atomic_fetch_add(&l->sleepers[which], 1);
@@ -135,10 +150,15 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
         double nap = patience > 0 && patience < LOOK_SECONDS ? patience : LOOK_SECONDS, began = ls_now();
         struct timespec t = { .tv_nsec = (long)(nap * 1e9) };
         const bool in_vain = syscall(SYS_futex, &l->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 && errno == ETIMEDOUT;
-        patience -= ls_patience_spent(ls_now() - began);
+        const double spent = ls_patience_spent(ls_now() - began);
+        patience -= spent;
         if (in_vain)
             s = look(a, which, position, target, what, patience);
+        if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(l, which, target))
+            tell_lag(a, position, what, &lag);
     }
+    if (s == LS_OK)
+        ls_lag_end(g, &lag);
     atomic_fetch_sub(&l->sleepers[which], 1);
     atomic_store(&me->awaits, 0);
     return s;

@@ -1,9 +1,11 @@
 /* place.c - a process among its ranks. */
 #include "place.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "comm/comm.h"
 #include "comm/launched.h"
 
@@ -19,12 +21,34 @@ static bool is_quiet(void)
     return ls_launch_rank() >= 0; /* its parent tells */
 }
 
+/* A rank that does not come: the log of everyone who waits says so. On the terminal rank 0 does, or rank 1 when it is rank 0 that does not come. */
+static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
+{
+    const ls_ui *ui = context;
+    const bool speaks = ls_group_rank(g) == (lag->rank == 0), was = ui->silent && *ui->silent;
+    char what[40], seconds[32];
+    ls_format_duration(seconds, lag->seconds);
+    if (ui->silent)
+        *ui->silent = !speaks;
+    if (lag->over)
+        ls_log_info("rank %d goes on: rank %d waited %s for it", lag->rank, ls_group_rank(g), seconds);
+    else
+        ls_log_warn("waiting for rank %d: rank %d has waited %s for it in %s; %s", lag->rank, ls_group_rank(g), seconds, lag->what, lag->doing);
+    if (!lag->over && ui->progress) {
+        snprintf(what, sizeof what, "waiting for rank %d", lag->rank);
+        ui->progress(ui->context, &(ls_progress){ .what = what, .done = (int64_t)lag->seconds, .unit = "s" });
+    }
+    if (ui->silent)
+        *ui->silent = was;
+}
+
 ls_status ls_place_find(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;
     *silent = is_quiet();
     LS_TRY(ls_group_from_environment(g));
     *silent = ls_group_rank(*g) > 0;
+    ls_group_on_lag(*g, tell_lag, (void *)(uintptr_t)ui);
     if (ls_group_size(*g) == 1 && ls_launch_rank() < 0)
         ls_group_destroy(g);
     return LS_OK;

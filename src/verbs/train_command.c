@@ -276,8 +276,12 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     if (t->threads && !l->recipe->threads)
         t->setup.trainer.threads = t->threads;
     mark(t, "load");
+    if (g)
+        ls_group_doing(g, "opening the data");
     LS_TRY(open_data(t, ui));
     mark(t, "data");
+    if (g)
+        ls_group_doing(g, "compiling the step");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
     LS_TRY(ls_compile(compiled, t->setup.model->build, l->recipe, &t->setup.trainer, t->known));

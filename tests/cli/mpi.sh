@@ -60,6 +60,27 @@ for hosts in 1 2; do
     rm -r runs/killed
 done
 
+# killed before, while and after it saves, then continued on other pretend hosts: the same bits
+sed 's/steps: 6/steps: 12/; s/^threads.*/&\ncheckpoint: {every_epochs: 0, every_steps: 3}/' small.yaml > kill.yaml
+"$lockstep" train kill.yaml --set run.name=undisturbed > out 2> err || fails "one process does not train"
+blows=0
+for blow in LOCKSTEP_FAULT=kill@90:rank=1 LOCKSTEP_FAULT=kill@170:rank=0 LOCKSTEP_FAIL=any@150:kill:rank=-1 LOCKSTEP_FAIL=file@60:kill:rank=-1; do
+    hosts=$((1 + blows % 2))
+    LOCKSTEP_FAKE_NODES=$hosts "$mpirun" -n 2 env "$blow" "$lockstep" train "$work/kill.yaml" --set run.name=blow > out 2> err && fails "$blow: nobody was killed"
+    blows=$((blows + 1))
+    wait_for nobody_left
+    LOCKSTEP_FAKE_NODES=$((3 - hosts)) "$mpirun" -n 2 "$lockstep" train kill.yaml --set run.name=blow > out 2> err || fails "$blow: does not continue"
+    for file in model.safetensors optimizer.safetensors; do
+        cmp runs/undisturbed/checkpoints/latest/$file runs/blow/checkpoints/latest/$file || fails "$blow: another $file"
+    done
+    rm -r runs/blow
+done
+
+# a rank of another host that does not come is named long before the wait fails
+LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=delay@60:rank=1:seconds=3 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=slow > out 2> err || fails "a slow rank"
+grep -q "^warning: waiting for rank 1: rank 0 has waited .* for it in .*; it last did: step" err || fails "a slow rank is not named"
+grep -q "^rank 1 goes on: rank 0 waited" err || fails "a slow rank goes on"
+
 # mpirun passes SIGUSR1 on to all ranks: one checkpoint; SIGTERM too, and gives them those seconds
 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train "$work/long.yaml" --set run.name=asked > out 2> err &
 job=$!

@@ -94,6 +94,15 @@ ended 1
 once err "error: rank 1: did not come within 2 s"
 has err "rank 0 waited for it in "
 
+# One that does not come is named long before the wait fails; when it comes, that is said too. Of rank 0 rank 1 speaks.
+for slow in 0 1; do
+    other=$((1 - slow)) what="rank $slow is slow"
+    LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=delay@40:rank=$slow:seconds=2 "$lockstep" train small.yaml --workers 2 --set run.name=slow$slow >out 2>err </dev/null || bad "$what: fails"
+    has err "^warning: waiting for rank $slow: rank $other has waited .* for it in .*; it last did: step [0-9]"
+    once err "^rank $slow goes on: rank $other waited (1|2)"
+    has runs/slow$slow/log/rank-$other.log "warning waiting for rank $slow"
+done
+
 begin
 what="kill -9 of the parent"
 kill -9 $parent
