@@ -205,7 +205,7 @@ static void hosts_of_unequal_size_are_refused(void **state)
     memcpy(box.host_of, (int[]){ 0, 0, 0, 3 }, 4 * sizeof(int));
     run_all(all, &box, NULL, NULL);
     for (int r = 0; r < 4; r++) {
-        assert_int_equal(all[r].status, LS_E_UNSUPPORTED);
+        assert_int_equal(all[r].status, LS_E_USAGE);
         ASSERT_CONTAINS(all[r].message, "3 + 1 ranks on the hosts");
     }
     mailbox_release(&box);
