@@ -146,6 +146,8 @@ static void reads_files(void **state)
             twice.data[member * gz.size - i] ^= 1;
         }
     }
+    write_bytes(in(dir, "cut.gz"), (bytes){ twice.data, gz.size + 1 }); /* a byte of a second member */
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "(cut short)");
     twice.data[gz.size] = 'x'; /* something else follows */
     write_bytes(in(dir, "wrong.gz"), twice);
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "wrong.gz: damaged gzip data at offset", "incorrect header");
