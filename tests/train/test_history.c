@@ -14,6 +14,7 @@ static const char *run_of(const char *rows)
     ASSERT_OK(ls_make_dirs(ls_test_path("run")));
     FILE *f = fopen(ls_test_path("run/metrics.jsonl"), "we");
     assert_true(f && fputs(rows, f) >= 0 && fclose(f) == 0);
+    ASSERT_OK(ls_file_write(ls_test_path("run/recipe.yaml"), "", 0)); /* by which a run is known */
     return ls_test_path("run");
 }
 

@@ -440,6 +440,7 @@ static void the_owner_on_another_host_is_left_alone(void **state)
     ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
     ASSERT_OK(ls_rundir_open(&d, r)); /* it says itself that it stopped */
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
+    ls_recipe_destroy(&r);
 }
 
 static void between_attempts_the_parent_keeps_the_run(void **state)
