@@ -169,7 +169,7 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, NULL, o));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(LS_E_SHAPE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
+        return ls_fail(LS_E_USAGE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
                        f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));

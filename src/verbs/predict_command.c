@@ -247,7 +247,7 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     LS_TRY(ls_target_open(&j.target, &o->target));
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS) {
         ls_target_release(&j.target);
-        return ls_fail(LS_E_UNSUPPORTED, "%s: this version does not write texts with a T5; its loss is shown by lockstep eval", o->target.name);
+        return ls_fail(LS_E_USAGE, "%s: this version does not write texts with a T5; its loss is shown by lockstep eval", o->target.name);
     }
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_TEXT) {
         ls_target_release(&j.target);

@@ -40,8 +40,8 @@ else
 fi
 
 # ---- another model, other pictures, no checkpoint
-refused 1 "has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*model.in_channels: 1" train $recipe --set run.name=colour --set model.in_channels=3
-refused 1 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2
+refused 2 "has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*model.in_channels: 1" train $recipe --set run.name=colour --set model.in_channels=3
+refused 2 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2
 refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\): 96 missing: layer1.2.conv1.weight" \
     train $recipe --set run.name=deeper --set model.type=resnet34 --set model.init=runs/mine/checkpoints/latest
 refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\)" predict runs/mine --set model.type=resnet34

@@ -270,7 +270,7 @@ static void refuses_settings(void **state)
     assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "data.source_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "data.target_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"), "data.target: \"source\" is data.source, too", "");
-    assert_fails(LS_E_SHAPE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256", "model.vocab_size: 257");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256", "model.vocab_size: 257");
     assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair", "data.eval_text");
     put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<pad>\": 1, \"</s>\": 2}, \"merges\": []}}");
     assert_fails(LS_E_UNSUPPORTED, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4, 4), "<pad> of", "is id 1");

@@ -572,7 +572,7 @@ static void refuses(void **state)
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "data.seq_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document", "data.documents: blank");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .end_token = "</s>"), "data.end_token: the tokenizer bytes has no token </s>", "");
-    assert_fails(LS_E_SHAPE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256),
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256),
                  "ids up to 256, the model's vocabulary is 256", "model.vocab_size: 257");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("empty.txt", ""), 4), "empty.txt: no text in this file", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("blank.txt", " \n\n"), 4, .documents = LS_DOCUMENTS_LINE), "blank.txt: no text", "");
