@@ -22,6 +22,7 @@ ls_status ls_background_start(ls_background *b, ls_status (*work)(void *context)
     sigset_t all, before;
     *b = (ls_background){ .run = work, .context = context };
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* but not what the thread itself runs into: a mapped file that was cut short */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = ls_sys_thread(&b->thread, run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -63,6 +63,10 @@ typedef struct ls_terminal_opts { ls_level level; bool json, no_progress; } ls_t
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
 
+/* lost_pages.c: SIGBUS, which a mapped file that is cut short raises, names the file and ends the process. `bars`: a progress line may stand on the terminal;
+ * `rank`: of a launcher, which tells more; -1: none. */
+void ls_lost_pages_take(bool json, bool bars, int rank);
+
 /* verb_*.c */
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui);

@@ -183,6 +183,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     is_rank = ls_launch_rank() >= 0;
     ls_stop_on(&stop_wanted);
     take_signals();
+    ls_lost_pages_take(T.json, T.bars, ls_launch_rank());
     *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .colour = colours && isatty(STDOUT_FILENO), .quiet = o->level < LS_INFO,
                    .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
 }

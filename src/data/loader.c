@@ -186,6 +186,7 @@ static ls_status start(ls_loader *l) {
     pthread_condattr_destroy(&a);
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* but not what the thread itself runs into: a mapped file that was cut short */
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
     int r = ls_sys_thread(&l->thread, run, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -8,6 +8,7 @@
 
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/stop.h"
 #include "ops/op.h"
 
 #define LS_NO_CALL_SITES
@@ -150,8 +151,19 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     return n;
 }
 
+/* A model may have a million nodes. Passes, which copy them, are asked by ls_rewrite_begin. */
+static void look_for_stop(ls_graph *g)
+{
+    if (g->status != LS_OK || g->n_nodes % 256 || !ls_stop_asked())
+        return;
+    g->status = LS_E_STOPPED;
+    if (asprintf(&g->message, "stopped while a model of %d operations by now was built", g->n_nodes) < 0)
+        g->message = NULL;
+}
+
 ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
 {
+    look_for_stop(g);
     ls_node *n = ls_graph_add(g, op, n_in, in, attrs);
     return n ? (ls_value){ n->out[0].id, g->number } : (ls_value){ .id = -1 };
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "ops/op.h"
 
 static void *zeroed(size_t n, size_t size)
@@ -17,6 +18,7 @@ static void *zeroed(size_t n, size_t size)
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from)
 {
     *r = (ls_rewrite){ .from = from };
+    LS_TRY(ls_stop_check("the program %s of %d operations was compiled", from->name, from->n_nodes));
     LS_TRY(ls_graph_create(&r->to, from->name));
     r->map = zeroed((size_t)from->n_vals, sizeof *r->map);
     r->scopes = zeroed((size_t)from->n_scopes, sizeof *r->scopes);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "internal.h"
 
 static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
@@ -34,7 +35,7 @@ static size_t pack(const ls_plan *p, packing_order order, item *items, int n, si
     qsort(items, (size_t)n, sizeof *items, by_key);
     size_t total = 0;
     int n_placed = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && (i % 256 || !ls_stop_asked()); i++) { /* stopped, the plan is thrown away (plan.c) */
         const ls_alloc *a = items[i].alloc;
         const size_t size = items[i].size;
         size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;

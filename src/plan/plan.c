@@ -1,6 +1,7 @@
 /* plan.c - making a plan: the planner's parts in order. */
 #include <stdlib.h>
 
+#include "base/stop.h"
 #include "internal.h"
 
 const char *ls_category_name(ls_category c)
@@ -10,14 +11,22 @@ const char *ls_category_name(ls_category c)
     return c >= 0 && c < LS_CAT_COUNT ? NAMES[c] : "?";
 }
 
+static ls_status look_for_stop(const ls_planner *p)
+{
+    return ls_stop_check("the program %s of %d operations was planned", p->old->name, p->old->n_nodes);
+}
+
 static ls_status make(ls_planner *p, const ls_plan_opts *o)
 {
     LS_TRY(ls_graph_status(p->old));
     LS_TRY(ls_planner_schedule(p));
     LS_TRY(ls_planner_lower(p));
+    LS_TRY(look_for_stop(p));
     ls_planner_make_steps(p);
+    LS_TRY(look_for_stop(p));
     ls_planner_store(p);
     ls_planner_pack_arena(p->plan);
+    LS_TRY(look_for_stop(p));
     ls_planner_cost(p->plan, o ? o->calibration : NULL);
     return LS_OK;
 }

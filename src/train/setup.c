@@ -1,6 +1,7 @@
 /* setup.c - recipe -> builder, options, data. The only place that knows both vocabularies. */
 #include "setup.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,11 +123,31 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
+/* The largest number in the tensors' names is that of the last layer, or larger. A configuration of thousands of layers beside a file of one is refused
+ * before all of them are built. */
+static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
+{
+    int64_t most = -1;
+    for (int64_t i = 0; i < ls_weights_count(w); i++)
+        for (const char *p = ls_weights_at(w, i)->name; *p;) {
+            char *end;
+            const int64_t number = isdigit((unsigned char)*p) ? strtoll(p, &end, 10) : -1;
+            p = number >= 0 ? end : p + 1;
+            most = number > most ? number : most;
+        }
+    if (ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES || r->model.layers - 1 <= most)
+        return LS_OK;
+    return ls_fail(LS_E_SHAPE, "model.layers is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of another model",
+                   (long long)r->model.layers, ls_recipe_origin(r, "model.layers"), r->model.init, (long long)most);
+}
+
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
 {
     char *path = ls_recipe_init_path(r);
     ls_status status = path ? ls_weights_open(out, path) : ls_recipe_init_missing(r);
     free(path);
+    if (status == LS_OK && (status = check_layers(*out, r)) != LS_OK)
+        ls_weights_close(out);
     LS_TRY(status);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
         if (r->model.tied || !n->if_tied)

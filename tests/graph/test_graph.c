@@ -41,6 +41,26 @@ static void errors_are_sticky(void **state)
     ls_graph_destroy(&g);
 }
 
+/* A request to stop ends building, and copying, also of a graph of a million nodes. */
+static void a_request_to_stop_is_heard(void **state)
+{
+    (void)state;
+    static volatile sig_atomic_t flag;
+    ls_graph *g = new_graph();
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4));
+    ls_rewrite r;
+    ls_stop_on(&flag);
+    ASSERT_OK(ls_graph_status(g));
+    flag = 1;
+    ASSERT_FAILS(ls_rewrite_begin(&r, g), LS_E_STOPPED, "stopped while the program", "was compiled");
+    for (int i = 0; i < 600; i++)
+        x = ls_gelu(g, x);
+    ls_stop_on(NULL);
+    assert_true(x.id < 0);
+    ASSERT_FAILS(ls_graph_status(g), LS_E_STOPPED, "stopped while a model of", "operations by now was built");
+    ls_graph_destroy(&g);
+}
+
 /* A layer's error is the model's line, not one inside the layer. */
 static void layers_report_the_models_line(void **state)
 {
@@ -239,7 +259,7 @@ static void rewriting_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_sticky), cmocka_unit_test(layers_report_the_models_line), cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(errors_are_sticky), cmocka_unit_test(a_request_to_stop_is_heard), cmocka_unit_test(layers_report_the_models_line), cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(anothers_value_is_refused), cmocka_unit_test(equal_names_are_refused), cmocka_unit_test(printed_text), cmocka_unit_test(damage_is_found),
         cmocka_unit_test(rewriting_keeps_everything), cmocka_unit_test(rewriting_changes),
     };

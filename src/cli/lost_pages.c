@@ -1,0 +1,150 @@
+/* lost_pages.c - what the user sees when a file that this process has mapped is cut short, or its disk fails: the next look at a page that is gone raises
+ * SIGBUS. The kernel's table of mappings, /proc/self/maps, knows which file it was; so the library keeps no table, and takes no signal: a program of one's
+ * own that uses it may. Everything here is safe in a signal handler. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "cli.h"
+
+enum { EXIT_FAILED = 1 }; /* the command's contract (main.c) */
+
+static bool as_json, over_line;
+static int this_rank; /* -1: of no launcher */
+
+/* ---- which file */
+
+typedef struct reader { int fd; char buffer[1024]; ssize_t n, at; } reader;
+
+static int next(reader *r)
+{
+    if (r->at == r->n) {
+        r->n = read(r->fd, r->buffer, sizeof r->buffer);
+        r->at = 0;
+    }
+    return r->n > 0 ? (unsigned char)r->buffer[r->at++] : -1;
+}
+
+static uintptr_t hexadecimal(reader *r, int *end)
+{
+    uintptr_t x = 0;
+    for (;;) {
+        const int c = *end = next(r), digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return x;
+        x = x << 4 | (uintptr_t)digit;
+    }
+}
+
+/* Of each line "BEGIN-END rwxp OFFSET DEVICE INODE   PATH"; "": none has this address, or no file is there. */
+static void find_file(char *path, size_t size, uintptr_t address)
+{
+    static reader r;
+    size_t n = 0;
+    r.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    for (int c = 0; r.fd >= 0 && c >= 0 && !n;) {
+        const uintptr_t begin = hexadecimal(&r, &c), end = hexadecimal(&r, &c);
+        const bool here = address >= begin && address < end;
+        for (int words = 1; c >= 0 && c != '\n' && words < 5; words += c == ' ')
+            c = next(&r);
+        while (c == ' ')
+            c = next(&r);
+        for (; c >= 0 && c != '\n'; c = next(&r))
+            if (here && n + 1 < size)
+                path[n++] = (char)c;
+    }
+    path[n] = 0;
+}
+
+/* ---- the message */
+
+typedef struct line { char text[4096 + 512]; size_t n; } line;
+
+static void add(line *l, const char *text)
+{
+    for (; *text && l->n < sizeof l->text; text++)
+        l->text[l->n++] = *text;
+}
+
+/* A name from outside: without control characters, and as JSON wants it. */
+static void add_name(line *l, const char *name)
+{
+    for (; *name; name++) {
+        const char c = (unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name;
+        if (as_json && (c == '"' || c == '\\'))
+            add(l, "\\");
+        add(l, (const char[]){ c, 0 });
+    }
+}
+
+static void add_number(line *l, int64_t x)
+{
+    char digits[24];
+    int at = sizeof digits - 1;
+    digits[at] = 0;
+    do
+        digits[--at] = (char)('0' + x % 10);
+    while (x /= 10);
+    add(l, digits + at);
+}
+
+static void say(const char *path)
+{
+    static line l;
+    struct timespec now = { 0 };
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (as_json) {
+        add(&l, "{\"time\":");
+        add_number(&l, (int64_t)now.tv_sec);
+        add(&l, ",\"level\":\"error\",\"message\":\"");
+    } else {
+        add(&l, over_line ? "\r\033[Kerror: " : "error: ");
+    }
+    if (this_rank >= 0) {
+        add(&l, "rank ");
+        add_number(&l, this_rank);
+        add(&l, ": ");
+    }
+    add_name(&l, *path ? path : "SIGBUS");
+    if (!*path)
+        add(&l, ": memory of this process cannot be read: the machine may have a defect");
+    else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7))
+        add(&l, ": no memory is left for what processes share: free some, or start fewer workers");
+    else
+        add(&l, ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put the whole file back and start again");
+    add(&l, as_json ? "\"}\n" : "\n");
+    ls_sys_write(STDERR_FILENO, l.text, l.n);
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    static char path[4096];
+    (void)context;
+    if (info->si_code <= 0) { /* somebody sent it */
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    while (atomic_flag_test_and_set(&taken)) /* another thread says it, and ends the process */
+        pause();
+    find_file(path, sizeof path, (uintptr_t)info->si_addr);
+    say(path);
+    if (this_rank < 0)
+        _exit(EXIT_FAILED);
+    signal(number, SIG_DFL); /* the same access again: the launcher sees what it died of */
+}
+
+void ls_lost_pages_take(bool json, bool bars, int rank)
+{
+    const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
+    as_json = json;
+    over_line = bars;
+    this_rank = rank;
+    sigaction(SIGBUS, &action, NULL);
+}
