@@ -1,5 +1,5 @@
-# What `make install` puts where: the command, the shared library with its headers, what pkg-config and find_package(lockstep) read,
-# the man page, and the shell completion.
+# What `make install` puts where: the command, the shared and the static library with their headers, what pkg-config and find_package(lockstep) read,
+# the man page, pages and examples, and the shell completion.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -14,11 +14,38 @@ endif()
 install(FILES ${CMAKE_SOURCE_DIR}/docs/man/lockstep.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_SOURCE_DIR}/tools/lockstep.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
+
+# One archive of the layers' archives. Builds for debugging have none: it would be made again with every change.
+if(NOT LS_DEV AND NOT LS_SANITIZE)
+  set(archive ${CMAKE_BINARY_DIR}/liblockstep.a)
+  set(members ${whole} ${LS_KERNEL_LIBS})
+  set(script "CREATE ${archive}\n")
+  foreach(member ${members})
+    string(APPEND script "ADDLIB $<TARGET_FILE:${member}>\n")
+  endforeach()
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/archive.mri CONTENT "${script}SAVE\nEND\n")
+  add_custom_command(OUTPUT ${archive} DEPENDS ${members} ${CMAKE_BINARY_DIR}/generated/archive.mri
+    COMMAND ${CMAKE_AR} -M < ${CMAKE_BINARY_DIR}/generated/archive.mri)
+  add_custom_target(lockstep_static ALL DEPENDS ${archive})
+  install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 
 # The prefix is known only when installing (cmake --install --prefix), so both files find themselves relative to where they lie.
 file(RELATIVE_PATH LS_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(${CMAKE_SOURCE_DIR}/cmake/lockstep.pc.in ${CMAKE_BINARY_DIR}/generated/lockstep.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/generated/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(LS_PC_PRIVATE "-ljansson -lyaml -lxxhash -lz -lpng -lpcre2-8 -lutf8proc ${OpenMP_C_FLAGS} -lpthread -ldl -lm")
+foreach(rpath "" " -Wl,-rpath,\${libdir}") # programs find the library where it lies, unless the system looks there anyway
+  set(LS_PC_RPATH "${rpath}")
+  string(LENGTH "${rpath}" kind)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/lockstep.pc.in ${CMAKE_BINARY_DIR}/generated/pc${kind}/lockstep.pc @ONLY)
+endforeach()
+install(CODE "
+  set(pc \"${CMAKE_BINARY_DIR}/generated/pc${kind}/lockstep.pc\")
+  if(CMAKE_INSTALL_PREFIX MATCHES \"^/(usr/?)?$\")
+    set(pc \"${CMAKE_BINARY_DIR}/generated/pc0/lockstep.pc\")
+  endif()
+  file(INSTALL \"\${pc}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig\")")
 
 set(LS_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${LS_PACKAGE_DIR} FILE lockstepTargets.cmake)

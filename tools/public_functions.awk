@@ -1,5 +1,6 @@
 # public_functions.awk - the functions of include/lockstep/*.h, for tests that walk them all.
 #   awk -f tools/public_functions.awk include/lockstep/*.h               a name a line
+#   awk -v exports=1 -f tools/public_functions.awk ...                   a version script for the linker, which exports nothing else
 #   awk -v calls=1 -f tools/public_functions.awk include/lockstep/*.h    C for tests/train/test_arguments.c: for each pointer that a function takes,
 #                                                                        a call with NULL there and samples (sample_TYPE) for the others
 function declaration(text,    head, name, list, n, p, i, args) {
@@ -9,7 +10,9 @@ function declaration(text,    head, name, list, n, p, i, args) {
     head = substr(text, 1, RSTART - 1)
     list = substr(text, RSTART + RLENGTH)
     sub(/\)[ ]*$/, "", list)
-    if (!calls) { print name; return }
+    if (exports) names = names " " name ";"
+    else if (!calls) print name
+    if (!calls) return
     n = split(list, args, ",")
     for (p = 1; p <= n; p++)
         if (args[p] ~ /[*\[]|ls_build_fn/)
@@ -46,5 +49,6 @@ END {
     n = split(text, parts, ";")
     for (i = 1; i <= n; i++)
         if ((at = index(parts[i], "LS_API ")) > 0) declaration(substr(parts[i], at + 7))
+    if (exports) print "{ global:" names " local: *; };"
     if (calls) printf "static const struct call { const char *function, *argument; ls_status (*run)(void); bool status; } CALLS[] = {\n%s};\n", rows
 }

@@ -1,7 +1,9 @@
 /* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its SHA-256 and
  * renamed; what a broken connection or a killed process left of it is continued. Processes that want the same file wait for
  * each other on a lock of the .part file. The only place that includes libcurl. */
+#define CURL_DISABLE_TYPECHECK /* its macros call the functions by name */
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -62,43 +64,82 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *context) {
     return n;
 }
 
-static void start_curl(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
+/* libcurl brings some 40 libraries, and most processes never download: it is opened by the first one that does. */
+static struct {
+    __typeof__(curl_global_init) *global_init;
+    __typeof__(curl_easy_init) *init;
+    __typeof__(curl_easy_setopt) *setopt;
+    __typeof__(curl_easy_perform) *perform;
+    __typeof__(curl_easy_getinfo) *getinfo;
+    __typeof__(curl_easy_cleanup) *cleanup;
+    __typeof__(curl_easy_strerror) *strerror;
+} curl;
+static char refusal[512]; /* why it is not there; "": it is */
+
+static void *function(void *library, const char *name) {
+    void *f = dlsym(library, name);
+    if (!f)
+        snprintf(refusal, sizeof refusal, "libcurl has no function %s", name);
+    return f;
+}
+
+static void start_curl(void) {
+    static const char *const FILES[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
+    void *l = NULL;
+    for (int i = 0; i < 2 && !l; i++)
+        if (!(l = dlopen(FILES[i], RTLD_NOW | RTLD_LOCAL)) && i == 0) /* stays open */
+            snprintf(refusal, sizeof refusal, "%s", dlerror());
+    if (!l)
+        return;
+    refusal[0] = 0;
+    *(void **)&curl.global_init = function(l, "curl_global_init");
+    *(void **)&curl.init = function(l, "curl_easy_init");
+    *(void **)&curl.setopt = function(l, "curl_easy_setopt");
+    *(void **)&curl.perform = function(l, "curl_easy_perform");
+    *(void **)&curl.getinfo = function(l, "curl_easy_getinfo");
+    *(void **)&curl.cleanup = function(l, "curl_easy_cleanup");
+    *(void **)&curl.strerror = function(l, "curl_easy_strerror");
+    if (!refusal[0])
+        curl.global_init(CURL_GLOBAL_DEFAULT);
+}
 
 /* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the middle;
  * LS_E_FORMAT: too many bytes. */
 static ls_status fetch(transfer *t, const char *url) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_curl);
-    CURL *c = curl_easy_init();
+    if (refusal[0])
+        return ls_fail(LS_E_IO, "%s: downloads need libcurl, which cannot be opened here (%s); install it, or fetch the file yourself", url, refusal);
+    CURL *c = curl.init();
     if (!c)
         return ls_fail(LS_E_MEMORY, "libcurl cannot start");
     char text[CURL_ERROR_SIZE] = "";
-    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl.setopt(c, CURLOPT_URL, url);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,file");
-    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl.setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,file");
+    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE));
-    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl.setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE));
+    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(c, CURLOPT_MAXREDIRS, 5L);
-    curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
-    curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)t->at);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, text);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
+    curl.setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
+    curl.setopt(c, CURLOPT_MAXREDIRS, 5L);
+    curl.setopt(c, CURLOPT_FAILONERROR, 1L);
+    curl.setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
+    curl.setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl.setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
+    curl.setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    curl.setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
+    curl.setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)t->at);
+    curl.setopt(c, CURLOPT_ERRORBUFFER, text);
+    curl.setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl.setopt(c, CURLOPT_WRITEDATA, t);
     t->resumed = t->at;
     t->began = ls_now();
-    CURLcode r = curl_easy_perform(c);
+    CURLcode r = curl.perform(c);
     long answer = 0;
-    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &answer);
-    curl_easy_cleanup(c);
+    curl.getinfo(c, CURLINFO_RESPONSE_CODE, &answer);
+    curl.cleanup(c);
     if (t->error)
         return ls_fail(LS_E_IO, "cannot write %s.part: %s", t->file->name, strerror(t->error));
     if (r == CURLE_WRITE_ERROR)
@@ -106,7 +147,7 @@ static ls_status fetch(transfer *t, const char *url) {
     if (r == CURLE_RANGE_ERROR || r == CURLE_BAD_DOWNLOAD_RESUME || answer == 416)
         return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", url, (long long)t->resumed);
     if (r != CURLE_OK)
-        return ls_fail(LS_E_IO, "%s: %s", url, *text ? text : curl_easy_strerror(r));
+        return ls_fail(LS_E_IO, "%s: %s", url, *text ? text : curl.strerror(r));
     return LS_OK;
 }
 

@@ -4,6 +4,9 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "device.h"
+#ifdef LS_HAVE_ONEDNN
+#include "device/cpu/onednn.h"
+#endif
 
 static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_device_opts *o) {
     const char *word = getenv("LOCKSTEP_ISA");
@@ -40,6 +43,7 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
     if (ops != &ls_device_cpu)
         return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
 #ifdef LS_HAVE_ONEDNN
+    LS_TRY(ls_onednn_open());
     *out = ls_kernels_onednn;
     ls_parallel_use_openmp(true); /* oneDNN runs on it: one pool for both */
     return LS_OK;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs into a fresh prefix and builds a program against it the two ways that people do: pkg-config and find_package(lockstep).
-# And a C++ program with a run of its own. Usage: install.sh BUILD_DIR CC [CXX]
+# And a C++ program with a run of its own. Usage: install.sh SOURCE_DIR BUILD_DIR CC [CXX]
 set -eu
-build=$1 cc=$2 cxx=${3:-}
+source=$1 build=$2 cc=$3 cxx=${4:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 unset DESTDIR
@@ -24,7 +24,7 @@ lib=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="$(dirname "$pc")"
 # shellcheck disable=SC2046 # flags are words
 "$cc" "$root/main.c" -o "$root/by_pkg_config" $(pkg-config --cflags --libs lockstep)
-[ "$(LD_LIBRARY_PATH=$lib "$root/by_pkg_config")" = "$expected" ]
+[ "$("$root/by_pkg_config")" = "$expected" ] || { echo "the program of the documented line does not start" >&2; exit 1; }
 readelf -d "$root/by_pkg_config" | grep -q 'NEEDED.*\[liblockstep\.so\.0\]' || { echo "the program does not ask for the soname" >&2; exit 1; }
 
 cat > "$root/run.cpp" << 'END'
@@ -56,7 +56,19 @@ END
 if [ -n "$cxx" ]; then
     # shellcheck disable=SC2046 # flags are words
     "$cxx" -std=c++11 -Wall -Wextra "$root/run.cpp" -o "$root/run" $(pkg-config --cflags --libs lockstep)
-    [ "$(LD_LIBRARY_PATH=$lib "$root/run" "$root/runs")" = "finished 0.5" ] || { echo "a C++ program has no run" >&2; exit 1; }
+    [ "$("$root/run" "$root/runs")" = "finished 0.5" ] || { echo "a C++ program has no run" >&2; exit 1; }
+fi
+
+# An installed example, as the page has it; pages are there, too.
+"$cc" "$root/prefix/share/doc/lockstep/examples/own_model.c" -o "$root/own_model" $(pkg-config --cflags --libs lockstep)
+[ -f "$root/prefix/share/doc/lockstep/docs/library.md" ]
+
+# The static library: --static names what it needs. (Builds for debugging have none.)
+if [ -f "$lib/liblockstep.a" ]; then
+    "$cc" "$root/main.c" -o "$root/static" $(pkg-config --static --cflags --libs lockstep | sed 's/-llockstep/-l:liblockstep.a/')
+    [ "$("$root/static")" = "$expected" ]
+    "$cc" "$root/prefix/share/doc/lockstep/examples/own_model.c" -o "$root/own_static" $(pkg-config --static --cflags --libs lockstep | sed 's/-llockstep/-l:liblockstep.a/')
+    ! readelf -d "$root/static" | grep -q 'NEEDED.*liblockstep' || { echo "the static program asks for the shared library" >&2; exit 1; }
 fi
 
 mkdir "$root/project"
@@ -70,6 +82,23 @@ END
 cmake -S "$root/project" -B "$root/out" -DCMAKE_PREFIX_PATH="$root/prefix" -DCMAKE_C_COMPILER="$cc" > "$root/log" 2>&1 &&
     cmake --build "$root/out" >> "$root/log" 2>&1 || { cat "$root/log"; exit 1; }
 [ "$("$root/out/user")" = "$expected" ]
+
+# What it exports is what the headers declare.
+awk -f "$source/tools/public_functions.awk" "$root"/prefix/include/lockstep/*.h | sort > "$root/declared"
+nm -D --defined-only "$lib/liblockstep.so" | awk '{ print $3 }' | grep -vE '^_(init|fini)$' | sort > "$root/exported"
+diff "$root/declared" "$root/exported" || { echo "what liblockstep.so exports (>) is not what its headers declare (<)" >&2; exit 1; }
+
+# Large libraries are opened when they are needed: everything else works without them, and a message says which one is missing.
+command=$root/prefix/bin/lockstep
+! readelf -d "$lib/liblockstep.so" "$command" | grep -E 'NEEDED.*(curl|dnnl)' || { echo "liblockstep.so is linked with them" >&2; exit 1; }
+mkdir "$root/damaged" "$root/cache"
+for name in libcurl.so.4 libcurl-gnutls.so.4 libdnnl.so.2 libdnnl.so.3; do : > "$root/damaged/$name"; done
+without() { LD_LIBRARY_PATH=$root/damaged XDG_CACHE_HOME=$root/cache LOCKSTEP_DATA= "$command" "$@"; }
+without plan mlp-mnist > /dev/null
+if without plan mlp-mnist --set kernels=onednn > "$root/log" 2>&1; then echo "kernels: onednn is planned without oneDNN" >&2; exit 1; fi
+grep -qE 'needs oneDNN.*libdnnl|this build has no oneDNN' "$root/log" || { cat "$root/log" >&2; exit 1; }
+if (cd "$root" && without train mlp-mnist --set data.fallback=false --set data.mirror="file://$root") > "$root/log" 2>&1; then exit 1; fi
+grep -q 'need libcurl.*libcurl.so' "$root/log" || { cat "$root/log" >&2; exit 1; }
 
 # The library shows ls_ names only, and the command, its page and its completion are there.
 nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'

@@ -19,6 +19,9 @@ typedef struct onednn_key {
     union { onednn_product product; onednn_conv conv; };
 } onednn_key;
 
+/* LS_E_UNSUPPORTED with the reason where the library is not there. Before anything else here. */
+ls_status ls_onednn_open(void);
+
 typedef struct onednn_op onednn_op;
 enum { ONEDNN_OPERANDS = 4 };
 

@@ -2,13 +2,62 @@
  * its own layouts and has a reorder for each operand that it wants otherwise. They are made when a step is compiled (`supports` asks for
  * them) and kept in a list by shape, because making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
 #ifdef LS_HAVE_ONEDNN
+#include <dlfcn.h>
 #include <dnnl.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
 #include "onednn.h"
+
+/* The library is opened when somebody asks for kernels: onednn; until then this table is empty. The calls below go through it. */
+#define COMMON(X)                                                                                                                    \
+    X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_set_scratchpad_mode) \
+    X(dnnl_memory_create) X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal)                      \
+    X(dnnl_primitive_create) X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md)                \
+    X(dnnl_reorder_primitive_desc_create)
+#if DNNL_VERSION_MAJOR >= 3
+#define FUNCTIONS(X)                                                                                                                 \
+    COMMON(X) X(dnnl_memory_desc_destroy) X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_create_with_tag)                \
+    X(dnnl_matmul_primitive_desc_create) X(dnnl_convolution_forward_primitive_desc_create)                                           \
+    X(dnnl_convolution_backward_data_primitive_desc_create) X(dnnl_convolution_backward_weights_primitive_desc_create)
+#else
+#define FUNCTIONS(X)                                                                                                                 \
+    COMMON(X) X(dnnl_memory_desc_init_by_strides) X(dnnl_memory_desc_init_by_tag) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create) \
+    X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_dilated_convolution_backward_data_desc_init)                                \
+    X(dnnl_dilated_convolution_backward_weights_desc_init)
+#endif
+#define FIELD(name) __typeof__(name) *name;
+static struct { FUNCTIONS(FIELD) } lib;
+#define dnnl(name) (lib.dnnl_##name)
+#define TEXT_OF(x) #x
+#define SONAME(major) "libdnnl.so." TEXT_OF(major)
+
+static pthread_once_t opening = PTHREAD_ONCE_INIT;
+static char refusal[512]; /* why it is not there; "": it is */
+
+static void open_library(void)
+{
+    void *library = dlopen(SONAME(DNNL_VERSION_MAJOR), RTLD_NOW | RTLD_LOCAL); /* stays open */
+    if (!library) {
+        snprintf(refusal, sizeof refusal, "%s", dlerror());
+        return;
+    }
+#define FIND(name)                                                                                  \
+    if (!(lib.name = __extension__(__typeof__(name) *)dlsym(library, #name)))                       \
+        snprintf(refusal, sizeof refusal, "%s has no function %s", SONAME(DNNL_VERSION_MAJOR), #name);
+    FUNCTIONS(FIND)
+}
+
+ls_status ls_onednn_open(void)
+{
+    pthread_once(&opening, open_library);
+    if (refusal[0])
+        return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs oneDNN, which cannot be opened here (%s); install it, or use kernels: own", refusal);
+    return LS_OK;
+}
 
 enum { MOST_STEPS = ONEDNN_OPERANDS + 1, MOST_ARGS = ONEDNN_OPERANDS + 1, MOST_PLACES = 4 * ONEDNN_OPERANDS };
 enum { BLOCKED = -1, SCRATCHPAD = -2 };
@@ -44,26 +93,26 @@ static dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
 
 static bool start(void)
 {
-    return (engine || dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success) &&
-           (stream || dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success) &&
-           (attr || (dnnl_primitive_attr_create(&attr) == dnnl_success &&
-                     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success));
+    return ls_onednn_open() == LS_OK && (engine || dnnl(engine_create)(&engine, dnnl_cpu, 0) == dnnl_success) &&
+           (stream || dnnl(stream_create)(&stream, engine, dnnl_stream_default_flags) == dnnl_success) &&
+           (attr || (dnnl(primitive_attr_create)(&attr) == dnnl_success &&
+                     dnnl(primitive_attr_set_scratchpad_mode)(attr, dnnl_scratchpad_mode_user) == dnnl_success));
 }
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t layout; /* NULL: none */
 typedef const_dnnl_memory_desc_t const_layout;
 #define LAYOUT(l) (l)
-#define FORGET(l) ((l) ? (void)dnnl_memory_desc_destroy(l) : (void)0)
-#define WITH_STRIDES dnnl_memory_desc_create_with_strides
-#define WITH_TAG dnnl_memory_desc_create_with_tag
+#define FORGET(l) ((l) ? (void)dnnl(memory_desc_destroy)(l) : (void)0)
+#define WITH_STRIDES dnnl(memory_desc_create_with_strides)
+#define WITH_TAG dnnl(memory_desc_create_with_tag)
 #else
 typedef dnnl_memory_desc_t layout; /* ndims 0: none */
 typedef const dnnl_memory_desc_t *const_layout;
 #define LAYOUT(l) (&(l))
 #define FORGET(l) ((void)(l))
-#define WITH_STRIDES dnnl_memory_desc_init_by_strides
-#define WITH_TAG dnnl_memory_desc_init_by_tag
+#define WITH_STRIDES dnnl(memory_desc_init_by_strides)
+#define WITH_TAG dnnl(memory_desc_init_by_tag)
 #endif
 
 static dnnl_data_type_t type_of(ls_dtype t)
@@ -77,9 +126,9 @@ static dnnl_memory_t add_place(onednn_op *o, const_layout l, int operand)
 {
     LS_CHECK(o->n_places < MOST_PLACES, "too many operands of a oneDNN operation");
     place *p = &o->places[o->n_places];
-    const size_t bytes = (dnnl_memory_desc_get_size(l) + 63) / 64 * 64;
+    const size_t bytes = (dnnl(memory_desc_get_size)(l) + 63) / 64 * 64;
     *p = (place){ .operand = operand, .offset = operand == BLOCKED ? o->blocked : 0 };
-    if (dnnl_memory_create(&p->memory, l, engine, DNNL_MEMORY_NONE) != dnnl_success)
+    if (dnnl(memory_create)(&p->memory, l, engine, DNNL_MEMORY_NONE) != dnnl_success)
         return NULL;
     o->n_places++;
     if (operand == BLOCKED)
@@ -96,10 +145,10 @@ static bool add_step(onednn_op *o, dnnl_primitive_desc_t pd, int n, const dnnl_e
     LS_CHECK(o->n_steps < MOST_STEPS && n < MOST_ARGS, "too many steps of a oneDNN operation");
     memcpy(s->args, args, sizeof *args * (size_t)n);
     s->n = n;
-    const_layout scratchpad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
+    const_layout scratchpad = dnnl(primitive_desc_query_md)(pd, dnnl_query_scratchpad_md, 0);
+    if (scratchpad && dnnl(memory_desc_get_size)(scratchpad))
         s->args[s->n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, add_place(o, scratchpad, SCRATCHPAD) };
-    bool ok = dnnl_primitive_create(&s->primitive, pd) == dnnl_success;
+    bool ok = dnnl(primitive_create)(&s->primitive, pd) == dnnl_success;
     for (int i = 0; i < s->n; i++)
         ok = ok && s->args[i].memory;
     o->n_steps++;
@@ -109,10 +158,10 @@ static bool add_step(onednn_op *o, dnnl_primitive_desc_t pd, int n, const dnnl_e
 static bool add_reorder(onednn_op *o, const_layout from, dnnl_memory_t source, const_layout to, dnnl_memory_t target)
 {
     dnnl_primitive_desc_t pd;
-    if (dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr) != dnnl_success)
+    if (dnnl(reorder_primitive_desc_create)(&pd, from, engine, to, engine, attr) != dnnl_success)
         return false;
     const bool ok = add_step(o, pd, 2, (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, source }, { DNNL_ARG_TO, target } });
-    dnnl_primitive_desc_destroy(pd);
+    dnnl(primitive_desc_destroy)(pd);
     return ok;
 }
 
@@ -127,10 +176,10 @@ static bool describe_matrix(layout *l, ls_dtype t, int64_t rows, int64_t cols, i
 static bool describe_product(dnnl_primitive_desc_t *pd, const_layout a, const_layout b, const_layout c)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, c, attr) == dnnl_success;
+    return dnnl(matmul_primitive_desc_create)(pd, engine, a, b, NULL, c, attr) == dnnl_success;
 #else
     dnnl_matmul_desc_t op;
-    return dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success && dnnl_primitive_desc_create(pd, &op, attr, engine, NULL) == dnnl_success;
+    return dnnl(matmul_desc_init)(&op, a, b, NULL, c) == dnnl_success && dnnl(primitive_desc_create)(pd, &op, attr, engine, NULL) == dnnl_success;
 #endif
 }
 
@@ -147,7 +196,7 @@ static bool make_product(onednn_op *o)
     for (int i = 0; ok && i < 3; i++)
         args[i] = (dnnl_exec_arg_t){ slots[i], add_place(o, LAYOUT(l[i]), i) };
     ok = ok && add_step(o, pd, 3, args);
-    dnnl_primitive_desc_destroy(pd);
+    dnnl(primitive_desc_destroy)(pd);
     for (int i = 0; i < 3; i++)
         FORGET(l[i]);
     return ok;
@@ -193,21 +242,21 @@ static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_co
     dnnl_status_t s;
 #if DNNL_VERSION_MAJOR >= 3
     if (kind == LS_CONV_Y)
-        s = dnnl_convolution_forward_primitive_desc_create(pd, engine, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad, attr);
+        s = dnnl(convolution_forward_primitive_desc_create)(pd, engine, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad, attr);
     else if (kind == LS_CONV_DX)
-        s = dnnl_convolution_backward_data_primitive_desc_create(pd, engine, direct, x, w, y, by, gap, pad, pad, forward, attr);
+        s = dnnl(convolution_backward_data_primitive_desc_create)(pd, engine, direct, x, w, y, by, gap, pad, pad, forward, attr);
     else
-        s = dnnl_convolution_backward_weights_primitive_desc_create(pd, engine, direct, x, w, bias, y, by, gap, pad, pad, forward, attr);
+        s = dnnl(convolution_backward_weights_primitive_desc_create)(pd, engine, direct, x, w, bias, y, by, gap, pad, pad, forward, attr);
 #else
     dnnl_convolution_desc_t op;
     if (kind == LS_CONV_Y)
-        s = dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad);
+        s = dnnl(dilated_convolution_forward_desc_init)(&op, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad);
     else if (kind == LS_CONV_DX)
-        s = dnnl_dilated_convolution_backward_data_desc_init(&op, direct, x, w, y, by, gap, pad, pad);
+        s = dnnl(dilated_convolution_backward_data_desc_init)(&op, direct, x, w, y, by, gap, pad, pad);
     else
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&op, direct, x, w, bias, y, by, gap, pad, pad);
+        s = dnnl(dilated_convolution_backward_weights_desc_init)(&op, direct, x, w, bias, y, by, gap, pad, pad);
     if (s == dnnl_success)
-        s = dnnl_primitive_desc_create(pd, &op, attr, engine, forward);
+        s = dnnl(primitive_desc_create)(pd, &op, attr, engine, forward);
 #endif
     return s == dnnl_success;
 }
@@ -227,9 +276,9 @@ static bool add_conv(onednn_op *o, dnnl_primitive_desc_t pd, layout plain[TENSOR
             role[n++] = roles[i];
     for (int i = 0; i < n; i++) {
         const_layout given = LAYOUT(plain[role[i].tensor]);
-        wanted[i] = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, role[i].slot);
+        wanted[i] = dnnl(primitive_desc_query_md)(pd, dnnl_query_exec_arg_md, role[i].slot);
         theirs[i] = add_place(o, given, i);
-        const bool same = dnnl_memory_desc_equal(given, wanted[i]);
+        const bool same = dnnl(memory_desc_equal)(given, wanted[i]);
         args[i] = (dnnl_exec_arg_t){ role[i].slot, same ? theirs[i] : add_place(o, wanted[i], BLOCKED) };
         if (!same && !role[i].result)
             ok = ok && add_reorder(o, given, theirs[i], wanted[i], args[i].memory);
@@ -254,8 +303,8 @@ static bool make_conv(onednn_op *o)
     if (kind != LS_CONV_Y)
         ok = ok && describe_conv(&pd, &o->key.conv, kind, LAYOUT(any[X]), LAYOUT(any[W]), bias, LAYOUT(any[Y]), forward);
     ok = ok && add_conv(o, pd ? pd : forward, plain);
-    dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_desc_destroy(forward);
+    dnnl(primitive_desc_destroy)(pd);
+    dnnl(primitive_desc_destroy)(forward);
     for (int t = 0; t < TENSORS; t++) {
         FORGET(plain[t]);
         FORGET(any[t]);
@@ -304,13 +353,13 @@ void ls_onednn_run(onednn_op *o, const void *const operands[ONEDNN_OPERANDS], vo
     for (int i = 0; i < o->n_places; i++) {
         const place *p = &o->places[i];
         char *in_scratch = (char *)scratch + (p->operand == BLOCKED ? p->offset : o->blocked);
-        dnnl_memory_set_data_handle(p->memory, p->operand < 0 ? in_scratch : (void *)(uintptr_t)operands[p->operand]);
+        dnnl(memory_set_data_handle)(p->memory, p->operand < 0 ? in_scratch : (void *)(uintptr_t)operands[p->operand]);
     }
     const int before = use_threads(o->key.threads);
     dnnl_status_t s = dnnl_success;
     for (int i = 0; i < o->n_steps && s == dnnl_success; i++)
-        s = dnnl_primitive_execute(o->steps[i].primitive, stream, o->steps[i].n, o->steps[i].args);
-    LS_CHECK(s == dnnl_success && dnnl_stream_wait(stream) == dnnl_success, "oneDNN refused to run what it made (%d)", (int)s);
+        s = dnnl(primitive_execute)(o->steps[i].primitive, stream, o->steps[i].n, o->steps[i].args);
+    LS_CHECK(s == dnnl_success && dnnl(stream_wait)(stream) == dnnl_success, "oneDNN refused to run what it made (%d)", (int)s);
     omp_set_num_threads(before);
     pthread_mutex_unlock(&lock);
 }
