@@ -1,6 +1,6 @@
 /* mesh.h - named axes over ranks. Rank numbers run row-major: the last axis varies fastest, so its groups are neighbours (one host).
- * The axes "dp" and "shard" split data: the data ranks are all positions along them. The ranks of axis "tp" share the same data and
- * split layers. */
+ * What an axis does is its role: the axes of roles replicate and shard split data, the data ranks are all positions along them; the ranks of role tensor share the same data
+ * and split layers. Names are free; "dp" and "data_parallel" replicate, "shard" shards and "tp" is tensor unless a role is given. */
 #pragma once
 #include "types.h"
 
@@ -10,13 +10,16 @@ extern "C" {
 
 #define LS_MESH_AXES 8
 
+typedef enum ls_axis_role { LS_ROLE_OF_NAME, LS_ROLE_REPLICATE, LS_ROLE_SHARD, LS_ROLE_TENSOR } ls_axis_role;
 typedef struct ls_mesh {
     int n;
-    struct { char name[24]; int64_t size; } axes[LS_MESH_AXES]; /* outermost first; size 0 in a specification: auto */
+    struct { char name[24]; int64_t size; ls_axis_role role; } axes[LS_MESH_AXES]; /* outermost first; size 0 in a specification: auto; a role once */
 } ls_mesh;
+/* The name of the axis with that role; "", a group of one, when there is none. The text lives as long as the process. Local. */
+LS_API const char *ls_mesh_axis(const ls_mesh *m, ls_axis_role role);
 
 /* Gives the `auto` axis what the others leave of `ranks`. LS_E_USAGE with the arithmetic ("dp 2 x shard 3 = 6, but there are 4 ranks") when the
- * product is another one; also for two autos, a size below 1, a name twice or unknown. Local. */
+ * product is another one; also for two autos, a size below 1, a name or a role twice, a name without a role. Local. */
 LS_API ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ranks);
 LS_API int64_t ls_mesh_ranks(const ls_mesh *m);
 
@@ -33,7 +36,7 @@ LS_API int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name);
 
 LS_API int ls_mesh_data_ranks(const ls_mesh *m);         /* product of the data axes */
 LS_API int ls_mesh_data_rank(const ls_mesh *m, int rank);
-LS_API const char *ls_mesh_data_axes(const ls_mesh *m);  /* "dp", "shard", "dp*shard": name of the group of all data ranks; "" when there is no such axis */
+LS_API const char *ls_mesh_data_axes(const ls_mesh *m);  /* "dp", "shard", "dp*shard": name of the group of all data ranks; "" when there is no such axis. Lives as long as the process */
 /* "dp=2 x shard=2" into text. */
 LS_API const char *ls_mesh_text(char text[128], const ls_mesh *m);
 

@@ -27,12 +27,13 @@ typedef struct ls_update_opts {
     const char *shard, *replicate;
     int shards, replicas;
     bool reduce, offload;
-    int tensor, tensor_position; /* ranks of axis tp, and which this is: units that are not split are theirs alike */
+    const char *tensor;          /* the axis that splits layers, */
+    int tensors, tensor_position; /* its ranks, and which this is: units that are not split are theirs alike */
     ls_dtype via;
 } ls_update_opts;
 #define LS_UPDATE_DEFAULTS                                                                                                              \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "", .replicate = "", .shards = 1,          \
-    .replicas = 1, .reduce = false, .offload = false, .tensor = 1, .tensor_position = 0, .via = LS_F32
+    .replicas = 1, .reduce = false, .offload = false, .tensor = "", .tensors = 1, .tensor_position = 0, .via = LS_F32
 
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {

@@ -1,15 +1,57 @@
 /* mesh.c - named axes over ranks: row-major arithmetic, and the groups that names stand for. */
 #include "lockstep/mesh.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/check.h"
 #include "base/str.h"
 
-static const char *const KNOWN[] = { "dp", "shard", "tp" };
-enum { KNOWN_COUNT = 3, MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
+static const struct { const char *name; ls_axis_role role; } BY_NAME[] = { { "dp", LS_ROLE_REPLICATE }, { "data_parallel", LS_ROLE_REPLICATE },
+                                                                          { "shard", LS_ROLE_SHARD }, { "tp", LS_ROLE_TENSOR } };
+enum { MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
+
+/* The same text for the life of the process: layouts are copied, and name their groups. */
+static const char *kept(const char *text)
+{
+    static struct entry { struct entry *next; char text[]; } *all;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    struct entry *e = all;
+    while (e && strcmp(e->text, text))
+        e = e->next;
+    if (!e) {
+        e = malloc(sizeof *e + strlen(text) + 1);
+        LS_CHECK(e, "out of memory");
+        strcpy(e->text, text);
+        e->next = all;
+        all = e;
+    }
+    pthread_mutex_unlock(&lock);
+    return e->text;
+}
+
+static ls_axis_role role_of(const ls_mesh *m, int i)
+{
+    if (m->axes[i].role != LS_ROLE_OF_NAME)
+        return m->axes[i].role;
+    for (size_t k = 0; k < sizeof BY_NAME / sizeof *BY_NAME; k++)
+        if (!strcmp(m->axes[i].name, BY_NAME[k].name))
+            return BY_NAME[k].role;
+    return LS_ROLE_OF_NAME;
+}
+
+const char *ls_mesh_axis(const ls_mesh *m, ls_axis_role role)
+{
+    LS_ARG_OR(m, NULL);
+    for (int i = 0; i < m->n; i++)
+        if (role_of(m, i) == role)
+            return kept(m->axes[i].name);
+    return "";
+}
 
 static int find(const ls_mesh *m, const char *name, size_t length)
 {
@@ -22,13 +64,15 @@ static int find(const ls_mesh *m, const char *name, size_t length)
 static ls_status check_axis(const ls_mesh *m, int i)
 {
     const char *name = m->axes[i].name;
-    bool known = false;
-    for (int k = 0; k < KNOWN_COUNT; k++)
-        known = known || !strcmp(name, KNOWN[k]);
-    if (!known)
-        return ls_fail(LS_E_USAGE, "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp", name);
+    if (!*name || strpbrk(name, "*/"))
+        return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
+    if (role_of(m, i) == LS_ROLE_OF_NAME)
+        return ls_fail(LS_E_USAGE, "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp, or give it a role: %s: {size: 2, role: replicate, shard or tensor}", name, name);
     if (find(m, name, strlen(name)) != i)
         return ls_fail(LS_E_USAGE, "mesh: axis %s is there twice", name);
+    for (int k = 0; k < i; k++)
+        if (role_of(m, k) == role_of(m, i))
+            return ls_fail(LS_E_USAGE, "mesh: axes %s and %s have the same role; one axis with the product of their ranks does what both would", m->axes[k].name, name);
     if (m->axes[i].size < 0 || m->axes[i].size > MAX_RANKS)
         return ls_fail(LS_E_USAGE, "mesh: axis %s has %lld ranks; 1 to %d, or auto", name, (long long)m->axes[i].size, MAX_RANKS);
     return LS_OK;
@@ -204,22 +248,24 @@ int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
 int ls_mesh_data_ranks(const ls_mesh *m)
 {
     LS_ARG_OR(m, 0);
-    return ls_mesh_group_size(m, "dp*shard");
+    return ls_mesh_group_size(m, ls_mesh_data_axes(m));
 }
 
 int ls_mesh_data_rank(const ls_mesh *m, int rank)
 {
     LS_ARG_OR(m, 0);
-    selection s;
-    select_axes(&s, m, "dp*shard");
-    return place_of(m, &s, rank).inside;
+    return ls_mesh_position(m, rank, ls_mesh_data_axes(m));
 }
 
 const char *ls_mesh_data_axes(const ls_mesh *m)
 {
     LS_ARG_OR(m, NULL);
-    bool dp = find(m, "dp", 2) >= 0, shard = find(m, "shard", 5) >= 0;
-    return dp && shard ? "dp*shard" : dp ? "dp" : shard ? "shard" : "";
+    const char *replicate = ls_mesh_axis(m, LS_ROLE_REPLICATE), *shard = ls_mesh_axis(m, LS_ROLE_SHARD);
+    char both[sizeof m->axes[0].name * 2];
+    if (!*replicate || !*shard)
+        return *replicate ? replicate : shard;
+    snprintf(both, sizeof both, "%s*%s", replicate, shard);
+    return kept(both);
 }
 
 const char *ls_mesh_text(char text[128], const ls_mesh *m)

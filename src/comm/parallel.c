@@ -14,13 +14,13 @@
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_FSDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "shard" : "";
+    return p->data == LS_DATA_FSDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_SHARD) : "";
 }
 
 const char *ls_parallel_replicate_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_DDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? "dp" : "";
+    return p->data == LS_DATA_DDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_REPLICATE) : "";
 }
 
 int64_t ls_parallel_reshards(const ls_parallel *p)
@@ -87,27 +87,29 @@ static ls_status check_mesh(const ls_parallel *p)
     return LS_OK;
 }
 
-static bool has_axis(const ls_mesh *m, const char *name, int *at)
+/* Number of the axis with that role; -1: none. */
+static int axis_of(const ls_mesh *m, ls_axis_role role)
 {
-    for (*at = 0; *at < m->n; ++*at)
-        if (!strcmp(m->axes[*at].name, name))
-            return true;
-    return false;
+    const char *name = ls_mesh_axis(m, role);
+    for (int i = 0; i < m->n && *name; i++)
+        if (!strcmp(m->axes[i].name, name))
+            return i;
+    return -1;
 }
 
 static ls_status check_strategy(const ls_parallel *p)
 {
     const ls_mesh *m = &p->mesh;
     char text[128];
-    int dp, shard, n = ls_mesh_data_ranks(m);
+    const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD), n = ls_mesh_data_ranks(m);
     if (p->data == LS_DATA_NONE && n > 1)
         return ls_fail(LS_E_USAGE, "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, ddp or hybrid", n,
                        ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
-    if (!has_axis(m, "dp", &dp) || !has_axis(m, "shard", &shard))
+    if (dp < 0 || shard < 0)
         return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; parallel.mesh has no axis %s. "
-                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", has_axis(m, "dp", &dp) ? "shard" : "dp");
+                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", dp >= 0 ? "shard" : "dp");
     if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
         return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard: write dp before shard in parallel.mesh");
     return LS_OK;
@@ -135,13 +137,13 @@ ls_status ls_parallel_check_units(const char *units)
 static ls_status check_tensor(const ls_parallel *p)
 {
     const char *words = p->tensor;
-    int n = 0, tp;
+    int n = 0;
     for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
         if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
             return ls_fail(LS_E_USAGE, "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
     if (!n && strcmp(words, "auto"))
         return ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
-    if (!has_axis(&p->mesh, "tp", &tp) && (n || p->sequence))
+    if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
         return ls_fail(LS_E_USAGE, "parallel.%s: has no effect: parallel.mesh has no axis tp; write mesh: {dp: auto, tp: 2}, or leave it out", n ? "tensor" : "sequence");
     return LS_OK;
 }

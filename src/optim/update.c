@@ -41,8 +41,8 @@ static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_o
 /* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
-    const char *group = o->tensor == 1 ? o->shard : o->shards == 1 ? "tp" : ls_arena_printf(&g->arena, "%s*tp", o->shard);
-    const int ranks = o->shards * o->tensor;
+    const char *group = o->tensors == 1 ? o->shard : o->shards == 1 ? o->tensor : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->tensor);
+    const int ranks = o->shards * o->tensors;
     return ranks == 1 ? v : ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 

@@ -24,11 +24,12 @@ int64_t ls_units_frozen(const ls_units *u)
 
 ls_sharding ls_sharding_of(const ls_parallel *p)
 {
-    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
+    ls_sharding s = { .shard = "", .replicate = "", .tensor = "", .shards = 1, .replicas = 1, .each = true };
     if (!p)
         return s;
     s.shard = ls_parallel_shard_axes(p);
     s.replicate = ls_parallel_replicate_axes(p);
+    s.tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
     if (*s.shard) {
         s.shards = ls_mesh_group_size(&p->mesh, s.shard);
         s.position = ls_mesh_position(&p->mesh, p->rank, s.shard);

@@ -22,6 +22,7 @@ ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);
 /* ls_parallel resolved for one rank: which group shards a unit's buffer, and over which it is replicated. */
 typedef struct ls_sharding {
     const char *shard, *replicate; /* group names (lockstep/mesh.h); of one rank when there is none */
+    const char *tensor;            /* the axis that splits layers */
     int shards, replicas;          /* their sizes */
     int position;                  /* of the rank among the shards */
     bool map, offload, each;       /* gathers are mappings; states rest on the host; gradients are reduced in `micro` */

@@ -420,7 +420,8 @@ ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, co
 
 ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
 {
-    const ls_place_axis axis = { "tp", ls_mesh_group_size(&p->mesh, "tp"), ls_mesh_position(&p->mesh, p->rank, "tp") };
+    const char *name = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
+    const ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name), ls_mesh_position(&p->mesh, p->rank, name) };
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
     return axis.ranks == 1 ? LS_OK : ls_place(gp, p, seeds, &axis, NULL);

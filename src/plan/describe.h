@@ -56,6 +56,7 @@ typedef struct ls_stored_at {
     int64_t offset;
     ls_type type;
     ls_tp_split split; /* `type` is of this block of the parameter; of 0: of all of it */
+    const char *axis;  /* over which it is split */
     int64_t slice;     /* 0: the source is the whole buffer, or the parameter itself */
     int shards;
 } ls_stored_at;

@@ -232,7 +232,7 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
     if (at->split.of)
-        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis tp)", (long long)at->split.at, (long long)at->split.of, (long long)at->split.dim);
+        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis %s)", (long long)at->split.at, (long long)at->split.of, (long long)at->split.dim, at->axis);
     ls_str_printf(out, "\n  stored in \"%s\", elements %lld to %lld", at->state, (long long)at->offset,
                   (long long)(at->offset + ls_type_count(&at->type)));
     if (at->slice)

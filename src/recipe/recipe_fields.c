@@ -175,7 +175,8 @@ const ls_key LS_KEYS[] = {
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
       .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
-              "Axes dp and shard split data, shard inside dp; axis tp splits layers (llama, qwen2, t5): `{dp: auto, tp: 2}`" },
+              "Axes dp (or data_parallel) and shard split data, shard inside dp; axis tp splits layers (llama, qwen2, t5): `{dp: auto, tp: 2}`. "
+              "Any other name says its role: `{rows: auto, columns: {size: 2, role: tensor}}`; replicate, shard and tensor are those of dp, shard and tp" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
       .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp", "HYBRID_SHARD hybrid", NULL }, .may_change = true,
       .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over "

@@ -30,14 +30,6 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
     return LS_OK;
 }
 
-static bool has_tp(const ls_mesh *m)
-{
-    for (int i = 0; i < m->n; i++)
-        if (!strcmp(m->axes[i].name, "tp"))
-            return true;
-    return false;
-}
-
 static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 {
     *p = (ls_parallel){ .data = r->parallel.data, .units = r->parallel.units, .reshard_after_forward = r->parallel.reshard_after_forward,
@@ -46,7 +38,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
                         .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
                         .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce, .bucket_bytes = r->parallel.bucket,
                         .sync_batch_norm = r->parallel.sync_batch_norm, .tensor = r->parallel.tensor, .sequence = r->parallel.sequence };
-    if (r->state->record && !has_tp(&r->parallel.mesh)) { /* an older version accepted these without that axis */
+    if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) { /* an older version accepted these without that axis */
         p->tensor = "auto";
         p->sequence = false;
     }

@@ -180,6 +180,25 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     return LS_OK;
 }
 
+static const char *const ROLES[] = { "", "replicate", "shard", "tensor" }; /* of ls_axis_role */
+
+/* {size: 2, role: tensor} */
+static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size, ls_axis_role *role)
+{
+    *size = NULL;
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const ls_yaml *x = ls_yaml_real(c);
+        const bool is_size = !strcmp(c->key, "size");
+        if ((!is_size && strcmp(c->key, "role")) || x->kind != LS_YAML_SCALAR)
+            return ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed", where, axis);
+        for (int k = 1; k < 4 && !is_size; k++)
+            if (!strcmp(x->text, ROLES[k]))
+                *role = (ls_axis_role)k;
+        *size = is_size ? x : *size;
+    }
+    return *size && *role ? LS_OK : ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed", where, axis);
+}
+
 static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
 {
     bool automatic = false;
@@ -194,6 +213,8 @@ static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
         if (c->key[length] || !length || length >= sizeof out->axes[0].name || !islower((unsigned char)c->key[0]))
             return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where, c->key);
         memcpy(out->axes[out->n].name, c->key, length + 1);
+        if (size->kind == LS_YAML_MAP)
+            LS_TRY(read_axis_map(size, where, c->key, &size, &out->axes[out->n].role));
         int64_t *n = &out->axes[out->n++].size;
         if (size->kind == LS_YAML_SCALAR && !strcmp(size->text, "auto")) {
             if (automatic)
@@ -376,11 +397,13 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
         const ls_mesh *m = CONST_MEMBER(ls_mesh, r, k);
         ls_str_add(out, "{");
         for (int i = 0; i < m->n; i++) {
-            ls_str_printf(out, "%s%s: ", i ? ", " : "", m->axes[i].name);
+            ls_str_printf(out, m->axes[i].role ? "%s%s: {size: " : "%s%s: ", i ? ", " : "", m->axes[i].name);
             if (m->axes[i].size)
                 ls_str_printf(out, "%lld", (long long)m->axes[i].size);
             else
                 ls_str_add(out, "auto");
+            if (m->axes[i].role)
+                ls_str_printf(out, ", role: %s}", ROLES[m->axes[i].role]);
         }
         ls_str_add(out, "}");
         break;

@@ -172,10 +172,12 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
 static ls_status update_program(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
 {
     const ls_sharding *s = &u->sharding;
+    const char *tensor = ls_mesh_axis(&o->parallel.mesh, LS_ROLE_TENSOR);
     ls_update_opts update = { .optimizer = o->optimizer, .clip_norm = o->clip_norm, .loss_scaling = loss_scaling, .shard = s->shard,
                               .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas, .reduce = !s->each,
-                              .offload = s->offload, .tensor = ls_mesh_group_size(&o->parallel.mesh, "tp"),
-                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank, "tp"), .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
+                              .offload = s->offload, .tensor = tensor,
+                              .tensors = ls_mesh_group_size(&o->parallel.mesh, tensor),
+                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank, tensor), .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)

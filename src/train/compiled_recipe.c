@@ -36,7 +36,7 @@ ls_stored_at ls_stored_of(const ls_units *u, int slot)
 {
     const ls_slot *s = &u->slots[slot];
     const ls_unit *unit = &u->units[s->unit];
-    return (ls_stored_at){ .name = s->name, .state = unit->state, .offset = s->offset, .type = s->type, .split = s->split,
+    return (ls_stored_at){ .name = s->name, .state = unit->state, .offset = s->offset, .type = s->type, .split = s->split, .axis = u->sharding.tensor,
                            .slice = u->sharding.shards > 1 ? unit->slice : 0, .shards = u->sharding.shards };
 }
 
@@ -56,7 +56,7 @@ void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, c
         ls_json_object(j, NULL);
         ls_json_int(j, "rank", r);
         if (at->split.of)
-            ls_json_int(j, "block", ls_mesh_position(&p->mesh, r, "tp"));
+            ls_json_int(j, "block", ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
         ls_json_int(j, "first", first);
         ls_json_int(j, "end", end);
         ls_json_close_object(j);

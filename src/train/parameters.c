@@ -113,6 +113,7 @@ static size_t start(const ls_units *u, int i)
     return at;
 }
 
+static const char *tensor_axis(const ls_trainer *t) { return ls_mesh_axis(&t->compiled.parallel.mesh, LS_ROLE_TENSOR); }
 static int position_of(const ls_trainer *t, int rank, const char *axes) { return *axes ? ls_mesh_position(&t->compiled.parallel.mesh, rank, axes) : 0; }
 
 /* What `rank` has of parameter i, in its slice of the unit, to its place in the copy. */
@@ -122,7 +123,7 @@ static void place(ls_trainer *t, int i, int rank, const char *slice)
     const ls_slot *s = &u->slots[i];
     const size_t size = ls_dtype_size(s->type.dtype);
     const ls_held h = held_at(u, s, position_of(t, rank, u->sharding.shard));
-    const ls_range r = { .first = h.first, .count = h.n, .block = block_at(s, position_of(t, rank, "tp")) };
+    const ls_range r = { .first = h.first, .count = h.n, .block = block_at(s, position_of(t, rank, tensor_axis(t))) };
     char *to = (char *)t->whole + start(u, i);
     for (int64_t k = 0, n; k < h.n; k += n) {
         const int64_t first = ls_range_piece(&r, k, &n);
@@ -150,14 +151,14 @@ static ls_status collect(ls_trainer *t, bool everywhere)
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
         for (int r = 0; r < ranks && keep && s == LS_OK; r++)
             for (int k = 0; k < u->n_slots; k++)
-                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 && (u->units[i].split || position_of(t, r, "tp") == 0))
+                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 && (u->units[i].split || position_of(t, r, tensor_axis(t)) == 0))
                     place(t, k, r, slices + (size_t)r * bytes);
     }
     free(slices);
     return s;
 }
 
-static bool in_parts(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1 || ls_mesh_group_size(&t->compiled.parallel.mesh, "tp") > 1; }
+static bool in_parts(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1 || ls_mesh_group_size(&t->compiled.parallel.mesh, tensor_axis(t)) > 1; }
 
 /* Parameter i in t->whole, or on its own. */
 static ls_named_tensor parameter(const ls_trainer *t, int i)

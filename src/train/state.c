@@ -165,7 +165,7 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     const ls_sharding *h = &c->units.sharding;
     const int rank = c->parallel.rank, me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    const bool first = ls_mesh_position(&c->parallel.mesh, rank, "tp") == 0;
+    const bool first = ls_mesh_position(&c->parallel.mesh, rank, ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR)) == 0;
     int64_t all = 0, at = 0;
     for (int64_t i = 0; i < sliced; i++)
         if (!first && !mine[i].block.run)

@@ -62,7 +62,7 @@ static void parts_text(ls_str *out, const ls_compiled_recipe *c, const ls_stored
     for (int r = 0; r < c->ranks && (at->slice || at->split.of); r++) {
         ls_str_printf(out, "  rank %-3d holds ", r);
         if (at->split.of)
-            ls_str_printf(out, "of block %d ", ls_mesh_position(&c->step.parallel.mesh, r, "tp"));
+            ls_str_printf(out, "of block %d ", ls_mesh_position(&c->step.parallel.mesh, r, ls_mesh_axis(&c->step.parallel.mesh, LS_ROLE_TENSOR)));
         ls_stored_part_text(out, at, ls_shard_position(&c->step.parallel, r));
         ls_str_add(out, "\n");
     }

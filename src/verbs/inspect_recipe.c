@@ -39,7 +39,7 @@ static void note_text(ls_str *out, const model *m, const ls_stored_at *at)
             continue;
         ls_str_printf(out, "%s rank %d: ", between, r);
         if (at->split.of)
-            ls_str_printf(out, "of block %d ", ls_mesh_position(&p->mesh, r, "tp"));
+            ls_str_printf(out, "of block %d ", ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
         if (end - first == ls_type_count(&at->type))
             ls_str_add(out, "all");
         else

@@ -25,8 +25,8 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
         return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
     if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
         return "sums over ranks are rounded to a 16-bit type";
-    if (ls_mesh_group_size(&s->parallel.mesh, "tp") > 1)
-        return "axis tp: with another number of its ranks, sums over a layer's inputs are rounded elsewhere (data ranks make no difference)";
+    if (ls_mesh_ranks(&s->parallel.mesh) > ls_mesh_data_ranks(&s->parallel.mesh))
+        return "layers are split: over another number of ranks, sums over a layer's inputs are rounded elsewhere (data ranks make no difference)";
     return NULL;
 }
 

@@ -57,6 +57,29 @@ static void refusals_show_the_arithmetic(void **state)
     }
 }
 
+/* What an axis does is its role, whatever its name. */
+static void names_are_free(void **state)
+{
+    (void)state;
+    ls_mesh m, from = { .n = 3, .axes = { { "rows", 2, LS_ROLE_REPLICATE }, { "blocks", 3, LS_ROLE_SHARD }, { "columns", 2, LS_ROLE_TENSOR } } };
+    char text[128];
+    ASSERT_OK(ls_mesh_resolve(&m, &from, 12));
+    assert_string_equal(ls_mesh_text(text, &m), "rows=2 x blocks=3 x columns=2");
+    assert_string_equal(ls_mesh_data_axes(&m), "rows*blocks");
+    assert_string_equal(ls_mesh_axis(&m, LS_ROLE_TENSOR), "columns");
+    assert_int_equal(ls_mesh_data_ranks(&m), 6);
+    assert_int_equal(ls_mesh_data_rank(&m, 11), 5);
+    assert_int_equal(ls_mesh_group_size(&m, ls_mesh_axis(&m, LS_ROLE_TENSOR)), 2);
+    from = (ls_mesh){ .n = 1, .axes = { { "data_parallel", 4 } } };
+    ASSERT_OK(ls_mesh_resolve(&m, &from, 4));
+    assert_string_equal(ls_mesh_data_axes(&m), "data_parallel");
+    assert_string_equal(ls_mesh_axis(&m, LS_ROLE_SHARD), "");
+    from = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "data_parallel", 2 } } };
+    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 4), LS_E_USAGE, "axes dp and data_parallel have the same role");
+    from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2, LS_ROLE_SHARD } } };
+    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is no name for an axis");
+}
+
 /* Members of rank's group, as "0 2 @1" (rank is at position 1). */
 static const char *group(const ls_mesh *m, int rank, const char *name)
 {
@@ -277,7 +300,7 @@ static void every_micro_batch_has_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resolve_gives_auto_what_the_others_leave), cmocka_unit_test(refusals_show_the_arithmetic), cmocka_unit_test(groups_by_name),
+        cmocka_unit_test(resolve_gives_auto_what_the_others_leave), cmocka_unit_test(names_are_free), cmocka_unit_test(refusals_show_the_arithmetic), cmocka_unit_test(groups_by_name),
         cmocka_unit_test(groups_partition_the_ranks), cmocka_unit_test(data_ranks), cmocka_unit_test(what_can_be),
         cmocka_unit_test(what_cannot_be_says_why), cmocka_unit_test(choices_resolve), cmocka_unit_test(every_micro_batch_has_one_rank),
     };

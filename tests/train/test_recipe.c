@@ -386,6 +386,8 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("parallel.tensor=q_proj", "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps",
             "copy or auto");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}", "axis rows: {size: N, role: replicate | shard | tensor} is needed");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}", "axis rows: {size: N, role: replicate | shard | tensor} is needed");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}", "--set parallel.data: hybrid needs shard inside dp");
     SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
@@ -402,7 +404,7 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("workers={min: 4}", "{min: A, max: B}");
     SET_REFUSED("workers={min: 1, most: 2}", "no key 'most'");
     static const char *const GOOD[] = { "workers=4", "workers={min: 1, max: 4}", "parallel.data=ddp",
-                                        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}", "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
+                                        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}", "parallel={data: hybrid, mesh: {data_parallel: auto, blocks: {size: 2, role: shard}}}", "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
                                         "parallel.reshard_after_forward=2", "parallel.offload=cpu",
                                         "parallel.units=pattern:encoder.*", "device_memory=64MiB" };
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {

@@ -154,6 +154,19 @@ static void as_one_process(void **state)
     }
 }
 
+/* What an axis does is its role: names change no bit. */
+static void names_are_free(void **state)
+{
+    (void)state;
+    job two = layout(2, 1, 2, LS_DATA_FSDP), named = two;
+    named.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "data_parallel", 2 }, { "columns", 2, LS_ROLE_TENSOR } } };
+    two.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "tp", 2 } } };
+    run(&two);
+    run(&named);
+    expect(&named, &two, 0, 0);
+    assert_memory_equal(named.rows, two.rows, sizeof two.rows);
+}
+
 static void in_f64(void **state)
 {
     (void)state;
@@ -476,7 +489,7 @@ static void what_a_sequence_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_process), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary), cmocka_unit_test(rounded_outputs),
+        cmocka_unit_test(as_one_process), cmocka_unit_test(names_are_free), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary), cmocka_unit_test(rounded_outputs),
         cmocka_unit_test(checkpoints),    cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
         cmocka_unit_test(sequence),       cmocka_unit_test(what_a_sequence_costs), cmocka_unit_test(parameters),
     };
