@@ -26,12 +26,12 @@ static ls_status infer_all_gather(ls_infer *i)
     return LS_OK;
 }
 
-static void grad_all_gather(ls_grad *c)
+ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to)
 {
-    const ls_gather_attrs *a = c->node->attrs;
-    c->din[0] = ls_reduce_scatter(c->g, c->dout[0], &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via,
-                                                                        .to = ls_type_of(c->g, c->node->in[0])->dtype });
+    return ls_reduce_scatter(g, dy, &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via, .to = (int64_t)to });
 }
+
+static void grad_all_gather(ls_grad *c) { c->din[0] = ls_gather_gradient(c->g, c->dout[0], c->node->attrs, ls_type_of(c->g, c->node->in[0])->dtype); }
 
 static ls_status infer_reduce_scatter(ls_infer *i)
 {
@@ -69,12 +69,12 @@ static void grad_all_reduce(ls_grad *c)
     c->din[0] = how == LS_HOW_SHARED ? c->dout[0] : ls_all_reduce(c->g, c->dout[0], c->node->attrs);
 }
 
-static void grad_replicate(ls_grad *c)
+ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a)
 {
-    const ls_replicate_attrs *a = c->node->attrs;
-    c->din[0] = ls_all_reduce(c->g, c->dout[0], &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via,
-                                                                    .to = ls_type_of(c->g, c->dout[0])->dtype });
+    return ls_all_reduce(g, dy, &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via, .to = (int64_t)ls_value_type(g, dy).dtype });
 }
+
+static void grad_replicate(ls_grad *c) { c->din[0] = ls_replicate_gradient(c->g, c->dout[0], c->node->attrs); }
 
 static bool view_replicate(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
 {

@@ -33,6 +33,23 @@ ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a)
 ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
 
+/* The gradients of all_gather and replicate, given that of the result; `to`: the type of the gathered slice. */
+ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to);
+ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a);
+
+/* chain.c: a unit's slice, whose states rest in host memory (offload), that `replicas` ranks hold alike and `shards` ranks have a slice of each, becomes its whole buffer. */
+enum { LS_UNIT_LINKS = 3 };
+typedef struct ls_link { const ls_op *op; union { ls_replicate_attrs replicate; ls_gather_attrs gather; }; } ls_link;
+typedef struct ls_unit_use {
+    const char *unit, *shard, *replicate; /* name; groups */
+    int shards, replicas;
+    bool offload, map;                    /* map: the gather is a mapping */
+    int64_t to, via;                      /* types of what is gathered, and of its gradient's sums */
+} ls_unit_use;
+int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* how many links */
+ls_value ls_chain_use(ls_graph *g, ls_value slice, int n, const ls_link *links);
+ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links, ls_dtype to);
+
 /* Rows of the table, by what makes them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack, ls_op_broadcast_to, ls_op_sum_to;

@@ -21,21 +21,17 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-/* What the optimizer reads: the input, reduced over the ranks where `micro` has left that to this program. */
+/* What the optimizer reads: the input, or, where `micro` has left that to this program, the gradient of the unit's chain. */
 static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_opts *o)
 {
+    ls_link links[LS_UNIT_LINKS];
     ls_type t = u->type;
     if (o->reduce)
         t.dims[0] *= o->shards;
-    ls_value v = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", u->name), t);
-    ls_reduce_attrs a = { .group = o->shard, .unit = u->name, .ranks = o->shards, .to = u->type.dtype, .via = o->via };
-    if (o->reduce && o->shards > 1)
-        v = ls_reduce_scatter(g, v, &a);
-    a.group = o->replicate;
-    a.ranks = o->replicas;
-    if (o->reduce && o->replicas > 1)
-        v = ls_all_reduce(g, v, &a);
-    return o->reduce && o->offload ? ls_graph_apply(g, &ls_op_to_host, 1, &v, NULL) : v;
+    const ls_value v = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", u->name), t);
+    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = u->name, .shard = o->shard, .replicate = o->replicate, .shards = o->shards, .replicas = o->replicas,
+                                                       .offload = o->offload, .to = (int64_t)u->type.dtype, .via = (int64_t)o->via });
+    return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
 /* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */

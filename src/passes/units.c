@@ -49,18 +49,13 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
     const char *name = unit->state;
     const int64_t via = p ? (int64_t)(u->dtype == LS_F64 ? LS_F64 : p->reduce) : LS_F32;
     ls_value v = unit->use = ls_state(g, name, LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
-    if (s->offload)
-        v = ls_graph_apply(g, &ls_op_to_device, 1, &v, NULL);
-    if (s->replicas > 1)
-        v = ls_replicate(g, v, &(ls_replicate_attrs){ .group = s->replicate, .unit = name, .ranks = s->replicas, .via = via });
-    if (!s->each)
+    ls_link links[LS_UNIT_LINKS];
+    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name, .shard = s->shard, .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas,
+                                                       .offload = s->offload, .map = s->map, .to = (int64_t)param, .via = via });
+    v = ls_chain_use(g, v, n, links);
+    if (!s->each) /* the update program reduces: its gradient is that of the chain */
         unit->use = v;
-    if (s->shards == 1)
-        return ls_cast(g, v, param);
-    v = ls_all_gather(g, v, &(ls_gather_attrs){ .group = s->shard, .unit = name, .ranks = s->shards, .to = param, .via = via, .map = s->map });
-    if (!s->each)
-        unit->use = v;
-    return v;
+    return s->shards == 1 ? ls_cast(g, v, param) : v;
 }
 
 ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *u)
