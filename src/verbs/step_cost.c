@@ -9,7 +9,7 @@
 
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-/* docs/ranks.md, "The same bits". NULL: nothing stands against it. */
+/* docs/ranks.md, "The same bits". NULL: nothing but an axis that splits layers stands against it. */
 static const char *against_same_bits(const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
@@ -25,8 +25,6 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
         return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
     if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
         return "sums over ranks are rounded to a 16-bit type";
-    if (ls_mesh_ranks(&s->parallel.mesh) > ls_mesh_data_ranks(&s->parallel.mesh))
-        return "layers are split: over another number of ranks, sums over a layer's inputs are rounded elsewhere (data ranks make no difference)";
     return NULL;
 }
 
@@ -51,9 +49,13 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
-    const char *why = against_same_bits(c);
-    out->same_bits = !why;
-    snprintf(out->why, sizeof out->why, "%s", why ? why : "");
+    const char *why = against_same_bits(c), *tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
+    const bool splits = ls_mesh_group_size(&p->mesh, tensor) > 1;
+    out->same_bits = !why && !splits;
+    if (why || !splits)
+        snprintf(out->why, sizeof out->why, "%s", why ? why : "");
+    else
+        snprintf(out->why, sizeof out->why, "axis %s: with another number of its ranks, sums over a layer's inputs are rounded elsewhere (data ranks make no difference)", tensor);
 }
 
 static void memory_json(ls_json *j, const ls_step_cost *s)
