@@ -13,7 +13,8 @@ extern "C" {
 typedef enum ls_axis_role { LS_ROLE_OF_NAME, LS_ROLE_REPLICATE, LS_ROLE_SHARD, LS_ROLE_TENSOR } ls_axis_role;
 typedef struct ls_mesh {
     int n;
-    struct { char name[24]; int64_t size; ls_axis_role role; } axes[LS_MESH_AXES]; /* outermost first; size 0 in a specification: auto; a role once */
+    struct { char name[24]; int64_t size; } axes[LS_MESH_AXES]; /* outermost first; size 0 in a specification: auto */
+    ls_axis_role roles[LS_MESH_AXES]; /* each once; by default those of the names */
 } ls_mesh;
 /* The name of the axis with that role; "", a group of one, when there is none. The text lives as long as the process. Local. */
 LS_API const char *ls_mesh_axis(const ls_mesh *m, ls_axis_role role);

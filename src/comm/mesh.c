@@ -36,8 +36,8 @@ static const char *kept(const char *text)
 
 static ls_axis_role role_of(const ls_mesh *m, int i)
 {
-    if (m->axes[i].role != LS_ROLE_OF_NAME)
-        return m->axes[i].role;
+    if (m->roles[i] != LS_ROLE_OF_NAME)
+        return m->roles[i];
     for (size_t k = 0; k < sizeof BY_NAME / sizeof *BY_NAME; k++)
         if (!strcmp(m->axes[i].name, BY_NAME[k].name))
             return BY_NAME[k].role;

@@ -214,7 +214,7 @@ static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
             return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where, c->key);
         memcpy(out->axes[out->n].name, c->key, length + 1);
         if (size->kind == LS_YAML_MAP)
-            LS_TRY(read_axis_map(size, where, c->key, &size, &out->axes[out->n].role));
+            LS_TRY(read_axis_map(size, where, c->key, &size, &out->roles[out->n]));
         int64_t *n = &out->axes[out->n++].size;
         if (size->kind == LS_YAML_SCALAR && !strcmp(size->text, "auto")) {
             if (automatic)
@@ -397,13 +397,13 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
         const ls_mesh *m = CONST_MEMBER(ls_mesh, r, k);
         ls_str_add(out, "{");
         for (int i = 0; i < m->n; i++) {
-            ls_str_printf(out, m->axes[i].role ? "%s%s: {size: " : "%s%s: ", i ? ", " : "", m->axes[i].name);
+            ls_str_printf(out, m->roles[i] ? "%s%s: {size: " : "%s%s: ", i ? ", " : "", m->axes[i].name);
             if (m->axes[i].size)
                 ls_str_printf(out, "%lld", (long long)m->axes[i].size);
             else
                 ls_str_add(out, "auto");
-            if (m->axes[i].role)
-                ls_str_printf(out, ", role: %s}", ROLES[m->axes[i].role]);
+            if (m->roles[i])
+                ls_str_printf(out, ", role: %s}", ROLES[m->roles[i]]);
         }
         ls_str_add(out, "}");
         break;

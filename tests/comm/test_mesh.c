@@ -61,7 +61,7 @@ static void refusals_show_the_arithmetic(void **state)
 static void names_are_free(void **state)
 {
     (void)state;
-    ls_mesh m, from = { .n = 3, .axes = { { "rows", 2, LS_ROLE_REPLICATE }, { "blocks", 3, LS_ROLE_SHARD }, { "columns", 2, LS_ROLE_TENSOR } } };
+    ls_mesh m, from = { .n = 3, .axes = { { "rows", 2 }, { "blocks", 3 }, { "columns", 2 } }, .roles = { LS_ROLE_REPLICATE, LS_ROLE_SHARD, LS_ROLE_TENSOR } };
     char text[128];
     ASSERT_OK(ls_mesh_resolve(&m, &from, 12));
     assert_string_equal(ls_mesh_text(text, &m), "rows=2 x blocks=3 x columns=2");
@@ -76,7 +76,7 @@ static void names_are_free(void **state)
     assert_string_equal(ls_mesh_axis(&m, LS_ROLE_SHARD), "");
     from = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "data_parallel", 2 } } };
     ASSERT_FAILS(ls_mesh_resolve(&m, &from, 4), LS_E_USAGE, "axes dp and data_parallel have the same role");
-    from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2, LS_ROLE_SHARD } } };
+    from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2 } }, .roles = { LS_ROLE_SHARD } };
     ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is no name for an axis");
 }
 

@@ -112,6 +112,7 @@ static void drop_samples(void)
 #define sample_float_p_p ((void *)&out)
 #define sample_bool_p ((bool *)buffer)
 #define sample_uint8_t_p ((uint8_t *)buffer)
+#define sample_ls_axis_role LS_ROLE_TENSOR
 #define sample_ls_value s.value
 #define sample_ls_value_p &s.value
 #define sample_ls_graph_p s.graph
@@ -128,7 +129,7 @@ static void drop_samples(void)
 #define sample_ls_run_p s.run
 #define sample_ls_result_p s.result
 #define sample_ls_order_p &s.order
-#define sample_ls_mesh_p &(ls_mesh){ 1, { { "dp", 1 } } }
+#define sample_ls_mesh_p &(ls_mesh){ .n = 1, .axes = { { "dp", 1 } } }
 #define sample_ls_parallel_p &(ls_parallel){ LS_PARALLEL_DEFAULTS }
 #define sample_ls_share_p &(ls_share){ 0 }
 #define sample_ls_split LS_SPLIT_TRAIN

@@ -159,7 +159,7 @@ static void names_are_free(void **state)
 {
     (void)state;
     job two = layout(2, 1, 2, LS_DATA_FSDP), named = two;
-    named.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "data_parallel", 2 }, { "columns", 2, LS_ROLE_TENSOR } } };
+    named.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "data_parallel", 2 }, { "columns", 2 } }, .roles = { LS_ROLE_OF_NAME, LS_ROLE_TENSOR } };
     two.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "tp", 2 } } };
     run(&two);
     run(&named);
