@@ -15,6 +15,8 @@ function declaration(text,    head, name, list, n, p, i, args) {
     if (!calls) return
     n = split(list, args, ",")
     for (p = 1; p <= n; p++)
+        gsub(/ LS_OR_DEFAULTS/, "", args[p])
+    for (p = 1; p <= n; p++)
         if (args[p] ~ /[*\[]|ls_build_fn/)
             call(head, name, n, args, p)
 }

@@ -11,6 +11,9 @@
  * folder is there when it is whole. The calls are collective: every rank of the group makes them, with the same names and types in the same order.
  * What one rank cannot do fails on all, and then the group has failed. A group of NULL is one rank. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "group.h"
 
 #ifdef __cplusplus
@@ -29,12 +32,17 @@ typedef struct ls_arrays_save_opts {
     uint64_t max_file; /* bytes; more are written as several files. 0: no limit */
 } ls_arrays_save_opts;
 #define LS_ARRAYS_SAVE_DEFAULTS .text = NULL, .max_file = (uint64_t)5 << 30
+LS_API ls_arrays_save_opts ls_arrays_save_opts_default(void);
 
 /* Makes the folder `dir`, which must not be there. Together the ranks' blocks are every element of each array once, or each is all of it (a scalar always is: then
  * rank 0's is written): else LS_E_ARG. Strided blocks are copied first, all at once. Left-overs of interrupted saves in the folder around it are deleted. */
-LS_API ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o);
+LS_API ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_arrays_save(...) ls_arrays_save_with(__VA_ARGS__)
+#else
 #define ls_arrays_save(dir, n, arrays, group, ...) \
-    ls_arrays_save_with((dir), (n), (arrays), (group), &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_arrays_save_with((dir), (n), (arrays), (group), &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 typedef struct ls_arrays_load_opts {
     bool partial; /* the checkpoint may hold more than these arrays */
@@ -42,13 +50,18 @@ typedef struct ls_arrays_load_opts {
     bool verify;  /* what is read is compared with its checksums */
 } ls_arrays_load_opts;
 #define LS_ARRAYS_LOAD_DEFAULTS .partial = false, .convert = false, .verify = true
+LS_API ls_arrays_load_opts ls_arrays_load_opts_default(void);
 
 /* Fills the ranks' blocks, which may overlap and need not be everything: each rank reads what it asks for. `dir` is a checkpoint, of whatever ranks and of
  * whichever program, or anything that ls_weights_open opens (a directory of PyTorch's distributed checkpoint, a file), which has no checksums. LS_E_SHAPE
  * tells all that does not fit, and then no block was changed. */
-LS_API ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o);
+LS_API ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_arrays_load(...) ls_arrays_load_with(__VA_ARGS__)
+#else
 #define ls_arrays_load(dir, n, arrays, group, ...) \
-    ls_arrays_load_with((dir), (n), (arrays), (group), &(ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_arrays_load_with((dir), (n), (arrays), (group), &(ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* The text of a checkpoint, "" where none was saved; free it. Local. */
 LS_API ls_status ls_arrays_text(char **text, const char *dir);

@@ -4,6 +4,9 @@
  * text and what follows each, or the ids of a source and those of its target. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
  * any rank can find its samples without talking to the others. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 
 #include "parallel.h"
 
@@ -53,15 +56,20 @@ typedef struct ls_dataset_options {
     void *context;
 } ls_dataset_options;
 #define LS_DATASET_DEFAULTS .path = "", .images = "", .labels = "", .classes = 0, .download = true, .fallback = true, .mirror = ""
+LS_API ls_dataset_options ls_dataset_options_default(void);
 
 /* Opens one split. type: "mnist", "fashion-mnist", "idx" or "shapes" (the built-in set by its name). Local.
  *     ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = folder)
  * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or path, LS_E_SHAPE
  * number of classes. */
-LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *options);
+LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *options LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_dataset_open(...) ls_dataset_open_with(__VA_ARGS__)
+#else
 #define ls_dataset_open(out, type, split, ...) \
-    ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ })
-LS_API void ls_dataset_close(ls_dataset **set); /* harmless on NULL; the loaders on it must be destroyed first */
+    LS_QUIETLY(ls_status, ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+LS_API void ls_dataset_close(ls_dataset **set); /* harmless on NULL. A set that loaders read is freed with the last of them */
 
 /* LS_E_SHAPE with both sizes if images do not fit a model with this input and this many classes. Local. */
 LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes);
@@ -98,6 +106,7 @@ typedef struct ls_text_options {
 #define LS_TEXT_DEFAULTS                                                                                                         \
     .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true,       \
     .vocabulary = 0, .threads = 0
+LS_API ls_text_options ls_text_options_default(void);
 
 /* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32 [seq_length], target t being what follows
  * id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA;
@@ -107,9 +116,13 @@ typedef struct ls_text_options {
  * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be; LS_E_FORMAT with file and offset
  * or line; LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the cache cannot be written. */
 LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length,
-                                   const ls_text_options *options);
+                                   const ls_text_options *options LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_text_open(...) ls_text_open_with(__VA_ARGS__)
+#else
 #define ls_text_open(out, split, path, tokenizer, seq_length, ...) \
-    ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* ---- pairs of texts ------------------------------------------------------------------------------------------------------- */
 
@@ -127,6 +140,7 @@ typedef struct ls_pairs_options {
 #define LS_PAIRS_DEFAULTS                                                                                                        \
     .source = "source", .target = "target", .prefix = "", .samples = 0, .eval_path = "", .eval_fraction = 0.05, .end_token = "",  \
     .vocabulary = 0, .threads = 0
+LS_API ls_pairs_options ls_pairs_options_default(void);
 
 /* Sources and targets for a model that reads the one and writes the other (T5): a sample is ids i32 [source_length], the tokens of the source cut so
  * that its end token fits, filled up with 0; and targets i32 [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and
@@ -134,10 +148,13 @@ typedef struct ls_pairs_options {
  *     ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150, .source = "text", .target = "headline")
  * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record that is not sound, and for an empty source or target. */
 LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t source_length,
-                                    int64_t target_length, const ls_pairs_options *options);
-#define ls_pairs_open(out, split, path, tokenizer, source_length, target_length, ...)          \
-    ls_pairs_open_with((out), (split), (path), (tokenizer), (source_length), (target_length), \
-                       &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ })
+                                    int64_t target_length, const ls_pairs_options *options LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_pairs_open(...) ls_pairs_open_with(__VA_ARGS__)
+#else
+#define ls_pairs_open(out, split, path, tokenizer, source_length, target_length, ...) \
+    LS_QUIETLY(ls_status, ls_pairs_open_with((out), (split), (path), (tokenizer), (source_length), (target_length), &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* ---- order ----------------------------------------------------------------------------------------------------------------- */
 
@@ -169,6 +186,7 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 /* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last
  * false, one epoch; every sample comes exactly once. On several ranks each rank's loader reads its share of every step alone; no
  * rank needs another for that. */
+/* A loader belongs to one thread at a time; a data set may be read by any number of them. */
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
@@ -187,10 +205,15 @@ typedef struct ls_loader_options {
     double deadline;     /* seconds that ls_loader_next waits for a step before it is an error */
 } ls_loader_options;
 #define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .share = { 0, 1, -1 }, .ring = 4, .deadline = 300
+LS_API ls_loader_options ls_loader_options_default(void);
 LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
-                                       const ls_loader_options *options);
+                                       const ls_loader_options *options LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_loader_create(...) ls_loader_create_with(__VA_ARGS__)
+#else
 #define ls_loader_create(out, set, order, ...) \
-    ls_loader_create_with((out), (set), (order), &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_loader_create_with((out), (set), (order), &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thread; harmless on NULL */
 
 /* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the

@@ -7,6 +7,9 @@
  * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a bit of the logits, which are those of the
  * evaluation of a trainer. All calls are local; a generator belongs to one thread at a time. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "models.h"
 #include "tokenizer.h"
 #include "weights.h"
@@ -24,16 +27,26 @@ typedef struct ls_generator_opts {
     int64_t places;           /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
 } ls_generator_opts;
 #define LS_GENERATOR_DEFAULTS .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, .places = 0
+LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;
 /* A model with these weights, which may be closed afterwards; config->seq_length: tokens that it was made for. */
-LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o);
+LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_generator_create(...) ls_generator_create_with(__VA_ARGS__)
+#else
 #define ls_generator_create(out, config, weights, ...) \
-    ls_generator_create_with((out), (config), (weights), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_generator_create_with((out), (config), (weights), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 /* The same from a folder: a run of a language model (its latest checkpoint), a checkpoint, or a folder of Hugging Face's with config.json and safetensors.
  * LS_E_USAGE: it is none of them; LS_E_IO: the run has no checkpoint; LS_E_UNSUPPORTED: another model than llama and qwen2. */
-LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o);
-#define ls_generator_open(out, folder, ...) ls_generator_open_with((out), (folder), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ })
+LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_generator_open(...) ls_generator_open_with(__VA_ARGS__)
+#else
+#define ls_generator_open(out, folder, ...) \
+    LS_QUIETLY(ls_status, ls_generator_open_with((out), (folder), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 LS_API void ls_generator_destroy(ls_generator **g); /* nulls *g; null is fine */
 
 LS_API int64_t ls_generator_places(const ls_generator *g);     /* tokens that it can hold */
@@ -51,6 +64,7 @@ LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t 
  * likeliest (0: all) and, of these, the fewest that together have probability top_p; the random number is a function of (seed, position). */
 typedef struct ls_sampling { double temperature; int64_t top_k; double top_p; uint64_t seed; } ls_sampling;
 #define LS_SAMPLING_DEFAULTS .temperature = 0, .top_k = 0, .top_p = 1, .seed = 0
+LS_API ls_sampling ls_sampling_default(void);
 LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary, const ls_sampling *s, int64_t position);
 
 typedef struct ls_generate_opts {
@@ -63,6 +77,7 @@ typedef struct ls_generate_opts {
     void *context;
 } ls_generate_opts;
 #define LS_GENERATE_DEFAULTS .tokens = 128, .sampling = { LS_SAMPLING_DEFAULTS }
+LS_API ls_generate_opts ls_generate_opts_default(void);
 typedef enum ls_ending { LS_ENDED_TOKENS, LS_ENDED_PLACES, LS_ENDED_TOKEN, LS_ENDED_CALLER } ls_ending;
 typedef struct ls_generated { int64_t tokens; ls_ending ending; double prompt_seconds, seconds; } ls_generated; /* seconds: without the prompt's */
 /* Begins with the prompt, forgetting whatever was there, and makes tokens. */

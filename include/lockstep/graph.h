@@ -4,16 +4,24 @@
  * the first error surfaces, with the file and line of the call that made it, from ls_graph_finish (or ls_graph_status).
  * Every call is local. Shapes are written [batch, tokens, hidden]. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* One thread at a time uses a graph; different graphs are independent. */
 typedef struct ls_graph ls_graph;
 /* id 0: absent, negative: the result of a failed call. graph: a number of the graph that made it, so that another graph refuses it; 0: not known. */
 typedef struct ls_value { int32_t id; uint32_t graph; } ls_value;
+#ifdef __cplusplus
+#define LS_NONE (ls_value{ 0, 0 })
+#else
 #define LS_NONE ((ls_value){ 0 })
+#endif
 
 LS_API ls_status ls_graph_create(ls_graph **out, const char *name);
 LS_API void ls_graph_destroy(ls_graph **g); /* nulls *g; null is fine */
@@ -79,15 +87,15 @@ LS_API ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to); /* integers to fl
 /* Shape. */
 LS_API ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* one -1 allowed */
 #define ls_reshape(g, a, ...) \
-    ls_reshape_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+    ls_reshape_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
 LS_API ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim, const int64_t *perm); /* out dim i is in dim perm[i] */
 #define ls_permute(g, a, ...) \
-    ls_permute_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+    ls_permute_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
 LS_API ls_value ls_slice(ls_graph *g, ls_value a, int dim, int64_t start, int64_t count);
 LS_API ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts);
 LS_API ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims);
 #define ls_broadcast(g, a, ...) \
-    ls_broadcast_dims(ls_at(g, __FILE__, __LINE__), a, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ })
+    ls_broadcast_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
 LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* the transpose of broadcast */
 
 /* Products. x [..., K], w [N, K], b [N] or LS_NONE -> [..., N]; PyTorch's F.linear. (ls_linear of nn.h makes the parameters too.) */
@@ -104,6 +112,7 @@ LS_API ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t hea
 /* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's F.conv2d. */
 typedef struct ls_conv_opts { int64_t stride[2], padding[2], dilation[2], groups; } ls_conv_opts; /* height, width */
 #define LS_CONV_DEFAULTS .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1
+LS_API ls_conv_opts ls_conv_opts_default(void);
 LS_API ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
 /* Largest element of each window (the first one if several are), padding never counts; output 1 is where in its plane it was, i32. */
 typedef struct ls_pool_opts { int64_t kernel[2], stride[2], padding[2]; } ls_pool_opts; /* height, width */

@@ -9,6 +9,9 @@
  * with LS_E_PEER and one message that names the rank, what was waited for, and what the missing rank did last. After LS_E_PEER the group can
  * only be destroyed. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "types.h"
 
 #ifdef __cplusplus

@@ -1,5 +1,8 @@
 /* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, checkpoints, recipes, runs. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "checkpoint.h"
 #include "data.h"
 #include "generate.h"

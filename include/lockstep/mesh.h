@@ -2,6 +2,9 @@
  * What an axis does is its role: the axes of roles replicate and shard split data, the data ranks are all positions along them; the ranks of role tensor share the same data
  * and split layers. Names are free; "dp" and "data_parallel" replicate, "shard" shards and "tp" is tensor unless a role is given. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "types.h"
 
 #ifdef __cplusplus

@@ -5,6 +5,9 @@
  * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout needs it makes itself.
  * A model of your own may have outputs of another float type: a trainer reads them as f32. Other types and shapes are refused (LS_E_ARG). */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "graph.h"
 
 #ifdef __cplusplus

@@ -2,6 +2,9 @@
  *
  * A layer's `name` becomes part of its parameters' names ("encoder.ln" -> encoder.ln.weight). All calls are local. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "graph.h"
 
 #ifdef __cplusplus
@@ -26,9 +29,14 @@ typedef struct ls_linear_opts {
     const ls_init *weight_init, *bias_init; /* NULL: the default */
 } ls_linear_opts;
 #define LS_LINEAR_DEFAULTS .bias = true, .weight_init = NULL, .bias_init = NULL
-LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o);
+LS_API ls_linear_opts ls_linear_opts_default(void);
+LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_linear(g, ...) ls_linear_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
 #define ls_linear(g, name, x, out, ...) \
-    ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_value, ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* x [.., K] -> [.., K]; weight 1, bias 0. PyTorch's default eps is 1e-5. */
 LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps);
@@ -52,9 +60,14 @@ typedef struct ls_conv2d_opts {
     const ls_init *weight_init, *bias_init; /* NULL: the default */
 } ls_conv2d_opts;
 #define LS_CONV2D_DEFAULTS .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true, .weight_init = NULL, .bias_init = NULL
-LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o);
+LS_API ls_conv2d_opts ls_conv2d_opts_default(void);
+LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv2d(g, ...) ls_conv2d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
 #define ls_conv2d(g, name, x, out, kernel, ...) \
-    ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean, running_var and num_batches_tracked advance
  * when `track` (i32 [], LS_NONE: always) is not 0. In evaluation (ls_graph_evaluate) x is normalised by the running statistics. */
@@ -63,9 +76,14 @@ typedef struct ls_batch_norm_opts {
     ls_value track;
 } ls_batch_norm_opts;
 #define LS_BATCH_NORM_DEFAULTS .eps = 1e-5, .momentum = 0.1, .track = { 0 }
-LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o);
+LS_API ls_batch_norm_opts ls_batch_norm_opts_default(void);
+LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_batch_norm(g, ...) ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
 #define ls_batch_norm(g, name, x, ...) \
-    ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_value, ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* torch.nn.Dropout: an element of x [batch, ..] is 0 with probability p, else x / (1 - p); x itself in evaluation and where p is 0. Which ones follows from the
  * trainer's seed, the layer's path, the step (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and

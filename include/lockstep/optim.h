@@ -1,5 +1,8 @@
 /* optim.h - optimizers as graph builders, schedules as functions of the step. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "graph.h"
 
 #ifdef __cplusplus
@@ -17,6 +20,7 @@ typedef struct ls_optimizer {
 } ls_optimizer;
 #define LS_OPTIMIZER_DEFAULTS \
     .kind = LS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0, .momentum = 0, .dampening = 0, .nesterov = false
+LS_API ls_optimizer ls_optimizer_default(void);
 
 typedef struct ls_update_opts {
     ls_optimizer optimizer;
@@ -34,6 +38,7 @@ typedef struct ls_update_opts {
 #define LS_UPDATE_DEFAULTS                                                                                                              \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "", .replicate = "", .shards = 1,          \
     .replicas = 1, .reduce = false, .offload = false, .tensor = "", .tensors = 1, .tensor_position = 0, .via = LS_F32
+LS_API ls_update_opts ls_update_opts_default(void);
 
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {

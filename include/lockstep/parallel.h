@@ -1,5 +1,8 @@
 /* parallel.h - how a step is laid over ranks: data, applied by passes to a model that knows nothing of it (docs/ranks.md). */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "mesh.h"
 
 #ifdef __cplusplus
@@ -35,6 +38,7 @@ typedef struct ls_parallel {
     .mesh = { .n = 1, .axes = { { "dp", 1 } } }, .rank = 0, .data = LS_DATA_FSDP, .units = "none", .reshard_after_forward = -1,       \
     .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0, \
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto", .sequence = false, .bucket_bytes = 25 << 20, .ranks_per_host = 0
+LS_API ls_parallel ls_parallel_default(void);
 
 /* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis, map with offload, ...: LS_E_USAGE
  * or LS_E_UNSUPPORTED with the reason and what would do. What depends on the model (a pattern that matches nothing) is refused when compiling. Local. */

@@ -2,8 +2,11 @@
  * --set, --help, the resolved recipe, recipe.yaml in the run directory and docs/recipe.md all come from it.
  *
  * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so
- * was what this version cannot do. All functions are local. Strings are never NULL and live as long as the recipe. */
+ * was what this version cannot do. Any number of threads may read a recipe while none changes it. All functions are local. Strings are never NULL and live as long as the recipe. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "data.h"
 #include "models.h"
 #include "optim.h"

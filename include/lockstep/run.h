@@ -19,6 +19,9 @@
  * ranks get; one that does not come ends the wait with the group's deadline. Arrays have a count; strings end with NUL and are the caller's
  * unless said otherwise. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "group.h"
 #include "trainer.h"
 
@@ -26,6 +29,7 @@
 extern "C" {
 #endif
 
+/* One thread at a time uses a run; the run's calls use its group and the trainer that they are given. ls_result is never changed: any thread may read it. */
 typedef struct ls_run ls_run;
 
 typedef struct ls_run_opts {
@@ -37,12 +41,17 @@ typedef struct ls_run_opts {
     uint64_t max_file;  /* bytes; more tensors are written as several files. 0: no limit */
 } ls_run_opts;
 #define LS_RUN_DEFAULTS .config = "", .keep = 2, .best = NULL, .best_is_max = false, .verify = true, .max_file = (uint64_t)5 << 30
+LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is open. `group` must outlive it; NULL:
  * one rank. LS_E_USAGE when the folder is something else, or another process has it. Of several hosts all must see the same storage. Collective. */
-LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o);
+LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_run_open(...) ls_run_open_with(__VA_ARGS__)
+#else
 #define ls_run_open(out, storage, name, group, ...) \
-    ls_run_open_with((out), (storage), (name), (group), &(ls_run_opts){ LS_RUN_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_run_open_with((out), (storage), (name), (group), &(ls_run_opts){ LS_RUN_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* Where this rank stands. Lives as long as the run. Local. */
 typedef struct ls_run_place {
@@ -100,14 +109,19 @@ typedef struct ls_report_opts {
     int64_t epoch; /* that this report is about, from 0; -1: the number of this report */
 } ls_report_opts;
 #define LS_REPORT_DEFAULTS .step = -1, .epoch = -1
+LS_API ls_report_opts ls_report_opts_default(void);
 
 /* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the same names. With `c` also a
  * checkpoint, complete on disk when this returns: given by rank 0 alone (whole tensors, or a trainer of no group), or by all ranks (together
  * every element once, or a trainer of the run's group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that `lockstep
  * runs` shows. When one rank fails, all do. Collective, and a barrier. */
-LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o);
+LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_report(...) ls_report_with(__VA_ARGS__)
+#else
 #define ls_report(run, metrics, n, contents, ...) \
-    ls_report_with((run), (metrics), (n), (contents), &(ls_report_opts){ LS_REPORT_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_report_with((run), (metrics), (n), (contents), &(ls_report_opts){ LS_REPORT_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* *any: whether any rank was asked to stop; `asked` is this rank's own answer, from a signal handler of the program's, a time limit, a file. The
  * loop that stops reports a checkpoint and finishes with LS_E_STOPPED. Collective. */

@@ -4,6 +4,9 @@
  * message with ls_fail(): what happened, where (file, line, key, tensor, offset), what to do about it. Callers pass the status on
  * with LS_TRY. The message is kept per thread until the next ls_fail. The library never prints and never exits. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +17,30 @@ extern "C" {
 #endif
 
 #define LS_API __attribute__((visibility("default")))
+
+/* The version of these headers; ls_version() says that of the library, "0.1.0". */
+#define LS_VERSION_MAJOR 0
+#define LS_VERSION_MINOR 1
+#define LS_VERSION_PATCH 0
+#define LS_VERSION "0.1.0"
+LS_API const char *ls_version(void);
+
+/* Options. Each struct of options has its defaults in a macro beneath it, and as a function for C++ and bindings: ls_trainer_opts_default(). The macros that take
+ * options by name are C's; in C++ they take a pointer to a filled struct, or nothing for the defaults. NULL in place of options stands for the defaults, too. */
+#ifdef __cplusplus
+#define LS_OR_DEFAULTS = NULL
+#else
+#define LS_OR_DEFAULTS
+/* An option that is given by name overrides its default: nothing to warn of. */
+#define LS_QUIETLY(type, call)                                           \
+    __extension__({                                                      \
+        _Pragma("GCC diagnostic push")                                   \
+        _Pragma("GCC diagnostic ignored \"-Woverride-init\"")            \
+        type ls_quiet_ = (call);                                         \
+        _Pragma("GCC diagnostic pop")                                    \
+        ls_quiet_;                                                       \
+    })
+#endif
 
 typedef enum ls_status {
     LS_OK = 0,

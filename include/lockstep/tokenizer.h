@@ -9,6 +9,9 @@
  *
  * An open tokenizer is never changed: any number of threads may use it. Everything here is local. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "status.h"
 
 #ifdef __cplusplus
@@ -44,6 +47,7 @@ LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, 
 /* The text of ids that come one after the other. A character may have several tokens: it is given when it is whole. Special tokens, and ids that are no
  * tokens (a model's vocabulary may be larger), have no text. All the texts, joined, are what ls_tokenizer_decode gives; but characters of a run of
  * byte tokens ("<0x41>") that is not UTF-8 in the end may have been given already, where ls_tokenizer_decode has U+FFFD for every byte of the run. */
+/* A stream belongs to one thread at a time. */
 typedef struct ls_text_stream ls_text_stream;
 LS_API ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t); /* t must outlive it */
 LS_API void ls_text_stream_destroy(ls_text_stream **s);                              /* nulls *s; null is fine */

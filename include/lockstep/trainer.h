@@ -9,6 +9,9 @@
  * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added in one balanced tree over the
  * micro-batch number, and one run of `update`. After ls_trainer_create no call below allocates memory except where it says so. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "graph.h"
 #include "group.h"
 #include "optim.h"
@@ -50,11 +53,17 @@ typedef struct ls_trainer_opts {
     .accumulation = LS_SUM_TREE, .mean_of_means = false, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL,    \
     .param = LS_F32, .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false,                                 \
     .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
+/* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is refused with LS_E_ARG. Different trainers are independent. */
 typedef struct ls_trainer ls_trainer;
-LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o);
+LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_trainer_create(...) ls_trainer_create_with(__VA_ARGS__)
+#else
 #define ls_trainer_create(out, build, config, ...) \
-    ls_trainer_create_with((out), (build), (config), &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_trainer_create_with((out), (build), (config), &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 LS_API void ls_trainer_destroy(ls_trainer **t);
 
 /* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. Dropout's masks follow from the same seed. */

@@ -1,6 +1,12 @@
 /* types.h - element types, shapes and tensors: the words every other header uses. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "status.h"
+#ifdef __cplusplus
+#include <initializer_list>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,11 +28,26 @@ typedef struct ls_type {
     int64_t dims[LS_MAX_DIMS];
 } ls_type;
 
-/* LS_TYPE(LS_F32, 64, 17, 128); LS_SCALAR(LS_F32) */
+/* LS_TYPE(LS_F32, 64, 17, 128); LS_SCALAR(LS_F32). LS_LIST(2, 3): how many numbers, and where they lie, as two arguments of a call. */
+#ifdef __cplusplus
+inline ls_type ls_type_from(ls_dtype dtype, std::initializer_list<int64_t> dims)
+{
+    ls_type t = {};
+    t.dtype = dtype;
+    for (int64_t size : dims)
+        t.dims[t.ndim++ % LS_MAX_DIMS] = size;
+    return t;
+}
+#define LS_TYPE(t, ...) ls_type_from((t), { __VA_ARGS__ })
+#define LS_SCALAR(t) ls_type_from((t), {})
+#define LS_LIST(...) (int)std::initializer_list<int64_t>{ __VA_ARGS__ }.size(), std::initializer_list<int64_t>{ __VA_ARGS__ }.begin()
+#else
 #define LS_TYPE(t, ...)                                                                            \
     ((ls_type){ .dtype = (t), .ndim = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
                 .dims = { __VA_ARGS__ } })
 #define LS_SCALAR(t) ((ls_type){ .dtype = (t), .ndim = 0 })
+#define LS_LIST(...) (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ }
+#endif
 
 LS_API int64_t ls_type_count(const ls_type *t); /* number of elements */
 LS_API size_t ls_type_bytes(const ls_type *t);  /* bytes when contiguous */

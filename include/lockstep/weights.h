@@ -4,12 +4,16 @@
  * Opening maps the files and checks every number in their headers; nothing is copied until it is asked for, and nothing is copied at all
  * unless everything that was asked for fits. Writing is all or nothing. */
 #pragma once
+#ifndef LS_WARN_IN_HEADERS
+#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#endif
 #include "types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Open weights do not change but by ls_weights_leave_out: any number of threads may read them. */
 typedef struct ls_weights ls_weights;
 
 /* One tensor of a file. Valid until ls_weights_close. */
@@ -60,9 +64,14 @@ typedef struct ls_weights_load_opts {
     bool check_only;       /* compare names, shapes and types; `data` is not touched and may be NULL */
 } ls_weights_load_opts;
 #define LS_WEIGHTS_LOAD_DEFAULTS .convert = false, .allow_unexpected = false, .check_only = false
-LS_API ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o);
+LS_API ls_weights_load_opts ls_weights_load_opts_default(void);
+LS_API ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_weights_load(...) ls_weights_load_with(__VA_ARGS__)
+#else
 #define ls_weights_load(w, n, want, ...) \
-    ls_weights_load_with((w), (n), (want), &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_weights_load_with((w), (n), (want), &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* Writes one .safetensors file: tensors in the given order, contiguous, `__metadata__` {"format": "pt"}, data 8-byte aligned. Equal tensors
  * give equal files. The file replaces an old one atomically; a failure leaves that as it was. */
@@ -81,9 +90,14 @@ typedef struct ls_weights_export_opts {
     bool replace;           /* a DCP directory that is there already, instead of an error */
 } ls_weights_export_opts;
 #define LS_WEIGHTS_EXPORT_DEFAULTS .floats = NULL, .progress = NULL, .context = NULL, .replace = false
-LS_API ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o);
+LS_API ls_weights_export_opts ls_weights_export_opts_default(void);
+LS_API ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls_weights_export_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_weights_export(...) ls_weights_export_with(__VA_ARGS__)
+#else
 #define ls_weights_export(w, path, ...) \
-    ls_weights_export_with((w), (path), &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS, ##__VA_ARGS__ })
+    LS_QUIETLY(ls_status, ls_weights_export_with((w), (path), &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 #ifdef __cplusplus
 }

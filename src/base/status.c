@@ -27,6 +27,8 @@ enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local char trace[TRACE_SIZE];
 
+const char *ls_version(void) { return LS_VERSION; }
+
 ls_harm ls_status_harm(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].harm : LS_HARM_PROCESS; }
 
 const char *ls_status_name(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].name : "unknown status"; }

@@ -187,15 +187,15 @@ const ls_op ls_op_fused = { .name = "fused", .rule = LS_RULE_LATER, .min_in = 1,
                             .flags = LS_OP_NO_GRAD, .fields = FUSED_FIELDS, .infer = infer_fused, .cost = cost_fused, .inplace = 0xff,
                             .summary = "several element-wise ops in one pass over memory" };
 
-#define UNARY(name, row) \
-    ls_value name(ls_graph *g, ls_value a) { return ls_graph_apply(g, &row, 1, (ls_value[]){ a }, NULL); }
-#define BINARY(name, row) \
-    ls_value name(ls_graph *g, ls_value a, ls_value b) { return ls_graph_apply(g, &row, 2, (ls_value[]){ a, b }, NULL); }
-#define WITH_CONST(name, row)                                                                   \
-    ls_value name(ls_graph *g, ls_value a, double c)                                            \
-    {                                                                                           \
-        return ls_graph_apply(g, &row, 1, (ls_value[]){ a }, &(ls_number_attrs){ .value = c }); \
+/* An operator as a function of the graph. `...` are its operands. */
+#define APPLY(row, count, attrs, ...)                                              \
+    {                                                                              \
+        LS_ARG_OR(g, ((ls_value){ .id = -1 }));                                    \
+        return ls_graph_apply(g, &row, count, (ls_value[]){ __VA_ARGS__ }, attrs); \
     }
+#define UNARY(name, row) ls_value name(ls_graph *g, ls_value a) APPLY(row, 1, NULL, a)
+#define BINARY(name, row) ls_value name(ls_graph *g, ls_value a, ls_value b) APPLY(row, 2, NULL, a, b)
+#define WITH_CONST(name, row) ls_value name(ls_graph *g, ls_value a, double c) APPLY(row, 1, &(ls_number_attrs){ .value = c }, a)
 BINARY(ls_add, ls_op_add)
 BINARY(ls_sub, ls_op_sub)
 BINARY(ls_mul, ls_op_mul)

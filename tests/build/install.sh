@@ -63,6 +63,14 @@ fi
 "$cc" "$root/prefix/share/doc/lockstep/examples/own_model.c" -o "$root/own_model" $(pkg-config --cflags --libs lockstep)
 [ -f "$root/prefix/share/doc/lockstep/docs/library.md" ]
 
+# Programs with -Wextra and -pedantic, and C++; headers and library are of one version.
+"$cc" -std=gnu17 -Wall -Wextra -pedantic -Werror "$source/tests/build/macros.c" -o "$root/program" $(pkg-config --cflags --libs lockstep)
+[ "$("$root/program")" = "0.1.0 0.1.0" ]
+if [ -n "$cxx" ]; then
+    "$cxx" -std=c++17 "$source/tests/build/macros.cc" -o "$root/program" $(pkg-config --cflags --libs lockstep)
+    [ "$("$root/program")" = "0.1.0 0.1.0 2 12 1" ] || { echo "macros.cc: $("$root/program")" >&2; exit 1; }
+fi
+
 # The static library: --static names what it needs. (Builds for debugging have none.)
 if [ -f "$lib/liblockstep.a" ]; then
     "$cc" "$root/main.c" -o "$root/static" $(pkg-config --static --cflags --libs lockstep | sed 's/-llockstep/-l:liblockstep.a/')

@@ -19,7 +19,7 @@ static const char *const OPTIONAL[] = {
     "ls_run_load.c", "ls_report_with.c", "ls_report_with.o", "ls_run_finish.result", "ls_scope_push.block", "ls_at.file", "ls_group_fail.message",
     "ls_trainer_create_with.config", "ls_trainer_create_with.o", "ls_trainer_eval.loss", "ls_trainer_eval.predicted", "ls_trainer_eval.probability",
     "ls_trainer_parameters.out", "ls_trainer_buffers.out", "ls_weights_leave_out.of", "ls_weights_load_with.o", "ls_weights_export_with.o",
-    "ls_recipe_bundled.summary", "ls_recipe_bundled.text", "ls_fail.format", "ls_fail_in.format", "ls_trace.file", "ls_trace.function", "ls_tensor_of.data",
+    "ls_recipe_bundled.summary", "ls_recipe_bundled.text", "ls_fail.format", "ls_fail_in.format", "ls_trace.file", "ls_trace.function", "ls_tensor_of.data", "ls_stop_on.flag",
 };
 
 static void *volatile nothing_;
