@@ -33,6 +33,9 @@ static void options_and_words_in_any_order(void **state)
     ASSERT_OK(PARSE("train", "r", "--profile"));
     assert_true(ls_args_has(&a, "--profile"));
     assert_null(ls_args_value(&a, "--profile"));
+    ASSERT_OK(parse("train", 2, (const char *const[]){ "r", "--profile", "5:6" })); /* the last of two words: what lies behind is not asked */
+    assert_true(ls_args_has(&a, "--profile"));
+    assert_null(ls_args_value(&a, "--profile"));
     ASSERT_OK(PARSE("train", "--profile", "11:20", "r")); /* the next word, if it can be nothing else */
     assert_string_equal(ls_args_value(&a, "--profile"), "11:20");
     assert_string_equal(a.words[0], "r");
@@ -45,6 +48,9 @@ static void options_and_words_in_any_order(void **state)
     ASSERT_OK(PARSE("predict", "run", "a.png", "--", "--b.png"));
     assert_int_equal(a.n_words, 3);
     assert_string_equal(a.words[2], "--b.png");
+    ASSERT_OK(PARSE("predict", "run", "-")); /* a word, no option */
+    assert_int_equal(a.n_words, 2);
+    assert_string_equal(a.words[1], "-");
     ASSERT_OK(PARSE("eval", "-vv", "run"));
     assert_int_equal(ls_args_count(&a, "--verbose"), 2);
     ASSERT_OK(PARSE("train", "--help")); /* help needs no recipe */

@@ -21,6 +21,8 @@ static void speak(const ls_terminal_opts *o)
     ls_log_info("hello");
     ls_log_debug("whisper");
     ls_log(LS_ERROR, "broken \"x\"");
+    if (ui.progress)
+        ui.progress(ui.context, NULL);
     ls_terminal_close();
 }
 
@@ -60,7 +62,8 @@ static void a_terminal_gets_progress_and_colour(void **state)
     const char *text = stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, true, NULL);
     ASSERT_CONTAINS(text, "epoch 2/5 [#####---------------]  25%  117/468 steps  12 steps/s  30.0 s left  loss 0.5312");
     ASSERT_CONTAINS(text, "\r\033[Khello"); /* the message takes the line's place */
-    ASSERT_CONTAINS(text, "\033[1;31merror: \033[0mbroken");
+    ASSERT_CONTAINS(text, "\r\033[K\033[1;31merror: \033[0mbroken"); /* also of what a rank has drawn that was killed since */
+    ASSERT_CONTAINS(text, "broken \"x\"\r\n\r\033[K\r\033[K"); /* by the end of the progress, and of the verb */
     assert_null(strstr(text, "whisper"));
     text = stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, true, "1");
     assert_null(strstr(text, "\033[1;31m"));
@@ -94,6 +97,16 @@ static void json_lines_parse(void **state)
     assert_int_equal(lines, 2);
 }
 
+/* Also on a terminal, where a message of detail would be dim. */
+static void json_lines_have_no_colour(void **state)
+{
+    (void)state;
+    const char *text = stderr_of(&(ls_terminal_opts){ .level = LS_DEBUG, .json = true }, true, NULL);
+    ASSERT_CONTAINS(text, "\"whisper\"");
+    ASSERT_CONTAINS(text, "\"error\"");
+    assert_null(strchr(text, '\033'));
+}
+
 /* The first SIGTERM sets ui.stop, the second one ends the process. */
 static void a_signal_asks_and_a_second_one_ends(void **state)
 {
@@ -116,13 +129,38 @@ static void a_signal_asks_and_a_second_one_ends(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
+/* A rank hears of it from its parent and perhaps from whoever signals all processes of a job: it is one request. */
+static void a_second_signal_leaves_a_rank_alone(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        ls_ui ui;
+        char control[16];
+        snprintf(control, sizeof control, "%d", fileno(tmpfile())); /* a file without a name, as that of ranks */
+        setenv("LOCKSTEP_CONTROL_FD", control, 1);
+        setenv("LOCKSTEP_RANK", "0", 1);
+        setenv("LOCKSTEP_RANKS", "2", 1);
+        ls_terminal_open(&ui, &(ls_terminal_opts){ .level = LS_WARN });
+        raise(SIGTERM);
+        raise(SIGTERM);
+        _exit(*ui.stop ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_terminal_gets_progress_and_colour),
         cmocka_unit_test(a_pipe_gets_plain_lines),
         cmocka_unit_test(json_lines_parse),
+        cmocka_unit_test(json_lines_have_no_colour),
         cmocka_unit_test(a_signal_asks_and_a_second_one_ends),
+        cmocka_unit_test(a_second_signal_leaves_a_rank_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
