@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cases.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 #include "support/support.h"
 
 static bool is_later(const ls_op *op) { return op->rule && !strcmp(op->rule, LS_RULE_LATER); }
@@ -87,8 +87,54 @@ static void shape_rules_take_blocks(void **state)
     assert_true(split > 50);
 }
 
+static ls_rule rule_of(const ls_op *op, int n_in, const ls_type *in, const void *attrs)
+{
+    ls_rule r;
+    ls_infer i = { .op = op, .n_in = n_in, .in = in, .attrs = attrs, .n_out = op->n_out };
+    ASSERT_OK(op->infer(&i));
+    ASSERT_OK(ls_rule_of(&r, &i));
+    return r;
+}
+
+/* Parts of a sum can be given to what adds, not to an activation. */
+static void an_activation_wants_the_whole_sum(void **state)
+{
+    (void)state;
+    const ls_type in[] = { LS_TYPE(LS_F32, 6, 4), LS_TYPE(LS_F32, 8, 4) };
+    for (int act = LS_ACT_NONE; act <= LS_ACT_RELU; act++) {
+        const ls_rule r = rule_of(&ls_op_linear, 2, in, &(ls_linear_attrs){ .act = act });
+        assert_int_equal(r.loop[ls_rule_in(&r, 0, 1)].fixed, act != LS_ACT_NONE);
+        assert_false(r.loop[ls_rule_in(&r, 0, 0)].fixed || r.loop[ls_rule_in(&r, 1, 0)].fixed);
+    }
+}
+
+/* All dimensions of a broadcast but the last. */
+static void rows_are_what_is_before_the_features(void **state)
+{
+    (void)state;
+    const ls_type in[] = { LS_TYPE(LS_F32, 2, 3, 4), LS_TYPE(LS_F32, 4) };
+    const ls_rule r = rule_of(&ls_op_add, 2, in, NULL);
+    for (int d = 0; d < 3; d++)
+        assert_int_equal(r.loop[ls_rule_in(&r, 0, d)].rows, d < 2);
+    assert_int_equal(ls_rule_in(&r, 1, 0), ls_rule_in(&r, 0, 2));
+}
+
+/* A table that is a part of one already. */
+static void a_part_of_a_part(void **state)
+{
+    (void)state;
+    ls_embedding_attrs a = { .first = 8, .of = 32 };
+    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 0, .start = 4, .extent = 8 }));
+    assert_int_equal(a.first, 12);
+    assert_int_equal(a.of, 32);
+    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 1, .start = 4, .extent = 8 })); /* columns are not counted */
+    assert_int_equal(a.first, 12);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_op_has_a_rule), cmocka_unit_test(shape_rules_take_blocks) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_op_has_a_rule), cmocka_unit_test(shape_rules_take_blocks),
+                                        cmocka_unit_test(an_activation_wants_the_whole_sum), cmocka_unit_test(rows_are_what_is_before_the_features),
+                                        cmocka_unit_test(a_part_of_a_part) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

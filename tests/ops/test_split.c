@@ -178,14 +178,23 @@ static ls_status types_of(trial *t)
     return ls_rule_of(&t->rule, &t->infer);
 }
 
-/* Takes the loop `ranks` times as often, so that the ranks divide it. */
+/* Takes the loop `ranks` times as often, so that the ranks divide it. Numbers that say where in it (labels, ids) reach the blocks of all ranks. */
 static ls_status widen(trial *t, int ranks, ls_arena *a)
 {
     ls_type out = t->infer.out[0];
+    int64_t extent = 0;
     for (int k = 0; k < t->c.n_in; k++)
         for (int d = 0; d < t->c.in[k].ndim; d++)
-            if (ls_rule_in(&t->rule, k, d) == t->loop)
+            if (ls_rule_in(&t->rule, k, d) == t->loop) {
+                extent = t->c.in[k].dims[d];
                 t->c.in[k].dims[d] *= ranks;
+            }
+    for (int k = 0; k < t->c.n_in; k++) {
+        case_operand *o = &t->c.in[k];
+        const bool number = o->fill == FILL_INDEX || o->fill == FILL_ID;
+        if (number && (int64_t)o->value == extent && ls_rule_in_dim(&t->rule, &t->infer, k, t->loop) < 0)
+            o->value *= ranks;
+    }
     for (int d = 0; d < out.ndim; d++)
         if (t->rule.out[0][d] == t->loop)
             out.dims[d] *= ranks;

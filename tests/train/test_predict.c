@@ -1,9 +1,12 @@
-/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too wide, and what is too large to be drawn. */
+/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too wide, and what is too large to be drawn.
+ * And which weights a run, a recipe and a checkpoint stand for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "support/support.h"
 #include "verbs/commands.h"
@@ -11,7 +14,7 @@
 enum { SAMPLES = 12000, SIDE = 6 };
 static char recipe[450];
 
-/* A run of one step with eval samples 0, 1, 2, ..., each picture in one gray. */
+/* A run of two steps with eval samples 0, 1, 2, ..., each picture in one gray. */
 static int begin(void **state)
 {
     (void)state;
@@ -29,7 +32,7 @@ static int begin(void **state)
     ls_str_printf(&yaml, "model: {type: mlp, image_size: %d, hidden: [6]}\nrun: {name: one, storage: %s/runs}\n", SIDE, work);
     ls_str_printf(&yaml, "data: {type: idx, train_images: %s/images, train_labels: %s/labels, ", work, work);
     ls_str_printf(&yaml, "eval_images: %s/images, eval_labels: %s/labels}\n", work, work);
-    ls_str_add(&yaml, "train: {steps: 1, global_batch: 8}\neval: {every_epochs: 0}\nthreads: 1\n");
+    ls_str_add(&yaml, "train: {steps: 2, global_batch: 8}\neval: {every_epochs: 0}\ncheckpoint: {every_steps: 1}\nthreads: 1\n");
     snprintf(recipe, sizeof recipe, "%s", ls_test_path("one.yaml"));
     ASSERT_OK(ls_file_write(recipe, yaml.data, yaml.len));
     ls_str_release(&yaml);
@@ -93,8 +96,35 @@ static void what_is_too_wide_or_too_large(void **state)
     assert_true(ls_file_exists(path));
 }
 
+static int64_t step_of_eval(const char *target)
+{
+    char *text = NULL;
+    size_t size;
+    json_t *j;
+    const ls_ui ui = { .out = open_memstream(&text, &size) };
+    ASSERT_OK(ls_eval_command(&(ls_eval_opts){ .target = { .name = target }, .json = true }, &ui));
+    fclose(ui.out);
+    ASSERT_OK(ls_json_parse(&j, text, strlen(text), "output"));
+    const int64_t step = json_integer_value(json_object_get(j, "step"));
+    json_decref(j);
+    free(text);
+    return step;
+}
+
+static void a_run_stands_for_its_latest_checkpoint(void **state)
+{
+    (void)state;
+    const char *best = ls_test_path("runs/one/checkpoints/best");
+    (void)unlink(best);
+    assert_int_equal(symlink("step-00000001", best), 0);
+    assert_int_equal(step_of_eval(ls_test_path("runs/one")), 2);
+    assert_int_equal(step_of_eval(recipe), 2);
+    assert_int_equal(step_of_eval(best), 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures_beside_each_other), cmocka_unit_test(what_is_too_wide_or_too_large) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures_beside_each_other), cmocka_unit_test(what_is_too_wide_or_too_large),
+                                        cmocka_unit_test(a_run_stands_for_its_latest_checkpoint) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
