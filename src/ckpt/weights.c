@@ -294,8 +294,6 @@ ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, 
 
 void ls_weights_close(ls_weights **w)
 {
-    if (!w)
-        return;
     if (!w || !*w)
         return;
     ls_weights *x = *w;

@@ -30,6 +30,7 @@ typedef struct training {
     char data_note[256];
     bool begun;            /* the loop was reached: what happens now is the run's */
     char checkpoint[4096]; /* that the run continues from; "": none */
+    ls_weights *init;      /* of model.init, when it begins with them; NULL: random ones */
     ls_resume_change change; /* since then */
     int threads; /* of every rank, so that none shares a core; 0: one rank, or not known yet */
 } training;
@@ -83,15 +84,13 @@ static void count_steps(training *t)
         t->setup.schedule.step_size = l->recipe->schedule.step_epochs * l->steps_per_epoch;
 }
 
-static ls_status initial_weights(ls_trainer *trainer, const ls_recipe *r)
+static ls_status initial_weights(training *t)
 {
-    LS_TRY(ls_trainer_init(trainer, (uint64_t)r->run.seed));
-    if (!strcmp(r->model.init, "random"))
+    LS_TRY(ls_trainer_init(t->loop.trainer, (uint64_t)t->loop.recipe->run.seed));
+    if (!t->init)
         return LS_OK;
-    ls_weights *w;
-    LS_TRY(ls_setup_weights(&w, r));
-    ls_status s = ls_trainer_load(trainer, w);
-    ls_weights_close(&w);
+    ls_status s = ls_trainer_load(t->loop.trainer, t->init);
+    ls_weights_close(&t->init);
     return s == LS_OK ? s : ls_fail_in(s, "model.init");
 }
 
@@ -153,20 +152,13 @@ static ls_status existing_run(training *t, bool *done)
     return ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
 }
 
-/* The state to begin with: a checkpoint's, else the initial one. Rank 0 looks for the checkpoint, the others take its word. */
+/* The state to begin with: a checkpoint's, else the initial one. */
 static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
-    ls_group *g = l->trainer->group;
-    ls_status s = LS_OK;
-    if (!g || ls_group_rank(g) == 0)
-        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, l->recipe, o->resume) : ls_resume_find(t->checkpoint, l->recipe, o->resume);
-    LS_TRY(g ? ls_ranks_agree(g, s) : s);
-    if (g)
-        LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
     l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
     if (!t->checkpoint[0])
-        return initial_weights(l->trainer, l->recipe);
+        return initial_weights(t);
     const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change };
     return ls_resume_load(&l->from, &t->change, t->checkpoint, l->trainer, l->recipe, &now);
 }
@@ -280,6 +272,8 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
         ls_group_doing(g, "opening the data");
     LS_TRY(open_data(t, ui));
     mark(t, "data");
+    if (!t->checkpoint[0] && strcmp(l->recipe->model.init, "random"))
+        LS_TRY(ls_setup_weights(&t->init, l->recipe)); /* so that those of another model are refused before it is built */
     if (g)
         ls_group_doing(g, "compiling the step");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
@@ -293,10 +287,23 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     return LS_OK;
 }
 
+/* The checkpoint that the run continues from. Rank 0 looks for it, the others take its word. */
+static ls_status find_checkpoint(training *t, const ls_train_opts *o)
+{
+    const ls_recipe *r = t->loop.recipe;
+    ls_group *g = t->loop.group;
+    ls_status s = LS_OK;
+    if (!g || ls_group_rank(g) == 0)
+        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume) : ls_resume_find(t->checkpoint, r, o->resume);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    return g ? ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0) : LS_OK;
+}
+
 static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     ls_compiled compiled = { 0 };
+    LS_TRY(find_checkpoint(t, o));
     ls_status s = compile(t, &compiled, ui);
     LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
     LS_TRY(ls_data_agree(l->group, l->train, l->eval));
@@ -379,6 +386,7 @@ static void release(training *t)
     free(l->seconds);
     ls_snapshots_release(&l->snapshots);
     ls_trainer_destroy(&l->trainer);
+    ls_weights_close(&t->init);
     ls_dataset_close(&l->train);
     ls_dataset_close(&l->eval);
     ls_recipe_destroy(&l->recipe);

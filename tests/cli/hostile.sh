@@ -71,6 +71,7 @@ cp runs/one/checkpoints/latest/model.safetensors many
 sed 's/"num_hidden_layers": *1\b/"num_hidden_layers":10000/' runs/one/checkpoints/latest/config.json >many/config.json
 has many/config.json '"num_hidden_layers":10000'
 refused 1 "model.layers is 10000 .*, and the tensors of many are numbered up to 0" predict many --prompt x --set data.tokenizer=bytes
+refused 1 "model.layers is 10000 .*, and the tensors of many are numbered up to 0" train text.yaml --set model.init=many --set model.layers=10000
 
 # ---- a request to stop is heard while a model is built, and in the middle of a file
 takes_signals() { [ "$(readlink "/proc/$1/exe")" = "$(readlink -f "$lockstep")" ] && grep -q '^SigCgt:.*[2367abef]$' "/proc/$1/status"; }
