@@ -12,6 +12,7 @@
 #include "interpret.h"
 #include "ops/rules.h"
 #include "run/internal.h"
+#include "support/ranks.h"
 #include "support/support.h"
 
 static ls_device device(const char *name, int threads)
@@ -279,6 +280,46 @@ static void parts_of_parts(void **state)
     ls_graph_destroy(&reads);
 }
 
+/* Both ranks have finite numbers; what the collective adds has none. No step behind it computes with them. */
+static ls_status add_over_ranks(ls_group *group, void *context)
+{
+    const ls_mesh mesh = { .n = 1, .axes = { { "dp", 2 } } };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = mesh, .rank = ls_group_rank(group) };
+    ls_graph *g;
+    ls_plan *plan = NULL;
+    ls_session *s = NULL;
+    ls_device d;
+    ls_tensor x;
+    LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&g, "sums"));
+    ls_value sent = ls_relu(g, ls_input(g, "x", LS_TYPE(LS_F32, 64)));
+    const ls_reduce_attrs over = { .group = "dp", .unit = "u", .ranks = 2, .to = LS_F32 };
+    ls_output(g, "y", ls_reduce_scatter(g, sent, &over));
+    ls_status status = ls_graph_finish(g);
+    if (status == LS_OK)
+        status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
+    if (status == LS_OK)
+        status = ls_session_create_on(&s, 1, &plan, group, &p);
+    if (status == LS_OK)
+        status = ls_session_tensor(s, "x", &x);
+    for (int i = 0; status == LS_OK && i < 64; i++)
+        ((float *)x.data)[i] = *(const float *)context;
+    if (status == LS_OK)
+        status = ls_session_run(s, 0, true);
+    ls_session_destroy(&s);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&g);
+    return status;
+}
+
+static void sums_of_finite_numbers_are_blamed(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, add_over_ranks, &(float){ 1e38f }));
+    ASSERT_FAILS(run_ranks(2, add_over_ranks, &(float){ 3e38f }), LS_E_NUMERIC,
+                 "output 0 of reduce_scatter", "32 of 32 elements");
+}
+
 static void bad_numbers_are_blamed(void **state)
 {
     (void)state;
@@ -453,7 +494,8 @@ int main(void)
         cmocka_unit_test(inputs_are_read_where_they_are),
         cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names),
         cmocka_unit_test(parts_of_parts),
-        cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
+        cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(sums_of_finite_numbers_are_blamed),
+        cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

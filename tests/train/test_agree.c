@@ -1,10 +1,16 @@
-/* test_agree.c - ranks (threads here) settle what must be equal: one message for a failure, other recipes refused by name, threads that share no core. */
+/* test_agree.c - ranks (threads here) settle what must be equal: one message for a failure, other recipes and
+ * programs refused by name, threads that share no core. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "base/parallel.h"
+#include "lockstep/graph.h"
 #include "support/ranks.h"
 #include "support/support.h"
 #include "train/agree.h"
+#include "train/digest.h"
 
 static ls_status load(ls_recipe **r, const char *set)
 {
@@ -69,6 +75,80 @@ static void equal_ranks_divide_the_cores(void **state)
     ASSERT_OK(run_ranks(3, meet, "threads=7")); /* hosts may differ in that */
 }
 
+/* The C library's function, so that a rank can have more cores than this machine: those from `first` on, if `count` is
+ * not 0. */
+static _Thread_local int first, count;
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    const long n = syscall(SYS_sched_getaffinity, pid, size, set);
+    if (n < 0)
+        return -1;
+    memset((char *)set + n, 0, size - (size_t)n);
+    if (count)
+        CPU_ZERO_S(size, set);
+    for (int i = 0; i < count; i++)
+        CPU_SET_S((size_t)(first + i), size, set);
+    return 0;
+}
+
+/* Rank r may use CORES[r] cores that no other rank may use. */
+static ls_status meet_apart(ls_group *g, void *context)
+{
+    static const int CORES[] = { 8, 2, 4 };
+    (void)context;
+    const int rank = ls_group_rank(g);
+    int threads = 0;
+    ls_recipe *r;
+    LS_TRY(load(&r, NULL));
+    first = 16 * rank;
+    count = CORES[rank];
+    const ls_status s = ls_ranks_meet(&threads, g, r);
+    count = 0;
+    ls_recipe_destroy(&r);
+    LS_TRY(s);
+    RANK_CHECK(threads == 2);
+    return LS_OK;
+}
+
+static void the_rank_with_the_fewest_cores_decides(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(3, meet_apart, NULL));
+}
+
+/* Rank *context has a program of one step more than the others. */
+static ls_status compare_programs(ls_group *g, void *context)
+{
+    const int other = *(const int *)context;
+    ls_graph *graph;
+    ls_plan *plan = NULL;
+    ls_device d;
+    LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&graph, "program"));
+    ls_value x = ls_exp(graph, ls_input(graph, "x", LS_TYPE(LS_F32, 8)));
+    ls_output(graph, "y", ls_group_rank(g) == other ? ls_exp(graph, x) : x);
+    ls_status s = ls_graph_finish(graph);
+    if (s == LS_OK)
+        s = ls_plan_create(&plan, graph, &d, NULL);
+    if (s == LS_OK)
+        s = ls_programs_agree(g, 1, &plan);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&graph);
+    if (s == LS_E_PEER && strstr(ls_error_message(), "would run another program than rank 0"))
+        return LS_OK; /* so that the status of the rank that differs is the run's */
+    return s;
+}
+
+static void every_rank_has_its_program_compared(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(3, compare_programs, &(int){ -1 }));
+    ASSERT_FAILS(run_ranks(3, compare_programs, &(int){ 1 }), LS_E_USAGE,
+                 "rank 1 would run another program than rank 0");
+    ASSERT_FAILS(run_ranks(3, compare_programs, &(int){ 2 }), LS_E_USAGE,
+                 "rank 2 would run another program than rank 0");
+}
+
 static void another_recipe_is_refused(void **state)
 {
     (void)state;
@@ -80,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_is_heard), cmocka_unit_test(equal_ranks_divide_the_cores), cmocka_unit_test(another_recipe_is_refused),
+        cmocka_unit_test(the_rank_with_the_fewest_cores_decides), cmocka_unit_test(every_rank_has_its_program_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,10 +41,11 @@ static ls_weights *random_weights(const ls_decoder_config *config)
     return w;
 }
 
+/* The first is not 0, the id of padding: padding that is written to place 0 of the caches would not be seen. */
 static void make_ids(int32_t ids[LENGTH])
 {
     for (int i = 0; i < LENGTH; i++)
-        ids[i] = (i * i + 3 * i) % VOCABULARY;
+        ids[i] = (i * i + 3 * i + 5) % VOCABULARY;
 }
 
 /* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees them. */

@@ -114,7 +114,9 @@ static void losses_read_back_as_the_same_float(void **state)
     for (int i = 0; i < n; i++)
         ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1, .epoch = 0, .samples = 128, .loss = values[i], .lr = 0.1, .seconds = 0.5, .grad_norm = -1 }));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = n + 1, .loss = NAN, .grad_norm = 2, .loss_scale = 1024, .skipped = true }));
-    assert_int_equal(d->metrics.step, n + 1);
+    const ls_step_row low = { .step = n + 2, .loss = 1, .grad_norm = -1, .loss_scale = 0.5 };
+    ASSERT_OK(ls_metrics_step(d, &low));
+    assert_int_equal(d->metrics.step, n + 2);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FAILED, "the loss is NaN"));
     char *text = contents(storage, "metrics.jsonl");
     const char *p = text;
@@ -124,7 +126,7 @@ static void losses_read_back_as_the_same_float(void **state)
         p = strchr(p, '\n') + 1;
     }
     free(text);
-    json_t *first = row(storage, 0), *last = row(storage, n);
+    json_t *first = row(storage, 0), *last = row(storage, n), *lowest = row(storage, n + 1);
     assert_string_equal(text_of(first, "kind"), "step");
     assert_int_equal(json_integer_value(json_object_get(first, "samples")), 128);
     assert_int_equal(json_integer_value(json_object_get(first, "attempt")), 0);
@@ -132,6 +134,11 @@ static void losses_read_back_as_the_same_float(void **state)
     assert_true(json_is_null(json_object_get(last, "loss")));
     assert_true(json_is_true(json_object_get(last, "skipped")));
     assert_true(json_number_value(json_object_get(last, "grad_norm")) == 2);
+    assert_true(json_number_value(json_object_get(lowest, "loss_scale")) == 0.5);
+    assert_true(json_is_false(json_object_get(lowest, "skipped")));
+    char csv[LS_CSV_ROW];
+    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0\n"); /* no norm, the scale, not skipped, attempt 0 */
+    json_decref(lowest);
     json_decref(first);
     json_decref(last);
     ls_recipe_destroy(&r);
@@ -280,6 +287,9 @@ static void states_go_their_ways_only(void **state)
     }
     assert_false(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_STOPPED)); /* not without saying that it stops */
     assert_false(ls_run_state_may(LS_RUN_STOPPING, LS_RUN_RUNNING));
+    /* a checkpoint is being written: steps go on, a stop is asked for, or the run ends */
+    assert_true(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_SAVING) && ls_run_state_may(LS_RUN_SAVING, LS_RUN_RUNNING));
+    assert_true(ls_run_state_may(LS_RUN_SAVING, LS_RUN_STOPPING) && ls_run_state_may(LS_RUN_SAVING, LS_RUN_FINISHED));
     assert_false(ls_run_state_may(LS_RUN_FINISHED, LS_RUN_RUNNING));
 }
 
