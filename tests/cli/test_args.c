@@ -33,7 +33,8 @@ static void options_and_words_in_any_order(void **state)
     ASSERT_OK(PARSE("train", "r", "--profile"));
     assert_true(ls_args_has(&a, "--profile"));
     assert_null(ls_args_value(&a, "--profile"));
-    ASSERT_OK(parse("train", 2, (const char *const[]){ "r", "--profile", "5:6" })); /* the last of two words: what lies behind is not asked */
+    /* the last of two words: what lies behind is not asked */
+    ASSERT_OK(parse("train", 2, (const char *const[]){ "r", "--profile", "5:6" }));
     assert_true(ls_args_has(&a, "--profile"));
     assert_null(ls_args_value(&a, "--profile"));
     ASSERT_OK(PARSE("train", "--profile", "11:20", "r")); /* the next word, if it can be nothing else */

@@ -62,8 +62,8 @@ static void a_terminal_gets_progress_and_colour(void **state)
     const char *text = stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, true, NULL);
     ASSERT_CONTAINS(text, "epoch 2/5 [#####---------------]  25%  117/468 steps  12 steps/s  30.0 s left  loss 0.5312");
     ASSERT_CONTAINS(text, "\r\033[Khello"); /* the message takes the line's place */
-    ASSERT_CONTAINS(text, "\r\033[K\033[1;31merror: \033[0mbroken"); /* also of what a rank has drawn that was killed since */
-    ASSERT_CONTAINS(text, "broken \"x\"\r\n\r\033[K\r\033[K"); /* by the end of the progress, and of the verb */
+    /* cleared also when a rank drew the line that was killed since; and when progress or the verb ends */
+    ASSERT_CONTAINS(text, "\r\033[K\033[1;31merror: \033[0mbroken \"x\"\r\n\r\033[K\r\033[K");
     assert_null(strstr(text, "whisper"));
     text = stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, true, "1");
     assert_null(strstr(text, "\033[1;31m"));
@@ -129,7 +129,7 @@ static void a_signal_asks_and_a_second_one_ends(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
-/* A rank hears of it from its parent and perhaps from whoever signals all processes of a job: it is one request. */
+/* A rank gets it from its parent, and perhaps from whoever signals all processes of a job: one request. */
 static void a_second_signal_leaves_a_rank_alone(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void a_second_signal_leaves_a_rank_alone(void **state)
     if (!child) {
         ls_ui ui;
         char control[16];
-        snprintf(control, sizeof control, "%d", fileno(tmpfile())); /* a file without a name, as that of ranks */
+        snprintf(control, sizeof control, "%d", fileno(tmpfile())); /* without a name, as that of ranks */
         setenv("LOCKSTEP_CONTROL_FD", control, 1);
         setenv("LOCKSTEP_RANK", "0", 1);
         setenv("LOCKSTEP_RANKS", "2", 1);

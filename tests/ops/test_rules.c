@@ -127,14 +127,18 @@ static void a_part_of_a_part(void **state)
     ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 0, .start = 4, .extent = 8 }));
     assert_int_equal(a.first, 12);
     assert_int_equal(a.of, 32);
-    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 1, .start = 4, .extent = 8 })); /* columns are not counted */
+    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 1, .start = 4, .extent = 8 })); /* columns */
     assert_int_equal(a.first, 12);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_op_has_a_rule), cmocka_unit_test(shape_rules_take_blocks),
-                                        cmocka_unit_test(an_activation_wants_the_whole_sum), cmocka_unit_test(rows_are_what_is_before_the_features),
-                                        cmocka_unit_test(a_part_of_a_part) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_has_a_rule),
+        cmocka_unit_test(shape_rules_take_blocks),
+        cmocka_unit_test(an_activation_wants_the_whole_sum),
+        cmocka_unit_test(rows_are_what_is_before_the_features),
+        cmocka_unit_test(a_part_of_a_part),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

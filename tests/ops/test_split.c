@@ -178,7 +178,8 @@ static ls_status types_of(trial *t)
     return ls_rule_of(&t->rule, &t->infer);
 }
 
-/* Takes the loop `ranks` times as often, so that the ranks divide it. Numbers that say where in it (labels, ids) reach the blocks of all ranks. */
+/* Takes the loop `ranks` times as often, so that the ranks divide it. Numbers that say where in it (labels,
+ * ids) reach the blocks of all ranks. */
 static ls_status widen(trial *t, int ranks, ls_arena *a)
 {
     ls_type out = t->infer.out[0];

@@ -267,26 +267,33 @@ static void memory_strategies(void **state)
     const int64_t slices = number(f32, "rank.memory.peak.parameters"); /* parameters, gradients, two moments; and the counters */
     assert_true(near(number(offload, "rank.memory.of_it_host"), 4 * slices, 0.01));
     assert_true(number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host") < number(f32, "rank.memory.total") - 3 * slices);
-    const size_t device = (size_t)(number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host"));
+    const int64_t device = number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host");
     json_decref(root);
-    char *text = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.gather=copy"), .n_compare = 1, .compare = &COMPARE[1] }), row[128], bytes[32];
-    snprintf(row, sizeof row, "  of it on the device %27s %14s\n", "-", ls_format_bytes(bytes, device));
+    const ls_recipe_arg recipe = RECIPE("workers=2", "parallel.gather=copy");
+    char *text = plan((ls_plan_command_opts){ .recipe = recipe, .n_compare = 1, .compare = &COMPARE[1] });
+    char row[128], bytes[32];
+    ls_format_bytes(bytes, (uint64_t)device);
+    snprintf(row, sizeof row, "  of it on the device %27s %14s\n", "-", bytes);
     ASSERT_CONTAINS(text, row);
     free(text);
 }
 
-/* Two buffers of gradients for the tree of two micro-batches, one for a running sum: the difference is in each sum that has them, wherever they rest. And the copy that
- * is saved while training goes on is of the rank's memory. */
+/* Two buffers of gradients for the tree of two micro-batches, one for a running sum: the difference is in
+ * each sum that has them, wherever they rest. The copy that is saved while training goes on is counted, too. */
 static void buffers_are_in_the_sums(void **state)
 {
     (void)state;
-    const char *const COMPARE[] = { "train.accumulate=tree,running", "parallel.offload=none,cpu", "checkpoint.async=false,true" };
-    json_t *root = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "train.micro_batch=2"), .n_compare = 3, .compare = COMPARE, .json = true }));
+    const char *const COMPARE[] = { "train.accumulate=tree,running", "parallel.offload=none,cpu",
+                                    "checkpoint.async=false,true" };
+    const ls_recipe_arg recipe = RECIPE("workers=2", "train.micro_batch=2");
+    const ls_plan_command_opts o = { .recipe = recipe, .n_compare = 3, .compare = COMPARE, .json = true };
+    json_t *root = parsed(plan(o));
     const json_t *columns = json_object_get(root, "columns"), *c;
     size_t k;
     json_array_foreach(columns, k, c) {
-        static const char *const PARTS[] = { "rank.memory.state", "rank.memory.io", "rank.memory.arena", "rank.memory.window_arena", "rank.memory.micro_batch_sums",
-                                             "rank.memory.staging" };
+        static const char *const PARTS[] = { "rank.memory.state",        "rank.memory.io",
+                                             "rank.memory.arena",        "rank.memory.window_arena",
+                                             "rank.memory.micro_batch_sums", "rank.memory.staging" };
         int64_t parts = 0;
         for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
             parts += number(c, PARTS[i]);
@@ -295,11 +302,13 @@ static void buffers_are_in_the_sums(void **state)
         assert_int_equal(number(c, "rank.memory.staging") > 0, k % 2);
     }
     for (k = 0; k < 4; k++) {
-        const json_t *tree = json_array_get(columns, k), *running = json_array_get(columns, 4 + k);
-        const int64_t buffer = number(tree, "rank.memory.micro_batch_sums") - number(running, "rank.memory.micro_batch_sums");
+        const json_t *of[2] = { json_array_get(columns, k), json_array_get(columns, 4 + k) };
+        const json_t *tree = json_object_get(json_object_get(of[0], "rank"), "memory");
+        const json_t *running = json_object_get(json_object_get(of[1], "rank"), "memory");
+        const int64_t buffer = number(tree, "micro_batch_sums") - number(running, "micro_batch_sums");
         assert_true(buffer > 0);
-        assert_int_equal(number(tree, "rank.memory.peak.gradients") - number(running, "rank.memory.peak.gradients"), buffer);
-        assert_int_equal(number(tree, "rank.memory.of_it_host") - number(running, "rank.memory.of_it_host"), k / 2 ? buffer : 0);
+        assert_int_equal(number(tree, "peak.gradients") - number(running, "peak.gradients"), buffer);
+        assert_int_equal(number(tree, "of_it_host") - number(running, "of_it_host"), k / 2 ? buffer : 0);
     }
     json_decref(root);
 }
@@ -308,7 +317,8 @@ static void buffers_are_in_the_sums(void **state)
 static void collectives_are_added_up(void **state)
 {
     (void)state;
-    const ls_calibration machine = { .isa = LS_ISA_AVX2, .threads = 1, .flops = 1e11, .gemm_efficiency = 0.5, .bytes_cache = 1e11, .bytes_memory = 1e10, .op_overhead = 1e-6 };
+    const ls_calibration machine = { .isa = LS_ISA_AVX2, .threads = 1, .flops = 1e11, .gemm_efficiency = 0.5,
+                                     .bytes_cache = 1e11, .bytes_memory = 1e10, .op_overhead = 1e-6 };
     const ls_recipe_arg recipe = RECIPE("workers=2", "train.micro_batch=2", "threads=1", "isa=avx2");
     ls_compiled_recipe c;
     ls_step_cost cost;
@@ -369,7 +379,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_take_their_part),  cmocka_unit_test(messages_are_counted), cmocka_unit_test(plan_and_explain_agree), cmocka_unit_test(alike_blocks_are_folded),
         cmocka_unit_test(parts_cover_the_tensor),  cmocka_unit_test(settings_side_by_side),  cmocka_unit_test(the_promise_is_said),
-        cmocka_unit_test(memory_strategies),       cmocka_unit_test(buffers_are_in_the_sums), cmocka_unit_test(collectives_are_added_up),
+        cmocka_unit_test(memory_strategies),
+        cmocka_unit_test(buffers_are_in_the_sums),
+        cmocka_unit_test(collectives_are_added_up),
         cmocka_unit_test(inspect_says_who_holds_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
