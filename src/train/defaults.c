@@ -1,5 +1,12 @@
 /* defaults.c - the defaults of every struct of options, for those who have no LS_..._DEFAULTS: C++ and other languages. */
-#include "lockstep/lockstep.h"
+#include "lockstep/checkpoint.h"
+#include "lockstep/data.h"
+#include "lockstep/generate.h"
+#include "lockstep/nn.h"
+#include "lockstep/optim.h"
+#include "lockstep/run.h"
+#include "lockstep/trainer.h"
+#include "lockstep/weights.h"
 
 ls_arrays_load_opts ls_arrays_load_opts_default(void) { return (ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS }; }
 ls_arrays_save_opts ls_arrays_save_opts_default(void) { return (ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS }; }
