@@ -35,6 +35,10 @@ if(cpu_sources)
   if(LS_ONEDNN)
     find_path(DNNL_INCLUDE dnnl.h REQUIRED)
     target_include_directories(ls_device_cpu PRIVATE ${DNNL_INCLUDE}) # the library is opened when it is asked for
+    if(LS_SANITIZE MATCHES address) # but not there: LeakSanitizer dies of the OpenMP threads of a library that was opened later
+      find_library(DNNL_LIBRARY dnnl REQUIRED)
+      target_link_libraries(ls_device_cpu PUBLIC -Wl,--no-as-needed ${DNNL_LIBRARY} -Wl,--as-needed)
+    endif()
     target_compile_definitions(ls_device_cpu PUBLIC LS_HAVE_ONEDNN)
   endif()
   list(PREPEND LS_KERNEL_LIBS ls_device_cpu)

@@ -42,7 +42,7 @@ static ls_status open_regular(int *fd, size_t *size, const char *path) {
 }
 
 ls_status ls_file_map(ls_mapping *out, const char *path) {
-    int fd;
+    int fd = -1;
     size_t size = 0;
     LS_TRY(open_regular(&fd, &size, path));
     ls_mapping m = { .size = size };
@@ -67,7 +67,7 @@ void ls_file_unmap(ls_mapping *m) {
 }
 
 ls_status ls_file_read(char **out, size_t *size, const char *path) {
-    int fd;
+    int fd = -1;
     size_t expect = 0;
     LS_TRY(open_regular(&fd, &expect, path));
     /* Files of /proc say 0 and hold more, others may grow: read until the end, not until the size. */

@@ -20,7 +20,8 @@ static const char *found(const char *pattern)
     ls_paths p;
     snprintf(path, sizeof path, "%s", ls_test_path(pattern));
     ASSERT_OK(ls_pattern_find(&p, path));
-    qsort(p.at, p.n, sizeof *p.at, by_name);
+    if (p.n)
+        qsort(p.at, p.n, sizeof *p.at, by_name);
     names[0] = 0;
     for (size_t i = 0; i < p.n; i++)
         sprintf(names + strlen(names), "%s ", p.at[i] + strlen(ls_test_dir()) + 1);

@@ -77,7 +77,7 @@ static ls_status one_rank(ls_group *group, void *context)
     ls_placed_type(&type, &WHOLE, c->from, &axis);
     LS_TRY(ls_graph_create(&g, "cell"));
     ls_value in = ls_input(g, "x", type), out = ls_redistribute(g, in, &WHOLE, c->from, c->to, &axis, "here");
-    ls_value weight = ls_input(g, "dy", ls_value_type(g, out)), loss = ls_sum_to(g, ls_mul(g, out, weight), 0, NULL), gradient;
+    ls_value weight = ls_input(g, "dy", ls_value_type(g, out)), loss = ls_sum_to(g, ls_mul(g, out, weight), 0, NULL), gradient = LS_NONE;
     ls_status s = ls_graph_status(g);
     if (s == LS_OK)
         s = ls_backward(g, loss, ls_fill(g, LS_SCALAR(LS_F64), 1), 1, &in, &gradient);
