@@ -68,7 +68,7 @@ fi
 [ "$("$root/program")" = "0.1.0 0.1.0" ]
 if [ -n "$cxx" ]; then
     "$cxx" -std=c++17 "$source/tests/build/macros.cc" -o "$root/program" $(pkg-config --cflags --libs lockstep)
-    [ "$("$root/program")" = "0.1.0 0.1.0 2 12 1" ] || { echo "macros.cc: $("$root/program")" >&2; exit 1; }
+    [ "$("$root/program")" = "0.1.0 0.1.0 3 24 1" ] || { echo "macros.cc: $("$root/program")" >&2; exit 1; }
 fi
 
 # The static library: --static names what it needs. (Builds for debugging have none.)
