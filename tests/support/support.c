@@ -58,8 +58,8 @@ const char *ls_test_dir(void) {
 }
 
 const char *ls_test_path(const char *name) {
-    static char paths[8][512];
-    static int next;
+    static _Thread_local char paths[8][512]; /* ranks are threads */
+    static _Thread_local int next;
     char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", ls_test_dir(), name);
     return path;
