@@ -2,6 +2,7 @@
 #include "support.h"
 #include <dirent.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,22 +44,25 @@ static void remove_scratch(void) {
         nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-const char *ls_test_dir(void) {
-    if (!scratch[0]) {
-        const char *base = getenv("TMPDIR");
-        snprintf(scratch, sizeof scratch, "%s/lockstep-test-XXXXXX", base && *base ? base : "/tmp");
-        if (!mkdtemp(scratch)) {
-            perror(scratch);
-            abort();
-        }
-        scratch_owner = getpid();
-        atexit(remove_scratch);
+static void make_scratch(void) {
+    const char *base = getenv("TMPDIR");
+    snprintf(scratch, sizeof scratch, "%s/lockstep-test-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(scratch)) {
+        perror(scratch);
+        abort();
     }
+    scratch_owner = getpid();
+    atexit(remove_scratch);
+}
+
+const char *ls_test_dir(void) {
+    static pthread_once_t made = PTHREAD_ONCE_INIT; /* ranks are threads */
+    pthread_once(&made, make_scratch);
     return scratch;
 }
 
 const char *ls_test_path(const char *name) {
-    static _Thread_local char paths[8][512]; /* ranks are threads */
+    static _Thread_local char paths[8][512];
     static _Thread_local int next;
     char *path = paths[next++ % 8];
     snprintf(path, sizeof paths[0], "%s/%s", ls_test_dir(), name);
