@@ -1,4 +1,5 @@
-/* caches.c - what it costs that caches are checked: each open of an inflated IDX file or of a file of tokens reads all of it once, to compare its checksum.
+/* caches.c - the cost of checksums in caches. Opening an inflated IDX file or a file of tokens reads all of it once and
+ * compares its checksum.
  *
  *   bench_caches FOLDER [--mb 256] [--rounds 7]
  *

@@ -20,9 +20,12 @@ extern "C" {
 
 typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
 
-/* One of the files that a data set was made of: what it holds ("images", "labels", "text", "tokenizer"), where it was found, the xxh3 of its content (of an
- * IDX file, inflated). */
-typedef struct ls_dataset_part { const char *what, *path; uint64_t digest; } ls_dataset_part;
+/* A file that a data set was made of. */
+typedef struct ls_dataset_part {
+    const char *what;  /* "images", "labels", "text", "tokenizer" */
+    const char *path;  /* where it was found */
+    uint64_t digest;   /* xxh3 of its content; of an IDX file, inflated */
+} ls_dataset_part;
 
 typedef struct ls_dataset ls_dataset;
 struct ls_dataset {

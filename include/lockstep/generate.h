@@ -69,7 +69,8 @@ LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary,
 
 typedef struct ls_generate_opts {
     const int32_t *prompt;
-    int64_t n_prompt, tokens;  /* at most so many are made, or until prompt and text fill the places */
+    int64_t n_prompt;
+    int64_t tokens;            /* to make, at most; fewer when prompt and text together reach the generator's places */
     ls_sampling sampling;
     const int32_t *ends;       /* tokens that end the text, */
     int n_ends;                /* so many; they are not given to on_token */

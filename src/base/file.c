@@ -16,11 +16,11 @@
 static ls_status refuse(const char *path, mode_t mode) {
     const char *what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "no file";
     return S_ISDIR(mode) ? ls_fail_os(path, "read", EISDIR)
-                         : ls_fail(LS_E_IO, "%s: cannot read: not a regular file but %s; write what it gives into a file first", path, what);
+                         : ls_fail(LS_E_IO, "%s: cannot read: it is %s, not a regular file; copy its content into a file and name that", path, what);
 }
 
-/* Opens a regular file and tells its size; anything else (a folder, a pipe) is refused with its name. Every input is opened here. What it is is asked before,
- * because opening a device may do something; and opening waits for nothing, because a pipe may have taken the file's place since. */
+/* Opens a regular file and tells its size. A folder, a pipe or a device is refused with its name. Every input is opened here.
+ * stat comes first, because opening a device can have effects. O_NONBLOCK, because a pipe may have replaced the file since. */
 static ls_status open_regular(int *fd, size_t *size, const char *path) {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))

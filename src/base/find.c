@@ -4,7 +4,10 @@
 #include <string.h>
 #include "file.h"
 
-char *ls_find_any(const char *path) { return ls_file_exists(path) || ls_dir_exists(path) ? strdup(path) : NULL; }
+char *ls_find_any(const char *path)
+{
+    return ls_file_exists(path) || ls_dir_exists(path) ? strdup(path) : NULL;
+}
 
 static char *cached_data(void)
 {
@@ -40,6 +43,7 @@ void ls_find_places(ls_str *out, const char *name)
     if (*name == '/')
         return;
     char *cached = cached_data();
-    ls_str_printf(out, "in this folder, in LOCKSTEP_DATA (%s) and in %s", data && *data ? data : "not set", cached);
+    ls_str_printf(out, "in this folder, in LOCKSTEP_DATA (%s) and in %s", data && *data ? data : "not set",
+                  cached);
     free(cached);
 }

@@ -1,4 +1,5 @@
-/* pattern.c - braces are multiplied out here, because glob(3) sets no bound to it; the rest is glob's work, through functions that count. */
+/* pattern.c - braces are multiplied out here, because glob(3) sets no bound to it; the rest is glob's work,
+ * through functions that count. */
 #include "base/pattern.h"
 
 #include <dirent.h>
@@ -49,7 +50,8 @@ static const char *next_outside(const char *at, const char *wanted)
     return at;
 }
 
-/* The brace that begins the first choice; NULL: there is none. "{}" is no choice, nor is a brace that nothing closes. */
+/* The brace that begins the first choice; NULL: there is none. "{}" is no choice, nor is a brace that nothing
+ * closes. */
 static const char *first_choice(const char *text)
 {
     for (const char *p = text; *p; p++) {
@@ -63,9 +65,12 @@ static const char *first_choice(const char *text)
 
 static ls_status expand(ls_paths *out, const char *text, const char *pattern, int depth)
 {
-    const char *open = depth < DEEPEST ? first_choice(text) : NULL, *close = open ? next_outside(open + 1, "}") : NULL;
+    const char *open = depth < DEEPEST ? first_choice(text) : NULL,
+               *close = open ? next_outside(open + 1, "}") : NULL;
     if (out->n >= LS_PATTERN_BRACES || (depth == DEEPEST && first_choice(text)))
-        return ls_fail(LS_E_USAGE, "%s: its braces make more than %d patterns: use *, or name fewer files at a time", pattern, LS_PATTERN_BRACES);
+        return ls_fail(LS_E_USAGE,
+                       "%s: its braces make more than %d patterns: use *, or name fewer files at a time",
+                       pattern, LS_PATTERN_BRACES);
     if (!open)
         return add(out, text), LS_OK;
     for (const char *p = open; p < close;) {
@@ -84,7 +89,8 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
 
 /* ---- folders */
 
-static _Thread_local int64_t looked_at; /* of the pattern that this thread looks for; glob gives its functions no context */
+static _Thread_local int64_t
+    looked_at; /* of the pattern that this thread looks for; glob gives its functions no context */
 
 static bool enough(void) { return looked_at > LS_PATTERN_NAMES || ls_stop_asked(); }
 
@@ -124,15 +130,22 @@ static int on_error(const char *path, int error)
 
 static ls_status find(ls_paths *out, const char *one, const char *pattern)
 {
-    glob_t found = { .gl_closedir = close_folder, .gl_readdir = next_name, .gl_opendir = open_folder, .gl_lstat = look_at_link, .gl_stat = look };
+    glob_t found = { .gl_closedir = close_folder,
+                     .gl_readdir = next_name,
+                     .gl_opendir = open_folder,
+                     .gl_lstat = look_at_link,
+                     .gl_stat = look };
     const int result = glob(one, GLOB_NOSORT | GLOB_ALTDIRFUNC, on_error, &found);
     for (size_t i = 0; result == 0 && i < found.gl_pathc; i++)
         add(out, found.gl_pathv[i]);
     globfree(&found);
     LS_TRY(ls_stop_check("looking for %s", pattern));
     if (looked_at > LS_PATTERN_NAMES)
-        return ls_fail(LS_E_USAGE, "%s: more than %d names have to be looked at: name the folders more exactly", pattern, LS_PATTERN_NAMES);
-    return result == GLOB_NOSPACE ? ls_fail(LS_E_MEMORY, "%s: no memory for all that matches", pattern) : LS_OK;
+        return ls_fail(LS_E_USAGE,
+                       "%s: more than %d names have to be looked at: name the folders more exactly", pattern,
+                       LS_PATTERN_NAMES);
+    return result == GLOB_NOSPACE ? ls_fail(LS_E_MEMORY, "%s: no memory for all that matches", pattern)
+                                  : LS_OK;
 }
 
 ls_status ls_pattern_find(ls_paths *out, const char *pattern)
@@ -140,7 +153,8 @@ ls_status ls_pattern_find(ls_paths *out, const char *pattern)
     ls_paths all = { 0 };
     *out = (ls_paths){ 0 };
     if (strlen(pattern) > LONGEST)
-        return ls_fail(LS_E_USAGE, "a pattern of files has %zu bytes, at most %d are read: %.60s...", strlen(pattern), LONGEST, pattern);
+        return ls_fail(LS_E_USAGE, "a pattern of files has %zu bytes, at most %d are read: %.60s...",
+                       strlen(pattern), LONGEST, pattern);
     looked_at = 0;
     ls_status s = expand(&all, pattern, pattern, 0);
     for (size_t i = 0; i < all.n && s == LS_OK; i++)

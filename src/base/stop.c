@@ -7,7 +7,10 @@
 
 static _Atomic(const volatile sig_atomic_t *) watched;
 
-void ls_stop_on(const volatile sig_atomic_t *flag) { atomic_store_explicit(&watched, flag, memory_order_release); }
+void ls_stop_on(const volatile sig_atomic_t *flag)
+{
+    atomic_store_explicit(&watched, flag, memory_order_release);
+}
 
 bool ls_stop_asked(void)
 {

@@ -1,6 +1,7 @@
-/* lost_pages.c - what the user sees when a file that this process has mapped is cut short, or its disk fails: the next look at a page that is gone raises
- * SIGBUS. The kernel's table of mappings, /proc/self/maps, knows which file it was; so the library keeps no table, and takes no signal: a program of one's
- * own that uses it may. Everything here is safe in a signal handler. */
+/* lost_pages.c - what the user sees when a file that this process has mapped is cut short, or its disk fails:
+ * the next look at a page that is gone raises SIGBUS. The kernel's table of mappings, /proc/self/maps, knows
+ * which file it was; so the library keeps no table, and takes no signal: a program of one's own that uses it
+ * may. Everything here is safe in a signal handler. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,7 +20,11 @@ static int this_rank; /* -1: of no launcher */
 
 /* ---- which file */
 
-typedef struct reader { int fd; char buffer[1024]; ssize_t n, at; } reader;
+typedef struct reader {
+    int fd;
+    char buffer[1024];
+    ssize_t n, at;
+} reader;
 
 static int next(reader *r)
 {
@@ -34,14 +39,17 @@ static uintptr_t hexadecimal(reader *r, int *end)
 {
     uintptr_t x = 0;
     for (;;) {
-        const int c = *end = next(r), digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        const int c = *end = next(r), digit = c >= '0' && c <= '9'   ? c - '0'
+                                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                                                     : -1;
         if (digit < 0)
             return x;
         x = x << 4 | (uintptr_t)digit;
     }
 }
 
-/* Of each line "BEGIN-END rwxp OFFSET DEVICE INODE   PATH"; "": none has this address, or no file is there. */
+/* Of each line "BEGIN-END rwxp OFFSET DEVICE INODE   PATH"; "": none has this address, or no file is there.
+ */
 static void find_file(char *path, size_t size, uintptr_t address)
 {
     static reader r;
@@ -63,7 +71,10 @@ static void find_file(char *path, size_t size, uintptr_t address)
 
 /* ---- the message */
 
-typedef struct line { char text[4096 + 512]; size_t n; } line;
+typedef struct line {
+    char text[4096 + 512];
+    size_t n;
+} line;
 
 static void add(line *l, const char *text)
 {
@@ -116,7 +127,8 @@ static void say(const char *path)
     else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7))
         add(&l, ": no memory is left for what processes share: free some, or start fewer workers");
     else
-        add(&l, ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put the whole file back and start again");
+        add(&l,
+            ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put the whole file back and start again");
     add(&l, as_json ? "\"}\n" : "\n");
     ls_sys_write(STDERR_FILENO, l.text, l.n);
 }

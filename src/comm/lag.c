@@ -32,7 +32,8 @@ void ls_lag_tell(ls_group *g, ls_lagging *l, int rank, const char *what, const c
 {
     l->rank = rank;
     l->told = true;
-    g->tell(g->tell_context, g, &(ls_lag){ .rank = rank, .seconds = l->waited, .what = what, .doing = doing });
+    g->tell(g->tell_context, g,
+            &(ls_lag){ .rank = rank, .seconds = l->waited, .what = what, .doing = doing });
 }
 
 void ls_lag_end(ls_group *g, ls_lagging *l)

@@ -1,5 +1,6 @@
-/* chain.c - how a rank's slice of a unit becomes what the unit's parameters are views of, and the gradient of that: links, from the first to the last. The pass that makes
- * the use (passes/units.c) and the program that reduces its gradient once a step (optim/update.c) both read them here. */
+/* chain.c - how a rank's slice of a unit becomes what the unit's parameters are views of, and the gradient of
+ * that: links, from the first to the last. The pass that makes the use (passes/units.c) and the program that
+ * reduces its gradient once a step (optim/update.c) both read them here. */
 #include "rules.h"
 
 int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u)
@@ -8,10 +9,18 @@ int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u)
     if (u->offload)
         out[n++] = (ls_link){ .op = &ls_op_to_device };
     if (u->replicas > 1)
-        out[n++] = (ls_link){ .op = &ls_op_replicate, .replicate = { .group = u->replicate, .unit = u->unit, .ranks = u->replicas, .via = u->via } };
+        out[n++] = (ls_link){
+            .op = &ls_op_replicate,
+            .replicate = { .group = u->replicate, .unit = u->unit, .ranks = u->replicas, .via = u->via }
+        };
     if (u->shards > 1)
         out[n++] = (ls_link){ .op = &ls_op_all_gather,
-                              .gather = { .group = u->shard, .unit = u->unit, .ranks = u->shards, .to = u->to, .via = u->via, .map = u->map } };
+                              .gather = { .group = u->shard,
+                                          .unit = u->unit,
+                                          .ranks = u->shards,
+                                          .to = u->to,
+                                          .via = u->via,
+                                          .map = u->map } };
     return n;
 }
 

@@ -6,7 +6,8 @@
 
 static ls_status misfit(const ls_infer *i, const char *what)
 {
-    return ls_fail(LS_E_INTERNAL, "the rule of %s, \"%s\": %s", i->op->name, i->op->rule ? i->op->rule : "", what);
+    return ls_fail(LS_E_INTERNAL, "the rule of %s, \"%s\": %s", i->op->name, i->op->rule ? i->op->rule : "",
+                   what);
 }
 
 void ls_rule_begin(ls_rule *r)
@@ -44,7 +45,11 @@ void ls_rule_fix(ls_rule *r, char letter)
 }
 
 /* One operand or result: "r.. k", "@b t h*", "+n", ".". */
-typedef struct term { const char *at; size_t n; char marks[8]; } term;
+typedef struct term {
+    const char *at;
+    size_t n;
+    char marks[8];
+} term;
 
 static bool is_mark(char c) { return c == '@' || c == '+' || c == '~'; }
 
@@ -82,7 +87,8 @@ static bool form(const char **t, size_t *n, int ndim)
     return *n == 0;
 }
 
-static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t n, int ndim, int8_t *loops, uint8_t *heads)
+static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t n, int ndim, int8_t *loops,
+                           uint8_t *heads)
 {
     int d = 0;
     bool open;

@@ -1,8 +1,11 @@
-/* place.c - tensor parallelism (Shoeybi et al. 2019) and sequence parallelism (Korthikanti et al. 2022) as one walk over the forward graph. Parameters that the plan
- * splits become this rank's blocks; each op's rule (ops/rule.h) says from where its operands are split where its results are; and redistributions (redistribute.h), whose
- * gradients the chain rule knows, stand where an operand lies otherwise. The walk knows no layer and no op.
+/* place.c - tensor parallelism (Shoeybi et al. 2019) and sequence parallelism (Korthikanti et al. 2022) as
+ * one walk over the forward graph. Parameters that the plan splits become this rank's blocks; each op's rule
+ * (ops/rule.h) says from where its operands are split where its results are; and redistributions
+ * (redistribute.h), whose gradients the chain rule knows, stand where an operand lies otherwise. The walk
+ * knows no layer and no op.
  *
- * What it chose itself (rows, with parallel.sequence) it may undo; what the plan splits it may not. Partial ends where it is made. */
+ * What it chose itself (rows, with parallel.sequence) it may undo; what the plan splits it may not. Partial
+ * ends where it is made. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "place.h"
 
@@ -43,7 +46,8 @@ ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node 
 {
     p->infer = (ls_infer){ .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .n_out = n->n_out };
     if (n->n_in > LS_PLACED_IN)
-        return ls_fail(LS_E_UNSUPPORTED, "parallel.tensor: %s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path, n->n_in, LS_PLACED_IN);
+        return ls_fail(LS_E_UNSUPPORTED, "parallel.tensor: %s in %s has %d operands, and %d can be placed",
+                       n->op->name, n->scope->path, n->n_in, LS_PLACED_IN);
     for (int k = 0; k < n->n_in; k++)
         p->in[k] = *ls_type_of(g, n->in[k]);
     for (int k = 0; k < n->n_out; k++)
@@ -54,7 +58,10 @@ ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node 
 static bool split(const walk *w, ls_value old) { return w->at[old.id].p.kind == LS_SHARD; }
 static const ls_type *whole(const walk *w, ls_value old) { return ls_type_of(w->r.from, old); }
 static bool is_float(const walk *w, ls_value old) { return ls_dtype_is_float(whole(w, old)->dtype); }
-static const char *place_of(const walk *w, const ls_node *n) { return w->r.to->scope->path[0] ? w->r.to->scope->path : n->op->name; }
+static const char *place_of(const walk *w, const ls_node *n)
+{
+    return w->r.to->scope->path[0] ? w->r.to->scope->path : n->op->name;
+}
 
 /* ---- refusals */
 
@@ -73,7 +80,8 @@ static const char *spot_text(char text[640], const walk *w, ls_value old)
 
 static ls_status refuse(const walk *w, const ls_node *n, const char *what)
 {
-    return ls_fail(LS_E_USAGE, "parallel.tensor: %s in %s %s (axis %s; %s:%d)", n->op->name, n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
+    return ls_fail(LS_E_USAGE, "parallel.tensor: %s in %s %s (axis %s; %s:%d)", n->op->name,
+                   n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
                    n->file ? n->file : "?", n->line);
 }
 
@@ -82,7 +90,8 @@ static ls_status cannot_take(const walk *w, const ls_node *n, int k)
     char a[640], text[800];
     const bool soft = w->at[n->in[k].id].soft;
     snprintf(text, sizeof text, "cannot take operand %d, which is %s: %s", k, spot_text(a, w, n->in[k]),
-             soft ? "it needs all tokens; split the layers on its way by columns" : "a layer that is split by rows must come before it");
+             soft ? "it needs all tokens; split the layers on its way by columns"
+                  : "a layer that is split by rows must come before it");
     return refuse(w, n, text);
 }
 
@@ -90,18 +99,26 @@ static ls_status cannot_take(const walk *w, const ls_node *n, int k)
 static void advice(char text[300], const walk *w, const step *s, int k, int by)
 {
     const ls_node *maker = ls_node_of(w->r.from, s->n->in[k]);
-    const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL, *dot = name ? strrchr(name, '.') : NULL;
+    const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL,
+               *dot = name ? strrchr(name, '.') : NULL;
     if (split(w, s->n->in[k])) {
         snprintf(text, 300, "the words of parallel.tensor split them unlike");
     } else if (w->at[s->n->in[by].id].soft) {
-        snprintf(text, 300, "with parallel.sequence what makes operand %d must be split by rows, too, as the table of an embedding", k);
+        snprintf(
+            text, 300,
+            "with parallel.sequence what makes operand %d must be split by rows, too, as the table of an embedding",
+            k);
     } else if (dot) {
         const char *from = dot;
         while (from > name && from[-1] != '.')
             from--;
-        snprintf(text, 300, "%s:%.*s would split both alike", ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop) >= 0 ? "colwise" : "rowwise", (int)(dot - from), from);
+        snprintf(text, 300, "%s:%.*s would split both alike",
+                 ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop) >= 0 ? "colwise" : "rowwise",
+                 (int)(dot - from), from);
     } else {
-        snprintf(text, 300, "the layer that makes operand %d must be split by columns, or that of operand %d not at all", k, by);
+        snprintf(text, 300,
+                 "the layer that makes operand %d must be split by columns, or that of operand %d not at all",
+                 k, by);
     }
 }
 
@@ -109,7 +126,8 @@ static ls_status conflict(const walk *w, const step *s, int k, int by)
 {
     char a[640], b[640], hint[300], text[1800];
     advice(hint, w, s, k, by);
-    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by, spot_text(a, w, s->n->in[by]), k, spot_text(b, w, s->n->in[k]), hint);
+    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by,
+             spot_text(a, w, s->n->in[by]), k, spot_text(b, w, s->n->in[k]), hint);
     return refuse(w, s->n, text);
 }
 
@@ -121,8 +139,9 @@ static ls_value replicate(walk *w, ls_value old)
     const spot *s = &w->at[old.id];
     const ls_value v = ls_rewrite_value(&w->r, old);
     if (!ls_present(*copy))
-        *copy = ls_redistribute(w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
-                                s->p.kind == LS_SHARD ? place_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
+        *copy = ls_redistribute(
+            w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
+            s->p.kind == LS_SHARD ? place_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
     return *copy;
 }
 
@@ -143,18 +162,24 @@ static ls_status operand(walk *w, step *s, int k)
         const ls_type *t = whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
-            return ls_fail(LS_E_USAGE, "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the %d ranks of axis %s do not divide", dim, k,
-                           s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks, w->axis.name);
+            return ls_fail(
+                LS_E_USAGE,
+                "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the %d ranks of axis %s do not divide",
+                dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks,
+                w->axis.name);
         v = is_float(w, old) ? replicate(w, old) : v;
-        v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis, "");
+        v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis,
+                            "");
     } else {
         return conflict(w, s, k, s->by);
     }
-    if (dim >= 0 && (s->rule.heads[k] >> dim & 1)) { /* before the shape rule of the op says it in other words */
+    if (dim >= 0 &&
+        (s->rule.heads[k] >> dim & 1)) { /* before the shape rule of the op says it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
-            return ls_fail(LS_E_USAGE, "parallel.mesh: %s has %lld heads, which the %d ranks of axis %s do not divide", s->n->scope->path, (long long)(size / head),
-                           w->axis.ranks, w->axis.name);
+            return ls_fail(LS_E_USAGE,
+                           "parallel.mesh: %s has %lld heads, which the %d ranks of axis %s do not divide",
+                           s->n->scope->path, (long long)(size / head), w->axis.ranks, w->axis.name);
     }
     s->in[k] = v;
     return LS_OK;
@@ -169,11 +194,14 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
     if (w->p->sequence && t->ndim > 1) {
         to = LS_ROWS_SHARDED(t->ndim - 1);
         if (!ls_placed_type(&mine, t, to, &w->axis))
-            return ls_fail(LS_E_USAGE, "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s do not divide", (long long)ls_type_rows(t),
-                           w->axis.ranks, w->axis.name);
+            return ls_fail(
+                LS_E_USAGE,
+                "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s do not divide",
+                (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
         w->at[old.id] = (spot){ .p = to, .soft = true };
     }
-    w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis, place_of(w, ls_node_of(w->r.from, old)));
+    w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,
+                                       place_of(w, ls_node_of(w->r.from, old)));
     return LS_OK;
 }
 
@@ -194,7 +222,10 @@ static ls_status localize(walk *w, const step *s, void **attrs)
     const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
     if (dim >= 0 && op->part) {
         const int64_t all = s->types.in[at].dims[dim], size = all / w->axis.ranks;
-        if (op->part(*attrs, &(ls_block_of){ .dim = dim, .start = w->axis.position * size, .size = size, .extent = all }) != LS_OK)
+        if (op->part(*attrs,
+                     &(ls_block_of){
+                         .dim = dim, .start = w->axis.position * size, .size = size, .extent = all }) !=
+            LS_OK)
             return refuse(w, s->n, ls_error_message());
     }
     return LS_OK;
@@ -207,18 +238,27 @@ static ls_status expand(walk *w, step *s)
     if (!n->op->expand)
         return cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_in; k++) {
-        if (split(w, n->in[k]) && (w->at[n->in[k].id].soft || w->at[n->in[k].id].p.dim != ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop)))
+        if (split(w, n->in[k]) &&
+            (w->at[n->in[k].id].soft ||
+             w->at[n->in[k].id].p.dim != ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop)))
             return conflict(w, s, k, s->by);
         s->in[k] = ls_rewrite_value(&w->r, n->in[k]);
     }
-    LS_TRY(n->op->expand(&(ls_expansion){ .g = w->r.to, .node = n, .in = s->in, .out = out, .group = w->axis.name, .unit = place_of(w, n), .ranks = w->axis.ranks,
+    LS_TRY(n->op->expand(&(ls_expansion){ .g = w->r.to,
+                                          .node = n,
+                                          .in = s->in,
+                                          .out = out,
+                                          .group = w->axis.name,
+                                          .unit = place_of(w, n),
+                                          .ranks = w->axis.ranks,
                                           .position = w->axis.position }));
     for (int k = 0; k < n->n_out; k++)
         w->r.map[n->out[k].id] = out[k];
     return LS_OK;
 }
 
-/* Operand k under result 0 so that broadcasting meets the loops that both have: a convolution's bias [o] as [o, 1, 1]. */
+/* Operand k under result 0 so that broadcasting meets the loops that both have: a convolution's bias [o] as
+ * [o, 1, 1]. */
 static ls_value aligned(walk *w, const step *s, int k, ls_value v)
 {
     const ls_type *t = &s->types.infer.out[0], have = ls_value_type(w->r.to, v);
@@ -244,7 +284,8 @@ static ls_status add(walk *w, const step *s, int k)
     } else if (split(w, old) && !w->at[out.id].soft) {
         return conflict(w, s, k, s->by);
     }
-    w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out), w->at[old.id].soft ? v : aligned(w, s, k, v));
+    w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out),
+                              w->at[old.id].soft ? v : aligned(w, s, k, v));
     return LS_OK;
 }
 
@@ -284,18 +325,22 @@ static ls_status split_loop(walk *w, step *s)
     return LS_OK;
 }
 
-/* The leading dimensions of operand k, which are split as one, are rows of the op; and all rows that it has. */
+/* The leading dimensions of operand k, which are split as one, are rows of the op; and all rows that it has.
+ */
 static bool are_rows(const step *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
 {
     for (int d = 0; d < ndim; d++) {
         const int l = loops[d];
-        if (d < rows ? l < 0 || !s->rule.loop[l].rows || s->rule.loop[l].fixed || s->rule.loop[l].join || l != first[d] : l >= 0 && s->rule.loop[l].rows)
+        if (d < rows ? l < 0 || !s->rule.loop[l].rows || s->rule.loop[l].fixed || s->rule.loop[l].join ||
+                           l != first[d]
+                     : l >= 0 && s->rule.loop[l].rows)
             return false;
     }
     return true;
 }
 
-/* Each rank computes some of the rows, one behind the other. Where all rows meet one value, as gains and weights, its gradient is a sum over the rows of all. */
+/* Each rank computes some of the rows, one behind the other. Where all rows meet one value, as gains and
+ * weights, its gradient is a sum over the rows of all. */
 static ls_status split_rows(walk *w, step *s)
 {
     const ls_node *n = s->n;
@@ -334,10 +379,11 @@ static ls_status split_rows(walk *w, step *s)
 static ls_status vote(walk *w, step *s)
 {
     s->by = -1;
-    for (int class = 0; class < 3 && s->by < 0; class++)
+    for (int class = 0; class < 3 && s->by < 0; class ++)
         for (int k = 0; k < s->n->n_in; k++) {
             const spot *at = &w->at[s->n->in[k].id];
-            if (!split(w, s->n->in[k]) || at->soft != (class == 2) || (!at->soft && at->param != (class == 0)))
+            if (!split(w, s->n->in[k]) || at->soft != (class == 2) ||
+                (!at->soft && at->param != (class == 0)))
                 continue;
             const int loop = at->soft ? -1 : ls_rule_in(&s->rule, k, at->p.dim);
             if (!at->soft && (loop < 0 || s->rule.loop[loop].fixed))
@@ -359,8 +405,10 @@ static ls_status param(walk *w, const ls_node *n)
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
         a.split = (ls_tp_split){ seed->dim, w->axis.position, w->axis.ranks };
-        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim), .param = true,
-                              .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s", (int)strcspn(seed->word, " "), seed->word, a.name) };
+        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim),
+                              .param = true,
+                              .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s",
+                                                       (int)strcspn(seed->word, " "), seed->word, a.name) };
     }
     ls_rewrite_copy_with(&w->r, n, NULL, &a);
     return LS_OK;
@@ -399,12 +447,15 @@ static ls_status all_nodes(walk *w, ls_placement *outputs)
         if (outputs)
             outputs[i] = w->at[g->outputs[i].value.id].p;
         else if (split(w, g->outputs[i].value))
-            return ls_fail(LS_E_USAGE, "parallel.tensor: output \"%s\" of the model would be split over axis %s", g->outputs[i].name, w->axis.name);
+            return ls_fail(LS_E_USAGE,
+                           "parallel.tensor: output \"%s\" of the model would be split over axis %s",
+                           g->outputs[i].name, w->axis.name);
     }
     return LS_OK;
 }
 
-ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis, ls_placement *outputs)
+ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
+                   ls_placement *outputs)
 {
     walk w = { .p = p, .axis = *axis, .seeds = seeds };
     LS_TRY(ls_rewrite_begin(&w.r, *gp));
@@ -421,7 +472,8 @@ ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, co
 ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
 {
     const char *name = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
-    const ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name), ls_mesh_position(&p->mesh, p->rank, name) };
+    const ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
+                                 ls_mesh_position(&p->mesh, p->rank, name) };
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
     return axis.ranks == 1 ? LS_OK : ls_place(gp, p, seeds, &axis, NULL);

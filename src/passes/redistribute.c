@@ -1,4 +1,5 @@
-/* redistribute.c - see redistribute.h. Collectives are over flat buffers: where a dimension that is not the first is split, it is brought to the front around them. */
+/* redistribute.c - see redistribute.h. Collectives are over flat buffers: where a dimension that is not the
+ * first is split, it is brought to the front around them. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "redistribute.h"
 
@@ -72,44 +73,56 @@ static ls_type turned_type(const ls_type *t, int dim)
     return r;
 }
 
-static ls_value gather(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, const ls_place_axis *axis, const char *unit, ls_dtype via)
+static ls_value gather(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from,
+                       const ls_place_axis *axis, const char *unit, ls_dtype via)
 {
-    const ls_gather_attrs a = { .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via };
+    const ls_gather_attrs a = {
+        .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
+    };
     const ls_type all = from.dim ? turned_type(whole, from.dim) : *whole;
     v = ls_all_gather(g, flat(g, turned(g, v, from.dim, false)), &a);
     return turned(g, ls_reshape_dims(g, v, all.ndim, all.dims), from.dim, true);
 }
 
-static ls_value scatter(ls_graph *g, ls_value v, const ls_type *mine, ls_placement to, const ls_place_axis *axis, const char *unit, ls_dtype via)
+static ls_value scatter(ls_graph *g, ls_value v, const ls_type *mine, ls_placement to,
+                        const ls_place_axis *axis, const char *unit, ls_dtype via)
 {
-    const ls_reduce_attrs a = { .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via };
+    const ls_reduce_attrs a = {
+        .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
+    };
     ls_type part = to.dim ? turned_type(mine, to.dim) : *mine;
     part.dims[0] = -1;
     v = ls_reduce_scatter(g, flat(g, turned(g, v, to.dim, false)), &a);
     return turned(g, ls_reshape_dims(g, v, part.ndim, part.dims), to.dim, true);
 }
 
-static ls_value cut(ls_graph *g, ls_value v, const ls_type *whole, const ls_type *mine, ls_placement to, const ls_place_axis *axis)
+static ls_value cut(ls_graph *g, ls_value v, const ls_type *whole, const ls_type *mine, ls_placement to,
+                    const ls_place_axis *axis)
 {
     const ls_type one = merged(whole, to);
     return ls_slice(g, reshaped(g, v, &one), to.dim, axis->position * mine->dims[to.dim], mine->dims[to.dim]);
 }
 
-ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to, const ls_place_axis *axis, const char *unit)
+ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
+                         const ls_place_axis *axis, const char *unit)
 {
     char a[32], b[32], t[128];
     ls_type mine;
-    if (v.id <= 0 || (from.kind == to.kind && (from.kind != LS_SHARD || (from.dim == to.dim && from.dims == to.dims))))
+    if (v.id <= 0 ||
+        (from.kind == to.kind && (from.kind != LS_SHARD || (from.dim == to.dim && from.dims == to.dims))))
         return v;
     const ls_type have = ls_value_type(g, v);
     const ls_dtype via = have.dtype == LS_F64 ? LS_F64 : LS_F32;
     if (!ls_placed_type(&mine, whole, to, axis)) {
-        ls_graph_error(g, LS_E_USAGE, "parallel.mesh: %s cannot become %s: the %d ranks of axis %s do not divide it", ls_type_text(t, whole), ls_placement_text(b, to),
-                       axis->ranks, axis->name);
+        ls_graph_error(g, LS_E_USAGE,
+                       "parallel.mesh: %s cannot become %s: the %d ranks of axis %s do not divide it",
+                       ls_type_text(t, whole), ls_placement_text(b, to), axis->ranks, axis->name);
         return (ls_value){ .id = -1 };
     }
     if (from.kind == LS_INVARIANT && to.kind != LS_PARTIAL) {
-        v = ls_replicate(g, v, &(ls_replicate_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .via = via });
+        v = ls_replicate(
+            g, v,
+            &(ls_replicate_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .via = via });
         return to.kind == LS_SHARD ? cut(g, v, whole, &mine, to, axis) : v;
     }
     if (from.kind == LS_REPLICATE && to.kind == LS_SHARD)
@@ -119,8 +132,15 @@ ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_place
     if (from.kind == LS_PARTIAL && to.kind == LS_SHARD)
         return scatter(g, v, &mine, to, axis, unit, via);
     if (from.kind == LS_PARTIAL)
-        return ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = (int64_t)have.dtype, .via = via,
-                                                       .how = to.kind == LS_INVARIANT ? LS_HOW_SHARED : LS_HOW_SUM });
-    ls_graph_error(g, LS_E_UNSUPPORTED, "there is no way from %s to %s", ls_placement_text(a, from), ls_placement_text(b, to));
+        return ls_all_reduce(
+            g, v,
+            &(ls_reduce_attrs){ .group = axis->name,
+                                .unit = unit,
+                                .ranks = axis->ranks,
+                                .to = (int64_t)have.dtype,
+                                .via = via,
+                                .how = to.kind == LS_INVARIANT ? LS_HOW_SHARED : LS_HOW_SUM });
+    ls_graph_error(g, LS_E_UNSUPPORTED, "there is no way from %s to %s", ls_placement_text(a, from),
+                   ls_placement_text(b, to));
     return (ls_value){ .id = -1 };
 }

@@ -1,4 +1,5 @@
-/* seeds.c - which parameters are split over an axis, and where: by the words of parallel.tensor, or those of the plan that stands beside the model. */
+/* seeds.c - which parameters are split over an axis, and where: by the words of parallel.tensor, or those of
+ * the plan that stands beside the model. */
 #include <string.h>
 
 #include "base/str.h"
@@ -71,11 +72,18 @@ static ls_status useless_word(const ls_graph *g, const char *word)
     const char *near = ls_nearest_name(ls_arena_printf(&a, "%.*s", n - KIND, word + KIND), modules, found);
     ls_status s;
     if (taken)
-        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the words before it name every layer that it does; leave it out", n, word);
+        s = ls_fail(LS_E_USAGE,
+                    "parallel.tensor: %.*s: the words before it name every layer that it does; leave it out",
+                    n, word);
     else if (near)
-        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name; did you mean %.*s%s?", n, word, KIND, word, near);
+        s = ls_fail(LS_E_USAGE,
+                    "parallel.tensor: %.*s: the model has no layer of that name; did you mean %.*s%s?", n,
+                    word, KIND, word, near);
     else
-        s = ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)", n, word);
+        s = ls_fail(
+            LS_E_USAGE,
+            "parallel.tensor: %.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)",
+            n, word);
     ls_arena_release(&a);
     return s;
 }
@@ -86,7 +94,8 @@ static ls_status check_words(const ls_graph *g, const char *words)
     for (const char *w = words; *w; w = next_word(w)) {
         bool used = false;
         for (int i = 0; i < g->n_nodes && !used; i++)
-            used = g->nodes[i]->op == &ls_op_param && word_of(words, ((const ls_source_attrs *)g->nodes[i]->attrs)->name) == w;
+            used = g->nodes[i]->op == &ls_op_param &&
+                   word_of(words, ((const ls_source_attrs *)g->nodes[i]->attrs)->name) == w;
         if (!used)
             return useless_word(g, w);
     }
@@ -98,12 +107,14 @@ static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
 {
     for (int i = 0; i < g->n_nodes; i++)
         for (*k = 0; *k < g->nodes[i]->n_in; ++*k)
-            if (g->nodes[i]->in[*k].id == param.id && g->nodes[i]->op->rule && strcmp(g->nodes[i]->op->rule, LS_RULE_LATER))
+            if (g->nodes[i]->in[*k].id == param.id && g->nodes[i]->op->rule &&
+                strcmp(g->nodes[i]->op->rule, LS_RULE_LATER))
                 return g->nodes[i];
     return NULL;
 }
 
-/* colwise: by the first dimension that the results of what reads it have; rowwise: by the first that it sums over, a bias not at all. -1: not at all. */
+/* colwise: by the first dimension that the results of what reads it have; rowwise: by the first that it sums
+ * over, a bias not at all. -1: not at all. */
 static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool colwise)
 {
     const ls_type *t = ls_type_of(g, param->out[0]);
@@ -144,17 +155,23 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
             continue;
         LS_TRY(dim_of(&dim, g, g->nodes[i], *w == 'c'));
         if (dim < 0 && (*w == 'c' || a->type.ndim > 1))
-            return ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: what reads parameter %s cannot split it so", (int)strcspn(w, " "), w, a->name);
+            return ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: what reads parameter %s cannot split it so",
+                           (int)strcspn(w, " "), w, a->name);
         if (dim < 0)
             continue;
         if (a->type.dims[dim] % axis->ranks && if_divided(w))
             continue;
         if (a->type.dims[dim] % axis->ranks)
-            return ls_fail(LS_E_USAGE, "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of axis %s do not divide", dim, a->name,
-                           (long long)a->type.dims[dim], axis->ranks, axis->name);
+            return ls_fail(
+                LS_E_USAGE,
+                "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of axis %s do not divide",
+                dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
         out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim };
         n++;
     }
-    return n ? LS_OK : ls_fail(LS_E_USAGE, "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis %s; give them to dp or shard", p->tensor,
-                               axis->ranks, axis->name);
+    return n ? LS_OK
+             : ls_fail(
+                   LS_E_USAGE,
+                   "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis %s; give them to dp or shard",
+                   p->tensor, axis->ranks, axis->name);
 }

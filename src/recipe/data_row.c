@@ -11,27 +11,38 @@
 
 static ls_status check_idx(const ls_recipe *r)
 {
-    static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images", "data.eval_labels" };
-    const char *const files[] = { r->data.train_images, r->data.train_labels, r->data.eval_images, r->data.eval_labels };
+    static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images",
+                                        "data.eval_labels" };
+    const char *const files[] = { r->data.train_images, r->data.train_labels, r->data.eval_images,
+                                  r->data.eval_labels };
     for (int i = 0; i < 4; i++)
         if (!*files[i])
-            return ls_fail(LS_E_USAGE, "%s: data.type idx needs the file %s", ls_recipe_where(r, "data.type"), KEYS[i]);
+            return ls_fail(LS_E_USAGE, "%s: data.type idx needs the file %s", ls_recipe_where(r, "data.type"),
+                           KEYS[i]);
     return LS_OK;
 }
 
 /* A file that the recipe names is the recipe's mistake when it is not there. */
 static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
 {
-    return !path[0] || access(path, F_OK) == 0 ? LS_OK : ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path, ls_recipe_origin(r, key));
+    return !path[0] || access(path, F_OK) == 0
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path, ls_recipe_origin(r, key));
 }
 
 static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
     const bool train = split == LS_SPLIT_TRAIN;
-    const ls_dataset_options options = {
-        LS_DATASET_DEFAULTS, .path = r->data.path, .images = train ? r->data.train_images : r->data.eval_images,
-        .labels = train ? r->data.train_labels : r->data.eval_labels, .classes = o->classes, .download = r->data.download,
-        .fallback = r->data.fallback, .mirror = r->data.mirror, .progress = o->progress, .context = o->context };
+    const ls_dataset_options options = { LS_DATASET_DEFAULTS,
+                                         .path = r->data.path,
+                                         .images = train ? r->data.train_images : r->data.eval_images,
+                                         .labels = train ? r->data.train_labels : r->data.eval_labels,
+                                         .classes = o->classes,
+                                         .download = r->data.download,
+                                         .fallback = r->data.fallback,
+                                         .mirror = r->data.mirror,
+                                         .progress = o->progress,
+                                         .context = o->context };
     LS_TRY(check_file(r, train ? "data.train_images" : "data.eval_images", options.images));
     LS_TRY(check_file(r, train ? "data.train_labels" : "data.eval_labels", options.labels));
     LS_TRY(ls_dataset_open_with(out, r->data.type, split, &options));
@@ -47,10 +58,13 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
 static ls_status check_files(const ls_recipe *r, const char *files)
 {
     if (!*r->data.train_text)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s", ls_recipe_where(r, "data.type"), r->data.type, files);
+        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s",
+                       ls_recipe_where(r, "data.type"), r->data.type, files);
     if (!*r->data.tokenizer)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`",
-                       ls_recipe_where(r, "data.type"), r->data.type);
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`",
+            ls_recipe_where(r, "data.type"), r->data.type);
     return LS_OK;
 }
 
@@ -58,10 +72,17 @@ static ls_status check_text(const ls_recipe *r) { return check_files(r, "text fi
 
 static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
-    const ls_text_options options = {
-        LS_TEXT_DEFAULTS, .eval_path = r->data.eval_text, .eval_fraction = r->data.eval_fraction, .documents = r->data.documents,
-        .field = r->data.field, .end_token = r->data.end_token, .pack = r->data.pack, .vocabulary = o->classes, .threads = o->threads,
-        .progress = o->progress, .context = o->context };
+    const ls_text_options options = { LS_TEXT_DEFAULTS,
+                                      .eval_path = r->data.eval_text,
+                                      .eval_fraction = r->data.eval_fraction,
+                                      .documents = r->data.documents,
+                                      .field = r->data.field,
+                                      .end_token = r->data.end_token,
+                                      .pack = r->data.pack,
+                                      .vocabulary = o->classes,
+                                      .threads = o->threads,
+                                      .progress = o->progress,
+                                      .context = o->context };
     return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
 }
 
@@ -69,19 +90,27 @@ static ls_status check_pairs(const ls_recipe *r)
 {
     LS_TRY(check_files(r, "CSV files or JSON lines"));
     if (!strcmp(r->data.source, r->data.target))
-        return ls_fail(LS_E_USAGE, "%s: \"%s\" is data.source, too; they are two columns", ls_recipe_where_either(r, "data.target", "data.source"),
-                       r->data.target);
+        return ls_fail(LS_E_USAGE, "%s: \"%s\" is data.source, too; they are two columns",
+                       ls_recipe_where_either(r, "data.target", "data.source"), r->data.target);
     return LS_OK;
 }
 
 static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
-    const ls_pairs_options options = {
-        .source = r->data.source, .target = r->data.target, .prefix = r->data.prefix,
-        .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples : r->data.eval_samples, .eval_path = r->data.eval_text,
-        .eval_fraction = r->data.eval_fraction, .end_token = r->data.end_token, .vocabulary = o->classes, .threads = o->threads,
-        .progress = o->progress, .context = o->context };
-    return ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length, r->data.target_length, &options);
+    const ls_pairs_options options = { .source = r->data.source,
+                                       .target = r->data.target,
+                                       .prefix = r->data.prefix,
+                                       .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples
+                                                                          : r->data.eval_samples,
+                                       .eval_path = r->data.eval_text,
+                                       .eval_fraction = r->data.eval_fraction,
+                                       .end_token = r->data.end_token,
+                                       .vocabulary = o->classes,
+                                       .threads = o->threads,
+                                       .progress = o->progress,
+                                       .context = o->context };
+    return ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length,
+                              r->data.target_length, &options);
 }
 
 const ls_data_row LS_DATA[] = {

@@ -1,15 +1,24 @@
-/* model_decoder.c - the rows of the models that predict the next token: Hugging Face's Llama and Qwen2. The keys of their config.json, and what
- * an absent one means, are those of transformers 4 and 5 (configuration_llama.py, configuration_qwen2.py). */
+/* model_decoder.c - the rows of the models that predict the next token: Hugging Face's Llama and Qwen2. The
+ * keys of their config.json, and what an absent one means, are those of transformers 4 and 5
+ * (configuration_llama.py, configuration_qwen2.py). */
 #include "model_row.h"
 #include "recipe_fields.h"
 
 static ls_decoder_config config_of(const ls_recipe *r)
 {
-    return (ls_decoder_config){
-        .seq_length = r->data.seq_length, .vocab_size = r->model.vocab_size, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size,
-        .layers = r->model.layers, .heads = r->model.heads, .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
-        .head_dim = ls_recipe_head_dim(r), .norm_eps = r->model.norm_eps, .rope_theta = r->model.rope_theta,
-        .init_deviation = r->model.init_deviation, .attention_dropout = r->model.attention_dropout, .tied = r->model.tied };
+    return (ls_decoder_config){ .seq_length = r->data.seq_length,
+                                .vocab_size = r->model.vocab_size,
+                                .hidden_size = r->model.hidden_size,
+                                .mlp_size = r->model.mlp_size,
+                                .layers = r->model.layers,
+                                .heads = r->model.heads,
+                                .kv_heads = r->model.kv_heads ? r->model.kv_heads : r->model.heads,
+                                .head_dim = ls_recipe_head_dim(r),
+                                .norm_eps = r->model.norm_eps,
+                                .rope_theta = r->model.rope_theta,
+                                .init_deviation = r->model.init_deviation,
+                                .attention_dropout = r->model.attention_dropout,
+                                .tied = r->model.tied };
 }
 
 static void llama(ls_decoder_config *out, const ls_recipe *r)
@@ -38,30 +47,41 @@ static ls_status check(const ls_recipe *r)
     LS_TRY(ls_recipe_check_heads(r));
     if (ls_recipe_head_dim(r) % 2)
         return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs",
-                       ls_recipe_where_either(r, "model.head_dim", "model.heads"), (long long)ls_recipe_head_dim(r));
+                       ls_recipe_where_either(r, "model.head_dim", "model.heads"),
+                       (long long)ls_recipe_head_dim(r));
     if (kv && heads % kv)
-        return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads", ls_recipe_where_either(r, "model.kv_heads", "model.heads"), kv, heads);
+        return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads",
+                       ls_recipe_where_either(r, "model.kv_heads", "model.heads"), kv, heads);
     return LS_OK;
 }
 
 /* ---- config.json */
 
 /* Newer files keep what concerns positions in rope_parameters, older ones in rope_theta and rope_scaling. */
-#define ROPE \
-    LS_CONFIG_READ("rope_parameters.rope_theta", "model.rope_theta"), LS_CONFIG_READ_OR("rope_theta", "model.rope_theta", "10000"), \
-    LS_CONFIG_READ("rope_scaling.rope_theta", "model.rope_theta"), LS_CONFIG_ONLY("rope_parameters.rope_type", "\"default\""), \
-    LS_CONFIG_ONLY("rope_parameters.partial_rotary_factor", "1"), LS_CONFIG_ONLY("partial_rotary_factor", "1"), \
-    LS_CONFIG_ONLY("rope_scaling.rope_type", "\"default\""), LS_CONFIG_ONLY("rope_scaling.type", "\"default\"")
+#define ROPE                                                           \
+    LS_CONFIG_READ("rope_parameters.rope_theta", "model.rope_theta"),  \
+        LS_CONFIG_READ_OR("rope_theta", "model.rope_theta", "10000"),  \
+        LS_CONFIG_READ("rope_scaling.rope_theta", "model.rope_theta"), \
+        LS_CONFIG_ONLY("rope_parameters.rope_type", "\"default\""),    \
+        LS_CONFIG_ONLY("rope_parameters.partial_rotary_factor", "1"),  \
+        LS_CONFIG_ONLY("partial_rotary_factor", "1"),                  \
+        LS_CONFIG_ONLY("rope_scaling.rope_type", "\"default\""),       \
+        LS_CONFIG_ONLY("rope_scaling.type", "\"default\"")
 
 /* max_position_embeddings: a length for generation (train/folder.c); plain rotary positions have none. */
-#define DECODER \
-    LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "32"), LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "32"), \
-    LS_CONFIG_READ("head_dim", "model.head_dim"), LS_CONFIG_READ_OR("hidden_size", "model.hidden_size", "4096"), \
-    LS_CONFIG_READ_OR("rms_norm_eps", "model.norm_eps", "1e-6"), ROPE, LS_CONFIG_READ("tie_word_embeddings", "model.tied"), \
-    LS_CONFIG_READ("initializer_range", "model.init_deviation"), LS_CONFIG_READ("attention_dropout", "model.attention_dropout"), \
-    LS_CONFIG_ONLY("hidden_act", "\"silu\" \"swish\""), LS_CONFIG_OFF("attention_bias"), LS_CONFIG_OFF("mlp_bias"), \
-    LS_CONFIG_OFF("is_encoder_decoder"), LS_CONFIG_OFF("add_cross_attention"), LS_CONFIG_NO_EFFECT("is_decoder"), LS_CONFIG_ONLY("is_causal", "true"), \
-    LS_CONFIG_NO_EFFECT("max_position_embeddings")
+#define DECODER                                                                              \
+    LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "32"),                            \
+        LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "32"),                       \
+        LS_CONFIG_READ("head_dim", "model.head_dim"),                                        \
+        LS_CONFIG_READ_OR("hidden_size", "model.hidden_size", "4096"),                       \
+        LS_CONFIG_READ_OR("rms_norm_eps", "model.norm_eps", "1e-6"), ROPE,                   \
+        LS_CONFIG_READ("tie_word_embeddings", "model.tied"),                                 \
+        LS_CONFIG_READ("initializer_range", "model.init_deviation"),                         \
+        LS_CONFIG_READ("attention_dropout", "model.attention_dropout"),                      \
+        LS_CONFIG_ONLY("hidden_act", "\"silu\" \"swish\""), LS_CONFIG_OFF("attention_bias"), \
+        LS_CONFIG_OFF("mlp_bias"), LS_CONFIG_OFF("is_encoder_decoder"),                      \
+        LS_CONFIG_OFF("add_cross_attention"), LS_CONFIG_NO_EFFECT("is_decoder"),             \
+        LS_CONFIG_ONLY("is_causal", "true"), LS_CONFIG_NO_EFFECT("max_position_embeddings")
 
 static const ls_config_key LLAMA_KEYS[] = {
     LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "32000"),
@@ -115,12 +135,27 @@ static void write_llama(ls_json *j, const ls_recipe *r)
 
 static void write_qwen2(ls_json *j, const ls_recipe *r) { write_both(j, r, 32768); }
 
-static const ls_huggingface LLAMA = { .architecture = "LlamaForCausalLM", .keys = LLAMA_KEYS, .write = write_llama };
-static const ls_huggingface QWEN2 = { .architecture = "Qwen2ForCausalLM", .keys = QWEN2_KEYS, .write = write_qwen2 };
-static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true }, { NULL, NULL, false } };
+static const ls_huggingface LLAMA = { .architecture = "LlamaForCausalLM",
+                                      .keys = LLAMA_KEYS,
+                                      .write = write_llama };
+static const ls_huggingface QWEN2 = { .architecture = "Qwen2ForCausalLM",
+                                      .keys = QWEN2_KEYS,
+                                      .write = write_qwen2 };
+static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true },
+                                         { NULL, NULL, false } };
 
 extern const ls_model_row ls_llama_row, ls_qwen2_row;
-const ls_model_row ls_llama_row = { .name = "llama", .samples = LS_SAMPLES_TEXT, .build = build, .check = check, .decoder = llama,
-                                    .huggingface = &LLAMA, .second_names = SECOND };
-const ls_model_row ls_qwen2_row = { .name = "qwen2", .samples = LS_SAMPLES_TEXT, .build = build, .check = check, .decoder = qwen2,
-                                    .huggingface = &QWEN2, .second_names = SECOND };
+const ls_model_row ls_llama_row = { .name = "llama",
+                                    .samples = LS_SAMPLES_TEXT,
+                                    .build = build,
+                                    .check = check,
+                                    .decoder = llama,
+                                    .huggingface = &LLAMA,
+                                    .second_names = SECOND };
+const ls_model_row ls_qwen2_row = { .name = "qwen2",
+                                    .samples = LS_SAMPLES_TEXT,
+                                    .build = build,
+                                    .check = check,
+                                    .decoder = qwen2,
+                                    .huggingface = &QWEN2,
+                                    .second_names = SECOND };

@@ -3,18 +3,37 @@
 
 static ls_status build(ls_graph *g, const ls_recipe *r, int64_t depth, int64_t batch)
 {
-    const ls_resnet_config c = { .depth = depth, .image_size = r->model.image_size, .in_channels = r->model.in_channels,
-                                 .classes = r->model.classes, .mean = r->data.mean, .std = r->data.std };
+    const ls_resnet_config c = { .depth = depth,
+                                 .image_size = r->model.image_size,
+                                 .in_channels = r->model.in_channels,
+                                 .classes = r->model.classes,
+                                 .mean = r->data.mean,
+                                 .std = r->data.std };
     return ls_resnet_build(g, &c, batch);
 }
 
-static ls_status build_18(ls_graph *g, const void *recipe, int64_t batch) { return build(g, recipe, 18, batch); }
-static ls_status build_34(ls_graph *g, const void *recipe, int64_t batch) { return build(g, recipe, 34, batch); }
-static ls_status build_50(ls_graph *g, const void *recipe, int64_t batch) { return build(g, recipe, 50, batch); }
+static ls_status build_18(ls_graph *g, const void *recipe, int64_t batch)
+{
+    return build(g, recipe, 18, batch);
+}
+static ls_status build_34(ls_graph *g, const void *recipe, int64_t batch)
+{
+    return build(g, recipe, 34, batch);
+}
+static ls_status build_50(ls_graph *g, const void *recipe, int64_t batch)
+{
+    return build(g, recipe, 50, batch);
+}
 
 static const char *const CONFIG[] = { "image_size", "in_channels", "classes", NULL };
 
 extern const ls_model_row ls_resnet18_row, ls_resnet34_row, ls_resnet50_row;
-const ls_model_row ls_resnet18_row = { .name = "resnet18", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_18, .config = CONFIG };
-const ls_model_row ls_resnet34_row = { .name = "resnet34", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_34, .config = CONFIG };
-const ls_model_row ls_resnet50_row = { .name = "resnet50", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_50, .config = CONFIG };
+const ls_model_row ls_resnet18_row = {
+    .name = "resnet18", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_18, .config = CONFIG
+};
+const ls_model_row ls_resnet34_row = {
+    .name = "resnet34", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_34, .config = CONFIG
+};
+const ls_model_row ls_resnet50_row = {
+    .name = "resnet50", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_50, .config = CONFIG
+};

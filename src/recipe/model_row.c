@@ -7,11 +7,14 @@
 #include "base/check.h"
 #include "recipe_fields.h"
 
-extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row, ls_llama_row, ls_qwen2_row, ls_t5_row;
+extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
+    ls_llama_row, ls_qwen2_row, ls_t5_row;
 
-const ls_model_row *const LS_MODELS[] = { &ls_vit_row, &ls_mlp_row, &ls_resnet18_row, &ls_resnet34_row, &ls_resnet50_row,
-                                          &ls_llama_row, &ls_qwen2_row, &ls_t5_row, NULL };
-const char *const LS_MODEL_WORDS[] = { "vit", "mlp", "resnet18", "resnet34", "resnet50", "llama", "qwen2", "t5", NULL };
+const ls_model_row *const LS_MODELS[] = { &ls_vit_row,      &ls_mlp_row,      &ls_resnet18_row,
+                                          &ls_resnet34_row, &ls_resnet50_row, &ls_llama_row,
+                                          &ls_qwen2_row,    &ls_t5_row,       NULL };
+const char *const LS_MODEL_WORDS[] = { "vit",   "mlp",   "resnet18", "resnet34", "resnet50",
+                                       "llama", "qwen2", "t5",       NULL };
 
 const ls_model_row *ls_model_row_find(const char *name)
 {
@@ -50,7 +53,8 @@ ls_status ls_recipe_check_heads(const ls_recipe *r)
 {
     if (r->model.head_dim || r->model.hidden_size % r->model.heads == 0)
         return LS_OK;
-    return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld%s", ls_recipe_where_either(r, "model.heads", "model.hidden_size"),
-                   (long long)r->model.heads, (long long)r->model.hidden_size,
+    return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld%s",
+                   ls_recipe_where_either(r, "model.heads", "model.hidden_size"), (long long)r->model.heads,
+                   (long long)r->model.hidden_size,
                    ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES ? "" : "; or set model.head_dim");
 }

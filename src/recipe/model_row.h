@@ -1,17 +1,18 @@
-/* model_row.h - what the system knows of a model beside its builder, said once: one row for each word of model.type. To add a model: its
- * builder in src/models, a file like model_vit.c with its row, and a line in model_row.c. */
+/* model_row.h - what the system knows of a model beside its builder: one row for each word of model.type.
+ * To add a model: its builder in src/models, a file like model_vit.c with its row, a line in model_row.c. */
 #pragma once
 #include "base/json.h"
 #include "lockstep/models.h"
 #include "lockstep/recipe.h"
 
-typedef enum ls_samples { LS_SAMPLES_IMAGES, LS_SAMPLES_TEXT, LS_SAMPLES_PAIRS } ls_samples; /* what a data set holds and a model takes */
+/* What a data set holds and a model takes. */
+typedef enum ls_samples { LS_SAMPLES_IMAGES, LS_SAMPLES_TEXT, LS_SAMPLES_PAIRS } ls_samples;
 
 /* A key of Hugging Face's config.json. One that has neither `ours` nor `only` changes nothing. */
 typedef struct ls_config_key {
     const char *theirs; /* "rope_parameters.rope_theta": a key of the object rope_parameters */
-    const char *ours;   /* key of the recipe that takes its value; of several rows with the same, the first that the file has */
-    const char *absent; /* with `ours`: the value of a file without the key; NULL: the recipe's default, which is transformers' too */
+    const char *ours;   /* key of the recipe that takes its value. Several rows may name it: the first in the file counts */
+    const char *absent; /* the value for `ours` when the key is absent; NULL: the recipe's default, which is transformers' */
     const char *only;   /* JSON values with spaces between them: any other, also as an array's element, is refused */
 } ls_config_key;
 
@@ -19,25 +20,29 @@ extern const char *const LS_CONFIG_FREE[]; /* keys of any model that change noth
 
 /* A model that Hugging Face's transformers has, too. */
 typedef struct ls_huggingface {
-    const char *architecture;                                     /* its class there */
-    const ls_config_key *keys;                                    /* of its config.json; ended by a row without name */
-    ls_status (*check)(const json_t *config, const char *path);   /* what no single key can know; NULL: nothing */
-    void (*write)(ls_json *j, const ls_recipe *r);                /* the keys, but for architectures, torch_dtype and vocab_size */
+    const char *architecture;  /* its class there */
+    const ls_config_key *keys; /* of its config.json; ended by a row without name */
+    ls_status (*check)(const json_t *config, const char *path); /* of keys that must agree; NULL: none */
+    void (*write)(ls_json *j, const ls_recipe *r); /* all keys but architectures, torch_dtype, vocab_size */
 } ls_huggingface;
 
-/* A name in files of weights that is no parameter of its own. */
-typedef struct ls_second_name { const char *name, *same_as; /* NULL: no layer uses it */ bool if_tied; } ls_second_name;
+/* A tensor in files of weights that is no parameter of its own: it is left out when weights are loaded. */
+typedef struct ls_second_name {
+    const char *name;
+    const char *same_as; /* the parameter that it repeats, and must equal; NULL: no layer uses it */
+    bool if_tied;        /* only where the recipe says model.tied */
+} ls_second_name;
 
 typedef struct ls_model_row {
     const char *name;       /* the word of model.type */
     ls_samples samples;
-    bool batch_norm;        /* its statistics count every sample: a batch has no padding */
-    ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch); /* as ls_build_fn; its configuration is the recipe */
-    ls_status (*check)(const ls_recipe *r);                /* keys that must fit each other; NULL: none */
-    void (*decoder)(ls_decoder_config *out, const ls_recipe *r); /* for ls_generator_create; NULL: it continues no text */
-    const char *const *config;                             /* keys of section `model` in a checkpoint's config.json; NULL: huggingface has it */
-    const ls_huggingface *huggingface;                     /* NULL: none */
-    const ls_second_name *second_names;                    /* ended by a row without name; NULL: none */
+    bool batch_norm; /* its statistics count every sample, so a batch must have no padding */
+    ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch); /* an ls_build_fn: its config is the ls_recipe */
+    ls_status (*check)(const ls_recipe *r); /* of keys that must agree; NULL: none */
+    void (*decoder)(ls_decoder_config *out, const ls_recipe *r); /* for ls_generator_create; NULL: makes no text */
+    const char *const *config; /* keys of `model` in a checkpoint's config.json; NULL: huggingface writes it */
+    const ls_huggingface *huggingface;  /* NULL: transformers does not have it */
+    const ls_second_name *second_names; /* ended by a row without name; NULL: none */
 } ls_model_row;
 
 extern const ls_model_row *const LS_MODELS[]; /* ended by NULL */
@@ -53,8 +58,8 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes);
 bool ls_model_continues_text(const ls_model_row *m);
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 
-/* config.json of a checkpoint: the model and what its inputs must be, in the recipe's words (JSON is YAML: it loads as a recipe), or for a model
- * that Hugging Face has its config.json. malloc'ed. */
+/* config.json of a checkpoint: for a model that transformers has, transformers' config; else the model and what its
+ * inputs must be as a recipe says them, so that it loads as one. malloc'ed. */
 char *ls_recipe_config_json(const ls_recipe *r);
 
 /* ---- for the files of the models */
@@ -62,7 +67,7 @@ void ls_config_real(ls_json *j, const char *key, double x); /* with a point: tra
 int64_t ls_recipe_head_dim(const ls_recipe *r);
 ls_status ls_recipe_check_heads(const ls_recipe *r); /* they divide hidden_size, unless model.head_dim is set */
 
-/* Rows of ls_config_key: read; read, with the value of a file that has not got it; must be one of these; a bool that must be off; changes nothing. */
+/* Rows of ls_config_key: read; read, else this value; one of these values; a bool that is off; without effect. */
 #define LS_CONFIG_READ_OR(key, ours, absent) { key, ours, absent, NULL }
 #define LS_CONFIG_READ(key, ours) { key, ours, NULL, NULL }
 #define LS_CONFIG_ONLY(key, values) { key, NULL, NULL, values }

@@ -1,5 +1,5 @@
-/* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and what an absent one means, are those of
- * transformers 4 and 5 (configuration_t5.py). */
+/* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and what an
+ * absent one means, are those of transformers 4 and 5 (configuration_t5.py). */
 #include "model_row.h"
 #include "recipe_fields.h"
 
@@ -8,15 +8,28 @@
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
-    const ls_t5_config c = {
-        .source_length = r->data.source_length, .target_length = r->data.target_length, .vocab_size = r->model.vocab_size,
-        .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size, .layers = r->model.layers,
-        .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers : r->model.layers, .heads = r->model.heads,
-        .head_dim = ls_recipe_head_dim(r), .buckets = r->model.position_buckets, .max_distance = r->model.position_distance,
-        .norm_eps = r->model.norm_eps, .init_factor = r->model.init_factor, .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU,
-        .tied = r->model.tied,
-        .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE ? 1 : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1 : 0,
-        .dropout = r->model.dropout, .pad_token = 0 /* as the data set fills sources up */, .start_token = r->model.start_token };
+    const ls_t5_config c = { .source_length = r->data.source_length,
+                             .target_length = r->data.target_length,
+                             .vocab_size = r->model.vocab_size,
+                             .hidden_size = r->model.hidden_size,
+                             .mlp_size = r->model.mlp_size,
+                             .layers = r->model.layers,
+                             .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers
+                                                                       : r->model.layers,
+                             .heads = r->model.heads,
+                             .head_dim = ls_recipe_head_dim(r),
+                             .buckets = r->model.position_buckets,
+                             .max_distance = r->model.position_distance,
+                             .norm_eps = r->model.norm_eps,
+                             .init_factor = r->model.init_factor,
+                             .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU,
+                             .tied = r->model.tied,
+                             .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE    ? 1
+                                             : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1
+                                                                                              : 0,
+                             .dropout = r->model.dropout,
+                             .pad_token = 0 /* as the data set fills sources up */,
+                             .start_token = r->model.start_token };
     return ls_t5_build(g, &c, batch);
 }
 
@@ -25,13 +38,16 @@ static ls_status check(const ls_recipe *r)
     const long long buckets = r->model.position_buckets, far = r->model.position_distance;
     LS_TRY(ls_recipe_check_heads(r));
     if (buckets % 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is odd; half of the buckets are for what comes after", ls_recipe_where(r, "model.position_buckets"), buckets);
+        return ls_fail(LS_E_USAGE, "%s: %lld is odd; half of the buckets are for what comes after",
+                       ls_recipe_where(r, "model.position_buckets"), buckets);
     if (far <= buckets / 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is not above %lld, to where each distance has its own bucket", ls_recipe_where_either(r, "model.position_distance", "model.position_buckets"),
-                       far, buckets / 2);
+        return ls_fail(LS_E_USAGE, "%s: %lld is not above %lld, to where each distance has its own bucket",
+                       ls_recipe_where_either(r, "model.position_distance", "model.position_buckets"), far,
+                       buckets / 2);
     if (r->model.start_token >= r->model.vocab_size)
-        return ls_fail(LS_E_USAGE, "%s: %lld is no id of a vocabulary of %lld", ls_recipe_where_either(r, "model.start_token", "model.vocab_size"), (long long)r->model.start_token,
-                       (long long)r->model.vocab_size);
+        return ls_fail(LS_E_USAGE, "%s: %lld is no id of a vocabulary of %lld",
+                       ls_recipe_where_either(r, "model.start_token", "model.vocab_size"),
+                       (long long)r->model.start_token, (long long)r->model.vocab_size);
     return LS_OK;
 }
 
@@ -50,7 +66,8 @@ static const ls_config_key KEYS[] = {
     LS_CONFIG_READ("layer_norm_epsilon", "model.norm_eps"),
     LS_CONFIG_READ("initializer_factor", "model.init_factor"),
     { "feed_forward_proj", "model.feed_forward", .only = "\"relu\" \"gated-gelu\"" },
-    LS_CONFIG_ONLY("dense_act_fn", "\"relu\" \"gelu_new\""), /* this and the next must agree with feed_forward_proj */
+    LS_CONFIG_ONLY("dense_act_fn",
+                   "\"relu\" \"gelu_new\""), /* this and the next must agree with feed_forward_proj */
     LS_CONFIG_ONLY("is_gated_act", "false true"),
     LS_CONFIG_READ_OR("tie_word_embeddings", "model.tied", "true"),
     LS_CONFIG_READ("scale_decoder_outputs", "model.scale_output"),
@@ -74,11 +91,15 @@ static ls_status check_config(const json_t *config, const char *path)
     const char *act = json_string_value(json_object_get(config, "dense_act_fn"));
     const json_t *gated = json_object_get(config, "is_gated_act");
     const bool want = mlp && !strcmp(mlp, "gated-gelu");
-    if ((act && strcmp(act, want ? "gelu_new" : "relu")) || (json_is_boolean(gated) && json_is_true(gated) != want))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"feed_forward_proj\" is %s, \"dense_act_fn\" %s, \"is_gated_act\" %s: this "
-                       "version has relu with relu and false, and gated-gelu with gelu_new and true", path,
-                       mlp ? mlp : "missing", act ? act : "missing",
-                       !gated ? "missing" : json_is_true(gated) ? "true" : "false");
+    if ((act && strcmp(act, want ? "gelu_new" : "relu")) ||
+        (json_is_boolean(gated) && json_is_true(gated) != want))
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: \"feed_forward_proj\" is %s, \"dense_act_fn\" %s, \"is_gated_act\" %s: this "
+                       "version has relu with relu and false, and gated-gelu with gelu_new and true",
+                       path, mlp ? mlp : "missing", act ? act : "missing",
+                       !gated                ? "missing"
+                       : json_is_true(gated) ? "true"
+                                             : "false");
     return LS_OK;
 }
 
@@ -89,7 +110,8 @@ static void write_config(ls_json *j, const ls_recipe *r)
     ls_json_int(j, "d_model", r->model.hidden_size);
     ls_json_int(j, "decoder_start_token_id", r->model.start_token);
     ls_config_real(j, "dropout_rate", r->model.dropout);
-    ls_json_text(j, "feed_forward_proj", r->model.feed_forward == LS_FEED_FORWARD_RELU ? "relu" : "gated-gelu");
+    ls_json_text(j, "feed_forward_proj",
+                 r->model.feed_forward == LS_FEED_FORWARD_RELU ? "relu" : "gated-gelu");
     ls_config_real(j, "initializer_factor", r->model.init_factor);
     ls_json_bool(j, "is_encoder_decoder", true);
     ls_config_real(j, "layer_norm_epsilon", r->model.norm_eps);
@@ -101,18 +123,27 @@ static void write_config(ls_json *j, const ls_recipe *r)
     ls_json_int(j, "relative_attention_max_distance", r->model.position_distance);
     ls_json_int(j, "relative_attention_num_buckets", r->model.position_buckets);
     const ls_scale_output scale = r->model.scale_output;
-    ls_json_bool(j, "scale_decoder_outputs", scale == LS_SCALE_OUTPUT_AUTO ? r->model.tied : scale == LS_SCALE_OUTPUT_TRUE);
+    ls_json_bool(j, "scale_decoder_outputs",
+                 scale == LS_SCALE_OUTPUT_AUTO ? r->model.tied : scale == LS_SCALE_OUTPUT_TRUE);
     ls_json_bool(j, "tie_word_embeddings", r->model.tied);
 }
 
-static const ls_huggingface T5 = { .architecture = "T5ForConditionalGeneration", .keys = KEYS, .check = check_config, .write = write_config };
+static const ls_huggingface T5 = {
+    .architecture = "T5ForConditionalGeneration", .keys = KEYS, .check = check_config, .write = write_config
+};
 static const ls_second_name SECOND[] = {
     { "encoder.embed_tokens.weight", "shared.weight", false },
     { "decoder.embed_tokens.weight", "shared.weight", false },
-    { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL, false }, /* published T5s have it, none uses it */
+    { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL,
+      false }, /* published T5s have it, none uses it */
     { "lm_head.weight", "shared.weight", true },
     { NULL, NULL, false },
 };
 
 extern const ls_model_row ls_t5_row;
-const ls_model_row ls_t5_row = { .name = "t5", .samples = LS_SAMPLES_PAIRS, .build = build, .check = check, .huggingface = &T5, .second_names = SECOND };
+const ls_model_row ls_t5_row = { .name = "t5",
+                                 .samples = LS_SAMPLES_PAIRS,
+                                 .build = build,
+                                 .check = check,
+                                 .huggingface = &T5,
+                                 .second_names = SECOND };

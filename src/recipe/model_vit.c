@@ -5,10 +5,18 @@
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
-    const ls_vit_config c = {
-        .image_size = r->model.image_size, .patch_size = r->model.patch_size, .in_channels = r->model.in_channels, .layers = r->model.layers,
-        .heads = r->model.heads, .hidden_size = r->model.hidden_size, .mlp_size = r->model.mlp_size, .classes = r->model.classes,
-        .mean = r->data.mean, .std = r->data.std, .dropout = r->model.dropout, .attention_dropout = r->model.attention_dropout };
+    const ls_vit_config c = { .image_size = r->model.image_size,
+                              .patch_size = r->model.patch_size,
+                              .in_channels = r->model.in_channels,
+                              .layers = r->model.layers,
+                              .heads = r->model.heads,
+                              .hidden_size = r->model.hidden_size,
+                              .mlp_size = r->model.mlp_size,
+                              .classes = r->model.classes,
+                              .mean = r->data.mean,
+                              .std = r->data.std,
+                              .dropout = r->model.dropout,
+                              .attention_dropout = r->model.attention_dropout };
     return ls_vit_build(g, &c, batch);
 }
 
@@ -16,16 +24,21 @@ static ls_status check(const ls_recipe *r)
 {
     const long long image = r->model.image_size, patch = r->model.patch_size;
     if (image % patch)
-        return ls_fail(LS_E_USAGE, "%s: patches of %lld do not divide an image of %lld; take a divisor of %lld",
-                       ls_recipe_where_either(r, "model.patch_size", "model.image_size"), patch, image, image);
+        return ls_fail(
+            LS_E_USAGE, "%s: patches of %lld do not divide an image of %lld; take a divisor of %lld",
+            ls_recipe_where_either(r, "model.patch_size", "model.image_size"), patch, image, image);
     LS_TRY(ls_recipe_check_heads(r));
     const double tokens = (double)(image / patch) * (double)(image / patch) + 1;
     if (tokens > 1e6)
-        return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address", ls_recipe_where(r, "model.patch_size"), tokens);
+        return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address",
+                       ls_recipe_where(r, "model.patch_size"), tokens);
     return LS_OK;
 }
 
-static const char *const CONFIG[] = { "image_size", "patch_size", "in_channels", "layers", "heads", "hidden_size", "mlp_size", "classes", NULL };
+static const char *const CONFIG[] = { "image_size",  "patch_size", "in_channels", "layers", "heads",
+                                      "hidden_size", "mlp_size",   "classes",     NULL };
 
 extern const ls_model_row ls_vit_row;
-const ls_model_row ls_vit_row = { .name = "vit", .samples = LS_SAMPLES_IMAGES, .build = build, .check = check, .config = CONFIG };
+const ls_model_row ls_vit_row = {
+    .name = "vit", .samples = LS_SAMPLES_IMAGES, .build = build, .check = check, .config = CONFIG
+};

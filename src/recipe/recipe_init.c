@@ -1,4 +1,5 @@
-/* recipe_init.c - the weights that model.init names: where they are, and the message when they are nowhere. */
+/* recipe_init.c - the weights that model.init names: where they are, and the message when they are nowhere.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "base/find.h"
@@ -6,14 +7,18 @@
 
 static bool is_random(const ls_recipe *r) { return !strcmp(r->model.init, "random"); }
 
-char *ls_recipe_init_path(const ls_recipe *r) { return is_random(r) ? NULL : ls_find(r->model.init, ls_find_any); }
+char *ls_recipe_init_path(const ls_recipe *r)
+{
+    return is_random(r) ? NULL : ls_find(r->model.init, ls_find_any);
+}
 
 ls_status ls_recipe_init_missing(const ls_recipe *r)
 {
     ls_str places = { 0 };
     ls_find_places(&places, r->model.init);
-    ls_status s = ls_fail(LS_E_USAGE, "%s: %s: no such file or folder%s%s; name weights that are there, or `random`", ls_recipe_where(r, "model.init"), r->model.init,
-                          places.len ? ": looked " : "", ls_str_text(&places));
+    ls_status s = ls_fail(
+        LS_E_USAGE, "%s: %s: no such file or folder%s%s; name weights that are there, or `random`",
+        ls_recipe_where(r, "model.init"), r->model.init, places.len ? ": looked " : "", ls_str_text(&places));
     ls_str_release(&places);
     return s;
 }

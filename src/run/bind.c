@@ -1,10 +1,11 @@
-/* bind.c - inputs that are read where the caller has them: a batch is not copied once more before a step. The few operands that lie in the
- * input's own memory are listed once; binding rewrites their addresses. */
+/* bind.c - inputs that are read where the caller has them: a batch is not copied once more before a step. The
+ * few operands that lie in the input's own memory are listed once; binding rewrites their addresses. */
 #include <string.h>
 
 #include "internal.h"
 
-/* The operands of a program that lie in the input's memory: whole, or views of it. With `list`, written there. */
+/* The operands of a program that lie in the input's memory: whole, or views of it. With `list`, written
+ * there. */
 static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *list)
 {
     int found = 0, n = 0;

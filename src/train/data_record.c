@@ -49,12 +49,16 @@ void ls_data_record(ls_json *j, const ls_dataset *train, const ls_dataset *eval)
 
 /* ---- comparing */
 
-static const char *split_name(ls_split split) { return split == LS_SPLIT_TRAIN ? "training data" : "evaluation data"; }
+static const char *split_name(ls_split split)
+{
+    return split == LS_SPLIT_TRAIN ? "training data" : "evaluation data";
+}
 
 static void add_line(ls_str *out, const ls_dataset *set)
 {
     if (set)
-        ls_str_printf(out, "%s: %lld samples%s, digest %016" PRIx64 "\n", split_name(set->split), (long long)set->n, set->builtin ? " of the built-in shapes" : "", set->digest);
+        ls_str_printf(out, "%s: %lld samples%s, digest %016" PRIx64 "\n", split_name(set->split),
+                      (long long)set->n, set->builtin ? " of the built-in shapes" : "", set->digest);
 }
 
 ls_status ls_data_agree(ls_group *g, const ls_dataset *train, const ls_dataset *eval)
@@ -62,7 +66,8 @@ ls_status ls_data_agree(ls_group *g, const ls_dataset *train, const ls_dataset *
     ls_str lines = { 0 };
     add_line(&lines, train);
     add_line(&lines, eval);
-    const ls_status s = g ? ls_ranks_same(g, ls_str_text(&lines), "the ranks have found different data") : LS_OK;
+    const ls_status s = g ? ls_ranks_same(g, ls_str_text(&lines), "the ranks have found different data")
+                          : LS_OK;
     ls_str_release(&lines);
     return s;
 }
@@ -106,7 +111,8 @@ static int compare_files(ls_str *out, const json_t *was, const ls_dataset *set)
     }
     for (size_t i = (size_t)set->n_parts; i < json_array_size(was); i++)
         if (n++ < MOST)
-            ls_str_printf(out, "%s%s %s (there only)", n > 1 ? ", " : "", text_of(json_array_get(was, i), "what"), text_of(json_array_get(was, i), "path"));
+            ls_str_printf(out, "%s%s %s (there only)", n > 1 ? ", " : "",
+                          text_of(json_array_get(was, i), "what"), text_of(json_array_get(was, i), "path"));
     if (n > MOST)
         ls_str_printf(out, " and %d more files", n - MOST);
     return n;
@@ -117,11 +123,13 @@ static void begin(ls_str *out, const char *what) { ls_str_printf(out, "%s%s: ", 
 bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *set)
 {
     const json_t *was = json_object_get(json_object_get(trainer, "data"), key_of(set->split));
-    const json_t *builtin = was ? json_object_get(was, "builtin") : json_object_get(trainer, "builtin_data"); /* older versions say only this */
+    const json_t *builtin = was ? json_object_get(was, "builtin")
+                                : json_object_get(trainer, "builtin_data"); /* older versions say only this */
     const char *what = split_name(set->split);
     if (builtin && json_is_true(builtin) != set->builtin) {
         begin(out, what);
-        ls_str_add(out, set->builtin ? "the built-in shapes here, the real ones there" : "the real ones here, the built-in shapes there");
+        ls_str_add(out, set->builtin ? "the built-in shapes here, the real ones there"
+                                     : "the real ones here, the built-in shapes there");
         return false;
     }
     if (!was)
@@ -132,7 +140,8 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
     const int64_t samples = json_integer_value(json_object_get(was, "samples"));
     int n = compare_files(&files, json_object_get(was, "files"), set);
     if (samples != set->n && n++ >= 0)
-        ls_str_printf(&files, "%s%lld samples here, %lld there", files.len ? "; " : "", (long long)set->n, (long long)samples);
+        ls_str_printf(&files, "%s%lld samples here, %lld there", files.len ? "; " : "", (long long)set->n,
+                      (long long)samples);
     begin(out, what);
     ls_str_add(out, n ? ls_str_text(&files) : "other samples of the same files");
     ls_str_release(&files);
@@ -141,9 +150,12 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
 
 void ls_tokenizer_difference(ls_str *out, const json_t *trainer, const char *path, uint64_t digest)
 {
-    const json_t *files = json_object_get(json_object_get(json_object_get(trainer, "data"), "train"), "files"), *file;
+    const json_t *files = json_object_get(json_object_get(json_object_get(trainer, "data"), "train"),
+                                          "files"),
+                 *file;
     size_t i;
-    json_array_foreach(files, i, file) {
+    json_array_foreach(files, i, file)
+    {
         if (!is_tokenizer(text_of(file, "what")) || digest_of(file) == digest)
             continue;
         begin(out, "tokenizer");

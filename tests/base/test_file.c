@@ -95,8 +95,8 @@ static void bad_paths(void **state) {
     ASSERT_FAILS(ls_file_read(&text, NULL, "/dev/null"), LS_E_IO, "/dev/null", "not a regular file");
     const char *fifo = ls_test_path("fifo"); /* opening one waits for somebody who writes */
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    ASSERT_FAILS(ls_file_read(&text, NULL, fifo), LS_E_IO, "/fifo", "not a regular file but a pipe");
-    ASSERT_FAILS(ls_file_map(&m, fifo), LS_E_IO, "/fifo", "not a regular file but a pipe");
+    ASSERT_FAILS(ls_file_read(&text, NULL, fifo), LS_E_IO, "/fifo", "it is a pipe, not a regular file");
+    ASSERT_FAILS(ls_file_map(&m, fifo), LS_E_IO, "/fifo", "it is a pipe, not a regular file");
     unlink(fifo);
     ASSERT_FAILS(ls_file_write(ls_test_path("no/where"), "x", 1), LS_E_IO, "/no/where", "No such file");
     ASSERT_FAILS(ls_file_write(ls_test_path("plain/sub"), "x", 1), LS_E_IO, "Not a directory", "is a file, not a folder");

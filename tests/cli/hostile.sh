@@ -43,10 +43,10 @@ times 1 err '^error: '
 
 # ---- what is no file
 mkfifo pipe pipe.safetensors
-refused 1 "error: pipe: cannot read: not a regular file but a pipe" train text.yaml --set data.train_text=pipe --dry-run
-refused 1 "error: pipe: cannot read: not a regular file but a pipe" train text.yaml --set data.tokenizer=pipe --dry-run
-refused 1 "error: pipe.safetensors: cannot read: not a regular file but a pipe" inspect pipe.safetensors
-refused 1 "pipe.safetensors: cannot read: not a regular file but a pipe" train text.yaml --set model.init=pipe.safetensors --dry-run
+refused 1 "error: pipe: cannot read: it is a pipe, not a regular file" train text.yaml --set data.train_text=pipe --dry-run
+refused 1 "error: pipe: cannot read: it is a pipe, not a regular file" train text.yaml --set data.tokenizer=pipe --dry-run
+refused 1 "error: pipe.safetensors: cannot read: it is a pipe, not a regular file" inspect pipe.safetensors
+refused 1 "pipe.safetensors: cannot read: it is a pipe, not a regular file" train text.yaml --set model.init=pipe.safetensors --dry-run
 refused 2 "error: pipe is not a regular file" plan pipe
 mkdir folder
 refused 2 "folder is a folder" train text.yaml --set data.train_text=folder --dry-run
