@@ -32,7 +32,7 @@ LS_API int64_t ls_mesh_ranks(const ls_mesh *m);
  * axes; returns how many, or -1 for a malformed name and for blocks that do not divide; *position is rank's place among them. The order of
  * axes in a name says nothing: members are always ascending. "" is a group of one. Local. */
 LS_API int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, int *position);
-/* Rank's place in that group, and the group's size, without listing it. */
+/* Rank's place in that group, and the group's size, without listing it; -1 as there. These and those below are local. */
 LS_API int ls_mesh_position(const ls_mesh *m, int rank, const char *name);
 LS_API int ls_mesh_group_size(const ls_mesh *m, const char *name);
 /* Which of the ls_mesh_ranks / ls_mesh_group_size groups of that name `rank` is in: for memory that each group has once. */

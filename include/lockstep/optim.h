@@ -44,7 +44,7 @@ LS_API ls_update_opts ls_update_opts_default(void);
 typedef struct ls_update_unit {
     const char *name; /* of its state */
     ls_type type;     /* of what this rank holds of it, flat */
-    bool split;       /* over axis tp */
+    bool split;       /* over the axis of role tensor */
 } ls_update_unit;
 
 /* Builds the update program of n units: states, inputs "grad.<unit>" (f32 or f64; as the state, or `shards` times as long where they come

@@ -17,7 +17,8 @@ typedef enum ls_synchronize_choice { LS_SYNCHRONIZE_AUTO, LS_SYNCHRONIZE_EACH, L
 typedef struct ls_parallel {
     ls_mesh mesh;                /* resolved */
     int rank;                    /* whose program this is: any, when only planning */
-    ls_data_parallel data;       /* fsdp: shards over all data axes; hybrid: shards over "shard", replicates over "dp"; ddp: replicates over all data axes */
+    ls_data_parallel data;       /* fsdp: shards over all data axes; hybrid: shards over the axis of role shard, replicates over that of role
+                                  * replicate; ddp: replicates over all data axes */
     const char *units;           /* "class:NAME" | "pattern:GLOB" | "size:N" (elements) | "none"; the root takes the rest */
     int64_t reshard_after_forward; /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
     ls_gather_choice gather;     /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host and nothing is offloaded */
@@ -29,8 +30,9 @@ typedef struct ls_parallel {
                                         * sync_batch_norm, once for ddp; a trainer with one micro-batch a rank takes each, so that sums start while the backward pass runs */
     ls_dtype reduce;             /* type in which sums over ranks are rounded */
     bool sync_batch_norm;        /* batch norm's statistics are those of the micro-batches r * R .. r * R + R-1 that the R data ranks compute side by side */
-    const char *tensor;          /* axis tp: which layers are split over it. "auto": by the plan of the model (ls_tensor_plan), or words "colwise:MODULE" (its outputs) and "rowwise:MODULE" (its inputs; rows of an embedding's table) */
-    bool sequence;               /* axis tp: between split layers each rank has some of the tokens, too */
+    const char *tensor;          /* which layers the axis of role tensor splits. "auto": those of the model's plan (ls_tensor_plan); or
+                                  * words "colwise:MODULE" (its outputs), "rowwise:MODULE" (its inputs; rows of an embedding's table) */
+    bool sequence;               /* between split layers each rank of that axis has some of the tokens, too */
     int64_t bucket_bytes;        /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;          /* for planning and gather: auto; 0: all ranks on one host */
 } ls_parallel;

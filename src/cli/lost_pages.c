@@ -146,6 +146,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     while (atomic_flag_test_and_set(&taken)) /* another thread says it, and ends the process */
         pause();
     find_file(path, sizeof path, (uintptr_t)info->si_addr);
+    if (path[0] != '/') /* [heap], [stack]: no file */
+        path[0] = 0;
     say(path);
     if (this_rank < 0)
         _exit(EXIT_FAILED);

@@ -156,7 +156,7 @@ static ls_status compare(const ls_axis *a, int position, const ls_call *first, c
     const int rank = a->members[position], other = a->members[0];
     if (first->count == LS_CALL_REFUSED || c->count == LS_CALL_REFUSED) {
         const bool mine = first->count == LS_CALL_REFUSED;
-        return ls_fail(LS_E_ARG, "%s: rank %d has wrong arguments; its own error says which", CALLS[mine ? first->kind : c->kind], mine ? other : rank);
+        return ls_fail(LS_E_ARG, "%s: rank %d cannot make the call; its own error says why", CALLS[mine ? first->kind : c->kind], mine ? other : rank);
     }
     if (c->kind != first->kind)
         return ls_fail(LS_E_ARG, "rank %d calls %s where rank %d calls %s; all ranks must make the same calls in the same order", rank, CALLS[c->kind], other,

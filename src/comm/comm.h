@@ -110,6 +110,9 @@ typedef void (*ls_lag_fn)(void *context, const ls_group *g, const ls_lag *lag);
 void ls_group_on_lag(ls_group *g, ls_lag_fn tell, void *context);
 /* The memory that this rank's plans want, for whoever explains its end. */
 void ls_group_planned(ls_group *g, uint64_t bytes);
+/* ls_group_all_gather for calls that the program itself repeats in every step: what the ranks call is not compared, which between hosts saves a
+ * message. Collective. */
+ls_status ls_group_all_gather_same(ls_group *g, const void *mine, size_t bytes, void *all);
 /* The rank that is to tell the user of the group's failure: the one that failed, if it could say so, else the one that missed it first; 0 when none has failed,
  * -1 when that is on another host. Local. */
 int ls_group_teller(const ls_group *g);

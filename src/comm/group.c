@@ -130,27 +130,38 @@ static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char 
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
+/* `call` NULL: not compared. */
+static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what)
+{
+    if (bytes <= LS_STAGE_BYTES)
+        return ls_axis_exchange(g->world, mine, bytes, all, call, what);
+    char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
+    if (!pieces)
+        return refuse(g, LS_CALL_ALL_GATHER,
+                      ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size), what);
+    ls_status s = LS_OK;
+    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
+        size_t n = least(bytes - at, LS_STAGE_BYTES);
+        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, at ? NULL : call, what);
+        for (int r = 0; s == LS_OK && r < g->size; r++)
+            memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
+    }
+    free(pieces);
+    return s;
+}
+
+ls_status ls_group_all_gather_same(ls_group *g, const void *mine, size_t bytes, void *all)
+{
+    return gather(g, mine, bytes, all, NULL, "an all_gather");
+}
+
 ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
 {
     static const char WHAT[] = "an all_gather";
     LS_ARG(g);
     if (bytes && (!mine || !all))
         return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
-    const ls_call call = { .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes };
-    if (bytes <= LS_STAGE_BYTES)
-        return ls_axis_exchange(g->world, mine, bytes, all, &call, WHAT);
-    char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
-    if (!pieces)
-        return ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size);
-    ls_status s = LS_OK;
-    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
-        size_t n = least(bytes - at, LS_STAGE_BYTES);
-        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, at ? NULL : &call, WHAT);
-        for (int r = 0; s == LS_OK && r < g->size; r++)
-            memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
-    }
-    free(pieces);
-    return s;
+    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes }, WHAT);
 }
 
 /* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
@@ -160,7 +171,8 @@ static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, co
 {
     char *pieces = ls_sys_malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
     if (!pieces)
-        return ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size);
+        return refuse(g, (ls_call_kind)call->kind,
+                      ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size), what);
     ls_status s = LS_OK;
     size_t at = 0;
     do { /* also without bytes: others may have some */

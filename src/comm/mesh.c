@@ -218,24 +218,24 @@ int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, in
 
 int ls_mesh_position(const ls_mesh *m, int rank, const char *name)
 {
-    LS_ARG_OR(m, 0);
-    LS_ARG_OR(name, 0);
+    LS_ARG_OR(m, -1);
+    LS_ARG_OR(name, -1);
     selection s;
     return select_axes(&s, m, name) ? place_of(m, &s, rank).inside % s.block : -1;
 }
 
 int ls_mesh_group_size(const ls_mesh *m, const char *name)
 {
-    LS_ARG_OR(m, 0);
-    LS_ARG_OR(name, 0);
+    LS_ARG_OR(m, -1);
+    LS_ARG_OR(name, -1);
     selection s;
     return select_axes(&s, m, name) ? s.block : -1;
 }
 
 int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
 {
-    LS_ARG_OR(m, 0);
-    LS_ARG_OR(name, 0);
+    LS_ARG_OR(m, -1);
+    LS_ARG_OR(name, -1);
     selection s;
     if (!select_axes(&s, m, name))
         return -1;

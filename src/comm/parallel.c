@@ -144,7 +144,7 @@ static ls_status check_tensor(const ls_parallel *p)
     if (!n && strcmp(words, "auto"))
         return ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
     if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
-        return ls_fail(LS_E_USAGE, "parallel.%s: has no effect: parallel.mesh has no axis tp; write mesh: {dp: auto, tp: 2}, or leave it out", n ? "tensor" : "sequence");
+        return ls_fail(LS_E_USAGE, "parallel.%s: has no effect: parallel.mesh has no axis of role tensor; write mesh: {dp: auto, tp: 2}, or leave it out", n ? "tensor" : "sequence");
     return LS_OK;
 }
 

@@ -39,7 +39,7 @@ typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;  
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad; double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both; } ls_position_bias_attrs; /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;                        /* shift_right: first id of a row; in place of ids below 0 */
-/* A table, or classes, of which a rank of axis tp has some: numbers `first` and on, of `of` altogether; of 0: all are here. rows: of the table, for embedding_grad */
+/* A table, or classes, of which a rank of the tensor axis has some: numbers `first` and on, of `of` altogether; of 0: all are here. rows: of the table, for embedding_grad */
 typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;           /* embedding and its gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;     /* rope; inverse 1: turns back, which is its gradient */
 typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;             /* cross_entropy, its gradient and its part */

@@ -10,7 +10,8 @@ static ls_status misfit(const ls_infer *i, const char *what)
                    what);
 }
 
-void ls_rule_begin(ls_rule *r)
+/* No loop, nothing has one. */
+static void begin(ls_rule *r)
 {
     *r = (ls_rule){ .at = -1 };
     memset(r->in, -1, sizeof r->in);
@@ -170,7 +171,7 @@ static ls_status read_line(ls_rule *r, const ls_infer *i)
 ls_status ls_rule_of(ls_rule *r, const ls_infer *i)
 {
     const ls_op *op = i->op;
-    ls_rule_begin(r);
+    begin(r);
     if (op->rule && strcmp(op->rule, LS_RULE_LATER))
         LS_TRY(read_line(r, i));
     else if (!op->dims)

@@ -6,6 +6,7 @@
  * it Partial. So no op lists its ways; the walk (passes/place.c), slices_up and the tests read this line.
  *
  *     r..   any number of dimensions, each a loop; row-wise: their elements, taken as one, may be split too
+ *     b..   with any other letter than r: the same, but not row-wise
  *     f!    never split           h*    in multiples of attribute head_dim          .    no dimension
  *     @     the kernel wants the place of this operand in its whole tensor           +    added once, behind the sum
  *     ~     may be cut where it is the same on all ranks                             |    another form, told by its number of dimensions
@@ -38,14 +39,15 @@ typedef struct ls_rule {
 
 /* The rule of an op for these types; `i` has those of the results too. LS_E_INTERNAL when it has none, or when the line does not fit them. Local. */
 ls_status ls_rule_of(ls_rule *r, const ls_infer *i);
-/* Loop of dimension d of operand k: operands beyond LS_RULE_IN are like the last (pack). */
-static inline int ls_rule_in(const ls_rule *r, int k, int d) { return r->in[k < LS_RULE_IN ? k : LS_RULE_IN - 1][d]; }
+/* The operand of the rule that operand k of the node is like: those beyond LS_RULE_IN are like the last (pack). */
+static inline int ls_rule_operand(int k) { return k < LS_RULE_IN ? k : LS_RULE_IN - 1; }
+/* Loop of dimension d of operand k. */
+static inline int ls_rule_in(const ls_rule *r, int k, int d) { return r->in[ls_rule_operand(k)][d]; }
 /* The dimension of operand (result) k that runs with `loop`; -1: none. */
 int ls_rule_in_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 int ls_rule_out_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 
 /* For `dims` of a row. */
 void ls_rule_fix(ls_rule *r, char letter);              /* not split, here */
-void ls_rule_begin(ls_rule *r);                         /* no loop, nothing has one */
 int ls_rule_loop(ls_rule *r);                           /* another one */
 ls_status ls_rule_broadcast(ls_rule *r, const ls_infer *i); /* element-wise: each dimension of the result */

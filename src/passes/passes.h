@@ -29,10 +29,11 @@ typedef struct ls_sharding {
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
-/* Tensor parallelism: parameters of layers that parallel.tensor names are split over axis tp, by outputs (colwise) or inputs (rowwise), and everything else follows from the
+/* Tensor parallelism: parameters of layers that parallel.tensor names are split over the axis of role tensor, by outputs (colwise) or inputs (rowwise), and everything else follows from the
  * rules of the ops (ops/rule.h). What enters the first kind is Replicate; what leaves it is Shard in its last dimension and must reach the second kind, whose results are
  * summed. A vocabulary is split likewise: rows of an embedding's table, columns of the logits, in which the loss is found. With parallel.sequence values between these layers are
- * split by tokens. Nothing changes where tp has one rank. LS_E_USAGE where something does not divide, or a split value meets an op that cannot take it. Before ls_pass_units. */
+ * split by tokens. Nothing changes where that axis has one rank. LS_E_USAGE where something does not divide,
+ * where a split value meets an op that cannot take it, and, on any number of ranks, for a word that names no layer. Before ls_pass_units. */
 ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
 
 /* One parameter inside its unit's flat buffer. */
@@ -51,7 +52,7 @@ typedef struct ls_slot {
 typedef struct ls_unit {
     const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
     ls_dtype dtype;     /* of what is stored */
-    bool frozen, split; /* of parameters that are; that axis tp has blocks of */
+    bool frozen, split; /* of parameters that are; that the axis of role tensor has blocks of */
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
@@ -63,7 +64,7 @@ typedef struct ls_units {
     ls_sharding sharding;
     ls_dtype dtype;     /* of the trained parameters' masters, f32 or f64; frozen ones may be bf16 too */
     int64_t elements, slice;    /* sums over the units */
-    int64_t parameters;         /* of the model, whatever part of them axis tp leaves this rank */
+    int64_t parameters;         /* of the model, whatever part of them this rank has */
     int n, trained;
     ls_unit *units;     /* the trained ones, then the frozen ones; each in order of first use */
     int n_slots;
@@ -79,8 +80,9 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
 /* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks for: state -> (to_device) ->
  * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
  * that a loss or an argmax reads are cast to `output` (FSDP's MixedPrecisionPolicy). */
-ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output); /* that cast, for other readers of logits; wider types than theirs change nothing */
 ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *units);
+/* That cast, for other readers of logits: to a type that is not wider than theirs. */
+ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 
 /* parallel.sync_batch_norm: batch norm takes its statistics over the micro-batches that the data ranks compute side by side. After ls_pass_units,
  * before differentiation: `units` follow the new graph. LS_E_USAGE when the model has no batch norm. */

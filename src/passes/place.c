@@ -151,7 +151,7 @@ static ls_status operand(walk *w, step *s, int k)
     const ls_value old = s->n->in[k];
     const spot *at = &w->at[old.id];
     const int dim = ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop);
-    const bool may_cut = (s->rule.cut >> k & 1) || (!is_float(w, old) && !split(w, old));
+    const bool may_cut = (s->rule.cut >> ls_rule_operand(k) & 1) || (!is_float(w, old) && !split(w, old));
     ls_value v = ls_rewrite_value(&w->r, old);
     if (split(w, old) && !at->soft) {
         if (at->p.dim != dim)
@@ -174,7 +174,7 @@ static ls_status operand(walk *w, step *s, int k)
         return conflict(w, s, k, s->by);
     }
     if (dim >= 0 &&
-        (s->rule.heads[k] >> dim & 1)) { /* before the shape rule of the op says it in other words */
+        (s->rule.heads[ls_rule_operand(k)] >> dim & 1)) { /* before the shape rule of the op says it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
             return ls_fail(LS_E_USAGE,
@@ -302,7 +302,7 @@ static ls_status split_loop(walk *w, step *s)
         sums = sums || ls_rule_out_dim(&s->rule, types, k, s->loop) < 0;
     int n_in = 0;
     for (int k = 0; k < n->n_in; k++) {
-        const bool later = sums && (s->rule.added >> k & 1);
+        const bool later = sums && (s->rule.added >> ls_rule_operand(k) & 1);
         s->in[k] = LS_NONE;
         if (!ls_present(n->in[k]) || later)
             continue;
@@ -320,7 +320,7 @@ static ls_status split_loop(walk *w, step *s)
             LS_TRY(sum(w, n->out[k], made->out[k]));
     }
     for (int k = 0; made && sums && k < n->n_in; k++)
-        if (ls_present(n->in[k]) && (s->rule.added >> k & 1))
+        if (ls_present(n->in[k]) && (s->rule.added >> ls_rule_operand(k) & 1))
             LS_TRY(add(w, s, k));
     return LS_OK;
 }
@@ -345,7 +345,7 @@ static ls_status split_rows(walk *w, step *s)
 {
     const ls_node *n = s->n;
     const int rows = w->at[n->in[s->by].id].p.dims;
-    const int8_t *first = s->rule.in[s->by];
+    const int8_t *first = s->rule.in[ls_rule_operand(s->by)];
     void *attrs;
     if (s->rule.regroups) {
         const ls_type *t = whole(w, n->out[0]);
@@ -359,7 +359,7 @@ static ls_status split_rows(walk *w, step *s)
         if (!ls_present(old))
             continue;
         const bool has = split(w, old);
-        if (!are_rows(s, s->rule.in[k], whole(w, old)->ndim, has ? rows : 0, first))
+        if (!are_rows(s, s->rule.in[ls_rule_operand(k)], whole(w, old)->ndim, has ? rows : 0, first))
             return has ? cannot_take(w, n, k) : conflict(w, s, k, s->by);
         s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }

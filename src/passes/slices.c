@@ -33,9 +33,9 @@ static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand 
     ls_placed_node p;
     ls_rule r;
     const bool any_operand = n->op->flags & LS_OP_ELEMENTWISE;
-    if (!any_operand && !n->op->rule) /* views are where the planner wants them */
+    if ((n->op->flags & LS_OP_EFFECT) || (!any_operand && !n->op->rule)) /* views are where the planner wants them */
         return EVERYTHING;
-    if (!ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype) || ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
+    if ((!any_operand && !ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype)) || ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
         return EVERYTHING;
     const int loop = r.out[0][d.dim], first = ls_rule_in_dim(&r, &p.infer, 0, loop), dim = ls_rule_in_dim(&r, &p.infer, k, loop);
     if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) || (first >= 0 && r.heads[0] >> first & 1))

@@ -24,7 +24,7 @@ static int by_key(const void *pa, const void *pb)
     return a->index - b->index;
 }
 
-/* Fills offsets (by alloc index); returns the arena's size. `placed` is scratch: indices sorted by offset. */
+/* Fills offsets (by alloc index); returns the arena's size, SIZE_MAX when it is stopped on request. `placed` is scratch: indices sorted by offset. */
 static size_t pack(const ls_plan *p, packing_order order, item *items, int n, size_t *offsets, int *placed)
 {
     for (int i = 0; i < n; i++) {
@@ -35,7 +35,9 @@ static size_t pack(const ls_plan *p, packing_order order, item *items, int n, si
     qsort(items, (size_t)n, sizeof *items, by_key);
     size_t total = 0;
     int n_placed = 0;
-    for (int i = 0; i < n && (i % 256 || !ls_stop_asked()); i++) { /* stopped, the plan is thrown away (plan.c) */
+    for (int i = 0; i < n; i++) {
+        if (i % 256 == 0 && ls_stop_asked())
+            return SIZE_MAX;
         const ls_alloc *a = items[i].alloc;
         const size_t size = items[i].size;
         size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
@@ -109,7 +111,7 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     return most;
 }
 
-/* Tries the orders until one is perfect; returns the region's size. */
+/* Tries the orders until one is perfect; returns the region's size, SIZE_MAX when none was tried to its end. */
 static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
@@ -133,7 +135,7 @@ static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
     return best;
 }
 
-void ls_planner_pack_arena(ls_plan *p)
+bool ls_planner_pack_arena(ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         ls_alloc *a = &p->allocs[i];
@@ -150,6 +152,7 @@ void ls_planner_pack_arena(ls_plan *p)
     p->arena_bytes = pack_region(p, LS_MEM_ARENA, &scratch);
     p->symmetric_bytes = pack_region(p, LS_MEM_SYMMETRIC, &scratch);
     ls_arena_release(&scratch);
+    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX;
 }
 
 const ls_timeline_point *ls_plan_timeline(ls_plan *p)

@@ -74,7 +74,7 @@ int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
 /* Values that peers read in place of a copy of their own: a mapped gather without conversion. */
 bool ls_is_alias_gather(const ls_graph *g, const ls_node *n);
 void ls_planner_store(ls_planner *p);
-void ls_planner_pack_arena(ls_plan *p);
+bool ls_planner_pack_arena(ls_plan *p); /* false: stopped on request before anything was packed */
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
 /* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which are absent like any other. */

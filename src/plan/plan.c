@@ -11,9 +11,14 @@ const char *ls_category_name(ls_category c)
     return c >= 0 && c < LS_CAT_COUNT ? NAMES[c] : "?";
 }
 
+static ls_status stopped(const ls_planner *p)
+{
+    return ls_fail(LS_E_STOPPED, "stopped while the program %s of %d operations was planned", p->old->name, p->old->n_nodes);
+}
+
 static ls_status look_for_stop(const ls_planner *p)
 {
-    return ls_stop_check("the program %s of %d operations was planned", p->old->name, p->old->n_nodes);
+    return ls_stop_asked() ? stopped(p) : LS_OK;
 }
 
 static ls_status make(ls_planner *p, const ls_plan_opts *o)
@@ -25,7 +30,8 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     ls_planner_make_steps(p);
     LS_TRY(look_for_stop(p));
     ls_planner_store(p);
-    ls_planner_pack_arena(p->plan);
+    if (!ls_planner_pack_arena(p->plan))
+        return stopped(p);
     LS_TRY(look_for_stop(p));
     ls_planner_cost(p->plan, o ? o->calibration : NULL);
     return LS_OK;

@@ -4,6 +4,7 @@
  * A node that waits must not be overtaken by an update of the state it reads: before the first in-place write everything that stands
  * before it in the graph is run. The order is a function of the graph alone. */
 #include "internal.h"
+#include "ops/rules.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ static bool may_wait(const ls_planner *p, const ls_node *n)
         return false;
     if (ls_is_view(n) || n->clone_of >= 0 || n->n_in == 0)
         return true;
-    return !strcmp(n->op->name, "cast") && ls_is_source(ls_node_of(p->old, (ls_value){ .id = p->root[n->in[0].id] }));
+    return n->op == &ls_op_cast && ls_is_source(ls_node_of(p->old, (ls_value){ .id = p->root[n->in[0].id] }));
 }
 
 static void run_node(ls_planner *p, int id)

@@ -79,7 +79,7 @@ static void state_destroy(ls_recipe_state *state)
     free(state);
 }
 
-static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets, bool record)
+static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets, bool record, bool needs_init)
 {
     *out = NULL;
     ls_recipe_state *state = calloc(1, sizeof *state);
@@ -98,7 +98,7 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
     if (!record || !state->set[ls_key_find("model.hidden_size")].value) /* what config.json said is in the recipe of a run */
         LS_TRY_TO(s, ls_recipe_apply_config(state), fail);
     LS_TRY_TO(s, resolve(state, r), fail);
-    if (!record)
+    if (needs_init)
         LS_TRY_TO(s, ls_recipe_check_init(r), fail);
     *out = r;
     return LS_OK;
@@ -114,7 +114,12 @@ ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, 
     LS_ARG(path_or_name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, NULL, 0, path_or_name, n_sets, sets, false);
+    return load(out, NULL, 0, path_or_name, n_sets, sets, false, true);
+}
+
+ls_status ls_recipe_load_to_continue(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets)
+{
+    return load(out, NULL, 0, path_or_name, n_sets, sets, false, false);
 }
 
 ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
@@ -125,7 +130,7 @@ ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, co
     LS_ARG(name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, text, size, name, n_sets, sets, false);
+    return load(out, text ? text : "", size, name, n_sets, sets, false, true);
 }
 
 ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
@@ -136,7 +141,7 @@ ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, 
     LS_ARG(name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, text, size, name, n_sets, sets, true);
+    return load(out, text ? text : "", size, name, n_sets, sets, true, false);
 }
 
 ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
@@ -146,7 +151,7 @@ ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const
     if (n_sets)
         LS_ARG(sets);
     char *path = ls_path_join(dir, "recipe.yaml");
-    ls_status s = load(out, NULL, 0, path, n_sets, sets, true);
+    ls_status s = load(out, NULL, 0, path, n_sets, sets, true, false);
     free(path);
     return s;
 }

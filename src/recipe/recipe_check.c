@@ -128,7 +128,7 @@ static ls_status check_device(const ls_recipe *r)
     if (r->precision.output == LS_F64 && r->precision.param != LS_F64)
         return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
     for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
-        if (r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
+        if (!r->state->record && r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
             return ls_fail(LS_E_USAGE, "%s: %s has no effect with precision.param f64, in which everything is then computed; leave it out", at(r, types[i].key),
                            ls_dtype_name(types[i].type));
     return LS_OK;

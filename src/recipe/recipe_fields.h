@@ -71,6 +71,8 @@ const ls_foreign_name *ls_foreign_name_find(const char *word); /* NULL: none */
 char *ls_recipe_init_path(const ls_recipe *r);          /* malloc'ed; NULL: model.init is random, or nothing is there */
 ls_status ls_recipe_init_missing(const ls_recipe *r);   /* LS_E_USAGE: the key's place, and where it was looked for */
 ls_status ls_recipe_check_init(const ls_recipe *r);     /* the same where it is missing */
+/* recipe.c: ls_recipe_load for a run that may have a checkpoint, and then needs model.init no more. Local. */
+ls_status ls_recipe_load_to_continue(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets);
 
 /* recipe_huggingface.c */
 /* Keys of the model that nobody set, from config.json of the folder that model.init names, if it is one of Hugging Face's. */

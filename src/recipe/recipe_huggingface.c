@@ -24,7 +24,7 @@ static const json_t *value_of(const json_t *config, const char *key)
     if (point && point - key < (ptrdiff_t)sizeof first)
         memcpy(first, key, (size_t)(point - key));
     const json_t *inner = json_object_get(config, first), *value;
-    value = json_is_object(inner) ? json_object_get(inner, point + 1) : json_object_get(config, key);
+    value = point && json_is_object(inner) ? json_object_get(inner, point + 1) : json_object_get(config, key);
     return json_is_null(value) ? NULL : value;
 }
 

@@ -192,7 +192,7 @@ static void name_cause(const launch *l, int r, int status, char *text, size_t si
         return;
     if (number)
         snprintf(text, size, "killed by signal %d (SIG%s)%s", number, sigabbrev_np(number) ? sigabbrev_np(number) : "?",
-                 number == SIGBUS ? ": a file that it read was cut short; its own message names the file" : ""); /* src/cli/lost_pages.c */
+                 number == SIGBUS ? ": memory that it had mapped was lost; its own message says which" : ""); /* src/cli/lost_pages.c */
     else
         snprintf(text, size, "ended with status %d and no message", WEXITSTATUS(status));
 }

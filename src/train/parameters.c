@@ -132,7 +132,7 @@ static void place(ls_trainer *t, int i, int rank, const char *slice)
 }
 
 /* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: those of the first replica, and of what is not split over
- * axis tp, its first rank's. Collective. */
+ * the tensor axis, its first rank's. Collective. */
 static ls_status collect(ls_trainer *t, bool everywhere)
 {
     const ls_units *u = &t->compiled.units;

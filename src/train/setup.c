@@ -135,10 +135,13 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
             p = number >= 0 ? end : p + 1;
             most = number > most ? number : most;
         }
-    if (ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES || r->model.layers - 1 <= most)
+    const bool decoder = r->model.decoder_layers > r->model.layers;
+    const int64_t layers = decoder ? r->model.decoder_layers : r->model.layers;
+    const char *key = decoder ? "model.decoder_layers" : "model.layers";
+    if (ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES || layers - 1 <= most)
         return LS_OK;
-    return ls_fail(LS_E_SHAPE, "model.layers is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of another model",
-                   (long long)r->model.layers, ls_recipe_origin(r, "model.layers"), r->model.init, (long long)most);
+    return ls_fail(LS_E_SHAPE, "%s is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of another model", key,
+                   (long long)layers, ls_recipe_origin(r, key), r->model.init, (long long)most);
 }
 
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)

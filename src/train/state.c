@@ -158,7 +158,7 @@ void ls_state_lists_release(ls_state_lists *l)
 
 /* ---- saving */
 
-/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what every rank of axis tp has alike is the
+/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what every rank of the tensor axis has alike is the
  * first one's; what is whole everywhere is rank 0's. */
 static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
 {

@@ -5,7 +5,7 @@
 #include "compile.h"
 #include "lockstep/trainer.h"
 
-ls_block ls_slot_block(const ls_slot *s); /* of the whole parameter, that this rank of axis tp has */
+ls_block ls_slot_block(const ls_slot *s); /* of the whole parameter, that this rank of the tensor axis has */
 ls_type ls_slot_whole(const ls_slot *s);  /* the whole parameter */
 
 /* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them in memory. The model: parameters in

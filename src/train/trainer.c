@@ -306,7 +306,7 @@ static ls_status exchange(ls_trainer *t)
     double *out = t->exchange, *in = out + 1 + count;
     out[0] = t->request;
     memcpy(out + 1, t->losses, sizeof(double) * (size_t)count);
-    ls_status s = ls_group_all_gather(t->group, out, sizeof(double) * (size_t)(1 + count), in);
+    ls_status s = ls_group_all_gather_same(t->group, out, sizeof(double) * (size_t)(1 + count), in);
     for (int r = 0; r < ranks && s == LS_OK; r++) {
         ls_parallel p = c->parallel;
         ls_share share;
@@ -337,7 +337,7 @@ static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
     return LS_OK;
 }
 
-/* f16: how often gradients may overflow one after the other. A smaller scale than this loses the small ones, and what still overflows has diverged. */
+/* f16: the smallest loss scale. Below it small gradients are lost, and gradients that still overflow have diverged. */
 static const double LOWEST_SCALE = 1;
 
 static ls_status check_scale(const ls_step_result *r)

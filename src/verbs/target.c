@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "ckpt/checkpoint.h"
+#include "recipe/recipe_fields.h"
 #include "record/rundir.h"
 #include "train/agree.h"
 #include "train/data_record.h"
@@ -72,7 +73,7 @@ end:
 static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
 {
     ls_recipe *r;
-    LS_TRY(ls_recipe_load(&r, arg->name, arg->n_sets, arg->sets));
+    LS_TRY(ls_recipe_load_to_continue(&r, arg->name, arg->n_sets, arg->sets));
     char *run = ls_path_join(r->run.storage, r->run.name);
     bool there = has(run, "recipe.yaml");
     ls_recipe_destroy(&r);
@@ -146,9 +147,11 @@ void ls_target_check_tokenizer(const ls_target *t, const char *file)
     char *text = NULL;
     size_t n = 0;
     uint64_t digest = 0; /* of `bytes`, which is built in */
-    if (record && strcmp(file, "bytes") && ls_file_read(&text, &n, file) == LS_OK)
+    const bool known = !strcmp(file, "bytes") || (record && ls_file_read(&text, &n, file) == LS_OK);
+    if (text)
         digest = ls_hash64(text, n);
-    ls_tokenizer_difference(&difference, record, file, digest);
+    if (known)
+        ls_tokenizer_difference(&difference, record, file, digest);
     json_decref(record);
     free(text);
     free(say(t, &difference));

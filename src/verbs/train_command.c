@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "comm/launched.h"
 #include "metrics_table.h"
+#include "recipe/recipe_fields.h"
 #include "train/agree.h"
 #include "train/controller.h"
 #include "train/data_record.h"
@@ -179,7 +180,7 @@ static ls_status keep_micro_batch(ls_recipe *r, ls_group *g)
 static ls_status load_recipe(training *t, const ls_train_opts *o)
 {
     ls_recipe_destroy(&t->loop.recipe);
-    return ls_recipe_load(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
+    return ls_recipe_load_to_continue(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
 }
 
 /* As many workers as there are cores, within the recipe's range, and not more than `most` (0: no limit); fewer where mesh and batch do not admit that many. */
@@ -234,6 +235,21 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
     return keep_micro_batch(t->loop.recipe, g);
 }
 
+/* The checkpoint that the run continues from. Rank 0 looks for it, the others take its word. */
+static ls_status find_checkpoint(training *t, const ls_train_opts *o)
+{
+    const ls_recipe *r = t->loop.recipe;
+    ls_group *g = t->loop.group;
+    ls_status s = LS_OK;
+    if (!g || ls_group_rank(g) == 0)
+        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume) : ls_resume_find(t->checkpoint, r, o->resume);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    if (g)
+        LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
+    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r);
+    return g ? ls_ranks_agree(g, s) : s;
+}
+
 /* Which rank this process is. *over: it was the parent of the ranks, and they have ended. */
 static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
 {
@@ -246,6 +262,7 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
     *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
+    LS_TRY(find_checkpoint(t, o)); /* what no rank could begin with is refused before there are ranks */
     const ls_launch_opts ranks = { .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop, .save = ui->save };
     choice c = { t, o };
     const ls_control_opts control = { .ranks = ranks, .recipe = (const ls_recipe *const *)&t->loop.recipe, .resume = o->resume, .allow_change = o->allow_change,
@@ -287,26 +304,19 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     return LS_OK;
 }
 
-/* The checkpoint that the run continues from. Rank 0 looks for it, the others take its word. */
-static ls_status find_checkpoint(training *t, const ls_train_opts *o)
-{
-    const ls_recipe *r = t->loop.recipe;
-    ls_group *g = t->loop.group;
-    ls_status s = LS_OK;
-    if (!g || ls_group_rank(g) == 0)
-        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume) : ls_resume_find(t->checkpoint, r, o->resume);
-    LS_TRY(g ? ls_ranks_agree(g, s) : s);
-    return g ? ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0) : LS_OK;
-}
-
 static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     ls_compiled compiled = { 0 };
     LS_TRY(find_checkpoint(t, o));
     ls_status s = compile(t, &compiled, ui);
-    LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
-    LS_TRY(ls_data_agree(l->group, l->train, l->eval));
+    s = l->group ? ls_ranks_agree(l->group, s) : s;
+    if (s == LS_OK)
+        s = ls_data_agree(l->group, l->train, l->eval);
+    if (s != LS_OK) {
+        ls_compiled_release(&compiled);
+        return s;
+    }
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
     if (l->group)
         ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));

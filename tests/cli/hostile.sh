@@ -35,7 +35,7 @@ cut_short 1
 times 1 err '^error: '
 cut_short 2
 has err '^error: rank [01]: /.*/images: '
-has err 'killed by signal 7 \(SIGBUS\).*names the file'
+has err 'killed by signal 7 \(SIGBUS\).*its own message says which'
 rm -r runs
 { printf '\000\000\010\003\000\000\000\100\000\000\000\002\000\000\000\002'; head -c 256 /dev/zero; } >images
 try 1 train idx.yaml --set data.train_labels=images # another's message, and no signal
@@ -72,6 +72,16 @@ sed 's/"num_hidden_layers": *1\b/"num_hidden_layers":10000/' runs/one/checkpoint
 has many/config.json '"num_hidden_layers":10000'
 refused 1 "model.layers is 10000 .*, and the tensors of many are numbered up to 0" predict many --prompt x --set data.tokenizer=bytes
 refused 1 "model.layers is 10000 .*, and the tensors of many are numbered up to 0" train text.yaml --set model.init=many --set model.layers=10000
+
+# ---- a run that has a checkpoint needs its initial weights no more
+cp runs/one/checkpoints/latest/model.safetensors begin.safetensors
+begun() { echo text.yaml --set model.init=begin.safetensors --set run.name=begun --set train.epochs=100 "$@"; }
+try 0 train $(begun --set train.steps=1) -q
+rm begin.safetensors
+try 0 train $(begun --set train.steps=2) -q
+try 0 eval $(begun)
+refused 2 "begin.safetensors: no such file or folder" train $(begun --set run.name=another)
+refused 2 "begin.safetensors: no such file or folder" plan $(begun)
 
 # ---- a request to stop is heard while a model is built, and in the middle of a file
 takes_signals() { [ "$(readlink "/proc/$1/exe")" = "$(readlink -f "$lockstep")" ] && grep -q '^SigCgt:.*[2367abef]$' "/proc/$1/status"; }

@@ -183,7 +183,7 @@ static ls_status mistakes(ls_group *g)
         }
         free(x);
         free(all);
-        const char *want = k == 8 ? (last ? "data is NULL" : "has wrong arguments") : WANT[k];
+        const char *want = k == 8 ? (last ? "data is NULL" : "cannot make the call") : WANT[k];
         if (s != LS_E_ARG || !strstr(ls_error_message(), want))
             return ls_fail(LS_E_INTERNAL, "rank %d, mistake %d: status %d, \"%s\"", ls_group_rank(g), k, (int)s, ls_error_message());
     }

@@ -202,6 +202,7 @@ static void every_key_is_read_or_refused(void **state)
             if (strcmp(*key, "model_type") && (i < 2 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
                 expect_no_effect(type, *key, "{\"any\": 12}");
         expect_refused(type, "no_such_key", "false");
+        expect_refused(type, "", "{}");
         expect_no_effect(type, "no_such_key", "null");
     }
     ls_recipe_state both; /* what stands in rope_parameters wins, wherever it stands in the file */

@@ -370,10 +370,10 @@ static void what_cannot_be(void **state)
     one.o.parallel.tensor = "colwise:nothing";
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "colwise:nothing: the model has no layer of that name");
     one.o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "dp", 1 } } };
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.tensor: has no effect: parallel.mesh has no axis tp");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.tensor: has no effect: parallel.mesh has no axis of role tensor");
     one.o.parallel.tensor = "auto";
     one.o.parallel.sequence = true;
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.sequence: has no effect: parallel.mesh has no axis tp");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.sequence: has no effect: parallel.mesh has no axis of role tensor");
     j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
     ls_compiled_release(&c);
