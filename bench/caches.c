@@ -1,11 +1,12 @@
-/* caches.c - the cost of checksums in caches. Opening an inflated IDX file or a file of tokens reads all of it once and
- * compares its checksum.
+/* caches.c - the cost of checksums in caches. Opening an inflated IDX file or a file of tokens reads all of
+ * it once and compares its checksum.
  *
  *   bench_caches FOLDER [--mb 256] [--rounds 7]
  *
- * Makes 47 MB of images (60,000 of 28 x 28, as gzip) and `mb` MB of tokens in FOLDER, which must be there, and opens each as training does. Prints one JSON line a cache:
- * `bytes` checked, `first_ms` (when it is made), `open_ms` (median of later opens, pages in memory), `gb_per_s`, and `hash_gb_per_s` of the checksum alone over memory that is
- * there already: the rest is page faults. */
+ * Makes 47 MB of images (60,000 of 28 x 28, as gzip) and `mb` MB of tokens in FOLDER, which must be there,
+ * and opens each as training does. Prints one JSON line a cache: `bytes` checked, `first_ms` (when it is
+ * made), `open_ms` (median of later opens, pages in memory), `gb_per_s`, and `hash_gb_per_s` of the checksum
+ * alone over memory that is there already: the rest is page faults. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,8 @@ static ls_status open_images(int64_t *bytes)
     return LS_OK;
 }
 
-/* As the first open of a process: a second one of the same file does not read it again, so that each is preceded by that of another. */
+/* As the first open of a process: a second one of the same file does not read it again, so that each is
+ * preceded by that of another. */
 static ls_status open_tokens(int64_t *bytes)
 {
     ls_dataset *set;
@@ -124,8 +126,10 @@ static ls_status measure(const char *name, ls_status (*open)(int64_t *bytes))
     }
     qsort(seconds, (size_t)rounds, sizeof *seconds, by_value);
     const double median = seconds[rounds / 2];
-    printf("{\"cache\":\"%s\",\"bytes\":%lld,\"first_ms\":%.1f,\"open_ms\":%.2f,\"gb_per_s\":%.2f,\"hash_gb_per_s\":%.2f}\n", name, (long long)bytes, 1e3 * first,
-           1e3 * median, 1e-9 * (double)bytes / median, 1e-9 * hash_rate(bytes));
+    printf("{\"cache\":\"%s\",\"bytes\":%lld,\"first_ms\":%.1f,\"open_ms\":%.2f,\"gb_per_s\":%.2f,\"hash_gb_"
+           "per_s\":%.2f}\n",
+           name, (long long)bytes, 1e3 * first, 1e3 * median, 1e-9 * (double)bytes / median,
+           1e-9 * hash_rate(bytes));
     fflush(stdout);
     return LS_OK;
 }

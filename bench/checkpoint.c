@@ -1,10 +1,13 @@
-/* checkpoint.c - saving and loading a model with Adam's moments (1.2 GB) over ranks of this machine, as training does it: bench/torch_checkpoint.py times PyTorch's.
+/* checkpoint.c - saving and loading a model with Adam's moments (1.2 GB) over ranks of this machine, as
+ * training does it: bench/torch_checkpoint.py times PyTorch's.
  *
  *   bench_checkpoint FOLDER [--ranks 2] [--layers 14] [--rounds 3] [--serve]
  *
- * The model is a vision transformer of width 768, fully sharded; nothing is computed. A round saves a new checkpoint, loads it with all checksums compared,
- * and saves it once more as checkpoint.async does. Prints one JSON line a round, in seconds: `save`, `load`, `stage` (what training would wait for), `copy` (memcpy of the
- * same bytes: the least that could be) and `background`. --serve answers every line of stdin with one round. FOLDER must be there; what is made in it is removed. */
+ * The model is a vision transformer of width 768, fully sharded; nothing is computed. A round saves a new
+ * checkpoint, loads it with all checksums compared, and saves it once more as checkpoint.async does. Prints
+ * one JSON line a round, in seconds: `save`, `load`, `stage` (what training would wait for), `copy` (memcpy
+ * of the same bytes: the least that could be) and `background`. --serve answers every line of stdin with one
+ * round. FOLDER must be there; what is made in it is removed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,8 +22,8 @@ typedef struct bench {
     char folder[512], dir[600];
     ls_group *group;
     ls_trainer *trainer;
-    char *copy;         /* as large as the staging */
-    uint64_t bytes;     /* of the files */
+    char *copy;     /* as large as the staging */
+    uint64_t bytes; /* of the files */
 } bench;
 
 static ls_status make(bench *b)
@@ -30,8 +33,9 @@ static ls_status make(bench *b)
     ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" };
     parallel.rank = ls_group_rank(b->group);
     parallel.mesh.axes[0].size = b->ranks;
-    LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit, .device = "null", .threads = 1, .micro_batch = 1,
-                             .micro_batches = b->ranks, .stage_saves = true, .parallel = parallel, .group = b->group));
+    LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit, .device = "null",
+                             .threads = 1, .micro_batch = 1, .micro_batches = b->ranks, .stage_saves = true,
+                             .parallel = parallel, .group = b->group));
     b->copy = malloc(b->trainer->compiled.staging_bytes);
     if (!b->copy)
         return ls_fail(LS_E_MEMORY, "out of memory");
@@ -58,7 +62,10 @@ static ls_status load(bench *b)
     return s;
 }
 
-static ls_status remove_it(bench *b) { return ls_group_rank(b->group) ? LS_OK : ls_checkpoint_remove(b->dir); }
+static ls_status remove_it(bench *b)
+{
+    return ls_group_rank(b->group) ? LS_OK : ls_checkpoint_remove(b->dir);
+}
 
 static ls_status rounds(bench *b)
 {
@@ -86,8 +93,9 @@ static ls_status rounds(bench *b)
         ls_state_lists_release(&lists);
         LS_TRY(remove_it(b));
         if (ls_group_rank(b->group) == 0)
-            printf("{\"ranks\": %d, \"bytes\": %llu, \"save\": %.4f, \"load\": %.4f, \"copy\": %.4f, \"stage\": %.4f, \"background\": %.4f}\n", b->ranks,
-                   (unsigned long long)b->bytes, save, loaded, copy, stage, background);
+            printf("{\"ranks\": %d, \"bytes\": %llu, \"save\": %.4f, \"load\": %.4f, \"copy\": %.4f, "
+                   "\"stage\": %.4f, \"background\": %.4f}\n",
+                   b->ranks, (unsigned long long)b->bytes, save, loaded, copy, stage, background);
         fflush(stdout);
     }
     return LS_OK;

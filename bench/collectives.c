@@ -1,10 +1,12 @@
-/* collectives.c - collectives of two ranks of this machine beside copying memory: operands in windows, results in private memory.
+/* collectives.c - collectives of two ranks of this machine beside copying memory: operands in windows,
+ * results in private memory.
  *
  *   bench_collectives [MB]
  *
- * A size is that of the whole buffer: of an all-reduce, of a gather's result, of a scatter's operand; up to MB, 256. Prints one JSON line a size:
- * seconds of memcpy of such a buffer on both ranks at once, and of each collective ("map": a gather into memory that the ranks share). Each is
- * the best of several turns, in which they follow each other; a turn takes as long as its slower rank. bench/compare_collectives.py sets
+ * A size is that of the whole buffer: of an all-reduce, of a gather's result, of a scatter's operand; up to
+ * MB, 256. Prints one JSON line a size: seconds of memcpy of such a buffer on both ranks at once, and of each
+ * collective ("map": a gather into memory that the ranks share). Each is the best of several turns, in which
+ * they follow each other; a turn takes as long as its slower rank. bench/compare_collectives.py sets
  * bench/mpi_collectives beside it. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@ typedef struct bench {
     ls_group *group;
     ls_axis *world;
     ls_window *window;
-    char *from, *to;                      /* private */
+    char *from, *to; /* private */
     ls_collective *collectives[ROWS];
 } bench;
 
@@ -61,16 +63,28 @@ static ls_status turn(bench *b, int row, size_t bytes, int times, double *second
 static ls_status prepare(bench *b, size_t bytes)
 {
     const int64_t whole = (int64_t)(bytes / sizeof(float)), part = whole / RANKS;
-    const struct { ls_collective_kind kind; int64_t count; } kinds[ROWS] = {
-        [ALL_REDUCE] = { LS_ALL_REDUCE, whole }, [REDUCE_SCATTER] = { LS_REDUCE_SCATTER, part },
-        [ALL_GATHER] = { LS_ALL_GATHER, part }, [MAP] = { LS_ALL_GATHER, part }
-    };
+    const struct {
+        ls_collective_kind kind;
+        int64_t count;
+    } kinds[ROWS] = { [ALL_REDUCE] = { LS_ALL_REDUCE, whole },
+                      [REDUCE_SCATTER] = { LS_REDUCE_SCATTER, part },
+                      [ALL_GATHER] = { LS_ALL_GATHER, part },
+                      [MAP] = { LS_ALL_GATHER, part } };
     LS_TRY(ls_window_create(&b->window, b->world, bytes, bytes));
     memset(b->window->mine, 0, bytes);
     for (int row = ALL_REDUCE; row < ROWS; row++)
-        LS_TRY(ls_collective_create(&b->collectives[row], &(ls_collective_desc){
-            .kind = kinds[row].kind, .axis = b->world, .count = kinds[row].count, .from = LS_F32, .to = LS_F32, .via = LS_F32, .window = b->window,
-            .result = row == MAP ? NULL : b->to, .map_to = row == MAP ? b->window->shared : NULL, .threads = 1, .label = NAMES[row] }));
+        LS_TRY(ls_collective_create(&b->collectives[row],
+                                    &(ls_collective_desc){ .kind = kinds[row].kind,
+                                                           .axis = b->world,
+                                                           .count = kinds[row].count,
+                                                           .from = LS_F32,
+                                                           .to = LS_F32,
+                                                           .via = LS_F32,
+                                                           .window = b->window,
+                                                           .result = row == MAP ? NULL : b->to,
+                                                           .map_to = row == MAP ? b->window->shared : NULL,
+                                                           .threads = 1,
+                                                           .label = NAMES[row] }));
     return LS_OK;
 }
 

@@ -2,9 +2,9 @@
  *
  *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn]
  *
- * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time counts. GFLOP/s are nominal: they
- * count products with padding, which the kernels leave out, and all of a 3 x 3 kernel's, of which they make fewer: some are above the burst.
- * Last row: all layers of a step. */
+ * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time
+ * counts. GFLOP/s are nominal: they count products with padding, which the kernels leave out, and all of a 3
+ * x 3 kernel's, of which they make fewer: some are above the burst. Last row: all layers of a step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,27 @@
 #include "device/device.h"
 #include "plan/burst.h"
 
-typedef struct layer { int64_t in, out, size, kernel, stride; int times; } layer;
+typedef struct layer {
+    int64_t in, out, size, kernel, stride;
+    int times;
+} layer;
 
 /* Seconds of one op: y, dx or dw. */
 static double best_of(const ls_device *d, const layer *l, int64_t batch, int which, double *burst)
 {
     static const char *const names[] = { "conv2d", "conv2d_dx", "conv2d_dw" };
     const int64_t size = (l->size + 2 * (l->kernel / 2) - l->kernel) / l->stride + 1;
-    const ls_type x = LS_TYPE(LS_F32, batch, l->in, l->size, l->size), w = LS_TYPE(LS_F32, l->out, l->in, l->kernel, l->kernel);
+    const ls_type x = LS_TYPE(LS_F32, batch, l->in, l->size, l->size),
+                  w = LS_TYPE(LS_F32, l->out, l->in, l->kernel, l->kernel);
     const ls_type y = LS_TYPE(LS_F32, batch, l->out, size, size);
     const ls_type types[3][3] = { { x, w, y }, { y, w, x }, { y, x, w } };
-    ls_conv_attrs attrs = { .stride_h = l->stride, .stride_w = l->stride, .pad_h = l->kernel / 2, .pad_w = l->kernel / 2, .dilation_h = 1,
-                            .dilation_w = 1, .groups = 1 };
+    ls_conv_attrs attrs = { .stride_h = l->stride,
+                            .stride_w = l->stride,
+                            .pad_h = l->kernel / 2,
+                            .pad_w = l->kernel / 2,
+                            .dilation_h = 1,
+                            .dilation_w = 1,
+                            .groups = 1 };
     attrs.height = attrs.width = which == 1 ? l->size : l->kernel;
     ls_tensor t[3], in[3];
     for (int k = 0; k < 3; k++) {
@@ -35,7 +44,9 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     }
     memcpy(in, t, sizeof in);
     in[2] = (ls_tensor){ .type.ndim = -1 };
-    ls_kernel_args a = { .n_in = 2, .n_out = 1, .in = in, .out = &t[2], .attrs = &attrs, .threads = d->threads, .isa = d->isa };
+    ls_kernel_args a = {
+        .n_in = 2, .n_out = 1, .in = in, .out = &t[2], .attrs = &attrs, .threads = d->threads, .isa = d->isa
+    };
     const ls_kernel *kernel = ls_device_find(d, names[which], &a, NULL);
     a.workspace = aligned_alloc(64, (kernel->workspace(&a) + 127) / 64 * 64);
     kernel->run(&a);
@@ -61,10 +72,13 @@ int main(int argc, char **argv)
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, picture = argc > 4 ? atoi(argv[4]) : 28;
     ls_device d;
     if (argc > 6 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1) {
-        fprintf(stderr, "usage: bench_conv [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size] [own|onednn]\n");
+        fprintf(stderr, "usage: bench_conv [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size] "
+                        "[own|onednn]\n");
         return 2;
     }
-    const ls_device_opts opts = { .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = argc > 5 ? argv[5] : "own" };
+    const ls_device_opts opts = { .isa = (int)isa,
+                                  .threads = argc > 2 ? atoi(argv[2]) : 1,
+                                  .kernels = argc > 5 ? argv[5] : "own" };
     if (ls_device_open(&d, "cpu", &opts)) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
@@ -72,19 +86,26 @@ int main(int argc, char **argv)
     const int64_t s = (picture + 1) / 2, a = (s + 1) / 2, b = (a + 1) / 2, c = (b + 1) / 2, e = (c + 1) / 2;
     const layer layers[] = {
         { picture == 28 ? 1 : 3, 64, picture, 7, 2, 1 },
-        { 64, 64, a, 3, 1, 4 },   { 64, 128, a, 3, 2, 1 },  { 64, 128, a, 1, 2, 1 },  { 128, 128, b, 3, 1, 3 },
-        { 128, 256, b, 3, 2, 1 }, { 128, 256, b, 1, 2, 1 }, { 256, 256, c, 3, 1, 3 }, { 256, 512, c, 3, 2, 1 },
-        { 256, 512, c, 1, 2, 1 }, { 512, 512, e, 3, 1, 3 },
+        { 64, 64, a, 3, 1, 4 },
+        { 64, 128, a, 3, 2, 1 },
+        { 64, 128, a, 1, 2, 1 },
+        { 128, 128, b, 3, 1, 3 },
+        { 128, 256, b, 3, 2, 1 },
+        { 128, 256, b, 1, 2, 1 },
+        { 256, 256, c, 3, 1, 3 },
+        { 256, 512, c, 3, 2, 1 },
+        { 256, 512, c, 1, 2, 1 },
+        { 512, 512, e, 3, 1, 3 },
     };
     double total_flop = 0, total_seconds = 0, burst = 0;
-    printf("%s, %d thread%s, batch %d, pictures of %d; us and GFLOP/s of y, dx, dw\n", ls_isa_name(isa), d.threads, d.threads > 1 ? "s" : "",
-           (int)batch, (int)picture);
+    printf("%s, %d thread%s, batch %d, pictures of %d; us and GFLOP/s of y, dx, dw\n", ls_isa_name(isa),
+           d.threads, d.threads > 1 ? "s" : "", (int)batch, (int)picture);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const layer *l = &layers[i];
         const int64_t out = (l->size - 1) / l->stride + 1;
         const double flop = 2.0 * (double)(batch * out * out * l->out * l->in * l->kernel * l->kernel);
-        printf("%dx%d s%d %4d ->%4d @%3d x%d ", (int)l->kernel, (int)l->kernel, (int)l->stride, (int)l->in, (int)l->out, (int)l->size,
-               l->times);
+        printf("%dx%d s%d %4d ->%4d @%3d x%d ", (int)l->kernel, (int)l->kernel, (int)l->stride, (int)l->in,
+               (int)l->out, (int)l->size, l->times);
         for (int which = 0; which < 3; which++) {
             if (i == 0 && which == 1) {
                 printf("%18s", "-");
@@ -98,7 +119,7 @@ int main(int argc, char **argv)
         printf("\n");
     }
     const double rate = total_flop / total_seconds;
-    printf("all: %.1f GFLOP in %.1f ms, %.1f GFLOP/s; burst %.1f; %.0f %%\n", total_flop * 1e-9, total_seconds * 1e3, rate * 1e-9, burst * 1e-9,
-           100 * rate / burst);
+    printf("all: %.1f GFLOP in %.1f ms, %.1f GFLOP/s; burst %.1f; %.0f %%\n", total_flop * 1e-9,
+           total_seconds * 1e3, rate * 1e-9, burst * 1e-9, 100 * rate / burst);
     return 0;
 }

@@ -2,9 +2,10 @@
  *
  *   bench_gemm [isa|best] [threads] [f32|bf16|f16] [part of a shape's name]
  *
- * Clocks drift and machines are shared, so each shape is timed in turns with a burst of fused multiply-adds of the same vector width
- * (generic: 128-bit multiplies and adds) on as many threads, and with the same op through oneDNN; of each the best time counts.
- * Columns: GFLOP/s, percent of the burst, oneDNN's GFLOP/s, own / oneDNN. */
+ * Clocks drift and machines are shared, so each shape is timed in turns with a burst of fused multiply-adds
+ * of the same vector width (generic: 128-bit multiplies and adds) on as many threads, and with the same op
+ * through oneDNN; of each the best time counts. Columns: GFLOP/s, percent of the burst, oneDNN's GFLOP/s, own
+ * / oneDNN. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,26 +13,47 @@
 #include "device/device.h"
 #include "plan/burst.h"
 
-typedef struct shape { const char *name, *op; int64_t m, n, k; ls_act act; } shape;
+typedef struct shape {
+    const char *name, *op;
+    int64_t m, n, k;
+    ls_act act;
+} shape;
 static const shape shapes[] = {
-    { "vit qkv", "linear", 1088, 384, 128, 0 },       { "vit proj", "linear", 1088, 128, 128, 0 },
-    { "vit mlp gelu", "linear", 1088, 128, 128, LS_ACT_GELU }, { "vit patch", "linear", 1024, 128, 49, 0 },
-    { "vit last block", "linear", 64, 128, 128, 0 },  { "vit head", "linear", 64, 10, 128, 0 },
-    { "vit qkv", "linear_dx", 1088, 384, 128, 0 },    { "vit proj", "linear_dx", 1088, 128, 128, 0 },
+    { "vit qkv", "linear", 1088, 384, 128, 0 },
+    { "vit proj", "linear", 1088, 128, 128, 0 },
+    { "vit mlp gelu", "linear", 1088, 128, 128, LS_ACT_GELU },
+    { "vit patch", "linear", 1024, 128, 49, 0 },
+    { "vit last block", "linear", 64, 128, 128, 0 },
+    { "vit head", "linear", 64, 10, 128, 0 },
+    { "vit qkv", "linear_dx", 1088, 384, 128, 0 },
+    { "vit proj", "linear_dx", 1088, 128, 128, 0 },
     { "vit mlp gelu", "linear_dx", 1088, 128, 128, LS_ACT_GELU },
-    { "vit qkv", "linear_dw", 1088, 384, 128, 0 },    { "vit proj", "linear_dw", 1088, 128, 128, 0 },
-    { "vit patch", "linear_dw", 1024, 128, 49, 0 },   { "vit head", "linear_dw", 64, 10, 128, 0 },
-    { "qwen proj", "linear", 512, 896, 896, 0 },      { "qwen up", "linear", 512, 4864, 896, 0 },
-    { "qwen down", "linear", 512, 896, 4864, 0 },     { "qwen up", "linear_dx", 512, 4864, 896, 0 },
-    { "qwen down", "linear_dx", 512, 896, 4864, 0 },  { "qwen up", "linear_dw", 512, 4864, 896, 0 },
-    { "qwen down", "linear_dw", 512, 896, 4864, 0 },  { "qwen one token", "linear", 1, 4864, 896, 0 },
-    { "resnet 3x3", "linear", 3136, 64, 576, 0 },     { "resnet 3x3 wide", "linear", 784, 512, 4608, 0 },
-    { "square", "linear", 2048, 2048, 2048, 0 },      { "square", "linear_dw", 2048, 2048, 2048, 0 },
+    { "vit qkv", "linear_dw", 1088, 384, 128, 0 },
+    { "vit proj", "linear_dw", 1088, 128, 128, 0 },
+    { "vit patch", "linear_dw", 1024, 128, 49, 0 },
+    { "vit head", "linear_dw", 64, 10, 128, 0 },
+    { "qwen proj", "linear", 512, 896, 896, 0 },
+    { "qwen up", "linear", 512, 4864, 896, 0 },
+    { "qwen down", "linear", 512, 896, 4864, 0 },
+    { "qwen up", "linear_dx", 512, 4864, 896, 0 },
+    { "qwen down", "linear_dx", 512, 896, 4864, 0 },
+    { "qwen up", "linear_dw", 512, 4864, 896, 0 },
+    { "qwen down", "linear_dw", 512, 896, 4864, 0 },
+    { "qwen one token", "linear", 1, 4864, 896, 0 },
+    { "resnet 3x3", "linear", 3136, 64, 576, 0 },
+    { "resnet 3x3 wide", "linear", 784, 512, 4608, 0 },
+    { "square", "linear", 2048, 2048, 2048, 0 },
+    { "square", "linear_dw", 2048, 2048, 2048, 0 },
 };
 
-typedef struct call { ls_kernel_args a; const ls_kernel *kernel; ls_tensor in[4], out[2]; } call;
+typedef struct call {
+    ls_kernel_args a;
+    const ls_kernel *kernel;
+    ls_tensor in[4], out[2];
+} call;
 
-static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols) {
+static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols)
+{
     const ls_type type = rows ? LS_TYPE(t, rows, cols) : LS_TYPE(t, cols);
     ls_tensor x = ls_tensor_of(aligned_alloc(64, (ls_type_bytes(&type) + 127) / 64 * 64), &type);
     for (int64_t i = 0; i < ls_type_count(&type); i++) {
@@ -43,8 +65,11 @@ static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols) {
     return x;
 }
 
-static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, const void *attrs) {
-    const ls_kernel_args shapes_only = { .in = c->in, .out = c->out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
+static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, const void *attrs)
+{
+    const ls_kernel_args shapes_only = {
+        .in = c->in, .out = c->out, .attrs = attrs, .threads = d->threads, .isa = d->isa
+    };
     c->a = shapes_only;
     const bool forward = strcmp(s->op, "linear") == 0, dx = strcmp(s->op, "linear_dx") == 0;
     for (int i = 0; i < 4; i++)
@@ -69,14 +94,16 @@ static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, con
     c->kernel->run(&c->a);
 }
 
-static double seconds(const call *c, int times) {
+static double seconds(const call *c, int times)
+{
     const double t = ls_now();
     for (int i = 0; i < times; i++)
         c->kernel->run(&c->a);
     return (ls_now() - t) / times;
 }
 
-static void drop(call *c) {
+static void drop(call *c)
+{
     for (int i = 0; i < 4; i++)
         if (c->in[i].type.ndim >= 0)
             free(c->in[i].data);
@@ -85,23 +112,29 @@ static void drop(call *c) {
     free(c->a.workspace);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     const char *word = argc > 1 ? argv[1] : "best", *filter = argc > 4 ? argv[4] : "";
     ls_isa isa = ls_isa_best();
     ls_dtype t = LS_F32;
-    if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || (argc > 3 && !ls_dtype_parse(argv[3], &t))) {
-        fprintf(stderr, "usage: bench_gemm [generic|avx2|avx512|avx512bf16|best] [threads] [f32|bf16|f16] [part of a name]\n");
+    if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) ||
+        (argc > 3 && !ls_dtype_parse(argv[3], &t))) {
+        fprintf(stderr, "usage: bench_gemm [generic|avx2|avx512|avx512bf16|best] [threads] [f32|bf16|f16] "
+                        "[part of a name]\n");
         return 2;
     }
     ls_device own, library;
-    if (ls_device_open(&own, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" })) {
+    if (ls_device_open(&own, "cpu",
+                       &(ls_device_opts){
+                           .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" })) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
     const ls_device_opts other = { .isa = (int)isa, .threads = own.threads, .kernels = "onednn" };
     const bool compare = ls_device_open(&library, "cpu", &other) == LS_OK;
-    printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa), own.threads, own.threads > 1 ? "s" : "",
-           ls_dtype_name(t), "shape", "op", "m", "n", "k", "us", "GFLOP/s", "% FMA", "oneDNN", "ratio");
+    printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa),
+           own.threads, own.threads > 1 ? "s" : "", ls_dtype_name(t), "shape", "op", "m", "n", "k", "us",
+           "GFLOP/s", "% FMA", "oneDNN", "ratio");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         if (!strstr(s->name, filter) && strcmp(s->op, filter))
@@ -114,17 +147,19 @@ int main(int argc, char **argv) {
         if (compare)
             prepare(&b, s, &library, t, attrs);
         const double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k;
-        const int times = flop > 2e7 ? 1 : (int)(2e7 / flop); /* slices short enough to fall between what else the machine does */
+        /* slices short enough to fall between what else the machine does */
+        const int times = flop > 2e7 ? 1 : (int)(2e7 / flop);
         const double end = ls_now() + 0.4;
         double best = 1e9, best_library = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
-            const double rate = 1e-9 * ls_burst(isa, own.threads, 1), mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
+            const double rate = 1e-9 * ls_burst(isa, own.threads, 1), mine = seconds(&a, times),
+                         theirs = b.kernel ? seconds(&b, times) : 1e9;
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;
             best_library = theirs < best_library ? theirs : best_library;
         }
-        printf("%-16s %-10s %5d %5d %5d %9.1f %8.1f %7.1f", s->name, s->op, (int)s->m, (int)s->n, (int)s->k, best * 1e6, flop / best / 1e9,
-               flop / best / 1e7 / burst);
+        printf("%-16s %-10s %5d %5d %5d %9.1f %8.1f %7.1f", s->name, s->op, (int)s->m, (int)s->n, (int)s->k,
+               best * 1e6, flop / best / 1e9, flop / best / 1e7 / burst);
         if (b.kernel)
             printf(" %8.1f %6.2f", flop / best_library / 1e9, best_library / best);
         printf("\n");

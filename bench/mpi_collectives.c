@@ -1,6 +1,6 @@
-/* mpi_collectives.c - MPI's collectives at the sizes of bench/collectives.c, from private into private memory:
- * `mpirun -n 2 bench_mpi_collectives [MB]`. Prints one JSON line a size, with the seconds of each: the best of several turns, as the slowest
- * rank saw it. Built only where Open MPI is. */
+/* mpi_collectives.c - MPI's collectives at the sizes of bench/collectives.c, from private into private
+ * memory: `mpirun -n 2 bench_mpi_collectives [MB]`. Prints one JSON line a size, with the seconds of each:
+ * the best of several turns, as the slowest rank saw it. Built only where Open MPI is. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,10 +36,12 @@ int main(int argc, char **argv)
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const size_t most = (size_t)(argc > 1 ? atoi(argv[1]) : 256) << 20, sizes[] = { 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
+    const size_t most = (size_t)(argc > 1 ? atoi(argv[1]) : 256) << 20,
+                 sizes[] = { 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
     char *from = room(most), *to = room(most);
     for (int i = 0; i < 4 && sizes[i] <= most; i++) {
-        const int whole = (int)(sizes[i] / sizeof(float)), times = sizes[i] >= 8u << 20 ? 1 : (int)((8u << 20) / sizes[i]);
+        const int whole = (int)(sizes[i] / sizeof(float)),
+                  times = sizes[i] >= 8u << 20 ? 1 : (int)((8u << 20) / sizes[i]);
         double best[ROWS] = { 0 };
         for (int turn = -1; turn < (sizes[i] > 64u << 20 ? 9 : 25); turn++)
             for (int row = 0; row < ROWS; row++) {

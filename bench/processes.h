@@ -1,4 +1,5 @@
-/* processes.h - the running program becomes the ranks of one host, over shared memory: how benchmarks of ranks begin. */
+/* processes.h - the running program becomes the ranks of one host, over shared memory: how benchmarks of
+ * ranks begin. */
 #pragma once
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +19,8 @@ static inline void processes_bind(int rank, int ranks)
         ls_cpu_set_apply(&parts[rank]);
 }
 
-/* Forks ranks 1 .. ranks-1, which end with this process, and returns in all of them. Before anything else has started threads. */
+/* Forks ranks 1 .. ranks-1, which end with this process, and returns in all of them. Before anything else has
+ * started threads. */
 static inline ls_status processes_start(ls_group **out, int ranks)
 {
     int fd, rank = 0;

@@ -1,12 +1,15 @@
-/* ranks.c - the training step of a tutorial over ranks of this machine, the way bench/torch_ranks.py times PyTorch's: one thread a rank. The
- * model is the ViT, or ResNet18 on pictures of `size`, from 100 on with three channels.
+/* ranks.c - the training step of a tutorial over ranks of this machine, the way bench/torch_ranks.py times
+ * PyTorch's: one thread a rank. The model is the ViT, or ResNet18 on pictures of `size`, from 100 on with
+ * three channels.
  *
- *   bench_ranks [--model vit|resnet18] [--size 28] [--ranks 2] [--data fsdp|ddp] [--gather map|copy] [--reshard true|false] [--batch 64]
+ *   bench_ranks [--model vit|resnet18] [--size 28] [--ranks 2] [--data fsdp|ddp] [--gather map|copy]
+ * [--reshard true|false] [--batch 64]
  *               [--dtype f32|bf16] [--steps 10] [--serve]
  *
- * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and minimum, the GFLOP of its step and what
- * a burst of multiply-adds reaches on its core before and after (while the other ranks have theirs), and rank 0's memory. --serve
- * answers every line "STEPS" of stdin with such a line, so that bench/compare_ranks.py can let programs take turns. */
+ * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and
+ * minimum, the GFLOP of its step and what a burst of multiply-adds reaches on its core before and after
+ * (while the other ranks have theirs), and rank 0's memory. --serve answers every line "STEPS" of stdin with
+ * such a line, so that bench/compare_ranks.py can let programs take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -45,7 +48,8 @@ static ls_status make(bench *b)
 {
     static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0 };
     const ls_resnet_config resnet = { 18, b->size, b->size < 100 ? 1 : 3, 10, 0.5, 0.5 };
-    const ls_build_fn build = b->resnet ? (ls_build_fn)(void (*)(void))ls_resnet_build : (ls_build_fn)(void (*)(void))ls_vit_build;
+    const ls_build_fn build = b->resnet ? (ls_build_fn)(void (*)(void))ls_resnet_build
+                                        : (ls_build_fn)(void (*)(void))ls_vit_build;
     const int pixels = b->batch * (b->resnet ? (int)resnet.in_channels * b->size * b->size : 784);
     b->images = malloc((size_t)pixels);
     b->labels = malloc(sizeof(int32_t) * (size_t)b->batch);
@@ -56,8 +60,9 @@ static ls_status make(bench *b)
     LS_TRY(processes_start(&b->group, b->ranks));
     b->parallel.rank = ls_group_rank(b->group);
     b->parallel.mesh.axes[0].size = b->ranks;
-    LS_TRY(ls_trainer_create(&b->trainer, build, b->resnet ? (const void *)&resnet : &vit, .threads = 1, .micro_batch = b->batch,
-                             .micro_batches = b->ranks, .param = b->dtype, .parallel = b->parallel, .group = b->group));
+    LS_TRY(ls_trainer_create(&b->trainer, build, b->resnet ? (const void *)&resnet : &vit, .threads = 1,
+                             .micro_batch = b->batch, .micro_batches = b->ranks, .param = b->dtype,
+                             .parallel = b->parallel, .group = b->group));
     LS_TRY(ls_trainer_init(b->trainer, 0));
     for (int i = 0; i < 3; i++)
         LS_TRY(step(b));
@@ -69,12 +74,14 @@ static void print(const bench *b, const double *seconds, double *sorted, double 
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     qsort(sorted, (size_t)b->steps, sizeof *sorted, by_value);
-    printf("{\"ranks\": %d, \"data\": \"%s\", \"gather\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"isa\": \"%s\", \"seconds\": [", b->ranks,
-           b->parallel.data == LS_DATA_DDP ? "ddp" : "fsdp", b->gather, b->batch, ls_dtype_name(b->dtype),
-           ls_isa_name(b->trainer->compiled.device.isa));
+    printf("{\"ranks\": %d, \"data\": \"%s\", \"gather\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"isa\": "
+           "\"%s\", \"seconds\": [",
+           b->ranks, b->parallel.data == LS_DATA_DDP ? "ddp" : "fsdp", b->gather, b->batch,
+           ls_dtype_name(b->dtype), ls_isa_name(b->trainer->compiled.device.isa));
     for (int i = 0; i < b->steps; i++)
         printf("%s%.6f", i ? ", " : "", seconds[i]);
-    printf("], \"median\": %.6f, \"min\": %.6f, \"gflop\": %.4f, \"burst_gflops\": %.2f, \"planned_mb\": %.1f, \"peak_rss_mb\": %.1f}\n",
+    printf("], \"median\": %.6f, \"min\": %.6f, \"gflop\": %.4f, \"burst_gflops\": %.2f, \"planned_mb\": "
+           "%.1f, \"peak_rss_mb\": %.1f}\n",
            sorted[b->steps / 2], sorted[0], ls_compiled_flops(&b->trainer->compiled) * 1e-9, burst * 1e-9,
            (double)ls_trainer_bytes(b->trainer) / 1048576, (double)usage.ru_maxrss / 1024);
     fflush(stdout);
@@ -82,7 +89,8 @@ static void print(const bench *b, const double *seconds, double *sorted, double 
 
 static ls_status measure(bench *b)
 {
-    double *seconds = calloc((size_t)b->steps, sizeof *seconds), *sorted = calloc((size_t)b->steps, sizeof *sorted);
+    double *seconds = calloc((size_t)b->steps, sizeof *seconds),
+           *sorted = calloc((size_t)b->steps, sizeof *sorted);
     ls_status s = ls_group_barrier(b->group);
     double burst = ls_burst(b->trainer->compiled.device.isa, 1, 4);
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
@@ -151,7 +159,12 @@ static bool choose(bench *b, const char *option, const char *value)
 
 int main(int argc, char **argv)
 {
-    bench b = { .ranks = 2, .batch = 64, .steps = 10, .size = 28, .dtype = LS_F32, .gather = "auto",
+    bench b = { .ranks = 2,
+                .batch = 64,
+                .steps = 10,
+                .size = 28,
+                .dtype = LS_F32,
+                .gather = "auto",
                 .parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" } };
     bool serving = false;
     for (int i = 1; i < argc; i++) {

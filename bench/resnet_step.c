@@ -1,8 +1,10 @@
-/* resnet_step.c - forward and backward of tutorial 2's ResNet18, without the optimizer, and where the time goes.
+/* resnet_step.c - forward and backward of tutorial 2's ResNet18, without the optimizer, and where the time
+ * goes.
  *
  *   bench_resnet_step [isa|best] [threads] [batch] [size]
  *
- * Steps take turns with a burst of multiply-adds; the share is that of the nominal FLOPs (bench/conv.c) at the best of both. */
+ * Steps take turns with a burst of multiply-adds; the share is that of the nominal FLOPs (bench/conv.c) at
+ * the best of both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,10 +81,11 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     }
     ls_str text = { 0 };
     ls_profile_table(&text, profile, NULL, 80);
-    printf("%s\n%s, %d threads, %d pictures of %d: %.1f ms, %.1f GFLOP, %.1f GFLOP/s, burst %.1f: %.0f %%; session %.0f MB\n",
-           ls_str_text(&text),
-           ls_isa_name(d->isa), d->threads, (int)batch, (int)c->image_size, best * 1e3, p->flops * 1e-9, p->flops / best * 1e-9, burst * 1e-9,
-           100 * p->flops / best / burst, (double)ls_session_bytes(s) * 1e-6);
+    printf("%s\n%s, %d threads, %d pictures of %d: %.1f ms, %.1f GFLOP, %.1f GFLOP/s, burst %.1f: %.0f %%; "
+           "session %.0f MB\n",
+           ls_str_text(&text), ls_isa_name(d->isa), d->threads, (int)batch, (int)c->image_size, best * 1e3,
+           p->flops * 1e-9, p->flops / best * 1e-9, burst * 1e-9, 100 * p->flops / best / burst,
+           (double)ls_session_bytes(s) * 1e-6);
     ls_str_release(&text);
     ls_profile_destroy(&profile);
     ls_session_destroy(&s);
@@ -98,11 +101,14 @@ int main(int argc, char **argv)
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, size = argc > 4 ? atoi(argv[4]) : 28;
     ls_device d;
     if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 2 || size < 1) {
-        fprintf(stderr, "usage: bench_resnet_step [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size]\n");
+        fprintf(stderr,
+                "usage: bench_resnet_step [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size]\n");
         return 2;
     }
     const ls_resnet_config c = { 18, size, size > 100 ? 3 : 1, 10, 0.5, 0.5 };
-    if (ls_device_open(&d, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" }) ||
+    if (ls_device_open(&d, "cpu",
+                       &(ls_device_opts){
+                           .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" }) ||
         measure(&d, &c, batch)) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;

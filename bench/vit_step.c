@@ -1,10 +1,12 @@
-/* vit_step.c - the training step of tutorial 1's ViT, the way bench/torch_vit.py times PyTorch's: same shapes, same data flow, Adam.
+/* vit_step.c - the training step of tutorial 1's ViT, the way bench/torch_vit.py times PyTorch's: same
+ * shapes, same data flow, Adam.
  *
  *   bench_vit_step [--threads 1] [--batch 64] [--steps 10] [--dtype f32|bf16|f16] [--recompute] [--serve]
  *
- * Prints one JSON line: seconds of each step, their median and minimum, the rate of a burst of multiply-adds timed between the steps (clocks
- * drift), the share of it that the model's own 6.6 GFLOP per 64 images make, and this process's peak resident memory. --serve answers every
- * line "STEPS [THREADS]" of stdin with such a line, so that bench/compare.py can let two programs take turns. */
+ * Prints one JSON line: seconds of each step, their median and minimum, the rate of a burst of multiply-adds
+ * timed between the steps (clocks drift), the share of it that the model's own 6.6 GFLOP per 64 images make,
+ * and this process's peak resident memory. --serve answers every line "STEPS [THREADS]" of stdin with such a
+ * line, so that bench/compare.py can let two programs take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +38,9 @@ static ls_status make(bench *b)
 {
     static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0 };
     ls_trainer_destroy(&b->trainer);
-    LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit, .threads = b->threads, .micro_batch = b->batch,
-                             .param = b->dtype, .recompute = b->recompute));
+    LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit,
+                             .threads = b->threads, .micro_batch = b->batch, .param = b->dtype,
+                             .recompute = b->recompute));
     LS_TRY(ls_trainer_init(b->trainer, 0));
     ls_step_result r;
     for (int i = 0; i < 3; i++)
@@ -47,7 +50,8 @@ static ls_status make(bench *b)
 
 static ls_status measure(bench *b)
 {
-    double *seconds = calloc((size_t)b->steps, sizeof *seconds), *sorted = calloc((size_t)b->steps, sizeof *sorted), burst = 0;
+    double *seconds = calloc((size_t)b->steps, sizeof *seconds),
+           *sorted = calloc((size_t)b->steps, sizeof *sorted), burst = 0;
     ls_step_result r;
     ls_status s = LS_OK;
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
@@ -62,12 +66,14 @@ static ls_status measure(bench *b)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double flops = 6.6e9 / 64 * b->batch, median = sorted[b->steps / 2];
-    printf("{\"threads\": %d, \"batch\": %d, \"dtype\": \"%s\", \"isa\": \"%s\", \"seconds\": [", b->threads, b->batch, ls_dtype_name(b->dtype),
-           ls_isa_name(b->trainer->compiled.device.isa));
+    printf("{\"threads\": %d, \"batch\": %d, \"dtype\": \"%s\", \"isa\": \"%s\", \"seconds\": [", b->threads,
+           b->batch, ls_dtype_name(b->dtype), ls_isa_name(b->trainer->compiled.device.isa));
     for (int i = 0; i < b->steps; i++)
         printf("%s%.6f", i ? ", " : "", seconds[i]);
-    printf("], \"median\": %.6f, \"min\": %.6f, \"burst_gflops\": %.1f, \"share_of_burst\": %.3f, \"planned_mb\": %.1f, \"peak_rss_mb\": %.1f}\n", median,
-           sorted[0], 1e-9 * burst, flops / median / burst, (double)ls_trainer_bytes(b->trainer) / 1048576, (double)usage.ru_maxrss / 1024);
+    printf("], \"median\": %.6f, \"min\": %.6f, \"burst_gflops\": %.1f, \"share_of_burst\": %.3f, "
+           "\"planned_mb\": %.1f, \"peak_rss_mb\": %.1f}\n",
+           median, sorted[0], 1e-9 * burst, flops / median / burst,
+           (double)ls_trainer_bytes(b->trainer) / 1048576, (double)usage.ru_maxrss / 1024);
     fflush(stdout);
     free(seconds);
     free(sorted);

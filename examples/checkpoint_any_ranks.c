@@ -1,10 +1,14 @@
-/* checkpoint_any_ranks.c - tutorial 5: a small model under FSDP is saved by any number of ranks and loaded by any other, or by one process without ranks.
+/* checkpoint_any_ranks.c - tutorial 5: a small model under FSDP is saved by any number of ranks and loaded by
+ * any other, or by one process without ranks.
  *
  *     cc checkpoint_any_ranks.c $(pkg-config --cflags --libs lockstep) -pthread -o checkpoint_any_ranks
- *     ./checkpoint_any_ranks save checkpoint 4                 four ranks, threads of this process: a step of training, then the checkpoint
- *     ./checkpoint_any_ranks load checkpoint 3 again           three ranks load it, and save it again: the same bytes
+ *     ./checkpoint_any_ranks save checkpoint 4                 four ranks, threads of this process: a step of
+ * training, then the checkpoint
+ *     ./checkpoint_any_ranks load checkpoint 3 again           three ranks load it, and save it again: the
+ * same bytes
  *     ./checkpoint_any_ranks load checkpoint                   one process
- *     mpirun -n 4 ./checkpoint_any_ranks save checkpoint       ranks that are processes, here or on several hosts
+ *     mpirun -n 4 ./checkpoint_any_ranks save checkpoint       ranks that are processes, here or on several
+ * hosts
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +25,8 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     (void)context;
     ls_value x = ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, IN)), 0, 1);
     ls_value logits = ls_linear(g, "net2", ls_relu(g, ls_linear(g, "net1", x, HIDDEN)), OUT);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
+             count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
@@ -48,13 +53,16 @@ static ls_status run(ls_group *group, char **words, const char *again)
 {
     const bool save = !strcmp(words[1], "save");
     const char *dir = words[2];
-    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ls_group_size(group) } } }, .rank = ls_group_rank(group),
-                               .data = LS_DATA_FSDP, .ranks_per_host = ls_group_local_size(group) };
+    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS,
+                               .mesh = { .n = 1, .axes = { { "dp", ls_group_size(group) } } },
+                               .rank = ls_group_rank(group), .data = LS_DATA_FSDP,
+                               .ranks_per_host = ls_group_local_size(group) };
     ls_trainer *t;
     ls_share share;
     ls_named_tensor whole[4];
     LS_TRY(ls_parallel_share(&share, &fsdp, SAMPLES));
-    LS_TRY(ls_trainer_create(&t, build, NULL, .micro_batch = 1, .micro_batches = SAMPLES, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .threads = 1, .parallel = fsdp,
+    LS_TRY(ls_trainer_create(&t, build, NULL, .micro_batch = 1, .micro_batches = SAMPLES,
+                             .optimizer = { LS_OPTIMIZER_DEFAULTS }, .threads = 1, .parallel = fsdp,
                              .group = group));
     ls_status s = save ? ls_trainer_init(t, 0) : ls_trainer_load_checkpoint(t, dir);
     if (s == LS_OK && save)
@@ -63,10 +71,12 @@ static ls_status run(ls_group *group, char **words, const char *again)
         s = ls_trainer_save_checkpoint(t, dir);
     if (s == LS_OK && again)
         s = ls_trainer_save_checkpoint(t, again);
-    if (s == LS_OK && ls_trainer_parameters(t, whole, 4) != 4) /* gathered from all ranks, to have something to print */
+    if (s == LS_OK &&
+        ls_trainer_parameters(t, whole, 4) != 4) /* gathered from all ranks, to have something to print */
         s = LS_E_INTERNAL;
     if (s == LS_OK && ls_group_rank(group) == 0)
-        printf("%s %s on %d ranks: %s[0] is %.9g\n", save ? "saved" : "loaded", dir, ls_group_size(group), whole[0].name, (double)*(float *)whole[0].tensor.data);
+        printf("%s %s on %d ranks: %s[0] is %.9g\n", save ? "saved" : "loaded", dir, ls_group_size(group),
+               whole[0].name, (double)*(float *)whole[0].tensor.data);
     if (s == LS_OK && !save)
         s = step(t, &share); /* training goes on */
     ls_trainer_destroy(&t);
@@ -95,8 +105,11 @@ int main(int argc, char **argv)
     int ranks = argc > 3 ? atoi(argv[3]) : 1;
     ls_group *groups[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
-    if (argc < 3 || argc > 5 || (strcmp(argv[1], "save") && strcmp(argv[1], "load")) || ranks < 1 || ranks > MAX_RANKS || SAMPLES % ranks)
-        return fprintf(stderr, "usage: checkpoint_any_ranks save|load DIRECTORY [RANKS [AGAIN]]   (1, 2, 3, 4, 6 or 12 threads)\n"), 2;
+    if (argc < 3 || argc > 5 || (strcmp(argv[1], "save") && strcmp(argv[1], "load")) || ranks < 1 ||
+        ranks > MAX_RANKS || SAMPLES % ranks)
+        return fprintf(stderr, "usage: checkpoint_any_ranks save|load DIRECTORY [RANKS [AGAIN]]   (1, 2, 3, "
+                               "4, 6 or 12 threads)\n"),
+               2;
     if ((argc > 3 ? ls_group_threads(groups, ranks) : ls_group_from_environment(groups)) != LS_OK)
         return fprintf(stderr, "%s\n", ls_error_message()), EXIT_FAILURE;
     words = argv;

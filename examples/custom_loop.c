@@ -1,5 +1,6 @@
-/* custom_loop.c - a training loop of one's own that never loses its run: it reports each epoch with a checkpoint, and started again, after Ctrl-C,
- * a kill or a power cut, it goes on with the same numbers, on as many ranks as there are now.
+/* custom_loop.c - a training loop of one's own that never loses its run: it reports each epoch with a
+ * checkpoint, and started again, after Ctrl-C, a kill or a power cut, it goes on with the same numbers, on as
+ * many ranks as there are now.
  *
  *     cc custom_loop.c $(pkg-config --cflags --libs lockstep) -pthread -o custom_loop
  *     ./custom_loop runs mine 2               two ranks, threads of this process
@@ -13,8 +14,10 @@
 
 #include <lockstep/lockstep.h>
 
-enum { EPOCHS = 6, STEPS = 16, MAX_RANKS = 4 };       /* epochs of so many steps, for an example that is soon done */
-enum { MICRO_BATCH = 64, MICRO_BATCHES = 4 }; /* 256 samples a step over all ranks: 1, 2 or 4 of them give the same bits */
+/* epochs of so many steps, for an example that is soon done */
+enum { EPOCHS = 6, STEPS = 16, MAX_RANKS = 4 };
+/* 256 samples a step over all ranks: 1, 2 or 4 of them give the same bits */
+enum { MICRO_BATCH = 64, MICRO_BATCHES = 4 };
 
 static volatile sig_atomic_t stop_asked;
 static void ask_to_stop(int signal) { stop_asked = signal; }
@@ -22,10 +25,12 @@ static void ask_to_stop(int signal) { stop_asked = signal; }
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
     const ls_dataset *set = context;
-    ls_value images = ls_input(g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
+    ls_value images = ls_input(
+        g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     ls_value logits = ls_linear(g, "fc2", ls_relu(g, ls_linear(g, "fc1", x, 64)), set->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
+             count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
@@ -33,7 +38,8 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     return ls_graph_finish(g);
 }
 
-/* The learning rate is the loop's own affair, so it goes into the checkpoint as text, exactly (%a); the trainer knows what it keeps. */
+/* The learning rate is the loop's own affair, so it goes into the checkpoint as text, exactly (%a); the
+ * trainer knows what it keeps. */
 static ls_status loop(ls_run *run, ls_trainer *trainer, ls_loader *loader)
 {
     double lr = 1e-2, lowest = 1e9;
@@ -63,7 +69,8 @@ static ls_status loop(ls_run *run, ls_trainer *trainer, ls_loader *loader)
         LS_TRY(ls_report(run, metrics, 2, &everything, .step = (epoch + 1) * STEPS, .epoch = epoch));
         LS_TRY(ls_run_stop_requested(run, stop_asked, &stop));
         if (stop)
-            return ls_fail(LS_E_STOPPED, "stopped after epoch %lld: start it again to continue", (long long)epoch);
+            return ls_fail(LS_E_STOPPED, "stopped after epoch %lld: start it again to continue",
+                           (long long)epoch);
     }
     return LS_OK;
 }
@@ -75,14 +82,19 @@ static ls_status train(ls_run *run, ls_group *group)
     ls_trainer *trainer = NULL;
     ls_share share;
     const ls_run_place *here = ls_run_where(run);
-    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", here->ranks } } }, .rank = here->rank,
-                             .ranks_per_host = here->ranks / here->hosts };
+    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", here->ranks } } },
+                             .rank = here->rank, .ranks_per_host = here->ranks / here->hosts };
     LS_TRY(ls_parallel_share(&share, &parallel, MICRO_BATCHES));
     LS_TRY(ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN));
-    ls_order order = { .n = set->n, .global_batch = MICRO_BATCH * MICRO_BATCHES, .micro_batch = MICRO_BATCH, .shuffle = true, .drop_last = true };
+    ls_order order = { .n = set->n,
+                       .global_batch = MICRO_BATCH * MICRO_BATCHES,
+                       .micro_batch = MICRO_BATCH,
+                       .shuffle = true,
+                       .drop_last = true };
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
-    ls_status s = ls_trainer_create(&trainer, build, set, .micro_batch = MICRO_BATCH, .micro_batches = MICRO_BATCHES, .threads = 1,
-                                    .parallel = parallel, .group = group);
+    ls_status s = ls_trainer_create(&trainer, build, set, .micro_batch = MICRO_BATCH,
+                                    .micro_batches = MICRO_BATCHES, .threads = 1, .parallel = parallel,
+                                    .group = group);
     if (s == LS_OK)
         s = loop(run, trainer, loader);
     ls_loader_destroy(&loader);
@@ -112,7 +124,9 @@ int main(int argc, char **argv)
     ls_group *groups[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     if (argc < 3 || argc > 4 || ranks < 1 || ranks > MAX_RANKS)
-        return fprintf(stderr, "usage: custom_loop STORAGE NAME [RANKS]   (1, 2 or 4 threads; else as mpirun or the like started it)\n"), 2;
+        return fprintf(stderr, "usage: custom_loop STORAGE NAME [RANKS]   (1, 2 or 4 threads; else as mpirun "
+                               "or the like started it)\n"),
+               2;
     if ((argc == 4 ? ls_group_threads(groups, ranks) : ls_group_from_environment(groups)) != LS_OK)
         return fprintf(stderr, "%s\n", ls_error_message()), EXIT_FAILURE;
     words = argv;

@@ -1,8 +1,10 @@
 /* generate.c - a language model continues a text, through the library:
  *
- *     cc generate.c $(pkg-config --cflags --libs lockstep) -o generate && ./generate runs/my-llama/checkpoints/latest bytes "Once upon a time"
+ *     cc generate.c $(pkg-config --cflags --libs lockstep) -o generate && ./generate
+ * runs/my-llama/checkpoints/latest bytes "Once upon a time"
  *
- * The model is a checkpoint, or a folder of Hugging Face's; the tokenizer a tokenizer.json, a folder with one, or `bytes`.
+ * The model is a checkpoint, or a folder of Hugging Face's; the tokenizer a tokenizer.json, a folder with
+ * one, or `bytes`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +31,15 @@ static ls_status speak(ls_generator *g, const ls_tokenizer *t, ls_text_stream *s
     LS_TRY(ls_tokenizer_encode(t, prompt, strlen(prompt), true, &ids));
     for (int64_t i = 0; i < ids.n; i++)
         print(stream, ids.ids[i]);
-    const ls_generate_opts o = { LS_GENERATE_DEFAULTS, .prompt = ids.ids, .n_prompt = ids.n, .tokens = 40, .ends = &end, .n_ends = 1,
-                                 .on_token = print, .context = stream };
+    const ls_generate_opts o = {
+        LS_GENERATE_DEFAULTS, .prompt = ids.ids, .n_prompt = ids.n, .tokens = 40,
+        .ends = &end,         .n_ends = 1,       .on_token = print, .context = stream
+    };
     ls_status s = ls_generate(g, &o, &made);
     free(ids.ids);
     if (s == LS_OK)
-        fprintf(stderr, "\n%lld tokens, %.0f a second\n", (long long)made.tokens, (double)made.tokens / made.seconds);
+        fprintf(stderr, "\n%lld tokens, %.0f a second\n", (long long)made.tokens,
+                (double)made.tokens / made.seconds);
     return s;
 }
 

@@ -1,7 +1,8 @@
-/* mpi_train.c - training inside a program that has MPI already, on a communicator of its own: every rank but the last trains, the last one does
- * something else meanwhile.
+/* mpi_train.c - training inside a program that has MPI already, on a communicator of its own: every rank but
+ * the last trains, the last one does something else meanwhile.
  *
- *     mpicc mpi_train.c $(pkg-config --cflags --libs lockstep) -o mpi_train && mpirun -n 3 ./mpi_train mnist model.safetensors
+ *     mpicc mpi_train.c $(pkg-config --cflags --libs lockstep) -o mpi_train && mpirun -n 3 ./mpi_train mnist
+ * model.safetensors
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -9,16 +10,19 @@
 
 #include <lockstep/lockstep.h>
 
-enum { MICRO_BATCH = 16, MICRO_BATCHES = 4, STEPS = 50 }; /* of a step, over all ranks: the same weights on 1, 2 or 4 of them */
+/* of a step, over all ranks: the same weights on 1, 2 or 4 of them */
+enum { MICRO_BATCH = 16, MICRO_BATCHES = 4, STEPS = 50 };
 
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
     const ls_dataset *set = context;
-    ls_value images = ls_input(g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
+    ls_value images = ls_input(
+        g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     x = ls_relu(g, ls_linear(g, "fc1", x, 128));
     ls_value logits = ls_linear(g, "fc2", x, set->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
+             count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
@@ -26,7 +30,8 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     return ls_graph_finish(g);
 }
 
-/* Parameters, gradients and optimizer state are sharded over all ranks of the group; each rank computes a part of every step's samples. */
+/* Parameters, gradients and optimizer state are sharded over all ranks of the group; each rank computes a
+ * part of every step's samples. */
 static ls_status train(ls_group *group, const char *set_name, const char *path)
 {
     int ranks = ls_group_size(group), rank = ls_group_rank(group);
@@ -34,13 +39,19 @@ static ls_status train(ls_group *group, const char *set_name, const char *path)
     ls_loader *loader = NULL;
     ls_trainer *trainer = NULL;
     ls_share share;
-    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = rank, .data = LS_DATA_FSDP,
+    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } },
+                             .rank = rank, .data = LS_DATA_FSDP,
                              .ranks_per_host = ranks / ls_group_hosts(group) };
     LS_TRY(ls_dataset_open(&set, set_name, LS_SPLIT_TRAIN));
-    ls_order order = { .n = set->n, .global_batch = MICRO_BATCH * MICRO_BATCHES, .micro_batch = MICRO_BATCH, .seed = 0, .shuffle = true, .drop_last = true };
+    ls_order order = { .n = set->n,
+                       .global_batch = MICRO_BATCH * MICRO_BATCHES,
+                       .micro_batch = MICRO_BATCH,
+                       .seed = 0,
+                       .shuffle = true,
+                       .drop_last = true };
     LS_TRY(ls_parallel_share(&share, &parallel, MICRO_BATCHES));
-    LS_TRY(ls_trainer_create(&trainer, build, set, .micro_batch = MICRO_BATCH, .micro_batches = MICRO_BATCHES, .threads = 1, .parallel = parallel,
-                             .group = group));
+    LS_TRY(ls_trainer_create(&trainer, build, set, .micro_batch = MICRO_BATCH, .micro_batches = MICRO_BATCHES,
+                             .threads = 1, .parallel = parallel, .group = group));
     LS_TRY(ls_trainer_init(trainer, 0));
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
     ls_loader_step batch;
@@ -50,7 +61,8 @@ static ls_status train(ls_group *group, const char *set_name, const char *path)
         LS_TRY(ls_loader_next(loader, &batch, &done));
         LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, 1e-3, &r));
         if (rank == 0 && step % 10 == 9)
-            printf("%d ranks on %d hosts  step %d  loss %.6f\n", ranks, ls_group_hosts(group), step + 1, r.loss);
+            printf("%d ranks on %d hosts  step %d  loss %.6f\n", ranks, ls_group_hosts(group), step + 1,
+                   r.loss);
     }
     LS_TRY(ls_trainer_save(trainer, path));
     ls_loader_destroy(&loader);
@@ -73,7 +85,8 @@ int main(int argc, char **argv)
         bool failed = ls_group_from_mpi(&group, &comm) != LS_OK || train(group, argv[1], argv[2]) != LS_OK;
         if (failed) {
             fprintf(stderr, "rank %d: %s\n", rank, ls_error_message());
-            MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE); /* what becomes of the program is the program's decision */
+            /* what becomes of the program is the program's decision */
+            MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
         }
         ls_group_destroy(&group);
     } else if (rank == 0) {

@@ -1,13 +1,16 @@
 /* own_model.c - a model of one's own, trained and saved through the library, without the command:
  *
- *     cc own_model.c $(pkg-config --cflags --libs lockstep) -o own_model && ./own_model mnist model.safetensors
+ *     cc own_model.c $(pkg-config --cflags --libs lockstep) -o own_model && ./own_model mnist
+ * model.safetensors
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <lockstep/lockstep.h>
 
-typedef struct config { int64_t size, hidden, classes; } config;
+typedef struct config {
+    int64_t size, hidden, classes;
+} config;
 
 /* images -> two layers -> class scores. The names become those of the saved tensors. */
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
@@ -17,7 +20,8 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     x = ls_relu(g, ls_linear(g, "fc1", x, c->hidden));
     ls_value logits = ls_linear(g, "fc2", x, c->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
+             count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
@@ -32,7 +36,9 @@ static ls_status train(const char *set_name, const char *path)
     ls_trainer *trainer = NULL;
     LS_TRY(ls_dataset_open(&set, set_name, LS_SPLIT_TRAIN));
     config c = { .size = set->input.dims[1], .hidden = 128, .classes = set->classes };
-    ls_order order = { .n = set->n, .global_batch = 64, .micro_batch = 64, .seed = 0, .shuffle = true, .drop_last = true };
+    ls_order order = {
+        .n = set->n, .global_batch = 64, .micro_batch = 64, .seed = 0, .shuffle = true, .drop_last = true
+    };
     LS_TRY(ls_trainer_create(&trainer, build, &c, .micro_batch = 64));
     LS_TRY(ls_trainer_init(trainer, 0));
     LS_TRY(ls_loader_create(&loader, set, &order, .epochs = 1));
@@ -57,7 +63,9 @@ static ls_status train(const char *set_name, const char *path)
 int main(int argc, char **argv)
 {
     if (argc != 3 || train(argv[1], argv[2]) != LS_OK) {
-        fprintf(stderr, "%s\n", argc != 3 ? "usage: own_model DATASET OUT.safetensors   (mnist, fashion-mnist, shapes)" : ls_error_message());
+        fprintf(stderr, "%s\n",
+                argc != 3 ? "usage: own_model DATASET OUT.safetensors   (mnist, fashion-mnist, shapes)"
+                          : ls_error_message());
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;

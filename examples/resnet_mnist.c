@@ -1,4 +1,5 @@
-/* resnet_mnist.c - tutorial 2 as a program: ResNet18 on MNIST, copied to every rank (DDP), a report and a checkpoint each epoch.
+/* resnet_mnist.c - tutorial 2 as a program: ResNet18 on MNIST, copied to every rank (DDP), a report and a
+ * checkpoint each epoch.
  *
  *     cc resnet_mnist.c $(pkg-config --cflags --libs lockstep) -o resnet_mnist
  *     mpirun -n 2 ./resnet_mnist mnist runs mine           or 4: the global batch stays 128
@@ -10,14 +11,21 @@
 #include <lockstep/lockstep.h>
 
 enum { EPOCHS = 2, GLOBAL_BATCH = 128 };
-static const ls_resnet_config MODEL = { .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_resnet_config MODEL = {
+    .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5
+};
 static const char CONFIG[] = /* so that the command knows what the weights are of */
-    "{\"model\": {\"type\": \"resnet18\", \"image_size\": 28, \"in_channels\": 1, \"classes\": 10}, \"data\": {\"type\": \"mnist\"}}\n";
+    "{\"model\": {\"type\": \"resnet18\", \"image_size\": 28, \"in_channels\": 1, \"classes\": 10}, "
+    "\"data\": {\"type\": \"mnist\"}}\n";
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_resnet_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_resnet_build(g, config, batch);
+}
 
 /* Rank r of R looks at batches r, r+R, ... of the test set; all of them make the same number of calls. */
-static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t batch, int64_t limit)
+static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t batch,
+                          int64_t limit)
 {
     const int64_t ranks = ls_group_size(group), n = limit && limit * batch < set->n ? limit * batch : set->n;
     uint8_t *images = malloc((size_t)batch * ls_type_bytes(&set->input));
@@ -52,13 +60,19 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
     ls_loader *loader;
     ls_trainer *t;
     ls_share share;
-    const ls_parallel ddp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = ls_group_rank(group), .data = LS_DATA_DDP,
+    const ls_parallel ddp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } },
+                              .rank = ls_group_rank(group), .data = LS_DATA_DDP,
                               .ranks_per_host = ranks / ls_group_hosts(group) };
     LS_TRY(ls_dataset_open(&set, data, LS_SPLIT_TRAIN));
     LS_TRY(ls_dataset_open(&test, data, LS_SPLIT_EVAL));
-    const ls_order order = { .n = set->n, .global_batch = GLOBAL_BATCH, .micro_batch = GLOBAL_BATCH / ranks, .shuffle = true, .drop_last = true };
+    const ls_order order = { .n = set->n,
+                             .global_batch = GLOBAL_BATCH,
+                             .micro_batch = GLOBAL_BATCH / ranks,
+                             .shuffle = true,
+                             .drop_last = true };
     LS_TRY(ls_parallel_share(&share, &ddp, ranks));
-    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = order.micro_batch, .micro_batches = ranks, .parallel = ddp, .group = group));
+    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = order.micro_batch, .micro_batches = ranks,
+                             .parallel = ddp, .group = group));
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
     LS_TRY(ls_trainer_init(t, 0));
     const ls_run_contents all = { .trainer = t, .config = CONFIG };
@@ -78,8 +92,10 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
             loss += r.loss / (double)steps;
         }
         LS_TRY(accuracy(&right, group, t, test, order.micro_batch, limit));
-        printf("rank %d  epoch %lld  loss %.4f  accuracy %.4f\n", ls_group_rank(group), (long long)epoch, loss, right);
-        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_accuracy", right } }), 2, &all, .step = (epoch + 1) * steps, .epoch = epoch));
+        printf("rank %d  epoch %lld  loss %.4f  accuracy %.4f\n", ls_group_rank(group), (long long)epoch,
+               loss, right);
+        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_accuracy", right } }), 2, &all,
+                         .step = (epoch + 1) * steps, .epoch = epoch));
     }
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);

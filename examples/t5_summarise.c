@@ -1,5 +1,6 @@
-/* t5_summarise.c - tutorial 4 as a program: a T5 that learns to summarise, every block a unit that is sharded over the ranks (FSDP), in bf16; AdamW, whose
- * rate is cut after each epoch; the loss on other pairs, and the checkpoint of the epoch where that was lowest.
+/* t5_summarise.c - tutorial 4 as a program: a T5 that learns to summarise, every block a unit that is sharded
+ * over the ranks (FSDP), in bf16; AdamW, whose rate is cut after each epoch; the loss on other pairs, and the
+ * checkpoint of the epoch where that was lowest.
  *
  *     cc t5_summarise.c $(pkg-config --cflags --libs lockstep) -o t5_summarise
  *     mpirun -n 2 ./t5_summarise scitldr_train.csv scitldr_val.csv t5-base runs mine
@@ -12,15 +13,32 @@
 
 enum { EPOCHS = 2, BATCH = 4, SOURCE = 512, TARGET = 150 }; /* BATCH: pairs of a rank's batch */
 
-/* A small one with fresh weights. The tutorial's t5-base has 12 layers, 12 heads of 64, hidden_size 768 and mlp_size 3072; its weights are read with
- * ls_weights_open and ls_trainer_load, behind ls_trainer_init. */
-static const ls_t5_config MODEL = { .source_length = SOURCE, .target_length = TARGET, .vocab_size = 32128, .hidden_size = 64, .mlp_size = 256, .layers = 2,
-                                    .decoder_layers = 2, .heads = 4, .head_dim = 16, .buckets = 32, .max_distance = 128, .norm_eps = 1e-6,
-                                    .init_factor = 1, .tied = true, .pad_token = 0, .start_token = 0 };
+/* A small one with fresh weights. The tutorial's t5-base has 12 layers, 12 heads of 64, hidden_size 768 and
+ * mlp_size 3072; its weights are read with ls_weights_open and ls_trainer_load, behind ls_trainer_init. */
+static const ls_t5_config MODEL = { .source_length = SOURCE,
+                                    .target_length = TARGET,
+                                    .vocab_size = 32128,
+                                    .hidden_size = 64,
+                                    .mlp_size = 256,
+                                    .layers = 2,
+                                    .decoder_layers = 2,
+                                    .heads = 4,
+                                    .head_dim = 16,
+                                    .buckets = 32,
+                                    .max_distance = 128,
+                                    .norm_eps = 1e-6,
+                                    .init_factor = 1,
+                                    .tied = true,
+                                    .pad_token = 0,
+                                    .start_token = 0 };
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_t5_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_t5_build(g, config, batch);
+}
 
-/* The mean loss of a target. Rank r of R looks at batches r, r+R, ...; all of them make the same number of calls. */
+/* The mean loss of a target. Rank r of R looks at batches r, r+R, ...; all of them make the same number of
+ * calls. */
 static ls_status evaluate(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t limit)
 {
     static int32_t sources[BATCH * SOURCE], targets[BATCH * TARGET];
@@ -52,18 +70,29 @@ static ls_status train(ls_group *group, ls_run *run, const char *const *files, i
     ls_loader *loader;
     ls_trainer *t;
     ls_share share;
-    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = ls_group_rank(group), .data = LS_DATA_FSDP,
-                               .units = "class:T5Block", .reshard_after_forward = -1, .ranks_per_host = ranks / ls_group_hosts(group) };
-    const ls_schedule cuts = { .kind = LS_SCHED_STEP, .step_size = 1, .gamma = 0.7 }; /* stepped once an epoch */
-    LS_TRY(ls_pairs_open(&set, LS_SPLIT_TRAIN, files[0], files[2], SOURCE, TARGET, .source = "text", .target = "headline", .samples = 1500,
-                         .eval_path = files[1], .vocabulary = (int)MODEL.vocab_size));
-    LS_TRY(ls_pairs_open(&others, LS_SPLIT_EVAL, files[0], files[2], SOURCE, TARGET, .source = "text", .target = "headline", .samples = 300,
-                         .eval_path = files[1], .vocabulary = (int)MODEL.vocab_size));
+    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS,
+                               .mesh = { .n = 1, .axes = { { "dp", ranks } } },
+                               .rank = ls_group_rank(group),
+                               .data = LS_DATA_FSDP,
+                               .units = "class:T5Block",
+                               .reshard_after_forward = -1,
+                               .ranks_per_host = ranks / ls_group_hosts(group) };
+    /* stepped once an epoch */
+    const ls_schedule cuts = { .kind = LS_SCHED_STEP, .step_size = 1, .gamma = 0.7 };
+    LS_TRY(ls_pairs_open(&set, LS_SPLIT_TRAIN, files[0], files[2], SOURCE, TARGET, .source = "text",
+                         .target = "headline", .samples = 1500, .eval_path = files[1],
+                         .vocabulary = (int)MODEL.vocab_size));
+    LS_TRY(ls_pairs_open(&others, LS_SPLIT_EVAL, files[0], files[2], SOURCE, TARGET, .source = "text",
+                         .target = "headline", .samples = 300, .eval_path = files[1],
+                         .vocabulary = (int)MODEL.vocab_size));
     printf("rank %d  %s\n", ls_group_rank(group), set->source);
-    const ls_order order = { .n = set->n, .global_batch = BATCH * ranks, .micro_batch = BATCH, .shuffle = true, .drop_last = true };
+    const ls_order order = {
+        .n = set->n, .global_batch = BATCH * ranks, .micro_batch = BATCH, .shuffle = true, .drop_last = true
+    };
     LS_TRY(ls_order_check(&order));
     LS_TRY(ls_parallel_share(&share, &fsdp, ranks));
-    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = BATCH, .micro_batches = ranks, .parallel = fsdp, .group = group, .param = LS_BF16,
+    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = BATCH, .micro_batches = ranks,
+                             .parallel = fsdp, .group = group, .param = LS_BF16,
                              .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.01 }));
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
     LS_TRY(ls_trainer_init(t, 0));
@@ -80,12 +109,15 @@ static ls_status train(ls_group *group, ls_run *run, const char *const *files, i
             ls_step_result r;
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
-            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count, ls_schedule_rate(&cuts, 2e-3, epoch), &r));
+            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count,
+                                   ls_schedule_rate(&cuts, 2e-3, epoch), &r));
             loss += r.loss / (double)steps;
         }
         LS_TRY(evaluate(&eval_loss, group, t, others, limit));
-        printf("rank %d  epoch %lld  loss %.4f  evaluation %.4f\n", ls_group_rank(group), (long long)epoch, loss, eval_loss);
-        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_loss", eval_loss } }), 2, &all, .step = (epoch + 1) * steps, .epoch = epoch));
+        printf("rank %d  epoch %lld  loss %.4f  evaluation %.4f\n", ls_group_rank(group), (long long)epoch,
+               loss, eval_loss);
+        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_loss", eval_loss } }), 2, &all,
+                         .step = (epoch + 1) * steps, .epoch = epoch));
     }
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);
@@ -99,14 +131,18 @@ int main(int argc, char **argv)
     ls_group *group = NULL;
     ls_run *run = NULL;
     if (argc < 6) {
-        fprintf(stderr, "usage: t5_summarise TRAIN EVAL TOKENIZER STORAGE NAME [STEPS-PER-EPOCH]   (CSV with columns text and headline)\n");
+        fprintf(stderr, "usage: t5_summarise TRAIN EVAL TOKENIZER STORAGE NAME [STEPS-PER-EPOCH]   (CSV with "
+                        "columns text and headline)\n");
         return 2;
     }
     ls_status s = ls_group_from_environment(&group);
     if (s == LS_OK)
         s = ls_run_open(&run, argv[4], argv[5], group, .best = "eval_loss");
     if (s == LS_OK)
-        s = ls_run_finish(&run, train(group, run, (const char *const[]){ argv[1], argv[2], argv[3] }, argc > 6 ? atoll(argv[6]) : 0), NULL);
+        s = ls_run_finish(&run,
+                          train(group, run, (const char *const[]){ argv[1], argv[2], argv[3] },
+                                argc > 6 ? atoll(argv[6]) : 0),
+                          NULL);
     if (s != LS_OK)
         fprintf(stderr, "%s\n", ls_error_message());
     ls_group_destroy(&group);

@@ -1,5 +1,6 @@
-/* vit_fsdp.c - tutorial 1 as a program: a vision transformer on Fashion-MNIST, every encoder block a unit that is sharded over the ranks, gathered
- * when it computes and dropped behind it (FSDP2); a report each epoch, with a checkpoint that every rank writes its slices of.
+/* vit_fsdp.c - tutorial 1 as a program: a vision transformer on Fashion-MNIST, every encoder block a unit
+ * that is sharded over the ranks, gathered when it computes and dropped behind it (FSDP2); a report each
+ * epoch, with a checkpoint that every rank writes its slices of.
  *
  *     cc vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
  *     mpirun -n 2 ./vit_fsdp fashion-mnist runs mine
@@ -11,16 +12,29 @@
 #include <lockstep/lockstep.h>
 
 enum { EPOCHS = 1, GLOBAL_BATCH = 128 };
-static const ls_vit_config MODEL = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128, .mlp_size = 128,
-                                     .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config MODEL = { .image_size = 28,
+                                     .patch_size = 7,
+                                     .in_channels = 1,
+                                     .layers = 10,
+                                     .heads = 2,
+                                     .hidden_size = 128,
+                                     .mlp_size = 128,
+                                     .classes = 10,
+                                     .mean = 0.5,
+                                     .std = 0.5 };
 static const char CONFIG[] = /* so that the command knows what the weights are of */
-    "{\"model\": {\"type\": \"vit\", \"image_size\": 28, \"patch_size\": 7, \"in_channels\": 1, \"layers\": 10, \"heads\": 2, \"hidden_size\": 128, \"mlp_size\": 128, "
+    "{\"model\": {\"type\": \"vit\", \"image_size\": 28, \"patch_size\": 7, \"in_channels\": 1, \"layers\": "
+    "10, \"heads\": 2, \"hidden_size\": 128, \"mlp_size\": 128, "
     "\"classes\": 10}, \"data\": {\"type\": \"fashion-mnist\"}}\n";
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_vit_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_vit_build(g, config, batch);
+}
 
 /* Rank r of R looks at batches r, r+R, ... of the test set; all of them make the same number of calls. */
-static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t batch, int64_t limit)
+static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_dataset *set, int64_t batch,
+                          int64_t limit)
 {
     const int64_t ranks = ls_group_size(group), n = limit && limit * batch < set->n ? limit * batch : set->n;
     uint8_t *images = malloc((size_t)batch * ls_type_bytes(&set->input));
@@ -55,13 +69,23 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
     ls_loader *loader;
     ls_trainer *t;
     ls_share share;
-    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = ls_group_rank(group), .data = LS_DATA_FSDP,
-                               .units = "class:EncoderBlock", .reshard_after_forward = -1, .ranks_per_host = ranks / ls_group_hosts(group) };
+    const ls_parallel fsdp = { LS_PARALLEL_DEFAULTS,
+                               .mesh = { .n = 1, .axes = { { "dp", ranks } } },
+                               .rank = ls_group_rank(group),
+                               .data = LS_DATA_FSDP,
+                               .units = "class:EncoderBlock",
+                               .reshard_after_forward = -1,
+                               .ranks_per_host = ranks / ls_group_hosts(group) };
     LS_TRY(ls_dataset_open(&set, data, LS_SPLIT_TRAIN));
     LS_TRY(ls_dataset_open(&test, data, LS_SPLIT_EVAL));
-    const ls_order order = { .n = set->n, .global_batch = GLOBAL_BATCH, .micro_batch = GLOBAL_BATCH / ranks, .shuffle = true, .drop_last = true };
+    const ls_order order = { .n = set->n,
+                             .global_batch = GLOBAL_BATCH,
+                             .micro_batch = GLOBAL_BATCH / ranks,
+                             .shuffle = true,
+                             .drop_last = true };
     LS_TRY(ls_parallel_share(&share, &fsdp, ranks));
-    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = order.micro_batch, .micro_batches = ranks, .parallel = fsdp, .group = group));
+    LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = order.micro_batch, .micro_batches = ranks,
+                             .parallel = fsdp, .group = group));
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
     LS_TRY(ls_trainer_init(t, 0));
     const ls_run_contents all = { .trainer = t, .config = CONFIG };
@@ -81,8 +105,10 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
             loss += r.loss / (double)steps;
         }
         LS_TRY(accuracy(&right, group, t, test, order.micro_batch, limit));
-        printf("rank %d  epoch %lld  loss %.4f  accuracy %.4f\n", ls_group_rank(group), (long long)epoch, loss, right);
-        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_accuracy", right } }), 2, &all, .step = (epoch + 1) * steps, .epoch = epoch));
+        printf("rank %d  epoch %lld  loss %.4f  accuracy %.4f\n", ls_group_rank(group), (long long)epoch,
+               loss, right);
+        LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_accuracy", right } }), 2, &all,
+                         .step = (epoch + 1) * steps, .epoch = epoch));
     }
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);

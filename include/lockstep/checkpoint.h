@@ -1,18 +1,22 @@
-/* checkpoint.h - a program's own arrays, cut into blocks over the ranks: saved by all of them, each its block, and loaded by any others.
+/* checkpoint.h - a program's own arrays, cut into blocks over the ranks: saved by all of them, each its
+ * block, and loaded by any others.
  *
- *     double rows[4 + 2][512];                                      -- 4 rows of a field of this rank's, between two that are its neighbours'
- *     const ls_type mine = LS_TYPE(LS_F64, 4, 512);
- *     const ls_array field = { "temperature", LS_TYPE(LS_F64, 512, 512), .start = { 4 * rank }, .block = ls_tensor_of(rows[1], &mine) };
+ *     double rows[4 + 2][512];                                      -- 4 rows of a field of this rank's,
+ * between two that are its neighbours' const ls_type mine = LS_TYPE(LS_F64, 4, 512); const ls_array field = {
+ * "temperature", LS_TYPE(LS_F64, 512, 512), .start = { 4 * rank }, .block = ls_tensor_of(rows[1], &mine) };
  *     LS_TRY(ls_arrays_save("step-100", 1, &field, group, .text = "{\"t\": 0.25}"));
  *     ...
- *     LS_TRY(ls_arrays_load("step-100", 1, &field, group));        -- with blocks cut otherwise, on any number of ranks
+ *     LS_TRY(ls_arrays_load("step-100", 1, &field, group));        -- with blocks cut otherwise, on any
+ * number of ranks
  *
- * What is written is a checkpoint (docs/checkpoint.md): whole arrays in model.safetensors, whatever blocks they came from, with checksums of all bytes; the
- * folder is there when it is whole. The calls are collective: every rank of the group makes them, with the same names and types in the same order.
- * What one rank cannot do fails on all, and then the group has failed. A group of NULL is one rank. */
+ * What is written is a checkpoint (docs/checkpoint.md): whole arrays in model.safetensors, whatever blocks
+ * they came from, with checksums of all bytes; the folder is there when it is whole. The calls are
+ * collective: every rank of the group makes them, with the same names and types in the same order. What one
+ * rank cannot do fails on all, and then the group has failed. A group of NULL is one rank. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "group.h"
 
@@ -24,7 +28,9 @@ typedef struct ls_array {
     const char *name;
     ls_type type;               /* of the whole array */
     int64_t start[LS_MAX_DIMS]; /* where this rank's block begins in it */
-    ls_tensor block;            /* its sizes and its memory, of the array's element type; with strides where ghost cells lie around it. A size of 0: nothing */
+    /* its sizes and its memory, of the array's element type; with strides where ghost cells lie around it. A
+     * size of 0: nothing */
+    ls_tensor block;
 } ls_array;
 
 typedef struct ls_arrays_save_opts {
@@ -34,14 +40,18 @@ typedef struct ls_arrays_save_opts {
 #define LS_ARRAYS_SAVE_DEFAULTS .text = NULL, .max_file = (uint64_t)5 << 30
 LS_API ls_arrays_save_opts ls_arrays_save_opts_default(void);
 
-/* Makes the folder `dir`, which must not be there. Together the ranks' blocks are every element of each array once, or each is all of it (a scalar always is: then
- * rank 0's is written): else LS_E_ARG. Strided blocks are copied first, all at once. Left-overs of interrupted saves in the folder around it are deleted. */
-LS_API ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o LS_OR_DEFAULTS);
+/* Makes the folder `dir`, which must not be there. Together the ranks' blocks are every element of each array
+ * once, or each is all of it (a scalar always is: then rank 0's is written): else LS_E_ARG. Strided blocks
+ * are copied first, all at once. Left-overs of interrupted saves in the folder around it are deleted. */
+LS_API ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
+                                     const ls_arrays_save_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_arrays_save(...) ls_arrays_save_with(__VA_ARGS__)
 #else
-#define ls_arrays_save(dir, n, arrays, group, ...) \
-    LS_QUIETLY(ls_status, ls_arrays_save_with((dir), (n), (arrays), (group), &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_arrays_save(dir, n, arrays, group, ...)                \
+    LS_QUIETLY(ls_status,                                         \
+               ls_arrays_save_with((dir), (n), (arrays), (group), \
+                                   &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
 typedef struct ls_arrays_load_opts {
@@ -52,15 +62,19 @@ typedef struct ls_arrays_load_opts {
 #define LS_ARRAYS_LOAD_DEFAULTS .partial = false, .convert = false, .verify = true
 LS_API ls_arrays_load_opts ls_arrays_load_opts_default(void);
 
-/* Fills the ranks' blocks, which may overlap and need not be everything: each rank reads what it asks for. `dir` is a checkpoint, of whatever ranks and of
- * whichever program, or anything that ls_weights_open opens (a directory of PyTorch's distributed checkpoint, a file), which has no checksums. LS_E_SHAPE
- * tells all that does not fit, and then no block was changed. */
-LS_API ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o LS_OR_DEFAULTS);
+/* Fills the ranks' blocks, which may overlap and need not be everything: each rank reads what it asks for.
+ * `dir` is a checkpoint, of whatever ranks and of whichever program, or anything that ls_weights_open opens
+ * (a directory of PyTorch's distributed checkpoint, a file), which has no checksums. LS_E_SHAPE tells all
+ * that does not fit, and then no block was changed. */
+LS_API ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
+                                     const ls_arrays_load_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_arrays_load(...) ls_arrays_load_with(__VA_ARGS__)
 #else
-#define ls_arrays_load(dir, n, arrays, group, ...) \
-    LS_QUIETLY(ls_status, ls_arrays_load_with((dir), (n), (arrays), (group), &(ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_arrays_load(dir, n, arrays, group, ...)                \
+    LS_QUIETLY(ls_status,                                         \
+               ls_arrays_load_with((dir), (n), (arrays), (group), \
+                                   &(ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
 /* The text of a checkpoint, "" where none was saved; free it. Local. */

@@ -1,11 +1,13 @@
 /* data.h - data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
  *
- * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its label, the ids i32 [tokens] of
- * text and what follows each, or the ids of a source and those of its target. The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step and
- * any rank can find its samples without talking to the others. */
+ * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its
+ * label, the ids i32 [tokens] of text and what follows each, or the ids of a source and those of its target.
+ * The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step
+ * and any rank can find its samples without talking to the others. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 
 #include "parallel.h"
@@ -16,63 +18,75 @@ extern "C" {
 
 #define LS_IGNORE_LABEL (-100) /* target that is padding: no loss, no metric, not counted */
 
-/* ---- data sets ------------------------------------------------------------------------------------------------------------- */
+/* ---- data sets */
 
 typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
 
 /* A file that a data set was made of. */
 typedef struct ls_dataset_part {
-    const char *what;  /* "images", "labels", "text", "tokenizer" */
-    const char *path;  /* where it was found */
-    uint64_t digest;   /* xxh3 of its content; of an IDX file, inflated */
+    const char *what; /* "images", "labels", "text", "tokenizer" */
+    const char *path; /* where it was found */
+    uint64_t digest;  /* xxh3 of its content; of an IDX file, inflated */
 } ls_dataset_part;
 
 typedef struct ls_dataset ls_dataset;
 struct ls_dataset {
-    const char *name;   /* "fashion-mnist"; "shapes" when the built-in set stands in */
-    const char *source; /* one line for logs and results: where the samples come from; for the built-in set also which set was not found */
-    bool builtin;       /* the procedural set: every result must say so */
+    const char *name; /* "fashion-mnist"; "shapes" when the built-in set stands in */
+    /* one line for logs and results: where the samples come from; for the built-in set also which set was not
+     * found */
+    const char *source;
+    bool builtin; /* the procedural set: every result must say so */
     ls_split split;
     int64_t n;
-    ls_type input;      /* of one sample: u8 [channels, height, width] of images, i32 [tokens] of text */
-    ls_type target;     /* i32 []: a label; i32 [tokens] */
-    int classes;        /* targets, and ids of text, are below it */
+    ls_type input;  /* of one sample: u8 [channels, height, width] of images, i32 [tokens] of text */
+    ls_type target; /* i32 []: a label; i32 [tokens] */
+    int classes;    /* targets, and ids of text, are below it */
     const char *const *class_names; /* [classes]; NULL: they have none */
     /* Sample i, 0 <= i < n, into memory of the types above. Any thread, any order. */
     ls_status (*read)(const ls_dataset *set, int64_t i, void *input, int32_t *target);
-    int64_t (*count)(const ls_dataset *set, int64_t i); /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */
+    /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */
+    int64_t (*count)(const ls_dataset *set, int64_t i);
     void (*close)(ls_dataset *set); /* frees everything, the struct too */
-    uint64_t digest;                /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
-    const ls_dataset_part *parts;   /* [n_parts], for messages about sets that differ; NULL: none */
+    /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
+    uint64_t digest;
+    const ls_dataset_part *parts; /* [n_parts], for messages about sets that differ; NULL: none */
     int n_parts;
 };
 
 typedef struct ls_dataset_options {
-    const char *path;            /* folder of the set, or one with NAME/; "": LOCKSTEP_DATA, cache, download, built-in set */
+    /* folder of the set, or one with NAME/; "": LOCKSTEP_DATA, cache, download, built-in set */
+    const char *path;
     const char *images, *labels; /* type "idx" only: the two files of this split */
-    int classes;                 /* 0: the set's own; else labels must be below it ("idx": 0 counts the labels) */
-    bool download;               /* may fetch a missing set into the cache */
-    bool fallback;               /* may use the built-in set when nothing else is to be had */
-    const char *mirror;          /* "": the known mirrors; else a URL of a folder with the four files (http, https, file) */
-    /* Called while a file is fetched, about ten times a second and at its end; total is 0 while unknown. NULL: none. */
+    /* 0: the set's own; else labels must be below it ("idx": 0 counts the labels) */
+    int classes;
+    bool download; /* may fetch a missing set into the cache */
+    bool fallback; /* may use the built-in set when nothing else is to be had */
+    /* "": the known mirrors; else a URL of a folder with the four files (http, https, file) */
+    const char *mirror;
+    /* Called while a file is fetched, about ten times a second and at its end; total is 0 while unknown.
+     * NULL: none. */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_dataset_options;
-#define LS_DATASET_DEFAULTS .path = "", .images = "", .labels = "", .classes = 0, .download = true, .fallback = true, .mirror = ""
+#define LS_DATASET_DEFAULTS \
+    .path = "", .images = "", .labels = "", .classes = 0, .download = true, .fallback = true, .mirror = ""
 LS_API ls_dataset_options ls_dataset_options_default(void);
 
 /* Opens one split. type: "mnist", "fashion-mnist", "idx" or "shapes" (the built-in set by its name). Local.
  *     ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = folder)
- * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or path, LS_E_SHAPE
- * number of classes. */
-LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *options LS_OR_DEFAULTS);
+ * Errors: LS_E_FORMAT damaged files (path, offset), LS_E_IO missing or unreadable, LS_E_USAGE wrong type or
+ * path, LS_E_SHAPE number of classes. */
+LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split,
+                                      const ls_dataset_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_dataset_open(...) ls_dataset_open_with(__VA_ARGS__)
 #else
-#define ls_dataset_open(out, type, split, ...) \
-    LS_QUIETLY(ls_status, ls_dataset_open_with((out), (type), (split), &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_dataset_open(out, type, split, ...)                         \
+    LS_QUIETLY(ls_status, ls_dataset_open_with((out), (type), (split), \
+                                               &(ls_dataset_options){ LS_DATASET_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-LS_API void ls_dataset_close(ls_dataset **set); /* harmless on NULL. A set that loaders read is freed with the last of them */
+/* harmless on NULL. A set that loaders read is freed with the last of them */
+LS_API void ls_dataset_close(ls_dataset **set);
 
 /* LS_E_SHAPE with both sizes if images do not fit a model with this input and this many classes. Local. */
 LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes);
@@ -80,11 +94,12 @@ LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int heigh
 LS_API const char *ls_dataset_types(void);
 /* Whether `type` is one of them. */
 LS_API bool ls_dataset_type_known(const char *type);
-/* Sizes that are known without any file, so that `plan` needs no data. False for "idx". Counts are of the real set. */
-LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width,
-                             int *classes);
+/* Sizes that are known without any file, so that `plan` needs no data. False for "idx". Counts are of the
+ * real set. */
+LS_API bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height,
+                             int *width, int *classes);
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------ */
+/* ---- text */
 
 typedef enum ls_documents {
     LS_DOCUMENTS_FILE,  /* a document is a file, */
@@ -94,75 +109,86 @@ typedef enum ls_documents {
 } ls_documents;
 
 typedef struct ls_text_options {
-    const char *eval_path;   /* files of the evaluation split; "": eval_fraction of the documents, the same ones for every seed */
+    /* files of the evaluation split; "": eval_fraction of the documents, the same ones for every seed */
+    const char *eval_path;
     double eval_fraction;
     ls_documents documents;
-    const char *field;       /* LS_DOCUMENTS_JSON: the text's name in the object */
-    const char *end_token;   /* as the tokenizer writes it; "": the usual ones are tried */
-    bool pack;               /* windows of the documents one behind the other; else a row for each document, padded or cut */
-    int vocabulary;          /* the model's; ids must be below it. 0: any */
-    int threads;             /* that tokenize; 0: as many as there are cores */
-    /* Called while text is tokenized, and at its end; total: of all files, as they lie on disk. NULL: none. */
+    const char *field;     /* LS_DOCUMENTS_JSON: the text's name in the object */
+    const char *end_token; /* as the tokenizer writes it; "": the usual ones are tried */
+    /* windows of the documents one behind the other; else a row for each document, padded or cut */
+    bool pack;
+    int vocabulary; /* the model's; ids must be below it. 0: any */
+    int threads;    /* that tokenize; 0: as many as there are cores */
+    /* Called while text is tokenized, and at its end; total: of all files, as they lie on disk. NULL: none.
+     */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_text_options;
-#define LS_TEXT_DEFAULTS                                                                                                         \
-    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", .end_token = "", .pack = true,       \
-    .vocabulary = 0, .threads = 0
+#define LS_TEXT_DEFAULTS                                                                     \
+    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", \
+    .end_token = "", .pack = true, .vocabulary = 0, .threads = 0
 LS_API ls_text_options ls_text_options_default(void);
 
-/* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32 [seq_length], target t being what follows
- * id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA;
- * `tokenizer`: as ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not there: docs/text.md.
- * Local.
- *     ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512, .documents = LS_DOCUMENTS_BLANK)
- * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be; LS_E_FORMAT with file and offset
- * or line; LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the cache cannot be written. */
-LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length,
-                                   const ls_text_options *options LS_OR_DEFAULTS);
+/* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32
+ * [seq_length], target t being what follows id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a
+ * pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA; `tokenizer`: as
+ * ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not
+ * there: docs/text.md. Local. ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512,
+ * .documents = LS_DOCUMENTS_BLANK) Errors: LS_E_USAGE no such file, no text, less text than a window, an end
+ * token or a split that cannot be; LS_E_FORMAT with file and offset or line; LS_E_SHAPE a vocabulary above
+ * the model's; LS_E_IO, also when the cache cannot be written. */
+LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
+                                   int64_t seq_length, const ls_text_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_text_open(...) ls_text_open_with(__VA_ARGS__)
 #else
-#define ls_text_open(out, split, path, tokenizer, seq_length, ...) \
-    LS_QUIETLY(ls_status, ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_text_open(out, split, path, tokenizer, seq_length, ...)                             \
+    LS_QUIETLY(ls_status, ls_text_open_with((out), (split), (path), (tokenizer), (seq_length), \
+                                            &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
-/* ---- pairs of texts ------------------------------------------------------------------------------------------------------- */
+/* ---- pairs of texts */
 
 typedef struct ls_pairs_options {
-    const char *source, *target; /* columns of CSV, or members of each line's JSON object: a text, or a list of texts */
-    const char *prefix;          /* put before each source, as in "summarize: " */
-    int64_t samples;             /* of this split, the first so many; 0: all */
-    const char *eval_path;       /* as in ls_text_options, and so are the others */
+    /* columns of CSV, or members of each line's JSON object: a text, or a list of texts */
+    const char *source, *target;
+    const char *prefix;    /* put before each source, as in "summarize: " */
+    int64_t samples;       /* of this split, the first so many; 0: all */
+    const char *eval_path; /* as in ls_text_options, and so are the others */
     double eval_fraction;
     const char *end_token;
     int vocabulary, threads;
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_pairs_options;
-#define LS_PAIRS_DEFAULTS                                                                                                        \
-    .source = "source", .target = "target", .prefix = "", .samples = 0, .eval_path = "", .eval_fraction = 0.05, .end_token = "",  \
-    .vocabulary = 0, .threads = 0
+#define LS_PAIRS_DEFAULTS                                                                \
+    .source = "source", .target = "target", .prefix = "", .samples = 0, .eval_path = "", \
+    .eval_fraction = 0.05, .end_token = "", .vocabulary = 0, .threads = 0
 LS_API ls_pairs_options ls_pairs_options_default(void);
 
-/* Sources and targets for a model that reads the one and writes the other (T5): a sample is ids i32 [source_length], the tokens of the source cut so
- * that its end token fits, filled up with 0; and targets i32 [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and
- * `tokenizer` are as ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are kept in the cache: docs/text.md. Local.
- *     ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150, .source = "text", .target = "headline")
- * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record that is not sound, and for an empty source or target. */
-LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t source_length,
-                                    int64_t target_length, const ls_pairs_options *options LS_OR_DEFAULTS);
+/* Sources and targets for a model that reads the one and writes the other (T5): a sample is ids i32
+ * [source_length], the tokens of the source cut so that its end token fits, filled up with 0; and targets i32
+ * [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and `tokenizer` are as
+ * ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are kept in the cache:
+ * docs/text.md. Local. ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150, .source =
+ * "text", .target = "headline") Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record
+ * that is not sound, and for an empty source or target. */
+LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
+                                    int64_t source_length, int64_t target_length,
+                                    const ls_pairs_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_pairs_open(...) ls_pairs_open_with(__VA_ARGS__)
 #else
-#define ls_pairs_open(out, split, path, tokenizer, source_length, target_length, ...) \
-    LS_QUIETLY(ls_status, ls_pairs_open_with((out), (split), (path), (tokenizer), (source_length), (target_length), &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_pairs_open(out, split, path, tokenizer, source_length, target_length, ...)                    \
+    LS_QUIETLY(ls_status,                                                                                \
+               ls_pairs_open_with((out), (split), (path), (tokenizer), (source_length), (target_length), \
+                                  &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
-/* ---- order ----------------------------------------------------------------------------------------------------------------- */
+/* ---- order */
 
-/* Step k of an epoch takes positions [k*global_batch, (k+1)*global_batch) of the epoch's order; its micro-batch m of
- * M = global_batch / micro_batch takes positions m, m+M, m+2M, ... of those. */
+/* Step k of an epoch takes positions [k*global_batch, (k+1)*global_batch) of the epoch's order; its
+ * micro-batch m of M = global_batch / micro_batch takes positions m, m+M, m+2M, ... of those. */
 typedef struct ls_order {
     int64_t n;                         /* samples in the set */
     int64_t global_batch, micro_batch; /* samples; micro_batch divides global_batch */
@@ -170,32 +196,35 @@ typedef struct ls_order {
     bool shuffle;   /* false: position p is sample p, in every epoch */
     bool drop_last; /* false: the ragged last step is padded with LS_IGNORE_LABEL */
 } ls_order;
-LS_API ls_status ls_order_check(const ls_order *o); /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
-LS_API int64_t ls_order_steps(const ls_order *o);   /* per epoch */
+/* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
+LS_API ls_status ls_order_check(const ls_order *o);
+LS_API int64_t ls_order_steps(const ls_order *o);                                  /* per epoch */
 LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position); /* sample, 0 .. n-1 */
 /* The sample in that row of micro-batch m, or -1: padding. */
 LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row);
 LS_API int64_t ls_order_samples(const ls_order *o, int64_t step); /* of that step, without padding */
-/* Targets of that step, of all its micro-batches, that are not LS_IGNORE_LABEL: what its loss is divided by. No rank needs another to know it. */
+/* Targets of that step, of all its micro-batches, that are not LS_IGNORE_LABEL: what its loss is divided by.
+ * No rank needs another to know it. */
 LS_API int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step);
 
-/* Fills one micro-batch: inputs [micro_batch, input of a sample], targets [micro_batch, target of a sample]; padding is zeros with
- * LS_IGNORE_LABEL. One copy, straight from the mapped file. Local; any thread. */
-LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, void *inputs,
-                               int32_t *targets);
+/* Fills one micro-batch: inputs [micro_batch, input of a sample], targets [micro_batch, target of a sample];
+ * padding is zeros with LS_IGNORE_LABEL. One copy, straight from the mapped file. Local; any thread. */
+LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step,
+                               int64_t m, void *inputs, int32_t *targets);
 
-/* ---- loader ---------------------------------------------------------------------------------------------------------------- */
+/* ---- loader */
 
-/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation: shuffle and drop_last
- * false, one epoch; every sample comes exactly once. On several ranks each rank's loader reads its share of every step alone; no
- * rank needs another for that. */
+/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation:
+ * shuffle and drop_last false, one epoch; every sample comes exactly once. On several ranks each rank's
+ * loader reads its share of every step alone; no rank needs another for that. */
 /* A loader belongs to one thread at a time; a data set may be read by any number of them. */
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
-    int64_t micro_batches;  /* of the share: all M by default */
-    int64_t samples;        /* of the whole step, over all ranks; not padding */
-    int64_t count;          /* of their targets, those that are not LS_IGNORE_LABEL: what the loss of the step is divided by */
+    int64_t micro_batches; /* of the share: all M by default */
+    int64_t samples;       /* of the whole step, over all ranks; not padding */
+    /* of their targets, those that are not LS_IGNORE_LABEL: what the loss of the step is divided by */
+    int64_t count;
     const void *inputs;     /* [micro_batches, micro_batch, input of a sample] */
     const int32_t *targets; /* [micro_batches, micro_batch, target of a sample] */
 } ls_loader_step;
@@ -207,44 +236,48 @@ typedef struct ls_loader_options {
     int ring;            /* steps filled ahead, at least 1 */
     double deadline;     /* seconds that ls_loader_next waits for a step before it is an error */
 } ls_loader_options;
-#define LS_LOADER_DEFAULTS .epoch = 0, .step = 0, .epochs = -1, .share = { 0, 1, -1 }, .ring = 4, .deadline = 300
+#define LS_LOADER_DEFAULTS \
+    .epoch = 0, .step = 0, .epochs = -1, .share = { 0, 1, -1 }, .ring = 4, .deadline = 300
 LS_API ls_loader_options ls_loader_options_default(void);
 LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
                                        const ls_loader_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_loader_create(...) ls_loader_create_with(__VA_ARGS__)
 #else
-#define ls_loader_create(out, set, order, ...) \
-    LS_QUIETLY(ls_status, ls_loader_create_with((out), (set), (order), &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_loader_create(out, set, order, ...)                         \
+    LS_QUIETLY(ls_status, ls_loader_create_with((out), (set), (order), \
+                                                &(ls_loader_options){ LS_LOADER_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thread; harmless on NULL */
 
-/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays as it is until the
- * next call on this loader. An error of the loader thread (its message too) comes out here, and again at every later call
- * until a seek. */
+/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays
+ * as it is until the next call on this loader. An error of the loader thread (its message too) comes out
+ * here, and again at every later call until a seek. */
 LS_API ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done);
 /* Continues at (epoch, step); what was filled ahead is thrown away. */
 LS_API ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step);
 LS_API size_t ls_loader_bytes(const ls_loader *l); /* memory of the ring */
 
-/* ---- images from files ----------------------------------------------------------------------------------------------------- */
+/* ---- images from files */
 
 typedef struct ls_image {
     int channels, height, width; /* 1 gray, 3 red green blue */
     uint8_t *data;               /* [channels, height, width]; freed by ls_image_release */
 } ls_image;
 
-/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart by their first
- * bytes. */
+/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart
+ * by their first bytes. */
 LS_API ls_status ls_image_read(ls_image *out, const char *path);
-LS_API ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what); /* `what` names it in messages */
+/* `what` names it in messages */
+LS_API ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what);
 LS_API void ls_image_release(ls_image *image);
-/* Makes the image fit a model: colour becomes gray (ITU-R BT.601 weights) and gray is repeated as needed; another size is
- * LS_E_SHAPE naming both, or with `resize` a bilinear one (pixel centres at half, as PyTorch's align_corners=False,
- * antialiased when shrinking). */
-LS_API ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool resize, const char *what);
+/* Makes the image fit a model: colour becomes gray (ITU-R BT.601 weights) and gray is repeated as needed;
+ * another size is LS_E_SHAPE naming both, or with `resize` a bilinear one (pixel centres at half, as
+ * PyTorch's align_corners=False, antialiased when shrinking). */
+LS_API ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool resize,
+                              const char *what);
 
-/* ---- pictures out ---------------------------------------------------------------------------------------------------------- */
+/* ---- pictures out */
 
 typedef struct ls_picture_cell {
     const uint8_t *image;  /* [channels, height, width] of the picture */
@@ -262,13 +295,14 @@ typedef struct ls_picture {
     const ls_picture_cell *cells;
 } ls_picture;
 
-/* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions are green, wrong
- * ones red and say both names. Local. */
+/* Writes the grid as .svg or .png, by the path's extension (LS_E_USAGE otherwise); atomic. Right predictions
+ * are green, wrong ones red and say both names. Local. */
 LS_API ls_status ls_picture_write(const char *path, const ls_picture *p);
-/* Refuses what ls_picture_write would: another extension, or too large, with how many samples are not (LS_E_USAGE). Reads no pixels. Local. */
+/* Refuses what ls_picture_write would: another extension, or too large, with how many samples are not
+ * (LS_E_USAGE). Reads no pixels. Local. */
 LS_API ls_status ls_picture_fits(const char *path, const ls_picture *p);
-/* One image [channels, height, width] as terminal text, two rows of pixels a line: half blocks in true colour, or without
- * colour (NO_COLOR, a file) a ramp of ASCII characters. The caller frees it. Local. */
+/* One image [channels, height, width] as terminal text, two rows of pixels a line: half blocks in true
+ * colour, or without colour (NO_COLOR, a file) a ramp of ASCII characters. The caller frees it. Local. */
 LS_API char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour);
 
 #ifdef __cplusplus

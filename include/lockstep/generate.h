@@ -1,14 +1,18 @@
-/* generate.h - what a language model says: tokens, each from all before it. Keys and values of those are kept, so a token costs one pass over the weights.
+/* generate.h - what a language model says: tokens, each from all before it. Keys and values of those are
+ * kept, so a token costs one pass over the weights.
  *
  *     ls_generator *g;
  *     LS_TRY(ls_generator_open(&g, "runs/my-llama/checkpoints/latest", .param = LS_BF16));
- *     LS_TRY(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = ids, .n_prompt = n, .on_token = print, .context = t }, &made));
+ *     LS_TRY(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = ids, .n_prompt = n,
+ * .on_token = print, .context = t }, &made));
  *
- * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a bit of the logits, which are those of the
- * evaluation of a trainer. All calls are local; a generator belongs to one thread at a time. */
+ * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a
+ * bit of the logits, which are those of the evaluation of a trainer. All calls are local; a generator belongs
+ * to one thread at a time. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "models.h"
 #include "tokenizer.h"
@@ -19,68 +23,92 @@ extern "C" {
 #endif
 
 typedef struct ls_generator_opts {
-    const char *device;       /* as of ls_trainer_opts */
+    const char *device; /* as of ls_trainer_opts */
     int isa, threads;
     const char *kernels;
-    ls_dtype param;           /* type of weights, caches and arithmetic */
-    ls_dtype output;          /* that logits are rounded to where they are wider: precision.output of what was trained */
-    int64_t places;           /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
+    ls_dtype param; /* type of weights, caches and arithmetic */
+    /* that logits are rounded to where they are wider: precision.output of what was trained */
+    ls_dtype output;
+    /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
+    int64_t places;
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, .places = 0
+#define LS_GENERATOR_DEFAULTS \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, .places = 0
 LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;
-/* A model with these weights, which may be closed afterwards; config->seq_length: tokens that it was made for. */
-LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o LS_OR_DEFAULTS);
+/* A model with these weights, which may be closed afterwards; config->seq_length: tokens that it was made
+ * for. */
+LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config,
+                                          const ls_weights *w, const ls_generator_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_generator_create(...) ls_generator_create_with(__VA_ARGS__)
 #else
-#define ls_generator_create(out, config, weights, ...) \
-    LS_QUIETLY(ls_status, ls_generator_create_with((out), (config), (weights), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_generator_create(out, config, weights, ...)              \
+    LS_QUIETLY(ls_status,                                           \
+               ls_generator_create_with((out), (config), (weights), \
+                                        &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-/* The same from a folder: a run of a language model (its latest checkpoint), a checkpoint, or a folder of Hugging Face's with config.json and safetensors.
- * LS_E_USAGE: it is none of them; LS_E_IO: the run has no checkpoint; LS_E_UNSUPPORTED: another model than llama and qwen2. */
-LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder, const ls_generator_opts *o LS_OR_DEFAULTS);
+/* The same from a folder: a run of a language model (its latest checkpoint), a checkpoint, or a folder of
+ * Hugging Face's with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run has no
+ * checkpoint; LS_E_UNSUPPORTED: another model than llama and qwen2. */
+LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder,
+                                        const ls_generator_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_generator_open(...) ls_generator_open_with(__VA_ARGS__)
 #else
-#define ls_generator_open(out, folder, ...) \
-    LS_QUIETLY(ls_status, ls_generator_open_with((out), (folder), &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_generator_open(out, folder, ...)            \
+    LS_QUIETLY(ls_status,                              \
+               ls_generator_open_with((out), (folder), \
+                                      &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 LS_API void ls_generator_destroy(ls_generator **g); /* nulls *g; null is fine */
 
-LS_API int64_t ls_generator_places(const ls_generator *g);     /* tokens that it can hold */
-LS_API int64_t ls_generator_position(const ls_generator *g);   /* tokens that it holds */
+LS_API int64_t ls_generator_places(const ls_generator *g);   /* tokens that it can hold */
+LS_API int64_t ls_generator_position(const ls_generator *g); /* tokens that it holds */
 LS_API int64_t ls_generator_vocabulary(const ls_generator *g);
-LS_API size_t ls_generator_bytes(const ls_generator *g);       /* all memory */
+LS_API size_t ls_generator_bytes(const ls_generator *g); /* all memory */
 
 /* Forgets all tokens from number `position` on. */
 LS_API void ls_generator_rewind(ls_generator *g, int64_t position);
-/* Takes n more tokens in. *logits (the generator's, until the next call) [vocabulary]: what may follow the last. LS_E_ARG for an id that is none;
- * LS_E_USAGE when there is no room for them. Allocates nothing. */
+/* Takes n more tokens in. *logits (the generator's, until the next call) [vocabulary]: what may follow the
+ * last. LS_E_ARG for an id that is none; LS_E_USAGE when there is no room for them. Allocates nothing. */
 LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits);
 
-/* How the next token is chosen. temperature 0: the likeliest one (of equals the first). Else at random, by softmax(logits / temperature), of the top_k
- * likeliest (0: all) and, of these, the fewest that together have probability top_p; the random number is a function of (seed, position). */
-typedef struct ls_sampling { double temperature; int64_t top_k; double top_p; uint64_t seed; } ls_sampling;
+/* How the next token is chosen. temperature 0: the likeliest one (of equals the first). Else at random, by
+ * softmax(logits / temperature), of the top_k likeliest (0: all) and, of these, the fewest that together have
+ * probability top_p; the random number is a function of (seed, position). */
+typedef struct ls_sampling {
+    double temperature;
+    int64_t top_k;
+    double top_p;
+    uint64_t seed;
+} ls_sampling;
 #define LS_SAMPLING_DEFAULTS .temperature = 0, .top_k = 0, .top_p = 1, .seed = 0
 LS_API ls_sampling ls_sampling_default(void);
-LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary, const ls_sampling *s, int64_t position);
+LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary, const ls_sampling *s,
+                           int64_t position);
 
 typedef struct ls_generate_opts {
     const int32_t *prompt;
     int64_t n_prompt;
-    int64_t tokens;            /* to make, at most; fewer when prompt and text together reach the generator's places */
+    /* to make, at most; fewer when prompt and text together reach the generator's places */
+    int64_t tokens;
     ls_sampling sampling;
-    const int32_t *ends;       /* tokens that end the text, */
-    int n_ends;                /* so many; they are not given to on_token */
+    const int32_t *ends;                         /* tokens that end the text, */
+    int n_ends;                                  /* so many; they are not given to on_token */
     bool (*on_token)(void *context, int32_t id); /* false: enough */
     void *context;
 } ls_generate_opts;
 #define LS_GENERATE_DEFAULTS .tokens = 128, .sampling = { LS_SAMPLING_DEFAULTS }
 LS_API ls_generate_opts ls_generate_opts_default(void);
 typedef enum ls_ending { LS_ENDED_TOKENS, LS_ENDED_PLACES, LS_ENDED_TOKEN, LS_ENDED_CALLER } ls_ending;
-typedef struct ls_generated { int64_t tokens; ls_ending ending; double prompt_seconds, seconds; } ls_generated; /* seconds: without the prompt's */
+/* seconds: without the prompt's */
+typedef struct ls_generated {
+    int64_t tokens;
+    ls_ending ending;
+    double prompt_seconds, seconds;
+} ls_generated;
 /* Begins with the prompt, forgetting whatever was there, and makes tokens. */
 LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r);
 

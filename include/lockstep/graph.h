@@ -1,11 +1,13 @@
 /* graph.h - building a model as a graph of typed, static-shaped values.
  *
- * A builder call returns a value; nothing is computed. Errors are sticky: a call with an invalid operand returns an invalid value, and
- * the first error surfaces, with the file and line of the call that made it, from ls_graph_finish (or ls_graph_status).
- * Every call is local. Shapes are written [batch, tokens, hidden]. */
+ * A builder call returns a value; nothing is computed. Errors are sticky: a call with an invalid operand
+ * returns an invalid value, and the first error surfaces, with the file and line of the call that made it,
+ * from ls_graph_finish (or ls_graph_status). Every call is local. Shapes are written [batch, tokens, hidden].
+ */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "types.h"
 
@@ -15,8 +17,12 @@ extern "C" {
 
 /* One thread at a time uses a graph; different graphs are independent. */
 typedef struct ls_graph ls_graph;
-/* id 0: absent, negative: the result of a failed call. graph: a number of the graph that made it, so that another graph refuses it; 0: not known. */
-typedef struct ls_value { int32_t id; uint32_t graph; } ls_value;
+/* id 0: absent, negative: the result of a failed call. graph: a number of the graph that made it, so that
+ * another graph refuses it; 0: not known. */
+typedef struct ls_value {
+    int32_t id;
+    uint32_t graph;
+} ls_value;
 #ifdef __cplusplus
 #define LS_NONE (ls_value{ 0, 0 })
 #else
@@ -31,32 +37,51 @@ LS_API ls_status ls_graph_finish(ls_graph *g);
 /* The whole graph as text, one op a line; malloc'ed. `with_sites` adds file:line. */
 LS_API char *ls_graph_print(const ls_graph *g, bool with_sites);
 
-/* Layers called from here on are those of evaluation: batch norm uses its running statistics and changes nothing. */
+/* Layers called from here on are those of evaluation: batch norm uses its running statistics and changes
+ * nothing. */
 LS_API void ls_graph_evaluate(ls_graph *g);
 LS_API bool ls_graph_is_evaluation(const ls_graph *g);
 
-/* How the model's layers split over an axis of tensor parallelism, unless parallel.tensor says otherwise: words "colwise:MODULE" and "rowwise:MODULE", which may name
- * modules that this configuration lacks; one that ends in `?` is for where the ranks divide it. A model without a plan is split by the words of parallel.tensor alone. */
+/* How the model's layers split over an axis of tensor parallelism, unless parallel.tensor says otherwise:
+ * words "colwise:MODULE" and "rowwise:MODULE", which may name modules that this configuration lacks; one that
+ * ends in `?` is for where the ranks divide it. A model without a plan is split by the words of
+ * parallel.tensor alone. */
 LS_API void ls_tensor_plan(ls_graph *g, const char *words);
 
 LS_API ls_type ls_value_type(const ls_graph *g, ls_value v);
 LS_API ls_value ls_nth(ls_graph *g, ls_value v, int n); /* output n of the op that made v */
 
 /* Scopes give parameters their dotted names and blocks their class. */
-LS_API void ls_scope_push(ls_graph *g, const char *name, const char *block); /* block NULL or "": just a prefix */
+/* block NULL or "": just a prefix */
+LS_API void ls_scope_push(ls_graph *g, const char *name, const char *block);
 LS_API void ls_scope_pop(ls_graph *g);
 
-/* Remembers the call site; the macros below wrap their first argument in it. Bindings call the functions directly. */
+/* Remembers the call site; the macros below wrap their first argument in it. Bindings call the functions
+ * directly. */
 LS_API ls_graph *ls_at(ls_graph *g, const char *file, int line);
 
 /* Sources. Names must be unique in the graph. */
-typedef enum ls_init_kind { LS_INIT_ZERO, LS_INIT_ONE, LS_INIT_CONST, LS_INIT_NORMAL, LS_INIT_UNIFORM, LS_INIT_TRUNC_NORMAL } ls_init_kind;
-/* CONST: a; NORMAL: mean a, deviation b; UNIFORM: [a, b); TRUNC_NORMAL: mean 0, deviation a, cut at +-b (absolute) */
-typedef struct ls_init { ls_init_kind kind; double a, b; } ls_init;
+typedef enum ls_init_kind {
+    LS_INIT_ZERO,
+    LS_INIT_ONE,
+    LS_INIT_CONST,
+    LS_INIT_NORMAL,
+    LS_INIT_UNIFORM,
+    LS_INIT_TRUNC_NORMAL
+} ls_init_kind;
+/* CONST: a; NORMAL: mean a, deviation b; UNIFORM: [a, b); TRUNC_NORMAL: mean 0, deviation a, cut at +-b
+ * (absolute) */
+typedef struct ls_init {
+    ls_init_kind kind;
+    double a, b;
+} ls_init;
 LS_API ls_value ls_input(ls_graph *g, const char *name, ls_type type);
-LS_API ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init); /* full name: scope path + "." + name */
-LS_API ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init); /* lives between steps, not differentiated */
-/* State of the model that is not trained but belongs to its weights (running statistics): named as a parameter is. */
+/* full name: scope path + "." + name */
+LS_API ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init);
+/* lives between steps, not differentiated */
+LS_API ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init);
+/* State of the model that is not trained but belongs to its weights (running statistics): named as a
+ * parameter is. */
 LS_API ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init);
 LS_API ls_value ls_fill(ls_graph *g, ls_type type, double value);
 LS_API void ls_output(ls_graph *g, const char *name, ls_value v);
@@ -75,9 +100,9 @@ LS_API ls_value ls_log_e(ls_graph *g, ls_value a); /* natural logarithm */
 LS_API ls_value ls_tanh(ls_graph *g, ls_value a);
 LS_API ls_value ls_square(ls_graph *g, ls_value a);
 LS_API ls_value ls_relu(ls_graph *g, ls_value a);
-LS_API ls_value ls_gelu(ls_graph *g, ls_value a);      /* x * Phi(x), erf form */
+LS_API ls_value ls_gelu(ls_graph *g, ls_value a); /* x * Phi(x), erf form */
 LS_API ls_value ls_gelu_tanh(ls_graph *g, ls_value a);
-LS_API ls_value ls_silu(ls_graph *g, ls_value a);      /* x * sigmoid(x) */
+LS_API ls_value ls_silu(ls_graph *g, ls_value a);                   /* x * sigmoid(x) */
 LS_API ls_value ls_swiglu(ls_graph *g, ls_value gate, ls_value up); /* silu(gate) * up */
 LS_API ls_value ls_add_const(ls_graph *g, ls_value a, double c);
 LS_API ls_value ls_mul_const(ls_graph *g, ls_value a, double c);
@@ -86,68 +111,91 @@ LS_API ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to); /* integers to fl
 
 /* Shape. */
 LS_API ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* one -1 allowed */
-#define ls_reshape(g, a, ...) \
-    ls_reshape_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
-LS_API ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim, const int64_t *perm); /* out dim i is in dim perm[i] */
-#define ls_permute(g, a, ...) \
-    ls_permute_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
+#define ls_reshape(g, a, ...) ls_reshape_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
+LS_API ls_value ls_permute_dims(ls_graph *g, ls_value a, int ndim,
+                                const int64_t *perm); /* out dim i is in dim perm[i] */
+#define ls_permute(g, a, ...) ls_permute_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
 LS_API ls_value ls_slice(ls_graph *g, ls_value a, int dim, int64_t start, int64_t count);
 LS_API ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts);
 LS_API ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims);
-#define ls_broadcast(g, a, ...) \
-    ls_broadcast_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
-LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* the transpose of broadcast */
+#define ls_broadcast(g, a, ...) ls_broadcast_dims(ls_at(g, __FILE__, __LINE__), a, LS_LIST(__VA_ARGS__))
+LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim,
+                          const int64_t *dims); /* the transpose of broadcast */
 
-/* Products. x [..., K], w [N, K], b [N] or LS_NONE -> [..., N]; PyTorch's F.linear. (ls_linear of nn.h makes the parameters too.) */
+/* Products. x [..., K], w [N, K], b [N] or LS_NONE -> [..., N]; PyTorch's F.linear. (ls_linear of nn.h makes
+ * the parameters too.) */
 LS_API ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b);
-/* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean and rstd [rows]. */
+/* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean
+ * and rstd [rows]. */
 LS_API ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
-/* x [rows.., dim] -> x * rstd * gain with rstd = 1 / sqrt(mean of x^2 over the last dim + eps); output 1 is rstd [rows]. */
+/* x [rows.., dim] -> x * rstd * gain with rstd = 1 / sqrt(mean of x^2 over the last dim + eps); output 1 is
+ * rstd [rows]. */
 LS_API ls_value ls_rms_norm_op(ls_graph *g, ls_value x, ls_value gain, double eps);
 /* ids i32 [..], table [rows, K] -> [.., K]: row ids[i] for each i; NaN where the table has no such row. */
 LS_API ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table);
-/* Rotary positions, Hugging Face's layout. x [batch, tokens, heads * head_dim]: features i and i + head_dim/2 of each head are turned by the
- * angle position * theta^(-2i/head_dim). positions i32 [batch, tokens], or LS_NONE: 0, 1, .. in each sequence. */
+/* Rotary positions, Hugging Face's layout. x [batch, tokens, heads * head_dim]: features i and i + head_dim/2
+ * of each head are turned by the angle position * theta^(-2i/head_dim). positions i32 [batch, tokens], or
+ * LS_NONE: 0, 1, .. in each sequence. */
 LS_API ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta);
-/* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's F.conv2d. */
-typedef struct ls_conv_opts { int64_t stride[2], padding[2], dilation[2], groups; } ls_conv_opts; /* height, width */
+/* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's
+ * F.conv2d. */
+/* height, width */
+typedef struct ls_conv_opts {
+    int64_t stride[2], padding[2], dilation[2], groups;
+} ls_conv_opts;
 #define LS_CONV_DEFAULTS .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1
 LS_API ls_conv_opts ls_conv_opts_default(void);
 LS_API ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
-/* Largest element of each window (the first one if several are), padding never counts; output 1 is where in its plane it was, i32. */
-typedef struct ls_pool_opts { int64_t kernel[2], stride[2], padding[2]; } ls_pool_opts; /* height, width */
+/* Largest element of each window (the first one if several are), padding never counts; output 1 is where in
+ * its plane it was, i32. */
+typedef struct ls_pool_opts {
+    int64_t kernel[2], stride[2], padding[2];
+} ls_pool_opts; /* height, width */
 LS_API ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o);
-/* [N, C, H, W] -> [N, C, height, width]: means over windows that cover the picture evenly (PyTorch's rule). */
+/* [N, C, H, W] -> [N, C, height, width]: means over windows that cover the picture evenly (PyTorch's rule).
+ */
 LS_API ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width);
-/* x [N, C, ..] normalised by the mean and biased variance of each channel over everything else, y = (x - mean) * rstd * gain + bias;
- * outputs 1, 2, 3 are mean, rstd and unbiased variance [C]. */
+/* x [N, C, ..] normalised by the mean and biased variance of each channel over everything else, y = (x -
+ * mean) * rstd * gain + bias; outputs 1, 2, 3 are mean, rstd and unbiased variance [C]. */
 LS_API ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
 /* The same by given statistics [C]. */
-LS_API ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps);
-/* running += momentum * (batch - running) for mean and variance [C], tracked i64 [] += 1, where they lie, unless apply (i32 [], or LS_NONE)
- * is 0. `normalized` is a batch norm's output. Returns the new running mean; nothing need read it. */
-LS_API ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
-                                     ls_value apply, double momentum);
-/* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of Hkv (grouped queries);
- * bias LS_NONE, [1 or batch, H, Tq, Tk], or by distance [H, Tq + Tk - 1] (query i and key j: column j - i + Tq - 1), added to the scaled scores;
- * causal masks keys after the query's position (aligned at the end).
+LS_API ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean,
+                                   ls_value variance, double eps);
+/* running += momentum * (batch - running) for mean and variance [C], tracked i64 [] += 1, where they lie,
+ * unless apply (i32 [], or LS_NONE) is 0. `normalized` is a batch norm's output. Returns the new running
+ * mean; nothing need read it. */
+LS_API ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance,
+                                     ls_value tracked, ls_value normalized, ls_value apply, double momentum);
+/* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of
+ * Hkv (grouped queries); bias LS_NONE, [1 or batch, H, Tq, Tk], or by distance [H, Tq + Tk - 1] (query i and
+ * key j: column j - i + Tq - 1), added to the scaled scores; causal masks keys after the query's position
+ * (aligned at the end).
  * -> [batch, Tq, H*head_dim]; output 1 is the log-sum-exp of each row of scores, f32 [batch, H, Tq]. */
-LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal);
+LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim,
+                             double scale, bool causal);
 /* The same, not causal: a key whose id (i32 [batch, Tk]) is `pad` is not there. */
-LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids, int64_t pad, int64_t head_dim, double scale);
-/* T5's relative positions (Raffel et al. 2020), as attention takes them: table [buckets, H] -> [H, queries + keys - 1], column j - i + queries - 1 the
- * bucket of that distance: each by itself below half of them, then as its logarithm up to max_distance. both: keys after the query have
- * the second half of the buckets; else they have bucket 0. */
-LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys, int64_t max_distance, bool both);
-/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is told when it shall say `ids`. */
+LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias,
+                                    ls_value ids, int64_t pad, int64_t head_dim, double scale);
+/* T5's relative positions (Raffel et al. 2020), as attention takes them: table [buckets, H] -> [H, queries +
+ * keys - 1], column j - i + queries - 1 the bucket of that distance: each by itself below half of them, then
+ * as its logarithm up to max_distance. both: keys after the query have the second half of the buckets; else
+ * they have bucket 0. */
+LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys,
+                                 int64_t max_distance, bool both);
+/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is
+ * told when it shall say `ids`. */
 LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
-/* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions i32 [batch, tokens] say (nowhere outside of it);
- * returns the cache as it is then. Queries [batch, tokens, H*head_dim] attend to the keys and values of a cache up to their own position; no gradient. */
+/* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions
+ * i32 [batch, tokens] say (nowhere outside of it); returns the cache as it is then. Queries [batch, tokens,
+ * H*head_dim] attend to the keys and values of a cache up to their own position; no gradient. */
 LS_API ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions);
-LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions, int64_t head_dim, double scale);
-/* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log p[label] over valid rows / count, f32 [];
- * output 1: log-sum-exp per row f32 [rows]; output 2: loss per row f32 [rows] (0 where ignored). */
-LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index);
+LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
+                                    int64_t head_dim, double scale);
+/* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log
+ * p[label] over valid rows / count, f32 []; output 1: log-sum-exp per row f32 [rows]; output 2: loss per row
+ * f32 [rows] (0 where ignored). */
+LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
+                                 int64_t ignore_index);
 /* Index of the largest of the last dim, i32 [...]: the first one if several are. */
 LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
 LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */

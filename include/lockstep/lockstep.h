@@ -1,7 +1,9 @@
-/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data, weights, checkpoints, recipes, runs. */
+/* lockstep.h - everything: errors and types, graphs and layers, models, optimizers, the trainer, data,
+ * weights, checkpoints, recipes, runs. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "checkpoint.h"
 #include "data.h"

@@ -1,12 +1,16 @@
-/* models.h - models as graph builders. They know shapes and names and nothing of parallelism, precision or devices.
+/* models.h - models as graph builders. They know shapes and names and nothing of parallelism, precision or
+ * devices.
  *
- * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and "count" f32 [] (valid targets of
- * the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of each sample) and "logits" [batch, classes]. In training it may have the
- * input "track" i32 [] too, which the trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout needs it makes itself.
- * A model of your own may have outputs of another float type: a trainer reads them as f32. Other types and shapes are refused (LS_E_ARG). */
+ * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and
+ * "count" f32 [] (valid targets of the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of
+ * each sample) and "logits" [batch, classes]. In training it may have the input "track" i32 [] too, which the
+ * trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout
+ * needs it makes itself. A model of your own may have outputs of another float type: a trainer reads them as
+ * f32. Other types and shapes are refused (LS_E_ARG). */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "graph.h"
 
@@ -14,21 +18,24 @@
 extern "C" {
 #endif
 
-/* A language model's graph has inputs "ids" i32 [batch, seq_length], "targets" i32 [batch, seq_length] (what comes after each id; -100:
- * does not count) and "count" f32 [], and outputs "loss" f32 [], "rows" f32 [batch * seq_length] (loss of each target) and "logits"
- * [batch * seq_length, vocabulary]. */
+/* A language model's graph has inputs "ids" i32 [batch, seq_length], "targets" i32 [batch, seq_length] (what
+ * comes after each id; -100: does not count) and "count" f32 [], and outputs "loss" f32 [], "rows" f32 [batch
+ * * seq_length] (loss of each target) and "logits" [batch * seq_length, vocabulary]. */
 
-/* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class token, learned positions. With
- * in_channels other than 3 the patch projection has Conv2d's default initial values, as when the layer is replaced by a new one. */
+/* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class
+ * token, learned positions. With in_channels other than 3 the patch projection has Conv2d's default initial
+ * values, as when the layer is replaced by a new one. */
 typedef struct ls_vit_config {
     int64_t image_size, patch_size, in_channels, layers, heads, hidden_size, mlp_size, classes;
     double mean, std; /* of pixels in 0..1, for normalisation */
-    double dropout, attention_dropout; /* behind the positions, the attention and both layers of the MLP; of attention's probabilities */
+    /* behind the positions, the attention and both layers of the MLP; of attention's probabilities */
+    double dropout, attention_dropout;
 } ls_vit_config;
 
-/* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the stem has Conv2d's default
- * initial values, as when the layer is replaced by a new one. A graph for training has one more input, "track" i32 []: where it is not 0,
- * running statistics advance. One for evaluation (ls_graph_evaluate) normalises by them. */
+/* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the
+ * stem has Conv2d's default initial values, as when the layer is replaced by a new one. A graph for training
+ * has one more input, "track" i32 []: where it is not 0, running statistics advance. One for evaluation
+ * (ls_graph_evaluate) normalises by them. */
 typedef struct ls_resnet_config {
     int64_t depth, image_size, in_channels, classes;
     double mean, std;
@@ -47,37 +54,44 @@ typedef struct ls_mlp_config {
 /* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",
  * "model.layers.0.self_attn.q_proj.weight", ... */
 typedef struct ls_decoder_config {
-    int64_t seq_length;      /* tokens of a sequence */
+    int64_t seq_length; /* tokens of a sequence */
     int64_t vocab_size, hidden_size, mlp_size, layers, heads, kv_heads, head_dim;
     double norm_eps, rope_theta, init_deviation; /* of initial weights, which are normal */
-    double attention_dropout; /* of attention's probabilities */
-    bool tied;               /* the output head is the table of the embedding; else lm_head */
+    double attention_dropout;                    /* of attention's probabilities */
+    bool tied;                            /* the output head is the table of the embedding; else lm_head */
     bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
-    const char *block;       /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
+    const char *block;                    /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
 } ls_decoder_config;
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
- * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with pad_token, and its "targets" i32
- * [batch, target_length]; the decoder is told the targets one place later, from start_token on. Blocks are of class T5Block. */
+ * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with
+ * pad_token, and its "targets" i32 [batch, target_length]; the decoder is told the targets one place later,
+ * from start_token on. Blocks are of class T5Block. */
 typedef struct ls_t5_config {
     int64_t source_length, target_length; /* tokens */
     int64_t vocab_size, hidden_size, mlp_size, layers, decoder_layers, heads, head_dim;
     int64_t buckets, max_distance; /* of relative positions */
     double norm_eps, init_factor;
-    bool gated;              /* MLP: gelu(wi_0 x) * wi_1 x in place of relu(wi x) */
-    bool tied;               /* the output head is the table of the embedding; else lm_head */
-    int scale_output;        /* what the head takes is multiplied by hidden_size^-0.5: 0 if tied, 1 always, -1 never */
-    double dropout;          /* behind embeddings, attention, the MLP and its activation, and the final norms; of the probabilities in attention */
+    bool gated; /* MLP: gelu(wi_0 x) * wi_1 x in place of relu(wi x) */
+    bool tied;  /* the output head is the table of the embedding; else lm_head */
+    /* what the head takes is multiplied by hidden_size^-0.5: 0 if tied, 1 always, -1 never */
+    int scale_output;
+    /* behind embeddings, attention, the MLP and its activation, and the final norms; of the probabilities in
+     * attention */
+    double dropout;
     int64_t pad_token, start_token;
 } ls_t5_config;
 
-/* Builds the model for `batch` images (or sequences) into g; LS_E_SHAPE with the numbers when the configuration is impossible. Local. */
+/* Builds the model for `batch` images (or sequences) into g; LS_E_SHAPE with the numbers when the
+ * configuration is impossible. Local. */
 LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch);
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
-/* For making text: `tokens` tokens of one sequence, behind those whose keys and values are in the states "cache.0.k", ... [1, c->seq_length, ..] already. Inputs
- * "ids.N" and "positions.N" i32 [1, N] (N = tokens; where each stands, -1: padding) and "row" i32 [1]; output "logits" [1, vocabulary]: what follows that row. */
+/* For making text: `tokens` tokens of one sequence, behind those whose keys and values are in the states
+ * "cache.0.k", ... [1, c->seq_length, ..] already. Inputs "ids.N" and "positions.N" i32 [1, N] (N = tokens;
+ * where each stands, -1: padding) and "row" i32 [1]; output "logits" [1, vocabulary]: what follows that row.
+ */
 LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 

@@ -1,9 +1,11 @@
 /* nn.h - layers: a few lines of graph each, with PyTorch's parameter names and initial values.
  *
- * A layer's `name` becomes part of its parameters' names ("encoder.ln" -> encoder.ln.weight). All calls are local. */
+ * A layer's `name` becomes part of its parameters' names ("encoder.ln" -> encoder.ln.weight). All calls are
+ * local. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "graph.h"
 
@@ -12,8 +14,9 @@ extern "C" {
 #endif
 
 /* Opens a scope until the end of the enclosing C block: LS_SCOPE(g, "encoder_layer_3", "EncoderBlock"). */
-#define LS_SCOPE(g, name, block) \
-    __attribute__((cleanup(ls_scope_leave), unused)) ls_graph *LS_SCOPE_NAME(__LINE__) = ls_scope_enter((g), (name), (block))
+#define LS_SCOPE(g, name, block)                                                                         \
+    __attribute__((cleanup(ls_scope_leave), unused)) ls_graph *LS_SCOPE_NAME(__LINE__) = ls_scope_enter( \
+        (g), (name), (block))
 #define LS_SCOPE_NAME(line) LS_SCOPE_JOIN(ls_scope_, line)
 #define LS_SCOPE_JOIN(a, b) a##b
 static inline ls_graph *ls_scope_enter(ls_graph *g, const char *name, const char *block)
@@ -30,12 +33,14 @@ typedef struct ls_linear_opts {
 } ls_linear_opts;
 #define LS_LINEAR_DEFAULTS .bias = true, .weight_init = NULL, .bias_init = NULL
 LS_API ls_linear_opts ls_linear_opts_default(void);
-LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o LS_OR_DEFAULTS);
+LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out,
+                               const ls_linear_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_linear(g, ...) ls_linear_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
 #else
-#define ls_linear(g, name, x, out, ...) \
-    LS_QUIETLY(ls_value, ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_linear(g, name, x, out, ...)                                                     \
+    LS_QUIETLY(ls_value, ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), \
+                                        &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
 /* x [.., K] -> [.., K]; weight 1, bias 0. PyTorch's default eps is 1e-5. */
@@ -44,52 +49,62 @@ LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double 
 /* torch.nn.RMSNorm: x [.., K] -> [.., K]; weight 1. */
 LS_API ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps);
 
-/* torch.nn.MultiheadAttention(hidden, heads, dropout, batch_first=True) of x with itself, in_proj packed [3*hidden, hidden].
- * x [batch, tokens, hidden] -> the same. heads must divide hidden. */
+/* torch.nn.MultiheadAttention(hidden, heads, dropout, batch_first=True) of x with itself, in_proj packed
+ * [3*hidden, hidden]. x [batch, tokens, hidden] -> the same. heads must divide hidden. */
 LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout);
 
-/* torch.nn.Conv2d with kernel = stride = patch on images [B, C, H, W], as tokens: -> [B, (H/patch)*(W/patch), out].
- * weight [out, C, patch, patch]. */
-LS_API ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out, const ls_linear_opts *o);
+/* torch.nn.Conv2d with kernel = stride = patch on images [B, C, H, W], as tokens: -> [B, (H/patch)*(W/patch),
+ * out]. weight [out, C, patch, patch]. */
+LS_API ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out,
+                                   const ls_linear_opts *o);
 
-/* torch.nn.Conv2d: x [N, C, H, W] -> [N, out, ..], kernel and options the same for height and width. Defaults are PyTorch's: weight and bias
- * uniform in +-1/sqrt(C/groups * kernel * kernel). */
+/* torch.nn.Conv2d: x [N, C, H, W] -> [N, out, ..], kernel and options the same for height and width. Defaults
+ * are PyTorch's: weight and bias uniform in +-1/sqrt(C/groups * kernel * kernel). */
 typedef struct ls_conv2d_opts {
     int64_t stride, padding, dilation, groups;
     bool bias;
     const ls_init *weight_init, *bias_init; /* NULL: the default */
 } ls_conv2d_opts;
-#define LS_CONV2D_DEFAULTS .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true, .weight_init = NULL, .bias_init = NULL
+#define LS_CONV2D_DEFAULTS                                                                    \
+    .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true, .weight_init = NULL, \
+    .bias_init = NULL
 LS_API ls_conv2d_opts ls_conv2d_opts_default(void);
-LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
+LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
+                               const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_conv2d(g, ...) ls_conv2d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv2d(g, name, x, out, kernel, ...) \
-    LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_conv2d(g, name, x, out, kernel, ...)                                                       \
+    LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
-/* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean, running_var and num_batches_tracked advance
- * when `track` (i32 [], LS_NONE: always) is not 0. In evaluation (ls_graph_evaluate) x is normalised by the running statistics. */
+/* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean,
+ * running_var and num_batches_tracked advance when `track` (i32 [], LS_NONE: always) is not 0. In evaluation
+ * (ls_graph_evaluate) x is normalised by the running statistics. */
 typedef struct ls_batch_norm_opts {
     double eps, momentum;
     ls_value track;
 } ls_batch_norm_opts;
 #define LS_BATCH_NORM_DEFAULTS .eps = 1e-5, .momentum = 0.1, .track = { 0 }
 LS_API ls_batch_norm_opts ls_batch_norm_opts_default(void);
-LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o LS_OR_DEFAULTS);
+LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x,
+                                   const ls_batch_norm_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_batch_norm(g, ...) ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
 #else
-#define ls_batch_norm(g, name, x, ...) \
-    LS_QUIETLY(ls_value, ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_batch_norm(g, name, x, ...)                                                   \
+    LS_QUIETLY(ls_value, ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), \
+                                            &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
-/* torch.nn.Dropout: an element of x [batch, ..] is 0 with probability p, else x / (1 - p); x itself in evaluation and where p is 0. Which ones follows from the
- * trainer's seed, the layer's path, the step (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
+/* torch.nn.Dropout: an element of x [batch, ..] is 0 with probability p, else x / (1 - p); x itself in
+ * evaluation and where p is 0. Which ones follows from the trainer's seed, the layer's path, the step
+ * (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
  * recomputation change none. A name serves once. */
 LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
-/* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as scaled_dot_product_attention(dropout_p=p). */
+/* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as
+ * scaled_dot_product_attention(dropout_p=p). */
 LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
 
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */

@@ -1,11 +1,14 @@
-/* recipe.h - a run, described. One table (src/recipe/recipe_fields.c) lists every key with its type, default, range and help; the YAML reader,
+/* recipe.h - a run, described. One table (src/recipe/recipe_fields.c) lists every key with its type, default,
+ * range and help; the YAML reader,
  * --set, --help, the resolved recipe, recipe.yaml in the run directory and docs/recipe.md all come from it.
  *
- * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer or schedule were refused, and so
- * was what this version cannot do. Any number of threads may read a recipe while none changes it. All functions are local. Strings are never NULL and live as long as the recipe. */
+ * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer
+ * or schedule were refused, and so was what this version cannot do. Any number of threads may read a recipe
+ * while none changes it. All functions are local. Strings are never NULL and live as long as the recipe. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "data.h"
 #include "models.h"
@@ -20,45 +23,65 @@ extern "C" {
 typedef enum ls_device_choice { LS_RUN_CPU, LS_RUN_CUDA, LS_RUN_REF } ls_device_choice;
 typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
-typedef enum ls_scale_output { LS_SCALE_OUTPUT_AUTO, LS_SCALE_OUTPUT_TRUE, LS_SCALE_OUTPUT_FALSE } ls_scale_output; /* auto: if tied */
+/* auto: if tied */
+typedef enum ls_scale_output {
+    LS_SCALE_OUTPUT_AUTO,
+    LS_SCALE_OUTPUT_TRUE,
+    LS_SCALE_OUTPUT_FALSE
+} ls_scale_output;
 typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
-typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice; /* what opening a checkpoint checks */
+/* what opening a checkpoint checks */
+typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice;
 
-typedef struct ls_int_list { int n; int64_t at[LS_RECIPE_LIST]; } ls_int_list;
+typedef struct ls_int_list {
+    int n;
+    int64_t at[LS_RECIPE_LIST];
+} ls_int_list;
 
 typedef struct ls_recipe {
-    struct { const char *name, *storage; int64_t seed; double time_limit; /* seconds, 0: none */ } run;
-    struct { int64_t min, max; } workers; /* equal for a plain number */
-    int64_t threads;                      /* per rank; 0: cores / ranks */
-    int64_t device_memory;                /* bytes; 0: no cap */
+    struct {
+        const char *name, *storage;
+        int64_t seed;
+        double time_limit; /* seconds, 0: none */
+    } run;
+    struct {
+        int64_t min, max;
+    } workers;             /* equal for a plain number */
+    int64_t threads;       /* per rank; 0: cores / ranks */
+    int64_t device_memory; /* bytes; 0: no cap */
     ls_device_choice device;
     ls_kernels_choice kernels;
-    const char *isa;                      /* "auto" or a level's name */
+    const char *isa; /* "auto" or a level's name */
     struct {
-        const char *type;                 /* a word of model.type: src/recipe/model_row.c has what each one is */
+        /* a word of model.type: src/recipe/model_row.c has what each one is */
+        const char *type;
         int64_t image_size, in_channels, classes;
-        int64_t patch_size;               /* vit */
+        int64_t patch_size;                           /* vit */
         int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 t5 */
-        int64_t vocab_size, kv_heads, head_dim; /* llama qwen2 (kv_heads 0: heads) t5; head_dim 0: hidden_size / heads */
+        /* llama qwen2 (kv_heads 0: heads) t5; head_dim 0: hidden_size / heads */
+        int64_t vocab_size, kv_heads, head_dim;
         double dropout, attention_dropout; /* vit t5; vit llama qwen2 */
         double norm_eps, rope_theta, init_deviation;
-        int64_t decoder_layers, position_buckets, position_distance, start_token; /* t5; decoder_layers 0: layers */
+        /* t5; decoder_layers 0: layers */
+        int64_t decoder_layers, position_buckets, position_distance, start_token;
         ls_feed_forward feed_forward;
         ls_scale_output scale_output;
         double init_factor;
         bool tied;
-        ls_int_list hidden;               /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
-        ls_mlp_activation act;            /* mlp */
-        const char *init;                 /* "random" or a path */
+        /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
+        ls_int_list hidden;
+        ls_mlp_activation act; /* mlp */
+        const char *init;      /* "random" or a path */
     } model;
     struct {
-        const char *type, *path;          /* type as ls_dataset_open takes it, "text" or "pairs" */
+        const char *type, *path; /* type as ls_dataset_open takes it, "text" or "pairs" */
         const char *train_images, *train_labels, *eval_images, *eval_labels; /* type idx */
-        bool download, fallback;          /* may fetch a missing set; may use the built-in one */
+        bool download, fallback; /* may fetch a missing set; may use the built-in one */
         const char *mirror;
-        const char *train_text, *eval_text, *tokenizer, *field, *end_token; /* types text and pairs, as ls_text_open and ls_pairs_open take them */
+        /* types text and pairs, as ls_text_open and ls_pairs_open take them */
+        const char *train_text, *eval_text, *tokenizer, *field, *end_token;
         const char *source, *target, *prefix;
         int64_t source_length, target_length, train_samples, eval_samples;
         double eval_fraction;
@@ -73,73 +96,105 @@ typedef struct ls_recipe {
         bool drop_last;
         ls_accumulate accumulate;
         ls_loss_mean_choice loss_mean;
-        const char *freeze;               /* names, separated by spaces; "" none */
-        double clip_norm;                 /* 0: none */
+        const char *freeze; /* names, separated by spaces; "" none */
+        double clip_norm;   /* 0: none */
     } train;
-    struct { ls_optimizer_kind type; double lr, betas[2], eps, weight_decay, momentum, dampening; bool nesterov; } optimizer;
+    struct {
+        ls_optimizer_kind type;
+        double lr, betas[2], eps, weight_decay, momentum, dampening;
+        bool nesterov;
+    } optimizer;
     struct {
         ls_schedule_kind type;
         int64_t warmup_steps;
-        int64_t step_size, step_epochs;   /* step: optimizer steps between cuts, or epochs when that is not 0 */
-        double gamma;                     /* step: factor of a cut */
-        int64_t total_steps;              /* cosine, linear: length in steps counted from the first one; 0: the run's */
-        double min_lr;                    /* cosine, linear: rate at the end */
+        /* step: optimizer steps between cuts, or epochs when that is not 0 */
+        int64_t step_size, step_epochs;
+        double gamma; /* step: factor of a cut */
+        /* cosine, linear: length in steps counted from the first one; 0: the run's */
+        int64_t total_steps;
+        double min_lr; /* cosine, linear: rate at the end */
     } schedule;
     struct {
-        ls_mesh mesh;                     /* sizes as written: 0 is auto */
+        ls_mesh mesh; /* sizes as written: 0 is auto */
         ls_data_parallel data;
-        const char *units;                /* class:NAME | pattern:GLOB | size:N | none */
-        int64_t reshard_after_forward;    /* -1: true; 0: false; N > 1 */
+        const char *units;             /* class:NAME | pattern:GLOB | size:N | none */
+        int64_t reshard_after_forward; /* -1: true; 0: false; N > 1 */
         ls_gather_choice gather;
-        struct { int64_t forward, backward, memory; } prefetch;
+        struct {
+            int64_t forward, backward, memory;
+        } prefetch;
         ls_synchronize_choice synchronize;
-        const char *tensor;               /* auto | colwise:MODULE ... rowwise:MODULE ... */
-        int64_t bucket;                   /* bytes */
+        const char *tensor; /* auto | colwise:MODULE ... rowwise:MODULE ... */
+        int64_t bucket;     /* bytes */
         bool sync_batch_norm;
         bool sequence;
         ls_offload_choice offload;
-        const char *recompute;            /* none | units | class:NAME */
+        const char *recompute; /* none | units | class:NAME */
     } parallel;
-    struct { ls_dtype param, reduce, output; } precision;
-    struct { int64_t every_epochs; } eval;
+    struct {
+        ls_dtype param, reduce, output;
+    } precision;
+    struct {
+        int64_t every_epochs;
+    } eval;
     struct {
         int64_t every_epochs, every_steps, keep;
-        struct { const char *metric; ls_metric_mode mode; } best;
+        struct {
+            const char *metric;
+            ls_metric_mode mode;
+        } best;
         bool async;
-        int64_t max_file;                 /* bytes */
+        int64_t max_file; /* bytes */
         ls_verify_choice verify;
     } checkpoint;
-    struct { int64_t max_failures; double stall_seconds; } failure;
-    struct { int64_t every; bool tensorboard; } log;
-    struct ls_recipe_state *state;        /* private: arena, origins */
+    struct {
+        int64_t max_failures;
+        double stall_seconds;
+    } failure;
+    struct {
+        int64_t every;
+        bool tensorboard;
+    } log;
+    struct ls_recipe_state *state; /* private: arena, origins */
 } ls_recipe;
 
-/* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that is no existing file), then applies
- * `sets` ("train.epochs=3"), then checks, and that the weights of model.init are there. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot be read. */
-LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets);
+/* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that
+ * is no existing file), then applies `sets` ("train.epochs=3"), then checks, and that the weights of
+ * model.init are there. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot
+ * be read. */
+LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets,
+                                const char *const *sets);
 /* The same from memory; `name` stands for the file in messages and its folder is where `include` looks. */
-LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);
-/* Records of what was trained: DIR/recipe.yaml of a run, and a checkpoint's text. The weights of model.init need not be there any more, and values without effect,
- * which older versions accepted, are allowed except in `sets`. */
+LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name,
+                                     int n_sets, const char *const *sets);
+/* Records of what was trained: DIR/recipe.yaml of a run, and a checkpoint's text. The weights of model.init
+ * need not be there any more, and values without effect, which older versions accepted, are allowed except in
+ * `sets`. */
 LS_API ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
-LS_API ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets);
+LS_API ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name,
+                                       int n_sets, const char *const *sets);
 LS_API void ls_recipe_destroy(ls_recipe **r); /* nulls *r; null is fine */
 
-/* Sets one key of a loaded recipe and checks the whole again; `origin` is what the resolved recipe says about it ("resolved", "--resume").
- * On an error the recipe is as before. */
+/* Sets one key of a loaded recipe and checks the whole again; `origin` is what the resolved recipe says about
+ * it ("resolved", "--resume"). On an error the recipe is as before. */
 LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin);
-/* Gives these keys (ended by NULL; each one of the table) their defaults back and checks the whole again. On an error the recipe is as before. */
+/* Gives these keys (ended by NULL; each one of the table) their defaults back and checks the whole again. On
+ * an error the recipe is as before. */
 LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
 
-/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With origins, every line ends in a comment saying where its value is from. */
+/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With origins, every line ends in a
+ * comment saying where its value is from. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
 /* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key. */
 LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
-/* "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or what ls_recipe_set was told; NULL for an unknown key. */
+/* "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or what ls_recipe_set was told; NULL for
+ * an unknown key. */
 LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
-/* Identity of what the run computes: keys that may change between two starts of one run (epochs, steps, log, threads, ...) do not count. */
+/* Identity of what the run computes: keys that may change between two starts of one run (epochs, steps, log,
+ * threads, ...) do not count. */
 LS_API uint64_t ls_recipe_hash(const ls_recipe *r);
-/* What of that differs, "train.global_batch: 128 here, 64 there" joined by "; " and malloc'ed; NULL when nothing does. */
+/* What of that differs, "train.global_batch: 128 here, 64 there" joined by "; " and malloc'ed; NULL when
+ * nothing does. */
 LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there);
 
 /* Bundled recipes: name of the i-th, its one-line description and its text; NULL past the end. */

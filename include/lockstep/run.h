@@ -1,5 +1,5 @@
-/* run.h - a run of a program of one's own: a named folder with its metrics and checkpoints, from which the program continues when it is started
- * again.
+/* run.h - a run of a program of one's own: a named folder with its metrics and checkpoints, from which the
+ * program continues when it is started again.
  *
  *     ls_run *run;
  *     LS_TRY(ls_run_open(&run, "runs", "mine", group, .best = "eval_loss"));
@@ -14,13 +14,15 @@
  *     }
  *     LS_TRY(ls_run_finish(&run, LS_OK, NULL));
  *
- * The folder is STORAGE/NAME, laid out as that of `lockstep train` (docs/run_directory.md), so `lockstep runs`, `inspect` and `export` know it.
- * Every rank makes the same calls in the same order. A rank that makes another one, or makes it with other names, is named in the error that all
- * ranks get; one that does not come ends the wait with the group's deadline. Arrays have a count; strings end with NUL and are the caller's
+ * The folder is STORAGE/NAME, laid out as that of `lockstep train` (docs/run_directory.md), so `lockstep
+ * runs`, `inspect` and `export` know it. Every rank makes the same calls in the same order. A rank that makes
+ * another one, or makes it with other names, is named in the error that all ranks get; one that does not come
+ * ends the wait with the group's deadline. Arrays have a count; strings end with NUL and are the caller's
  * unless said otherwise. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "group.h"
 #include "trainer.h"
@@ -29,28 +31,35 @@
 extern "C" {
 #endif
 
-/* One thread at a time uses a run; the run's calls use its group and the trainer that they are given. ls_result is never changed: any thread may read it. */
+/* One thread at a time uses a run; the run's calls use its group and the trainer that they are given.
+ * ls_result is never changed: any thread may read it. */
 typedef struct ls_run ls_run;
 
 typedef struct ls_run_opts {
     const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
     int64_t keep;       /* so many of the newest checkpoints stay, and the best */
-    const char *best;   /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never the best */
-    bool best_is_max;   /* false: the lowest value is the best */
-    bool verify;        /* loading compares every byte with its checksum; false: only the files' sizes */
-    uint64_t max_file;  /* bytes; more tensors are written as several files. 0: no limit */
+    /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never
+     * the best */
+    const char *best;
+    bool best_is_max;  /* false: the lowest value is the best */
+    bool verify;       /* loading compares every byte with its checksum; false: only the files' sizes */
+    uint64_t max_file; /* bytes; more tensors are written as several files. 0: no limit */
 } ls_run_opts;
-#define LS_RUN_DEFAULTS .config = "", .keep = 2, .best = NULL, .best_is_max = false, .verify = true, .max_file = (uint64_t)5 << 30
+#define LS_RUN_DEFAULTS \
+    .config = "", .keep = 2, .best = NULL, .best_is_max = false, .verify = true, .max_file = (uint64_t)5 << 30
 LS_API ls_run_opts ls_run_opts_default(void);
 
-/* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is open. `group` must outlive it; NULL:
- * one rank. LS_E_USAGE when the folder is something else, or another process has it. Of several hosts all must see the same storage. Collective. */
-LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o LS_OR_DEFAULTS);
+/* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is
+ * open. `group` must outlive it; NULL: one rank. LS_E_USAGE when the folder is something else, or another
+ * process has it. Of several hosts all must see the same storage. Collective. */
+LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
+                                  const ls_run_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_run_open(...) ls_run_open_with(__VA_ARGS__)
 #else
-#define ls_run_open(out, storage, name, group, ...) \
-    LS_QUIETLY(ls_status, ls_run_open_with((out), (storage), (name), (group), &(ls_run_opts){ LS_RUN_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_run_open(out, storage, name, group, ...)                           \
+    LS_QUIETLY(ls_status, ls_run_open_with((out), (storage), (name), (group), \
+                                           &(ls_run_opts){ LS_RUN_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
 /* Where this rank stands. Lives as long as the run. Local. */
@@ -77,8 +86,11 @@ typedef struct ls_run_contents {
     ls_trainer *trainer;    /* NULL: none, then `shards` */
     const ls_shard *shards; /* [n]: the same names and types in the same order on every rank */
     int64_t n;
-    const char *text;       /* where the loop stands, in the program's own words (JSON or not, UTF-8, up to 1 MiB); rank 0's is kept. NULL: none */
-    const char *config;     /* what the model is: an object of JSON, kept as config.json; rank 0's. NULL: {} */
+    /* where the loop stands, in the program's own words (JSON or not, UTF-8, up to 1 MiB); rank 0's is kept.
+     * NULL: none */
+    const char *text;
+    /* what the model is: an object of JSON, kept as config.json; rank 0's. NULL: {} */
+    const char *config;
 } ls_run_contents;
 
 typedef struct ls_metric {
@@ -87,57 +99,66 @@ typedef struct ls_metric {
 } ls_metric;
 
 typedef struct ls_run_checkpoint {
-    const char *path;   /* a folder: docs/checkpoint.md */
+    const char *path; /* a folder: docs/checkpoint.md */
     int64_t step, epoch;
-    int64_t n_metrics;  /* reported with it */
+    int64_t n_metrics; /* reported with it */
     const ls_metric *metrics;
-    const char *text;   /* as saved, "" if there was none. NULL in ls_result */
+    const char *text; /* as saved, "" if there was none. NULL in ls_result */
 } ls_run_checkpoint;
 
-/* The newest checkpoint: of an earlier start, or the last one of ls_report. NULL: none. Valid until the next ls_report. Local. */
+/* The newest checkpoint: of an earlier start, or the last one of ls_report. NULL: none. Valid until the next
+ * ls_report. Local. */
 LS_API const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r);
 
-/* Reads a checkpoint, of this run or another, whatever number of ranks wrote it: everything into the trainer, or each rank its own ranges (which
- * may overlap) of tensors, whose names must be all of the checkpoint's (LS_E_SHAPE tells what does not fit). `text` and `config` are not looked
- * at; NULL: this rank reads nothing. Collective. */
+/* Reads a checkpoint, of this run or another, whatever number of ranks wrote it: everything into the trainer,
+ * or each rank its own ranges (which may overlap) of tensors, whose names must be all of the checkpoint's
+ * (LS_E_SHAPE tells what does not fit). `text` and `config` are not looked at; NULL: this rank reads nothing.
+ * Collective. */
 LS_API ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c);
 
 /* ---- reports */
 
 typedef struct ls_report_opts {
-    int64_t step;  /* finished steps, up to 99,999,999 and more than at the last report; -1: one more than then */
+    /* finished steps, up to 99,999,999 and more than at the last report; -1: one more than then */
+    int64_t step;
     int64_t epoch; /* that this report is about, from 0; -1: the number of this report */
 } ls_report_opts;
 #define LS_REPORT_DEFAULTS .step = -1, .epoch = -1
 LS_API ls_report_opts ls_report_opts_default(void);
 
-/* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the same names. With `c` also a
- * checkpoint, complete on disk when this returns: given by rank 0 alone (whole tensors, or a trainer of no group), or by all ranks (together
- * every element once, or a trainer of the run's group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that `lockstep
- * runs` shows. When one rank fails, all do. Collective, and a barrier. */
-LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o LS_OR_DEFAULTS);
+/* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the
+ * same names. With `c` also a checkpoint, complete on disk when this returns: given by rank 0 alone (whole
+ * tensors, or a trainer of no group), or by all ranks (together every element once, or a trainer of the run's
+ * group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that `lockstep runs` shows.
+ * When one rank fails, all do. Collective, and a barrier. */
+LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c,
+                                const ls_report_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_report(...) ls_report_with(__VA_ARGS__)
 #else
-#define ls_report(run, metrics, n, contents, ...) \
-    LS_QUIETLY(ls_status, ls_report_with((run), (metrics), (n), (contents), &(ls_report_opts){ LS_REPORT_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_report(run, metrics, n, contents, ...)                           \
+    LS_QUIETLY(ls_status, ls_report_with((run), (metrics), (n), (contents), \
+                                         &(ls_report_opts){ LS_REPORT_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
-/* *any: whether any rank was asked to stop; `asked` is this rank's own answer, from a signal handler of the program's, a time limit, a file. The
- * loop that stops reports a checkpoint and finishes with LS_E_STOPPED. Collective. */
+/* *any: whether any rank was asked to stop; `asked` is this rank's own answer, from a signal handler of the
+ * program's, a time limit, a file. The loop that stops reports a checkpoint and finishes with LS_E_STOPPED.
+ * Collective. */
 LS_API ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any);
 
 /* ---- the end */
 
 typedef struct ls_result {
     const char *path, *name;
-    const char *state;  /* "running" "finished" "failed" "stopped" "restarting" "died" (it says running, and no process has it) */
-    const char *error;  /* of a failed run; NULL: none */
+    /* "running" "finished" "failed" "stopped" "restarting" "died" (it says running, and no process has it) */
+    const char *state;
+    const char *error; /* of a failed run; NULL: none */
     int64_t attempt, step, epoch;
     int64_t n_metrics;
-    const ls_metric *metrics;             /* of the last report; of `lockstep train` the last loss, lr, eval_loss, eval_accuracy */
+    /* of the last report; of `lockstep train` the last loss, lr, eval_loss, eval_accuracy */
+    const ls_metric *metrics;
     int64_t n_checkpoints;
-    const ls_run_checkpoint *checkpoints; /* those that are there, oldest first */
+    const ls_run_checkpoint *checkpoints;   /* those that are there, oldest first */
     const ls_run_checkpoint *latest, *best; /* NULL: none */
 } ls_result;
 
@@ -147,9 +168,9 @@ LS_API ls_status ls_result_read(ls_result **out, const char *run_directory);
 LS_API const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, bool highest);
 LS_API void ls_result_free(ls_result **r); /* nulls *r; null is fine */
 
-/* Ends the run, frees it, nulls *r, and returns `how`, or why it could not end so. LS_OK: finished, LS_E_STOPPED: stopped; then this is collective.
- * Any other: failed, with this thread's message, with which the other ranks' calls end, too. *result (may be NULL) as of ls_result_read; NULL when
- * that fails. */
+/* Ends the run, frees it, nulls *r, and returns `how`, or why it could not end so. LS_OK: finished,
+ * LS_E_STOPPED: stopped; then this is collective. Any other: failed, with this thread's message, with which
+ * the other ranks' calls end, too. *result (may be NULL) as of ls_result_read; NULL when that fails. */
 LS_API ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result);
 
 #ifdef __cplusplus

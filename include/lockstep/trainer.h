@@ -1,16 +1,18 @@
-/* trainer.h - a model, compiled into a training step and the memory to run it: build, differentiate, plan, run, without a recipe.
+/* trainer.h - a model, compiled into a training step and the memory to run it: build, differentiate, plan,
+ * run, without a recipe.
  *
  *     ls_trainer *t;
- *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64, .optimizer = { LS_OPTIMIZER_DEFAULTS }));
- *     LS_TRY(ls_trainer_init(t, seed));
- *     for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr, &result));
- *     LS_TRY(ls_trainer_save(t, "model.safetensors"));
+ *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64, .optimizer = { LS_OPTIMIZER_DEFAULTS
+ * })); LS_TRY(ls_trainer_init(t, seed)); for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr,
+ * &result)); LS_TRY(ls_trainer_save(t, "model.safetensors"));
  *
- * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added in one balanced tree over the
- * micro-batch number, and one run of `update`. After ls_trainer_create no call below allocates memory except where it says so. */
+ * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added
+ * in one balanced tree over the micro-batch number, and one run of `update`. After ls_trainer_create no call
+ * below allocates memory except where it says so. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
-#pragma GCC system_header /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+/* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
+#pragma GCC system_header
 #endif
 #include "graph.h"
 #include "group.h"
@@ -22,96 +24,123 @@
 extern "C" {
 #endif
 
-/* Builds a classifier or a language model for `batch` samples into g, with the inputs and outputs that models.h names, and finishes it. */
+/* Builds a classifier or a language model for `batch` samples into g, with the inputs and outputs that
+ * models.h names, and finishes it. */
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
 typedef enum ls_accumulation { LS_SUM_TREE, LS_SUM_RUNNING } ls_accumulation;
 
 typedef struct ls_trainer_opts {
-    const char *device;       /* "cpu", "ref", "null" */
-    int isa;                  /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16) */
-    int threads;              /* 0: all cores this process may use */
-    const char *kernels;      /* "own" | "onednn" */
-    bool elsewhere;           /* plan only, for a machine that may have another ISA: no session is made */
-    int64_t micro_batch;      /* samples per run of `micro` */
-    int64_t micro_batches;    /* M, runs per step over all ranks */
+    const char *device; /* "cpu", "ref", "null" */
+    /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16) */
+    int isa;
+    int threads;           /* 0: all cores this process may use */
+    const char *kernels;   /* "own" | "onednn" */
+    bool elsewhere;        /* plan only, for a machine that may have another ISA: no session is made */
+    int64_t micro_batch;   /* samples per run of `micro` */
+    int64_t micro_batches; /* M, runs per step over all ranks */
     ls_accumulation accumulation;
-    bool mean_of_means;       /* a step's loss is the mean of its micro-batches' means (0 where one has no targets), not one mean over all targets */
+    /* a step's loss is the mean of its micro-batches' means (0 where one has no targets), not one mean over
+     * all targets */
+    bool mean_of_means;
     ls_optimizer optimizer;
-    double clip_norm;         /* 0: none */
-    const char *freeze;       /* parameters that keep their values: names of parameters or of modules around them, separated by spaces; `*`, `?` and [...] match inside
-                               * one part of a name. NULL: none */
-    ls_dtype param, output;   /* compute type of parameters and activations; type that wider logits are rounded to for the loss and for predictions, which compute in f32. Masters are f32 (f64: all of it) */
-    const char *recompute;    /* class of the blocks to recompute in the backward pass; NULL: none */
-    bool eval_only;           /* only the evaluation program */
-    bool stage_saves;         /* memory for a copy of what this rank saves, so that it can be written while training goes on */
-    ls_parallel parallel;     /* how the step is laid over ranks */
-    ls_group *group;          /* the ranks; NULL: one. Must outlive the trainer. With more than one, create, init, load, save, step, eval and parameters are collective */
+    double clip_norm; /* 0: none */
+    /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
+     * `*`, `?` and [...] match inside one part of a name. NULL: none */
+    const char *freeze;
+    /* compute type of parameters and activations; type that wider logits are rounded to for the loss and for
+     * predictions, which compute in f32. Masters are f32 (f64: all of it) */
+    ls_dtype param, output;
+    const char *recompute; /* class of the blocks to recompute in the backward pass; NULL: none */
+    bool eval_only;        /* only the evaluation program */
+    /* memory for a copy of what this rank saves, so that it can be written while training goes on */
+    bool stage_saves;
+    ls_parallel parallel; /* how the step is laid over ranks */
+    /* the ranks; NULL: one. Must outlive the trainer. With more than one, create, init, load, save, step,
+     * eval and parameters are collective */
+    ls_group *group;
 } ls_trainer_opts;
-#define LS_TRAINER_DEFAULTS                                                                                                          \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, .micro_batches = 1,          \
-    .accumulation = LS_SUM_TREE, .mean_of_means = false, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL,    \
-    .param = LS_F32, .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false,                                 \
+#define LS_TRAINER_DEFAULTS                                                                            \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
+    .micro_batches = 1, .accumulation = LS_SUM_TREE, .mean_of_means = false,                           \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,           \
+    .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false,                     \
     .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
-/* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is refused with LS_E_ARG. Different trainers are independent. */
+/* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is
+ * refused with LS_E_ARG. Different trainers are independent. */
 typedef struct ls_trainer ls_trainer;
-LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o LS_OR_DEFAULTS);
+LS_API ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config,
+                                        const ls_trainer_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_trainer_create(...) ls_trainer_create_with(__VA_ARGS__)
 #else
-#define ls_trainer_create(out, build, config, ...) \
-    LS_QUIETLY(ls_status, ls_trainer_create_with((out), (build), (config), &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_trainer_create(out, build, config, ...)                         \
+    LS_QUIETLY(ls_status, ls_trainer_create_with((out), (build), (config), \
+                                                 &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 LS_API void ls_trainer_destroy(ls_trainer **t);
 
-/* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero. Dropout's masks follow from the same seed. */
+/* Initial parameters from (seed, parameter name, element); optimizer state and step counter to zero.
+ * Dropout's masks follow from the same seed. */
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
-/* Parameters and buffers from weights, by name; every one must be there with its shape; float types may differ. Only they are
- * touched. Without ls_trainer_init before it, the other state (loss scale, counters) gets its first values, and dropout the seed 0. A failure of one rank is the group's: the
- * others return LS_E_PEER, and the group can only be destroyed. Collective. */
+/* Parameters and buffers from weights, by name; every one must be there with its shape; float types may
+ * differ. Only they are touched. Without ls_trainer_init before it, the other state (loss scale, counters)
+ * gets its first values, and dropout the seed 0. A failure of one rank is the group's: the others return
+ * LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
  * several ranks, rank 0 has the whole model in memory meanwhile. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
-/* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank writes what it has; and back, on any number of ranks,
- * however the step is laid over them. Initial values are not needed before. Collective. */
+/* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank
+ * writes what it has; and back, on any number of ranks, however the step is laid over them. Initial values
+ * are not needed before. Collective. */
 LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 
 typedef struct ls_step_result {
-    double loss;         /* mean over the step's valid targets, or as mean_of_means says */
-    double grad_norm;    /* before clipping; -1 when not clipping */
-    double loss_scale;   /* of the next step; 0 without loss scaling */
-    bool skipped;        /* f16: gradients overflowed, nothing was changed */
+    double loss;       /* mean over the step's valid targets, or as mean_of_means says */
+    double grad_norm;  /* before clipping; -1 when not clipping */
+    double loss_scale; /* of the next step; 0 without loss scaling */
+    bool skipped;      /* f16: gradients overflowed, nothing was changed */
     double seconds;
 } ls_step_result;
 
-/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the other: inputs and targets (-100:
- * padding) as the model's graph takes them, images u8 [micro_batch, C, H, W] and labels i32 [micro_batch], or ids and targets i32
- * [micro_batch, tokens]; to dropout, sample r of micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks, that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its
- * layer; in f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are weights, and for an lr that is negative or not finite. */
-LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r);
+/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the
+ * other: inputs and targets (-100: padding) as the model's graph takes them, images u8 [micro_batch, C, H, W]
+ * and labels i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]; to dropout, sample r of
+ * micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks,
+ * that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made
+ * one, with its layer; in f16 also when gradients overflow although the loss scale has come down to 1.
+ * LS_E_ARG before there are weights, and for an lr that is negative or not finite. */
+LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
+                                 double lr, ls_step_result *r);
 
-/* LS_E_SHAPE unless the samples of `set` are what the model takes: images or ids, and targets, of its sizes. Local. */
+/* LS_E_SHAPE unless the samples of `set` are what the model takes: images or ids, and targets, of its sizes.
+ * Local. */
 struct ls_dataset;
 LS_API ls_status ls_trainer_check_data(const ls_trainer *t, const struct ls_dataset *set);
 
-/* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a
- * classifier alone has, may be NULL. Targets of -100 have loss 0. */
-LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability);
+/* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and
+ * probability [micro_batch, classes], which a classifier alone has, may be NULL. Targets of -100 have loss 0.
+ */
+LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
+                                 int32_t *predicted, float *probability);
 
-LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t);              /* elements */
-/* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them; with more, gathered into a copy of the trainer's that the next
- * call overwrites (out NULL: only counts, local). */
+LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t); /* elements */
+/* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them;
+ * with more, gathered into a copy of the trainer's that the next call overwrites (out NULL: only counts,
+ * local). */
 LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
-/* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of each step left them. Views;
- * returns how many there are, or -1. With more than one rank collective, unless out is NULL. */
+/* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of
+ * each step left them. Views; returns how many there are, or -1. With more than one rank collective, unless
+ * out is NULL. */
 LS_API int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max);
 LS_API int64_t ls_trainer_classes(const ls_trainer *t);
-LS_API size_t ls_trainer_bytes(const ls_trainer *t);                         /* all memory of the session and the accumulation */
+/* all memory of the session and the accumulation */
+LS_API size_t ls_trainer_bytes(const ls_trainer *t);
 
 #ifdef __cplusplus
 }

@@ -17,7 +17,10 @@ bool ls_cpu_set_read(ls_cpu_set *out)
     return sched_getaffinity(0, sizeof *out, (cpu_set_t *)out->bits) == 0;
 }
 
-bool ls_cpu_set_apply(const ls_cpu_set *s) { return sched_setaffinity(0, sizeof *s, (const cpu_set_t *)s->bits) == 0; }
+bool ls_cpu_set_apply(const ls_cpu_set *s)
+{
+    return sched_setaffinity(0, sizeof *s, (const cpu_set_t *)s->bits) == 0;
+}
 
 int ls_cpu_set_count(const ls_cpu_set *s)
 {
@@ -44,7 +47,8 @@ const char *ls_cpu_set_text(char *text, int size, const ls_cpu_set *s)
         while (cpu < LS_MAX_CPUS && has(s, cpu))
             cpu++;
         if (cpu > first)
-            n += snprintf(text + n, (size_t)(size - n), cpu - first > 1 ? "%s%d-%d" : "%s%d", n ? "," : "", first, cpu - 1);
+            n += snprintf(text + n, (size_t)(size - n), cpu - first > 1 ? "%s%d-%d" : "%s%d", n ? "," : "",
+                          first, cpu - 1);
     }
     if (n >= size)
         memcpy(text + size - 4, "...", 4);
@@ -53,7 +57,9 @@ const char *ls_cpu_set_text(char *text, int size, const ls_cpu_set *s)
 
 /* ---- division */
 
-typedef struct place { int cpu, package, node, core; } place;
+typedef struct place {
+    int cpu, package, node, core;
+} place;
 
 static int by_place(const void *a, const void *b)
 {
@@ -127,7 +133,8 @@ bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int 
     LS_CHECK(at && begin, "out of memory");
     int n = read_places(at, all, sys), cores = 0;
     for (int i = 0; i < n; i++)
-        if (!i || at[i].package != at[i - 1].package || at[i].node != at[i - 1].node || at[i].core != at[i - 1].core)
+        if (!i || at[i].package != at[i - 1].package || at[i].node != at[i - 1].node ||
+            at[i].core != at[i - 1].core)
             begin[cores++] = i;
     begin[cores] = n;
     bool whole = cores >= ranks, enough = n >= ranks;

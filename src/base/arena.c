@@ -1,5 +1,5 @@
-/* arena.c - a list of zeroed blocks, newest first. Blocks double in size up to 1 MiB; a request larger than that gets its own.
- * Under AddressSanitizer every allocation is a block, so that an overrun is seen. */
+/* arena.c - a list of zeroed blocks, newest first. Blocks double in size up to 1 MiB; a request larger than
+ * that gets its own. Under AddressSanitizer every allocation is a block, so that an overrun is seen. */
 #include "arena.h"
 #include "check.h"
 #include <stdalign.h>
@@ -28,7 +28,8 @@ struct ls_arena_block {
 
 void ls_arena_init(ls_arena *a) { *a = (ls_arena){ 0 }; }
 
-void ls_arena_release(ls_arena *a) {
+void ls_arena_release(ls_arena *a)
+{
     for (struct ls_arena_block *b = a->head, *next; b; b = next) {
         next = b->next;
 #ifdef LS_DEV
@@ -39,7 +40,8 @@ void ls_arena_release(ls_arena *a) {
     ls_arena_init(a);
 }
 
-static struct ls_arena_block *new_block(ls_arena *a, size_t bytes) {
+static struct ls_arena_block *new_block(ls_arena *a, size_t bytes)
+{
     size_t size = a->head ? 2 * a->head->size : FIRST_BLOCK;
     if (size > LARGEST_BLOCK)
         size = LARGEST_BLOCK;
@@ -54,8 +56,10 @@ static struct ls_arena_block *new_block(ls_arena *a, size_t bytes) {
     return b;
 }
 
-void *ls_arena_alloc(ls_arena *a, size_t bytes) {
-    /* Whole alignment units, at least one: every allocation has an address of its own. Under ASan the exact size, for its red zone. */
+void *ls_arena_alloc(ls_arena *a, size_t bytes)
+{
+    /* Whole alignment units, at least one: every allocation has an address of its own. Under ASan the exact
+     * size, for its red zone. */
     size_t take = BLOCK_EACH ? bytes : (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (take == 0)
         take = ALIGN;
@@ -69,7 +73,8 @@ void *ls_arena_alloc(ls_arena *a, size_t bytes) {
     return p;
 }
 
-void *ls_arena_dup(ls_arena *a, const void *p, size_t bytes) {
+void *ls_arena_dup(ls_arena *a, const void *p, size_t bytes)
+{
     void *copy = ls_arena_alloc(a, bytes);
     if (bytes)
         memcpy(copy, p, bytes);
@@ -78,7 +83,8 @@ void *ls_arena_dup(ls_arena *a, const void *p, size_t bytes) {
 
 char *ls_arena_strdup(ls_arena *a, const char *s) { return ls_arena_dup(a, s, strlen(s) + 1); }
 
-char *ls_arena_printf(ls_arena *a, const char *format, ...) {
+char *ls_arena_printf(ls_arena *a, const char *format, ...)
+{
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);

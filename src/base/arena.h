@@ -1,5 +1,6 @@
-/* arena.h - a region of memory whose contents die together. Graphs, recipes and parsers put everything they build in one.
- * Allocation never fails softly: out of memory aborts with a message (these are kilobytes; tensors live elsewhere). */
+/* arena.h - a region of memory whose contents die together. Graphs, recipes and parsers put everything they
+ * build in one. Allocation never fails softly: out of memory aborts with a message (these are kilobytes;
+ * tensors live elsewhere). */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,8 @@ typedef struct ls_arena {
     size_t bytes; /* handed out so far */
 } ls_arena;
 
-void ls_arena_init(ls_arena *a);    /* storage is the caller's */
-void ls_arena_release(ls_arena *a); /* frees the contents, not *a; harmless twice */
+void ls_arena_init(ls_arena *a);                 /* storage is the caller's */
+void ls_arena_release(ls_arena *a);              /* frees the contents, not *a; harmless twice */
 void *ls_arena_alloc(ls_arena *a, size_t bytes); /* zeroed, 16-byte aligned */
 void *ls_arena_dup(ls_arena *a, const void *p, size_t bytes);
 char *ls_arena_strdup(ls_arena *a, const char *s);

@@ -1,4 +1,5 @@
-/* background.c - a thread that takes no signals (they are the main thread's business) and hands its message over, which errors keep per thread. */
+/* background.c - a thread that takes no signals (they are the main thread's business) and hands its message
+ * over, which errors keep per thread. */
 #include "background.h"
 
 #include <signal.h>
@@ -30,7 +31,10 @@ ls_status ls_background_start(ls_background *b, ls_status (*work)(void *context)
     return error ? ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error)) : LS_OK;
 }
 
-bool ls_background_done(const ls_background *b) { return !b->started || __atomic_load_n(&b->done, __ATOMIC_ACQUIRE); }
+bool ls_background_done(const ls_background *b)
+{
+    return !b->started || __atomic_load_n(&b->done, __ATOMIC_ACQUIRE);
+}
 
 ls_status ls_background_wait(ls_background *b)
 {

@@ -1,4 +1,5 @@
-/* check.c - the last words of a process whose own invariant broke. Writing to stderr is allowed here and nowhere else in the library. */
+/* check.c - the last words of a process whose own invariant broke. Writing to stderr is allowed here and
+ * nowhere else in the library. */
 #include "check.h"
 #include <execinfo.h>
 #include <stdarg.h>
@@ -6,13 +7,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void ls_abort_check(const char *file, int line, const char *expression, const char *format, ...) {
+void ls_abort_check(const char *file, int line, const char *expression, const char *format, ...)
+{
     char detail[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
-    dprintf(STDERR_FILENO, "lockstep: %s:%d: broken invariant: %s%s%s\n", file, line, expression, detail[0] ? ": " : "", detail);
+    dprintf(STDERR_FILENO, "lockstep: %s:%d: broken invariant: %s%s%s\n", file, line, expression,
+            detail[0] ? ": " : "", detail);
     void *frames[64];
     backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
     abort();

@@ -1,6 +1,8 @@
-/* check.h - broken invariants abort with file, line and a backtrace. For our own mistakes only, never for bad input. */
+/* check.h - broken invariants abort with file, line and a backtrace. For our own mistakes only, never for bad
+ * input. */
 #pragma once
-_Noreturn void ls_abort_check(const char *file, int line, const char *expression, const char *format, ...) __attribute__((format(printf, 4, 5)));
+_Noreturn void ls_abort_check(const char *file, int line, const char *expression, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 #define LS_CHECK(e, ...) ((e) ? (void)0 : ls_abort_check(__FILE__, __LINE__, #e, "" __VA_ARGS__))
 #ifdef LS_DEV
 #define LS_ASSERT(e, ...) LS_CHECK(e, ##__VA_ARGS__)

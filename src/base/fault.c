@@ -2,9 +2,10 @@
  *
  *   LOCKSTEP_FAIL = POINT@NUMBER[:HOW][:rank=R]
  *
- * POINT is one of NAMES below, `file` (all of file systems) or `any`; NUMBER counts from 0 in every process; HOW is fail (the default), on (that
- * one and all after it), short or kill. With rank= only that rank has it; -1 is a process that was not started as one: the parent of the ranks, or
- * the only one. "write@7", "file@30:on", "any@112:kill:rank=1". */
+ * POINT is one of NAMES below, `file` (all of file systems) or `any`; NUMBER counts from 0 in every process;
+ * HOW is fail (the default), on (that one and all after it), short or kill. With rank= only that rank has it;
+ * -1 is a process that was not started as one: the parent of the ranks, or the only one. "write@7",
+ * "file@30:on", "any@112:kill:rank=1". */
 #include "fault.h"
 
 #include <signal.h>
@@ -57,12 +58,15 @@ int64_t ls_fault_disarm(void)
 
 /* ---- LOCKSTEP_FAIL */
 
-static bool same(const char *text, size_t n, const char *name) { return strlen(name) == n && !strncmp(text, name, n); }
+static bool same(const char *text, size_t n, const char *name)
+{
+    return strlen(name) == n && !strncmp(text, name, n);
+}
 
 static unsigned parse_point(const char *text, size_t n)
 {
-    static const char *const NAMES[LS_POINTS] = { "open", "write", "sync", "size", "name", "folder",
-                                                  "remove", "map", "memory", "spawn", "call" };
+    static const char *const NAMES[LS_POINTS] = { "open",   "write", "sync",   "size",  "name", "folder",
+                                                  "remove", "map",   "memory", "spawn", "call" };
     for (int p = 0; p < LS_POINTS; p++)
         if (same(text, n, NAMES[p]))
             return 1u << p;
@@ -71,7 +75,9 @@ static unsigned parse_point(const char *text, size_t n)
 
 static bool parse_how(const char *text, size_t n, ls_failing *how)
 {
-    static const char *const NAMES[] = { [LS_FAIL_ONCE] = "fail", [LS_FAIL_ON] = "on", [LS_FAIL_SHORT] = "short", [LS_FAIL_KILL] = "kill" };
+    static const char *const NAMES[] = {
+        [LS_FAIL_ONCE] = "fail", [LS_FAIL_ON] = "on", [LS_FAIL_SHORT] = "short", [LS_FAIL_KILL] = "kill"
+    };
     for (int h = 0; h < 4; h++)
         if (same(text, n, NAMES[h])) {
             *how = (ls_failing)h;
@@ -104,8 +110,12 @@ ls_status ls_fault_from_environment(int rank)
     ls_failing how = LS_FAIL_ONCE;
     long only = rank;
     if (!kinds || n < 0 || rest == at + 1 || !parse_rest(rest, &how, &only))
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAIL=%s: expected POINT@NUMBER[:HOW][:rank=R], POINT being open, write, sync, size, name, folder, remove, "
-                                   "map, memory, spawn, call, file or any, HOW fail, on, short or kill (it is for tests: unset it)", text);
+        return ls_fail(
+            LS_E_USAGE,
+            "LOCKSTEP_FAIL=%s: expected POINT@NUMBER[:HOW][:rank=R], POINT being open, write, sync, size, "
+            "name, folder, remove, "
+            "map, memory, spawn, call, file or any, HOW fail, on, short or kill (it is for tests: unset it)",
+            text);
     if (only == rank)
         ls_fault_arm(kinds, n, how);
     return LS_OK;

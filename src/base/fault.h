@@ -1,5 +1,6 @@
-/* fault.h - numbered points where the system may say no, so that a test can make it say so at each of them in turn. Every call of sys.h and every
- * start and wait of a collective passes one. Off, a point is a load and a branch that is never taken; only a test or LOCKSTEP_FAIL switches it on. */
+/* fault.h - numbered points where the system may say no, so that a test can make it say so at each of them in
+ * turn. Every call of sys.h and every start and wait of a collective passes one. Off, a point is a load and a
+ * branch that is never taken; only a test or LOCKSTEP_FAIL switches it on. */
 #pragma once
 #include <stdatomic.h>
 #include "lockstep/status.h"
@@ -33,12 +34,14 @@ extern _Atomic bool ls_fault_armed;
 
 /* 0: go on; 1: fail; 2: write half. */
 int ls_fault_pass(ls_point p);
-#define LS_FAULT(p) (__builtin_expect(atomic_load_explicit(&ls_fault_armed, memory_order_acquire), 0) ? ls_fault_pass(p) : 0)
+#define LS_FAULT(p) \
+    (__builtin_expect(atomic_load_explicit(&ls_fault_armed, memory_order_acquire), 0) ? ls_fault_pass(p) : 0)
 
-/* Counts from 0, over all threads, the points of these kinds (a bit each); the n-th fails as `how` says, n < 0: none. */
+/* Counts from 0, over all threads, the points of these kinds (a bit each); the n-th fails as `how` says, n <
+ * 0: none. */
 void ls_fault_arm(unsigned kinds, int64_t n, ls_failing how);
 int64_t ls_fault_disarm(void); /* how many there were */
 
-/* From LOCKSTEP_FAIL, in tests of the command (fault.c has the syntax); `rank` is this process's, -1 of one that is not started as a rank. Does
- * nothing when it is not set; LS_E_USAGE when it is malformed. */
+/* From LOCKSTEP_FAIL, in tests of the command (fault.c has the syntax); `rank` is this process's, -1 of one
+ * that is not started as a rank. Does nothing when it is not set; LS_E_USAGE when it is malformed. */
 ls_status ls_fault_from_environment(int rank);

@@ -13,15 +13,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static ls_status refuse(const char *path, mode_t mode) {
-    const char *what = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "no file";
+static ls_status refuse(const char *path, mode_t mode)
+{
+    const char *what = S_ISFIFO(mode)                   ? "a pipe"
+                       : S_ISSOCK(mode)                 ? "a socket"
+                       : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                                        : "no file";
     return S_ISDIR(mode) ? ls_fail_os(path, "read", EISDIR)
-                         : ls_fail(LS_E_IO, "%s: cannot read: it is %s, not a regular file; copy its content into a file and name that", path, what);
+                         : ls_fail(LS_E_IO,
+                                   "%s: cannot read: it is %s, not a regular file; copy its content into a "
+                                   "file and name that",
+                                   path, what);
 }
 
-/* Opens a regular file and tells its size. A folder, a pipe or a device is refused with its name. Every input is opened here.
- * stat comes first, because opening a device can have effects. O_NONBLOCK, because a pipe may have replaced the file since. */
-static ls_status open_regular(int *fd, size_t *size, const char *path) {
+/* Opens a regular file and tells its size. A folder, a pipe or a device is refused with its name. Every input
+ * is opened here. stat comes first, because opening a device can have effects. O_NONBLOCK, because a pipe may
+ * have replaced the file since. */
+static ls_status open_regular(int *fd, size_t *size, const char *path)
+{
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return refuse(path, st.st_mode);
@@ -41,7 +50,8 @@ static ls_status open_regular(int *fd, size_t *size, const char *path) {
     return LS_OK;
 }
 
-ls_status ls_file_map(ls_mapping *out, const char *path) {
+ls_status ls_file_map(ls_mapping *out, const char *path)
+{
     int fd = -1;
     size_t size = 0;
     LS_TRY(open_regular(&fd, &size, path));
@@ -60,13 +70,15 @@ ls_status ls_file_map(ls_mapping *out, const char *path) {
     return LS_OK;
 }
 
-void ls_file_unmap(ls_mapping *m) {
+void ls_file_unmap(ls_mapping *m)
+{
     if (m->base)
         munmap(m->base, m->size);
     *m = (ls_mapping){ 0 };
 }
 
-ls_status ls_file_read(char **out, size_t *size, const char *path) {
+ls_status ls_file_read(char **out, size_t *size, const char *path)
+{
     int fd = -1;
     size_t expect = 0;
     LS_TRY(open_regular(&fd, &expect, path));
@@ -118,7 +130,8 @@ ls_status ls_file_read(char **out, size_t *size, const char *path) {
     return LS_OK;
 }
 
-ls_status ls_make_dirs(const char *path) {
+ls_status ls_make_dirs(const char *path)
+{
     if (!*path)
         return ls_fail(LS_E_ARG, "cannot create a folder without a name");
     char *part = strdup(path);
@@ -130,7 +143,8 @@ ls_status ls_make_dirs(const char *path) {
             continue;
         *p = 0;
         int made = ls_sys_mkdir(part) == 0 ? 0 : errno;
-        if (made != 0 && !ls_dir_exists(part)) /* a parent may exist and be read-only: only what is missing matters */
+        if (made != 0 &&
+            !ls_dir_exists(part)) /* a parent may exist and be read-only: only what is missing matters */
             error = made == EEXIST ? ENOTDIR : made;
         *p = c;
         if (!c)
@@ -140,36 +154,45 @@ ls_status ls_make_dirs(const char *path) {
     return error ? ls_fail_os(path, "create folder", error) : LS_OK;
 }
 
-bool ls_file_exists(const char *path) {
+bool ls_file_exists(const char *path)
+{
     struct stat st;
     return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
-bool ls_dir_exists(const char *path) {
+bool ls_dir_exists(const char *path)
+{
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int64_t ls_file_size(const char *path) {
+int64_t ls_file_size(const char *path)
+{
     struct stat st;
     return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
 }
 
-static char *format_path(const char *format, const char *a, const char *b) {
+static char *format_path(const char *format, const char *a, const char *b)
+{
     char *path;
     LS_CHECK(asprintf(&path, format, a, b) >= 0, "out of memory");
     return path;
 }
 
-ls_status ls_path_check(const char *what, const char *path) {
+ls_status ls_path_check(const char *what, const char *path)
+{
     const size_t scheme = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
     if (!scheme || strncmp(path + scheme, "://", 3))
         return LS_OK;
-    return ls_fail(LS_E_USAGE, "%s: %s: %.*s:// is not supported; what is: a path in a file system, as runs, /data/runs or ../model.safetensors (a disk, memory, "
-                   "NFS, Lustre, anything mounted)", what, path, (int)scheme, path);
+    return ls_fail(LS_E_USAGE,
+                   "%s: %s: %.*s:// is not supported; what is: a path in a file system, as runs, /data/runs "
+                   "or ../model.safetensors (a disk, memory, "
+                   "NFS, Lustre, anything mounted)",
+                   what, path, (int)scheme, path);
 }
 
-char *ls_path_join(const char *a, const char *b) {
+char *ls_path_join(const char *a, const char *b)
+{
     size_t n = strlen(a);
     if (n == 0 || b[0] == '/')
         return format_path("%.0s%s", a, b);
@@ -181,7 +204,8 @@ static atomic_bool cache_frozen;
 void ls_cache_freeze(void) { cache_frozen = true; }
 bool ls_cache_is_frozen(void) { return cache_frozen; }
 
-char *ls_cache_dir(void) {
+char *ls_cache_dir(void)
+{
     const char *own = getenv("LOCKSTEP_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
         return format_path("%s%s", own, "");

@@ -1,4 +1,5 @@
-/* hash.c - xxh3 through libxxhash's header, SHA-256 by FIPS 180-4, CRC-32C by halves of a byte (its texts are short). */
+/* hash.c - xxh3 through libxxhash's header, SHA-256 by FIPS 180-4, CRC-32C by halves of a byte (its texts are
+ * short). */
 #include "hash.h"
 #define XXH_INLINE_ALL
 #include <string.h>
@@ -27,7 +28,9 @@ uint64_t ls_hash64_more(uint64_t h, const void *data, size_t n) { return XXH3_64
 
 uint64_t ls_hash_text(const char *s) { return XXH3_64bits(s, strlen(s)); }
 
-struct ls_hasher { XXH3_state_t state; };
+struct ls_hasher {
+    XXH3_state_t state;
+};
 
 ls_hasher *ls_hasher_create(void)
 {
@@ -49,8 +52,9 @@ uint64_t ls_hasher_end(ls_hasher **h)
 
 uint32_t ls_crc32c(const void *data, size_t n)
 {
-    static const uint32_t HALF[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-                                       0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75 };
+    static const uint32_t HALF[16] = { 0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+                                       0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                       0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75 };
     uint32_t crc = ~0u;
     for (const uint8_t *p = data, *end = p + n; p < end; p++) {
         crc ^= *p;
@@ -61,20 +65,24 @@ uint32_t ls_crc32c(const void *data, size_t n)
 }
 
 static const uint32_t K[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
-    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
-    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
-    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
-    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
-    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
 static uint32_t rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static void compress(uint32_t h[8], const uint8_t *block) {
+static void compress(uint32_t h[8], const uint8_t *block)
+{
     uint32_t w[64];
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
+               (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t s0 = rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
         uint32_t s1 = rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ w[i - 2] >> 10;
@@ -83,8 +91,10 @@ static void compress(uint32_t h[8], const uint8_t *block) {
     uint32_t v[8]; /* a .. h */
     memcpy(v, h, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25), choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22), majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+        uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25),
+                 choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
+        uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22),
+                 majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
         uint32_t t1 = v[7] + s1 + choice + K[i] + w[i], t2 = s0 + majority;
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t1;
@@ -94,13 +104,16 @@ static void compress(uint32_t h[8], const uint8_t *block) {
         h[i] += v[i];
 }
 
-void ls_sha256_init(ls_sha256 *s) {
-    static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+void ls_sha256_init(ls_sha256 *s)
+{
+    static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
     *s = (ls_sha256){ 0 };
     memcpy(s->h, start, sizeof start);
 }
 
-void ls_sha256_add(ls_sha256 *s, const void *data, size_t n) {
+void ls_sha256_add(ls_sha256 *s, const void *data, size_t n)
+{
     const uint8_t *p = data;
     size_t used = (size_t)(s->bytes % 64);
     s->bytes += n;
@@ -119,13 +132,15 @@ void ls_sha256_add(ls_sha256 *s, const void *data, size_t n) {
         memcpy(s->block, p, n);
 }
 
-void ls_sha256_hex(ls_sha256 *s, char out[65]) {
+void ls_sha256_hex(ls_sha256 *s, char out[65])
+{
     static const uint8_t padding[64] = { 0x80 };
     uint64_t bits = s->bytes * 8;
     uint8_t length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    ls_sha256_add(s, padding, (119 - (size_t)(s->bytes % 64)) % 64 + 1); /* 1 to 64 bytes: up to 8 before the block's end */
+    /* 1 to 64 bytes: up to 8 before the block's end */
+    ls_sha256_add(s, padding, (119 - (size_t)(s->bytes % 64)) % 64 + 1);
     ls_sha256_add(s, length, 8);
     for (int i = 0; i < 32; i++) {
         unsigned byte = s->h[i / 4] >> (24 - 8 * (i % 4)) & 255;

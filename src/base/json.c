@@ -1,15 +1,20 @@
-/* json.c - the streaming writer, and jansson's parser with our messages. first[d] says that nothing was written yet at depth d;
- * depth 0 takes no commas, so that several documents can follow one another. */
+/* json.c - the streaming writer, and jansson's parser with our messages. first[d] says that nothing was
+ * written yet at depth d; depth 0 takes no commas, so that several documents can follow one another. */
 #include "json.h"
 #include "check.h"
 #include <math.h>
 
-/* Length of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF), 0 if there is none. */
-static size_t utf8_length(const unsigned char *p) {
-    static const struct { unsigned char first, last, low, high; size_t length; } FORMS[] = {
-        { 0x00, 0x7f, 0x80, 0xbf, 1 }, { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 }, { 0xe1, 0xec, 0x80, 0xbf, 3 },
-        { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 },
-        { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+/* Length of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF), 0 if
+ * there is none. */
+static size_t utf8_length(const unsigned char *p)
+{
+    static const struct {
+        unsigned char first, last, low, high;
+        size_t length;
+    } FORMS[] = {
+        { 0x00, 0x7f, 0x80, 0xbf, 1 }, { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+        { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+        { 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
     };
     for (size_t f = 0; f < sizeof FORMS / sizeof *FORMS; f++) {
         if (p[0] < FORMS[f].first || p[0] > FORMS[f].last)
@@ -22,12 +27,14 @@ static size_t utf8_length(const unsigned char *p) {
     return 0;
 }
 
-static void add_quoted(ls_str *out, const char *text) {
+static void add_quoted(ls_str *out, const char *text)
+{
     ls_str_add_n(out, "\"", 1);
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
         size_t n = utf8_length(p);
         if (n == 0) {
-            ls_str_add(out, "\xef\xbf\xbd"); /* U+FFFD: a byte that is no text (a path, say) must not make the document invalid */
+            /* U+FFFD: a byte that is no text (a path, say) must not make the document invalid */
+            ls_str_add(out, "\xef\xbf\xbd");
             n = 1;
         } else if (*p == '"' || *p == '\\')
             ls_str_printf(out, "\\%c", *p);
@@ -46,7 +53,8 @@ static void add_quoted(ls_str *out, const char *text) {
     ls_str_add_n(out, "\"", 1);
 }
 
-static void begin(ls_json *j, const char *key) {
+static void begin(ls_json *j, const char *key)
+{
     if (j->depth > 0 && !j->first[j->depth])
         ls_str_add_n(&j->out, ",", 1);
     j->first[j->depth] = false;
@@ -56,14 +64,16 @@ static void begin(ls_json *j, const char *key) {
     }
 }
 
-static void open_with(ls_json *j, const char *key, const char *bracket) {
+static void open_with(ls_json *j, const char *key, const char *bracket)
+{
     begin(j, key);
     ls_str_add(&j->out, bracket);
     LS_CHECK(j->depth + 1 < (int)(sizeof j->first / sizeof *j->first), "JSON nested too deeply");
     j->first[++j->depth] = true;
 }
 
-static void close_with(ls_json *j, const char *bracket) {
+static void close_with(ls_json *j, const char *bracket)
+{
     LS_CHECK(j->depth > 0, "JSON closed more often than opened");
     j->depth--;
     ls_str_add(&j->out, bracket);
@@ -74,12 +84,14 @@ void ls_json_array(ls_json *j, const char *key) { open_with(j, key, "["); }
 void ls_json_close_object(ls_json *j) { close_with(j, "}"); }
 void ls_json_close_array(ls_json *j) { close_with(j, "]"); }
 
-void ls_json_raw(ls_json *j, const char *key, const char *json) {
+void ls_json_raw(ls_json *j, const char *key, const char *json)
+{
     begin(j, key);
     ls_str_add(&j->out, json);
 }
 
-void ls_json_text(ls_json *j, const char *key, const char *value) {
+void ls_json_text(ls_json *j, const char *key, const char *value)
+{
     begin(j, key);
     if (value)
         add_quoted(&j->out, value);
@@ -87,28 +99,33 @@ void ls_json_text(ls_json *j, const char *key, const char *value) {
         ls_str_add(&j->out, "null");
 }
 
-void ls_json_int(ls_json *j, const char *key, int64_t value) {
+void ls_json_int(ls_json *j, const char *key, int64_t value)
+{
     begin(j, key);
     ls_str_printf(&j->out, "%lld", (long long)value);
 }
 
-void ls_json_f32(ls_json *j, const char *key, float value) {
+void ls_json_f32(ls_json *j, const char *key, float value)
+{
     char text[32];
     ls_json_raw(j, key, isfinite(value) ? ls_format_f32(text, value) : "null");
 }
 
-void ls_json_f64(ls_json *j, const char *key, double value) {
+void ls_json_f64(ls_json *j, const char *key, double value)
+{
     char text[32];
     ls_json_raw(j, key, isfinite(value) ? ls_format_f64(text, value) : "null");
 }
 
 void ls_json_bool(ls_json *j, const char *key, bool value) { ls_json_raw(j, key, value ? "true" : "false"); }
 
-ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what) {
+ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what)
+{
     json_error_t error;
     json_t *tree = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (!tree)
-        return ls_fail(LS_E_FORMAT, "%s:%d:%d: not valid JSON: %s", what, error.line, error.column, error.text);
+        return ls_fail(LS_E_FORMAT, "%s:%d:%d: not valid JSON: %s", what, error.line, error.column,
+                       error.text);
     *out = tree;
     return LS_OK;
 }

@@ -1,4 +1,5 @@
-/* log.c - one sink for the whole process. A lock keeps messages of several threads apart; a sink must not log. */
+/* log.c - one sink for the whole process. A lock keeps messages of several threads apart; a sink must not
+ * log. */
 #include "log.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +11,8 @@ static ls_log_sink sink;
 static void *sink_context;
 static atomic_int most = -1; /* levels above are not even formatted */
 
-void ls_log_set(ls_log_sink new_sink, void *context, ls_level up_to) {
+void ls_log_set(ls_log_sink new_sink, void *context, ls_level up_to)
+{
     pthread_mutex_lock(&lock);
     sink = new_sink;
     sink_context = context;
@@ -18,7 +20,8 @@ void ls_log_set(ls_log_sink new_sink, void *context, ls_level up_to) {
     pthread_mutex_unlock(&lock);
 }
 
-void ls_log(ls_level level, const char *format, ...) {
+void ls_log(ls_level level, const char *format, ...)
+{
     if ((int)level > atomic_load_explicit(&most, memory_order_relaxed))
         return;
     char text[4096];

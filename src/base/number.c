@@ -1,5 +1,6 @@
-/* number.c - numbers and people (declared in str.h): sizes, durations, and decimal text that reads back as the same number.
- * All of it is independent of the program's locale: a decimal comma would break every file that we write. */
+/* number.c - numbers and people (declared in str.h): sizes, durations, and decimal text that reads back as
+ * the same number. All of it is independent of the program's locale: a decimal comma would break every file
+ * that we write. */
 #include "str.h"
 #include "check.h"
 #include <locale.h>
@@ -13,18 +14,21 @@
 static locale_t c_locale;
 static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 
-static void make_c_locale(void) {
+static void make_c_locale(void)
+{
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     LS_CHECK(c_locale != (locale_t)0);
 }
 
 /* Switches this thread to the C locale; give the result to uselocale afterwards. */
-static locale_t enter_c_locale(void) {
+static locale_t enter_c_locale(void)
+{
     pthread_once(&c_locale_once, make_c_locale);
     return uselocale(c_locale);
 }
 
-bool ls_parse_bytes(const char *text, int64_t *out) {
+bool ls_parse_bytes(const char *text, int64_t *out)
+{
     static const char UNITS[] = "kmgtp";
     if (!((*text >= '0' && *text <= '9') || *text == '.')) /* no sign, no space, no "inf", no hexadecimal */
         return false;
@@ -56,7 +60,8 @@ bool ls_parse_bytes(const char *text, int64_t *out) {
     return true;
 }
 
-const char *ls_format_bytes(char buffer[32], uint64_t bytes) {
+const char *ls_format_bytes(char buffer[32], uint64_t bytes)
+{
     static const char *const UNITS[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     if (bytes < 1024) {
         snprintf(buffer, 32, "%d B", (int)bytes);
@@ -74,7 +79,8 @@ const char *ls_format_bytes(char buffer[32], uint64_t bytes) {
     return buffer;
 }
 
-const char *ls_format_duration(char buffer[32], double seconds) {
+const char *ls_format_duration(char buffer[32], double seconds)
+{
     const char *sign = seconds < 0 ? "-" : "";
     double s = fabs(seconds);
     locale_t old = enter_c_locale();
@@ -99,9 +105,10 @@ const char *ls_format_duration(char buffer[32], double seconds) {
     return buffer;
 }
 
-/* Lays out the digits (at most 17, the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits before the point, else
- * with an exponent. */
-static void layout(char *out, const char *scientific, int plain) {
+/* Lays out the digits (at most 17, the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits
+ * before the point, else with an exponent. */
+static void layout(char *out, const char *scientific, int plain)
+{
     char digits[24] = "";
     int n = 0;
     if (*scientific == '-')
@@ -126,14 +133,16 @@ static void layout(char *out, const char *scientific, int plain) {
     *out = 0;
 }
 
-static bool special(char buffer[32], double x) {
+static bool special(char buffer[32], double x)
+{
     if (isfinite(x))
         return false;
     strcpy(buffer, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     return true;
 }
 
-const char *ls_format_f32(char buffer[32], float x) {
+const char *ls_format_f32(char buffer[32], float x)
+{
     char text[32];
     if (special(buffer, (double)x))
         return buffer;
@@ -148,7 +157,8 @@ const char *ls_format_f32(char buffer[32], float x) {
     return buffer;
 }
 
-const char *ls_format_f64(char buffer[32], double x) {
+const char *ls_format_f64(char buffer[32], double x)
+{
     char text[32];
     if (special(buffer, x))
         return buffer;

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *advice(int error) {
+static const char *advice(int error)
+{
     switch (error) {
     case ENOENT: return "check the path";
     case EACCES:
@@ -24,8 +25,10 @@ static const char *advice(int error) {
     }
 }
 
-ls_status ls_fail_os(const char *path, const char *doing, int error) {
+ls_status ls_fail_os(const char *path, const char *doing, int error)
+{
     char text[128];
     const char *why = strerror_r(error, text, sizeof text), *what = advice(error);
-    return ls_fail(LS_E_IO, "%s: cannot %s: %s%s%s%s", path, doing, why, what ? " (" : "", what ? what : "", what ? ")" : "");
+    return ls_fail(LS_E_IO, "%s: cannot %s: %s%s%s%s", path, doing, why, what ? " (" : "", what ? what : "",
+                   what ? ")" : "");
 }

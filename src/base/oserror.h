@@ -1,4 +1,5 @@
-/* oserror.h - one wording for "the operating system said no": path, what was tried, why, and what to do about it. */
+/* oserror.h - one wording for "the operating system said no": path, what was tried, why, and what to do about
+ * it. */
 #pragma once
 #include "lockstep/status.h"
 

@@ -1,13 +1,14 @@
-/* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as quick as a
- * spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's workers spin for milliseconds). One
- * loop at a time has the workers; a loop that finds them taken (ranks that are threads of one process) runs on its caller.
+/* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as
+ * quick as a spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's
+ * workers spin for milliseconds). One loop at a time has the workers; a loop that finds them taken (ranks
+ * that are threads of one process) runs on its caller.
  *
- * Worker t begins with range t, the same part of the work in every loop, which is what its caches hold. It takes it in pieces from the front;
- * whoever has finished takes pieces from the back of another's. So a core that is slower, or that another program has just now, holds
- * nobody up for longer than one piece.
+ * Worker t begins with range t, the same part of the work in every loop, which is what its caches hold. It
+ * takes it in pieces from the front; whoever has finished takes pieces from the back of another's. So a core
+ * that is slower, or that another program has just now, holds nobody up for longer than one piece.
  *
- * Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers instead, so that there is still
- * one pool. */
+ * Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers
+ * instead, so that there is still one pool. */
 #include "parallel.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -22,21 +23,25 @@
 #include <omp.h>
 #endif
 
-/* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to 200 microseconds). */
+/* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to
+ * 200 microseconds). */
 enum { WORKER_SPINS = 4000, CALLER_SPINS = 1000 };
 
-/* Whoever takes tasks takes a quarter of what is left of the range: long pieces first, and short ones at the end, so that all finish together. None
- * is under a 32nd of the range, since every piece makes a kernel begin anew. */
+/* Whoever takes tasks takes a quarter of what is left of the range: long pieces first, and short ones at the
+ * end, so that all finish together. None is under a 32nd of the range, since every piece makes a kernel begin
+ * anew. */
 enum { SHARE = 4, SMALLEST = 32 };
 
-/* What is left of a range, [front, back) of its tasks, in one word so that its owner and others can take from both ends. A cache line each. */
+/* What is left of a range, [front, back) of its tasks, in one word so that its owner and others can take from
+ * both ends. A cache line each. */
 typedef struct range {
     _Alignas(64) _Atomic uint64_t left; /* front + (back << 32) */
 } range;
 
-/* The caller writes the plain fields while `inside` is CLOSED and 0 otherwise, then opens it; a worker counts itself in, works until no piece is
- * left, and counts itself out. When the caller finds no piece left it closes again and waits for those inside. So a worker that
- * comes late, or sleeps on, is not waited for. Workers are made when first needed and live for ever. */
+/* The caller writes the plain fields while `inside` is CLOSED and 0 otherwise, then opens it; a worker counts
+ * itself in, works until no piece is left, and counts itself out. When the caller finds no piece left it
+ * closes again and waits for those inside. So a worker that comes late, or sleeps on, is not waited for.
+ * Workers are made when first needed and live for ever. */
 #define CLOSED (UINT32_C(1) << 31)
 static struct {
     _Atomic uint32_t round, inside, sleepers, caller_sleeps;
@@ -59,8 +64,14 @@ static void relax(void)
 #endif
 }
 
-static void sleep_while(_Atomic uint32_t *word, uint32_t value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
-static void wake(_Atomic uint32_t *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
+static void sleep_while(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+static void wake(_Atomic uint32_t *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
 
 static uint32_t next_round(uint32_t seen)
 {
@@ -85,11 +96,13 @@ static bool take(int t, bool front, int64_t *begin, int64_t *end)
     const int64_t first = range_begin(t), smallest = (range_begin(t + 1) - first + SMALLEST - 1) / SMALLEST;
     uint64_t left = atomic_load_explicit(&pool.ranges[t].left, memory_order_relaxed);
     for (;;) {
-        const int64_t from = (int64_t)(left & UINT32_MAX), to = (int64_t)(left >> 32), share = (to - from + SHARE - 1) / SHARE;
+        const int64_t from = (int64_t)(left & UINT32_MAX), to = (int64_t)(left >> 32),
+                      share = (to - from + SHARE - 1) / SHARE;
         const int64_t n = share > smallest ? share : to - from < smallest ? to - from : smallest;
         if (n == 0)
             return false;
-        if (atomic_compare_exchange_weak(&pool.ranges[t].left, &left, front ? left + (uint64_t)n : left - ((uint64_t)n << 32))) {
+        if (atomic_compare_exchange_weak(&pool.ranges[t].left, &left,
+                                         front ? left + (uint64_t)n : left - ((uint64_t)n << 32))) {
             *begin = first + (front ? from : to - n);
             *end = *begin + n;
             return true;
@@ -183,7 +196,8 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
     pool.context = context;
     pool.threads = threads;
     for (int t = 0; t < threads; t++)
-        atomic_store_explicit(&pool.ranges[t].left, (uint64_t)(range_begin(t + 1) - range_begin(t)) << 32, memory_order_relaxed);
+        atomic_store_explicit(&pool.ranges[t].left, (uint64_t)(range_begin(t + 1) - range_begin(t)) << 32,
+                              memory_order_relaxed);
     atomic_store(&pool.inside, 0);
     atomic_fetch_add(&pool.round, 1);
     if (atomic_load(&pool.sleepers))
@@ -205,11 +219,15 @@ static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
 
 void ls_parallel_use_openmp(bool on) { use_openmp = on; }
 #else
-static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context) { run(threads, n, fn, context); }
+static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
+{
+    run(threads, n, fn, context);
+}
 void ls_parallel_use_openmp(bool on) { use_openmp = on; }
 #endif
 
-void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context) {
+void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context)
+{
     if (n <= 0)
         return;
     if (threads > n)
@@ -222,7 +240,8 @@ void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context) {
         run(threads, n, fn, context);
 }
 
-int ls_cpu_count(void) {
+int ls_cpu_count(void)
+{
     /* The kernel refuses a set smaller than its own: grow until it fits. */
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);

@@ -1,23 +1,33 @@
-/* rng.c - Philox4x32-10 and what is drawn from it. The kinds of draws use different upper counter halves, so that one key never
- * gives correlated uniform and normal numbers.
+/* rng.c - Philox4x32-10 and what is drawn from it. The kinds of draws use different upper counter halves, so
+ * that one key never gives correlated uniform and normal numbers.
  *
- * Logarithm and cosine are our own: the C library picks versions with and without fused multiply-add by machine, whose last bits
- * differ, and initial weights must not depend on the machine. */
+ * Logarithm and cosine are our own: the C library picks versions with and without fused multiply-add by
+ * machine, whose last bits differ, and initial weights must not depend on the machine. */
 #include "rng.h"
 #include "check.h"
 #include <math.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LS_TSAN) && !defined(LS_ASAN)
-#define LS_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) /* wider lanes, the same bits: no contraction */
+#define LS_WIDE                                            \
+    __attribute__((target_clones("arch=x86-64-v4", "avx2", \
+                                 "default"))) /* wider lanes, the same bits: no contraction */
 #else
 #define LS_WIDE
 #endif
 
-enum { DRAW_UNIFORM = 0, DRAW_NORMAL = 1, DRAW_KEY = 2, DRAW_ROUND_KEYS = 3, DRAW_BELOW = 16 /* + attempt */ };
+enum {
+    DRAW_UNIFORM = 0,
+    DRAW_NORMAL = 1,
+    DRAW_KEY = 2,
+    DRAW_ROUND_KEYS = 3,
+    DRAW_BELOW = 16 /* + attempt */
+};
 
-void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4]) {
-    uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32), c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
+void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
+{
+    uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32), c2 = (uint32_t)counter_hi,
+             c3 = (uint32_t)(counter_hi >> 32);
     uint32_t k0 = key.k[0], k1 = key.k[1];
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53 * c0, p1 = (uint64_t)0xCD9E8D57 * c2;
@@ -34,7 +44,8 @@ void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint
     out[3] = c3;
 }
 
-LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4]) {
+LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi, uint32_t out[8][4])
+{
     uint32_t c0[8], c1[8], c2[8], c3[8], k0 = key.k[0], k1 = key.k[1];
     for (int i = 0; i < 8; i++) {
         c0[i] = (uint32_t)(first + (uint64_t)i);
@@ -63,20 +74,24 @@ LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi,
 
 static uint64_t join(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
-ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose) {
+ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose)
+{
     uint32_t x[4];
     ls_rng_block((ls_rng_key){ { (uint32_t)seed, (uint32_t)(seed >> 32) } }, purpose, DRAW_KEY, x);
     return (ls_rng_key){ { x[0], x[1] } };
 }
 
-double ls_rng_uniform(ls_rng_key key, uint64_t index) {
+double ls_rng_uniform(ls_rng_key key, uint64_t index)
+{
     uint32_t x[4];
     ls_rng_block(key, index, DRAW_UNIFORM, x);
     return (double)(join(x[0], x[1]) >> 11) * 0x1p-53;
 }
 
-/* Natural logarithm of 0 < x <= 1, to about one unit in the last place: x = 2^e m, log m = 2 atanh((m-1)/(m+1)). */
-static double log_of(double x) {
+/* Natural logarithm of 0 < x <= 1, to about one unit in the last place: x = 2^e m, log m = 2
+ * atanh((m-1)/(m+1)). */
+static double log_of(double x)
+{
     int e;
     double m = frexp(x, &e);
     if (m < 0.70710678118654752) {
@@ -89,8 +104,10 @@ static double log_of(double x) {
     return (double)e * 0.69314718055994531 + 2 * (s + s * s2 * sum);
 }
 
-/* cos(2 pi t) for 0 <= t < 1: the nearest quarter turn is removed exactly, the rest is a Taylor series on [-pi/4, pi/4]. */
-static double cos_turns(double t) {
+/* cos(2 pi t) for 0 <= t < 1: the nearest quarter turn is removed exactly, the rest is a Taylor series on
+ * [-pi/4, pi/4]. */
+static double cos_turns(double t)
+{
     int quarter = (int)(4 * t + 0.5);
     double x = (t - 0.25 * quarter) * 6.2831853071795865, x2 = x * x;
     double c = 1, s = 1;
@@ -107,7 +124,8 @@ static double cos_turns(double t) {
     }
 }
 
-double ls_rng_normal(ls_rng_key key, uint64_t index) {
+double ls_rng_normal(ls_rng_key key, uint64_t index)
+{
     uint32_t x[4];
     ls_rng_block(key, index, DRAW_NORMAL, x);
     double u = (double)((join(x[0], x[1]) >> 11) + 1) * 0x1p-53; /* (0, 1]: the logarithm is finite */
@@ -115,11 +133,13 @@ double ls_rng_normal(ls_rng_key key, uint64_t index) {
     return sqrt(-2 * log_of(u)) * cos_turns(turns);
 }
 
-/* The same eight at a time, lane by lane the same operations: vector instructions, and divisions that overlap. */
+/* The same eight at a time, lane by lane the same operations: vector instructions, and divisions that
+ * overlap. */
 typedef double lanes __attribute__((vector_size(64)));
 typedef int64_t lanes_i __attribute__((vector_size(64)));
 
-LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]) {
+LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8])
+{
     uint32_t x[8][4];
     lanes u, t, whole;
     lanes_i quarter, bits;
@@ -142,7 +162,8 @@ LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]) {
     lanes sum = s0 * 0.0;
     for (int k = 11; k >= 1; k--)
         sum = sum * s2 + 1.0 / (2 * k + 1);
-    const lanes l = __builtin_convertvector(exponent, lanes) * 0.69314718055994531 + 2.0 * (s0 + s0 * s2 * sum);
+    const lanes l = __builtin_convertvector(exponent, lanes) * 0.69314718055994531 +
+                    2.0 * (s0 + s0 * s2 * sum);
     const lanes angle = (t - 0.25 * whole) * 6.2831853071795865, x2 = angle * angle;
     lanes c = x2 * 0.0 + 1.0, s = c;
     for (int k = 9; k >= 1; k--) {
@@ -156,16 +177,18 @@ LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8]) {
     }
 }
 
-uint32_t ls_rng_bits16(ls_rng_key key, uint64_t plane, uint64_t index) {
+uint32_t ls_rng_bits16(ls_rng_key key, uint64_t plane, uint64_t index)
+{
     const uint64_t half = index % 64 / 8;
     uint32_t x[4];
     ls_rng_block(key, index / 64 * 8 + index % 8, plane, x);
     return x[half % 4] >> 16 * (half / 4) & 0xffff;
 }
 
-/* Lemire, "Fast random integer generation in an interval": the upper half of x n, unless the lower half shows that x lies in
- * the surplus of 2^64 over a multiple of n; then another draw. */
-uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n) {
+/* Lemire, "Fast random integer generation in an interval": the upper half of x n, unless the lower half shows
+ * that x lies in the surplus of 2^64 over a multiple of n; then another draw. */
+uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n)
+{
     LS_CHECK(n > 0);
     uint64_t surplus = (0 - n) % n; /* 2^64 mod n */
     for (uint64_t attempt = 0;; attempt++) {
@@ -181,8 +204,10 @@ uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n) {
 
 enum { ROUNDS = 8 };
 
-/* The Feistel round function: any function will do for a bijection; this one (multiply, fold) mixes all bits of x and the key. */
-static uint32_t mix(uint32_t x, uint32_t round_key) {
+/* The Feistel round function: any function will do for a bijection; this one (multiply, fold) mixes all bits
+ * of x and the key. */
+static uint32_t mix(uint32_t x, uint32_t round_key)
+{
     x ^= round_key;
     x *= 0x85ebca6b;
     x ^= x >> 13;
@@ -190,9 +215,11 @@ static uint32_t mix(uint32_t x, uint32_t round_key) {
     return x ^ x >> 16;
 }
 
-/* A balanced Feistel network permutes the 2^bits >= n numbers below the next power of four. Walking along the cycle from
- * position until a number below n comes up is then a permutation of [0, n): at most 4 steps on average. */
-uint64_t ls_permute_index(ls_rng_key key, uint64_t position, uint64_t n) {
+/* A balanced Feistel network permutes the 2^bits >= n numbers below the next power of four. Walking along the
+ * cycle from position until a number below n comes up is then a permutation of [0, n): at most 4 steps on
+ * average. */
+uint64_t ls_permute_index(ls_rng_key key, uint64_t position, uint64_t n)
+{
     LS_CHECK(position < n, "position %llu of %llu", (unsigned long long)position, (unsigned long long)n);
     int half = 1;
     while (half < 32 && (uint64_t)1 << (2 * half) < n)

@@ -1,5 +1,6 @@
-/* shown.h - text from files and other people on its way to a terminal: a tensor's name, the error that a result.json tells, a class of images. A control
- * character in it could clear the screen or write over lines; it is shown as \n, \t or \xNN instead. */
+/* shown.h - text from files and other people on its way to a terminal: a tensor's name, the error that a
+ * result.json tells, a class of images. A control character in it could clear the screen or write over lines;
+ * it is shown as \n, \t or \xNN instead. */
 #pragma once
 #include <stdbool.h>
 #include <stdio.h>

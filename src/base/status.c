@@ -1,5 +1,5 @@
-/* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here allocates, so that
- * "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
+/* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here
+ * allocates, so that "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
 #include "argument.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,20 +29,28 @@ static _Thread_local char trace[TRACE_SIZE];
 
 const char *ls_version(void) { return LS_VERSION; }
 
-ls_harm ls_status_harm(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].harm : LS_HARM_PROCESS; }
+ls_harm ls_status_harm(ls_status s)
+{
+    return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].harm : LS_HARM_PROCESS;
+}
 
-const char *ls_status_name(ls_status s) { return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].name : "unknown status"; }
+const char *ls_status_name(ls_status s)
+{
+    return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].name : "unknown status";
+}
 
 const char *ls_error_message(void) { return message; }
 
 const char *ls_error_trace(void) { return trace; }
 
-static void mark_cut(char *text, size_t size, int wanted) {
+static void mark_cut(char *text, size_t size, int wanted)
+{
     if (wanted >= (int)size)
         memcpy(text + size - 4, "...", 4);
 }
 
-ls_status ls_fail(ls_status code, const char *format, ...) {
+ls_status ls_fail(ls_status code, const char *format, ...)
+{
     char text[MESSAGE_SIZE]; /* not `message` itself: it may be one of the arguments */
     va_list args;
     va_start(args, format);
@@ -53,9 +61,13 @@ ls_status ls_fail(ls_status code, const char *format, ...) {
     return code;
 }
 
-ls_status ls_argument_missing(const char *function, const char *argument) { return ls_fail(LS_E_ARG, "%s: %s is NULL", function, argument); }
+ls_status ls_argument_missing(const char *function, const char *argument)
+{
+    return ls_fail(LS_E_ARG, "%s: %s is NULL", function, argument);
+}
 
-ls_status ls_fail_in(ls_status code, const char *format, ...) {
+ls_status ls_fail_in(ls_status code, const char *format, ...)
+{
     char context[MESSAGE_SIZE], text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
@@ -66,9 +78,11 @@ ls_status ls_fail_in(ls_status code, const char *format, ...) {
     return code;
 }
 
-ls_status ls_trace(ls_status s, const char *file, int line, const char *function) {
+ls_status ls_trace(ls_status s, const char *file, int line, const char *function)
+{
     size_t used = strlen(trace);
-    int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file ? file : "?", line, function ? function : "?");
+    int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file ? file : "?", line,
+                          function ? function : "?");
     if (wanted >= (int)(sizeof trace - used))
         trace[used] = 0; /* whole frames only; the innermost ones matter most */
     return s;

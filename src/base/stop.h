@@ -1,5 +1,6 @@
-/* stop.h - the request to stop (ls_stop_on, lockstep/status.h), as long work in the library looks at it. Only work that can be thrown away does: reading,
- * tokenizing, checking, building. Training steps and saves never do: whoever runs them decides what is finished first. */
+/* stop.h - the request to stop (ls_stop_on, lockstep/status.h), as long work in the library looks at it. Only
+ * work that can be thrown away does: reading, tokenizing, checking, building. Training steps and saves never
+ * do: whoever runs them decides what is finished first. */
 #pragma once
 #include "lockstep/status.h"
 

@@ -6,19 +6,22 @@
 #include <string.h>
 #include <strings.h>
 
-void ls_str_release(ls_str *s) {
+void ls_str_release(ls_str *s)
+{
     free(s->data);
     *s = (ls_str){ 0 };
 }
 
-void ls_str_clear(ls_str *s) {
+void ls_str_clear(ls_str *s)
+{
     s->len = 0;
     if (s->data)
         s->data[0] = 0;
 }
 
 /* Room for n more bytes and the NUL. */
-static void reserve(ls_str *s, size_t n) {
+static void reserve(ls_str *s, size_t n)
+{
     LS_CHECK(n < SIZE_MAX / 4 && s->len < SIZE_MAX / 4);
     size_t need = s->len + n + 1;
     if (need <= s->cap)
@@ -32,7 +35,8 @@ static void reserve(ls_str *s, size_t n) {
     s->cap = cap;
 }
 
-void ls_str_add_n(ls_str *s, const char *text, size_t n) {
+void ls_str_add_n(ls_str *s, const char *text, size_t n)
+{
     reserve(s, n);
     if (n)
         memcpy(s->data + s->len, text, n);
@@ -42,14 +46,16 @@ void ls_str_add_n(ls_str *s, const char *text, size_t n) {
 
 void ls_str_add(ls_str *s, const char *text) { ls_str_add_n(s, text, strlen(text)); }
 
-void ls_str_printf(ls_str *s, const char *format, ...) {
+void ls_str_printf(ls_str *s, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
     ls_str_vprintf(s, format, args);
     va_end(args);
 }
 
-void ls_str_vprintf(ls_str *s, const char *format, va_list args) {
+void ls_str_vprintf(ls_str *s, const char *format, va_list args)
+{
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
@@ -63,7 +69,8 @@ void ls_str_vprintf(ls_str *s, const char *format, va_list args) {
 const char *ls_str_text(const ls_str *s) { return s->data ? s->data : ""; }
 
 /* Backtracks to the latest star only: what an earlier star took can stay as it is. */
-bool ls_glob_match(const char *pattern, const char *text) {
+bool ls_glob_match(const char *pattern, const char *text)
+{
     const char *star = NULL, *resume = NULL;
     while (*text) {
         if (*pattern == '*') {
@@ -86,7 +93,8 @@ bool ls_glob_match(const char *pattern, const char *text) {
 enum { NAME_MAX_LENGTH = 63 };
 
 /* Edit distance with swaps of neighbours (optimal string alignment), letters compared without case. */
-static int distance(const char *a, size_t na, const char *b, size_t nb) {
+static int distance(const char *a, size_t na, const char *b, size_t nb)
+{
     int row[3][NAME_MAX_LENGTH + 1];
     int *before = row[0], *last = row[1], *now = row[2];
     for (size_t j = 0; j <= nb; j++)
@@ -100,7 +108,8 @@ static int distance(const char *a, size_t na, const char *b, size_t nb) {
                 best = last[j] + 1;
             if (now[j - 1] + 1 < best)
                 best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && !strncasecmp(a + i - 1, b + j - 2, 1) && !strncasecmp(a + i - 2, b + j - 1, 1) && before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && !strncasecmp(a + i - 1, b + j - 2, 1) &&
+                !strncasecmp(a + i - 2, b + j - 1, 1) && before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             now[j] = best;
         }
@@ -112,7 +121,8 @@ static int distance(const char *a, size_t na, const char *b, size_t nb) {
     return last[nb];
 }
 
-const char *ls_nearest_name(const char *name, const char *const *names, int n) {
+const char *ls_nearest_name(const char *name, const char *const *names, int n)
+{
     size_t length = strlen(name);
     if (length > NAME_MAX_LENGTH)
         return NULL;

@@ -17,7 +17,8 @@ void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(pri
 void ls_str_vprintf(ls_str *s, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 const char *ls_str_text(const ls_str *s); /* "" when empty */
 
-/* Glob with * and ? over dot-separated names; both match dots too (`*.bias` is every bias), so `**` is not special. */
+/* Glob with * and ? over dot-separated names; both match dots too (`*.bias` is every bias), so `**` is not
+ * special. */
 bool ls_glob_match(const char *pattern, const char *text);
 /* Nearest of `n` names by edit distance, NULL if none is near: for "did you mean". */
 const char *ls_nearest_name(const char *name, const char *const *names, int n);

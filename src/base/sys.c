@@ -19,8 +19,14 @@ static bool refused(ls_point p, int error)
     return true;
 }
 
-int ls_sys_open(const char *path, int flags) { return refused(LS_POINT_OPEN, EMFILE) ? -1 : open(path, flags | O_CLOEXEC, 0666); }
-int ls_sys_memory_file(const char *name) { return refused(LS_POINT_OPEN, EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC); }
+int ls_sys_open(const char *path, int flags)
+{
+    return refused(LS_POINT_OPEN, EMFILE) ? -1 : open(path, flags | O_CLOEXEC, 0666);
+}
+int ls_sys_memory_file(const char *name)
+{
+    return refused(LS_POINT_OPEN, EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC);
+}
 
 /* How many of n bytes to write; 0: none, that is an error. */
 static size_t allowed(size_t n)
@@ -45,10 +51,22 @@ ssize_t ls_sys_pwrite(int fd, const void *data, size_t n, off_t at)
 
 int ls_sys_fsync(int fd) { return refused(LS_POINT_SYNC, EIO) ? -1 : fsync(fd); }
 int ls_sys_ftruncate(int fd, off_t size) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : ftruncate(fd, size); }
-int ls_sys_fallocate(int fd, int mode, off_t at, off_t n) { return refused(LS_POINT_SIZE, ENOSPC) ? -1 : fallocate(fd, mode, at, n); }
-int ls_sys_rename(const char *from, const char *to) { return refused(LS_POINT_NAME, EIO) ? -1 : rename(from, to); }
-int ls_sys_exchange(const char *a, const char *b) { return refused(LS_POINT_NAME, EIO) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE); }
-int ls_sys_symlink(const char *target, const char *path) { return refused(LS_POINT_NAME, ENOSPC) ? -1 : symlink(target, path); }
+int ls_sys_fallocate(int fd, int mode, off_t at, off_t n)
+{
+    return refused(LS_POINT_SIZE, ENOSPC) ? -1 : fallocate(fd, mode, at, n);
+}
+int ls_sys_rename(const char *from, const char *to)
+{
+    return refused(LS_POINT_NAME, EIO) ? -1 : rename(from, to);
+}
+int ls_sys_exchange(const char *a, const char *b)
+{
+    return refused(LS_POINT_NAME, EIO) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+}
+int ls_sys_symlink(const char *target, const char *path)
+{
+    return refused(LS_POINT_NAME, ENOSPC) ? -1 : symlink(target, path);
+}
 int ls_sys_mkdir(const char *path) { return refused(LS_POINT_FOLDER, ENOSPC) ? -1 : mkdir(path, 0777); }
 int ls_sys_remove(const char *path) { return refused(LS_POINT_REMOVE, EIO) ? -1 : remove(path); }
 
@@ -65,5 +83,11 @@ int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context)
 }
 
 void *ls_sys_malloc(size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : malloc(n); }
-void *ls_sys_calloc(size_t count, size_t size) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : calloc(count, size); }
-void *ls_sys_aligned_alloc(size_t align, size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : aligned_alloc(align, n); }
+void *ls_sys_calloc(size_t count, size_t size)
+{
+    return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : calloc(count, size);
+}
+void *ls_sys_aligned_alloc(size_t align, size_t n)
+{
+    return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : aligned_alloc(align, n);
+}

@@ -1,12 +1,14 @@
-/* sys.h - system calls that can fail because the machine has no more of something, or a device is broken. Each passes a fault point (fault.h) and is
- * else the call of that name; tools/check_layers wants no other way to them. Errors are in errno. */
+/* sys.h - system calls that can fail because the machine has no more of something, or a device is broken.
+ * Each passes a fault point (fault.h) and is else the call of that name; tools/check_layers wants no other
+ * way to them. Errors are in errno. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-int ls_sys_open(const char *path, int flags); /* with O_CLOEXEC; a new file is readable and writable as the umask says */
-int ls_sys_memory_file(const char *name);     /* memfd_create */
+/* with O_CLOEXEC; a new file is readable and writable as the umask says */
+int ls_sys_open(const char *path, int flags);
+int ls_sys_memory_file(const char *name); /* memfd_create */
 ssize_t ls_sys_write(int fd, const void *data, size_t n);
 ssize_t ls_sys_pwrite(int fd, const void *data, size_t n, off_t at);
 int ls_sys_fsync(int fd);

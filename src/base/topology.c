@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* A function of the open library with the type that the header gives it. */
-#define FROM(library, name) __extension__(typeof(&name))dlsym(library, #name)
+#define FROM(library, name) __extension__(typeof(&name)) dlsym(library, #name)
 
 static int count(void *library, hwloc_topology_t t, hwloc_obj_type_t type)
 {
@@ -17,13 +17,18 @@ static int count(void *library, hwloc_topology_t t, hwloc_obj_type_t type)
 
 static bool describe(char text[160], void *library, hwloc_topology_t t)
 {
-    static const struct { hwloc_obj_type_t type; const char *one, *many; } KINDS[] = {
-        { HWLOC_OBJ_PACKAGE, "package", "packages" }, { HWLOC_OBJ_CORE, "core", "cores" },
-        { HWLOC_OBJ_PU, "hardware thread", "hardware threads" }, { HWLOC_OBJ_NUMANODE, "memory node", "memory nodes" } };
+    static const struct {
+        hwloc_obj_type_t type;
+        const char *one, *many;
+    } KINDS[] = { { HWLOC_OBJ_PACKAGE, "package", "packages" },
+                  { HWLOC_OBJ_CORE, "core", "cores" },
+                  { HWLOC_OBJ_PU, "hardware thread", "hardware threads" },
+                  { HWLOC_OBJ_NUMANODE, "memory node", "memory nodes" } };
     int used = 0;
     for (int i = 0; i < 4; i++) {
         int n = count(library, t, KINDS[i].type);
-        used += snprintf(text + used, (size_t)(160 - used), "%s%d %s", i ? ", " : "", n, n == 1 ? KINDS[i].one : KINDS[i].many);
+        used += snprintf(text + used, (size_t)(160 - used), "%s%d %s", i ? ", " : "", n,
+                         n == 1 ? KINDS[i].one : KINDS[i].many);
     }
     return count(library, t, HWLOC_OBJ_PU) > 0;
 }

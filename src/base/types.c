@@ -1,5 +1,6 @@
-/* types.c - sizes, names and shapes. A type whose element count does not fit in 63 bits counts as INT64_MAX (bytes: SIZE_MAX), so
- * that a comparison with what memory or a file holds fails instead of wrapping around. */
+/* types.c - sizes, names and shapes. A type whose element count does not fit in 63 bits counts as INT64_MAX
+ * (bytes: SIZE_MAX), so that a comparison with what memory or a file holds fails instead of wrapping around.
+ */
 #include "lockstep/types.h"
 #include "base/argument.h"
 #include <string.h>
@@ -9,8 +10,9 @@ static const struct {
     size_t size;
     bool is_float;
 } DTYPES[LS_DTYPE_COUNT] = {
-    [LS_F32] = { "f32", 4, true },   [LS_F64] = { "f64", 8, true },  [LS_BF16] = { "bf16", 2, true }, [LS_F16] = { "f16", 2, true },
-    [LS_I32] = { "i32", 4, false },  [LS_I64] = { "i64", 8, false }, [LS_U8] = { "u8", 1, false },
+    [LS_F32] = { "f32", 4, true }, [LS_F64] = { "f64", 8, true },  [LS_BF16] = { "bf16", 2, true },
+    [LS_F16] = { "f16", 2, true }, [LS_I32] = { "i32", 4, false }, [LS_I64] = { "i64", 8, false },
+    [LS_U8] = { "u8", 1, false },
 };
 
 static bool known(ls_dtype t) { return (unsigned)t < LS_DTYPE_COUNT; }
@@ -21,7 +23,8 @@ const char *ls_dtype_name(ls_dtype t) { return known(t) ? DTYPES[t].name : "?"; 
 
 bool ls_dtype_is_float(ls_dtype t) { return known(t) && DTYPES[t].is_float; }
 
-bool ls_dtype_parse(const char *name, ls_dtype *out) {
+bool ls_dtype_parse(const char *name, ls_dtype *out)
+{
     LS_ARG_OR(name, false);
     LS_ARG_OR(out, false);
     for (int t = 0; t < LS_DTYPE_COUNT; t++)
@@ -32,7 +35,8 @@ bool ls_dtype_parse(const char *name, ls_dtype *out) {
     return false;
 }
 
-int64_t ls_type_count(const ls_type *t) {
+int64_t ls_type_count(const ls_type *t)
+{
     LS_ARG_OR(t, 0);
     if (t->ndim < 0) /* an absent optional operand */
         return 0;
@@ -46,13 +50,16 @@ int64_t ls_type_count(const ls_type *t) {
     return overflow ? INT64_MAX : count;
 }
 
-size_t ls_type_bytes(const ls_type *t) {
+size_t ls_type_bytes(const ls_type *t)
+{
     LS_ARG_OR(t, 0);
     size_t bytes;
-    return __builtin_mul_overflow((size_t)ls_type_count(t), ls_dtype_size(t->dtype), &bytes) ? SIZE_MAX : bytes;
+    return __builtin_mul_overflow((size_t)ls_type_count(t), ls_dtype_size(t->dtype), &bytes) ? SIZE_MAX
+                                                                                             : bytes;
 }
 
-bool ls_type_equal(const ls_type *a, const ls_type *b) {
+bool ls_type_equal(const ls_type *a, const ls_type *b)
+{
     LS_ARG_OR(a, false);
     LS_ARG_OR(b, false);
     if (a->dtype != b->dtype || a->ndim != b->ndim)
@@ -63,14 +70,16 @@ bool ls_type_equal(const ls_type *a, const ls_type *b) {
     return true;
 }
 
-int64_t ls_type_rows(const ls_type *t) {
+int64_t ls_type_rows(const ls_type *t)
+{
     LS_ARG_OR(t, 0);
     ls_type rows = *t;
     rows.ndim = t->ndim > 1 ? t->ndim - 1 : 0;
     return ls_type_count(&rows);
 }
 
-ls_tensor ls_tensor_of(void *data, const ls_type *type) {
+ls_tensor ls_tensor_of(void *data, const ls_type *type)
+{
     LS_ARG_OR(type, ((ls_tensor){ 0 }));
     ls_tensor t = { .data = data, .type = *type };
     int64_t stride = 1;
@@ -81,7 +90,8 @@ ls_tensor ls_tensor_of(void *data, const ls_type *type) {
     return t;
 }
 
-bool ls_tensor_is_contiguous(const ls_tensor *t) {
+bool ls_tensor_is_contiguous(const ls_tensor *t)
+{
     LS_ARG_OR(t, false);
     int64_t stride = 1;
     if (ls_type_count(&t->type) == 0)

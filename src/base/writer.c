@@ -1,8 +1,9 @@
 /* writer.c - replacing a file all or nothing, and appending to one.
  *
- * The new content goes to PATH.tmp-PID-CHANCE, which is renamed over PATH once it is on disk; so a reader, and a crash at any moment, sees
- * the old file or the new one. Chance, because threads, containers and hosts that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout), or has no name (a memory file), cannot be replaced and is written directly: then
- * `tmp` is NULL. */
+ * The new content goes to PATH.tmp-PID-CHANCE, which is renamed over PATH once it is on disk; so a reader,
+ * and a crash at any moment, sees the old file or the new one. Chance, because threads, containers and hosts
+ * that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout), or has no name (a
+ * memory file), cannot be replaced and is written directly: then `tmp` is NULL. */
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
@@ -21,8 +22,10 @@
 
 enum { BUFFER_SIZE = 1 << 18 };
 
-/* Writes all of it, however the kernel cuts it. Returns 0 or an errno; *written counts what went out in either case. */
-static int write_all(int fd, const uint8_t *p, size_t n, size_t *written) {
+/* Writes all of it, however the kernel cuts it. Returns 0 or an errno; *written counts what went out in
+ * either case. */
+static int write_all(int fd, const uint8_t *p, size_t n, size_t *written)
+{
     for (*written = 0; *written < n;) {
         ssize_t done = ls_sys_write(fd, p + *written, n - *written);
         if (done > 0)
@@ -35,7 +38,8 @@ static int write_all(int fd, const uint8_t *p, size_t n, size_t *written) {
     return 0;
 }
 
-static void release(ls_writer *w) {
+static void release(ls_writer *w)
+{
     if (w->fd >= 0)
         close(w->fd);
     free(w->path);
@@ -44,7 +48,8 @@ static void release(ls_writer *w) {
     *w = (ls_writer){ .fd = -1 };
 }
 
-ls_status ls_writer_open(ls_writer *w, const char *path) {
+ls_status ls_writer_open(ls_writer *w, const char *path)
+{
     *w = (ls_writer){ .fd = -1, .path = strdup(path), .buffer = malloc(BUFFER_SIZE) };
     LS_CHECK(w->path && w->buffer, "out of memory");
     struct stat st;
@@ -54,11 +59,14 @@ ls_status ls_writer_open(ls_writer *w, const char *path) {
         w->fd = ls_sys_open(path, O_WRONLY);
     else if (!error) {
         uint32_t chance = 0;
-        (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK); /* without it a meeting fails: the file is new (O_EXCL) */
+        /* without it a meeting fails: the file is new (O_EXCL) */
+        (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK);
         LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) >= 0, "out of memory");
         w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
         if (w->fd >= 0 && there)
-            (void)!fchmod(w->fd, st.st_mode & 07777); /* keeps the old file's permissions where the file system lets us */
+            (void)!fchmod(w->fd,
+                          st.st_mode &
+                              07777); /* keeps the old file's permissions where the file system lets us */
     }
     if (!error && w->fd < 0)
         error = errno;
@@ -69,13 +77,15 @@ ls_status ls_writer_open(ls_writer *w, const char *path) {
     return s;
 }
 
-static ls_status put_out(ls_writer *w, const uint8_t *p, size_t n) {
+static ls_status put_out(ls_writer *w, const uint8_t *p, size_t n)
+{
     size_t written;
     int error = write_all(w->fd, p, n, &written);
     return error ? ls_fail_os(w->path, "write", error) : LS_OK;
 }
 
-ls_status ls_writer_put(ls_writer *w, const void *data, size_t n) {
+ls_status ls_writer_put(ls_writer *w, const void *data, size_t n)
+{
     LS_CHECK(w->fd >= 0, "the writer is not open");
     w->offset += n;
     if (n <= BUFFER_SIZE - w->used) {
@@ -93,8 +103,10 @@ ls_status ls_writer_put(ls_writer *w, const void *data, size_t n) {
     return LS_OK;
 }
 
-/* The rename is on disk only once the folder is. Some file systems cannot sync a folder (EINVAL) and need not. */
-static int sync_folder(const char *path) {
+/* The rename is on disk only once the folder is. Some file systems cannot sync a folder (EINVAL) and need
+ * not. */
+static int sync_folder(const char *path)
+{
     char *copy = strdup(path);
     LS_CHECK(copy != NULL);
     int fd = ls_sys_open(dirname(copy), O_RDONLY | O_DIRECTORY);
@@ -106,11 +118,13 @@ static int sync_folder(const char *path) {
     return error;
 }
 
-ls_status ls_writer_commit(ls_writer *w) {
+ls_status ls_writer_commit(ls_writer *w)
+{
     LS_CHECK(w->fd >= 0, "the writer is not open");
     ls_status s = put_out(w, w->buffer, w->used);
     int error = 0;
-    if (s == LS_OK && ls_sys_fsync(w->fd) != 0 && (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
+    if (s == LS_OK && ls_sys_fsync(w->fd) != 0 &&
+        (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
         error = errno;
     int fd = w->fd;
     w->fd = -1;
@@ -132,14 +146,16 @@ ls_status ls_writer_commit(ls_writer *w) {
     return s;
 }
 
-void ls_writer_abort(ls_writer *w) {
+void ls_writer_abort(ls_writer *w)
+{
     if (w->fd >= 0 && w->tmp)
         ls_sys_remove(w->tmp);
     if (w->fd >= 0)
         release(w);
 }
 
-ls_status ls_file_write(const char *path, const void *data, size_t n) {
+ls_status ls_file_write(const char *path, const void *data, size_t n)
+{
     ls_writer w;
     LS_TRY(ls_writer_open(&w, path));
     ls_status s = ls_writer_put(&w, data, n);
@@ -150,13 +166,14 @@ ls_status ls_file_write(const char *path, const void *data, size_t n) {
     return ls_writer_commit(&w);
 }
 
-void ls_remove_temporaries(const char *dir) {
+void ls_remove_temporaries(const char *dir)
+{
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         const char *mark = strstr(e->d_name, ".tmp-");
         int pid, used = 0;
-        if (!mark || sscanf(mark, ".tmp-%d-%*8[0-9a-f]%n", &pid, &used) != 1 || !used || mark[used] || pid < 1 ||
-            (pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH)))
+        if (!mark || sscanf(mark, ".tmp-%d-%*8[0-9a-f]%n", &pid, &used) != 1 || !used || mark[used] ||
+            pid < 1 || (pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH)))
             continue;
         char *path = ls_path_join(dir, e->d_name);
         ls_sys_remove(path);
@@ -166,9 +183,10 @@ void ls_remove_temporaries(const char *dir) {
         closedir(d);
 }
 
-/* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends in half a line (if
- * nobody else appended meanwhile). */
-ls_status ls_file_append(const char *path, const void *data, size_t n) {
+/* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends
+ * in half a line (if nobody else appended meanwhile). */
+ls_status ls_file_append(const char *path, const void *data, size_t n)
+{
     int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0)
         return ls_fail_os(path, "append to", errno);
@@ -176,7 +194,8 @@ ls_status ls_file_append(const char *path, const void *data, size_t n) {
     bool known = fstat(fd, &before) == 0;
     size_t written;
     int error = write_all(fd, data, n, &written);
-    if (error && written && known && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 && after.st_size == before.st_size + (off_t)written)
+    if (error && written && known && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 &&
+        after.st_size == before.st_size + (off_t)written)
         (void)!ls_sys_ftruncate(fd, before.st_size);
     if (close(fd) != 0 && !error && errno != EINTR)
         error = errno;

@@ -1,5 +1,5 @@
-/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare what they came for, so that a mistake is told
- * with the array's name and before any file is made. */
+/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare
+ * what they came for, so that a mistake is told with the array's name and before any file is made. */
 #include "lockstep/checkpoint.h"
 
 #include <inttypes.h>
@@ -27,7 +27,10 @@ typedef struct blocks {
     char *packed; /* of blocks with strides, side by side */
 } blocks;
 
-static ls_status bad(const ls_array *a, const char *what) { return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what); }
+static ls_status bad(const ls_array *a, const char *what)
+{
+    return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what);
+}
 
 static ls_status check_array(const blocks *b, int64_t i)
 {
@@ -96,7 +99,10 @@ static void move(const ls_tensor *block, char *packed, direction way)
     }
 }
 
-static bool is_strided(const ls_array *a) { return ls_type_count(&a->block.type) > 0 && !ls_tensor_is_contiguous(&a->block); }
+static bool is_strided(const ls_array *a)
+{
+    return ls_type_count(&a->block.type) > 0 && !ls_tensor_is_contiguous(&a->block);
+}
 
 /* Every range gets its memory: the block itself, or room for what of it is side by side. */
 static ls_status find_memory(blocks *b)
@@ -107,7 +113,8 @@ static ls_status find_memory(blocks *b)
         bytes += is_strided(&b->arrays[i]) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
     b->packed = bytes ? ls_sys_malloc(bytes) : NULL;
     if (bytes && !b->packed)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory for a copy of strided blocks, %zu bytes", b->dir, bytes);
+        return ls_fail(LS_E_MEMORY, "%s: out of memory for a copy of strided blocks, %zu bytes", b->dir,
+                       bytes);
     char *next = b->packed;
     for (int64_t i = 0; i < b->n; i++) {
         mine[i].data = is_strided(&b->arrays[i]) ? next : b->arrays[i].block.data;
@@ -147,11 +154,14 @@ static ls_status compare_ranks(const blocks *b)
     LS_TRY(ls_group_all_gather(b->group, &mine, sizeof mine, all));
     for (int r = 1; r < ranks; r++)
         if (all[r] != all[0])
-            return ls_fail(LS_E_USAGE, "%s: rank %d names other arrays, or other types or shapes of them, than rank 0", b->dir, r);
+            return ls_fail(LS_E_USAGE,
+                           "%s: rank %d names other arrays, or other types or shapes of them, than rank 0",
+                           b->dir, r);
     return LS_OK;
 }
 
-/* The manifest finds every hole; most are found here, with a name. What every rank has whole is rank 0's to write. */
+/* The manifest finds every hole; most are found here, with a name. What every rank has whole is rank 0's to
+ * write. */
 static ls_status check_counts(blocks *b)
 {
     const int ranks = b->group ? ls_group_size(b->group) : 1, rank = b->group ? ls_group_rank(b->group) : 0;
@@ -164,8 +174,10 @@ static ls_status check_counts(blocks *b)
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t all = ls_type_count(&b->arrays[i].type);
         if (counts[i] != all && counts[i] != ranks * all)
-            return ls_fail(LS_E_ARG, "array \"%s\": the blocks of all ranks have %" PRId64 " elements, the array has %" PRId64, b->arrays[i].name,
-                           counts[i], all);
+            return ls_fail(LS_E_ARG,
+                           "array \"%s\": the blocks of all ranks have %" PRId64
+                           " elements, the array has %" PRId64,
+                           b->arrays[i].name, counts[i], all);
         if (counts[i] != all && rank > 0)
             mine[i].count = 0;
     }
@@ -203,7 +215,8 @@ static char *trainer_json(const blocks *b, const char *text)
     return j.out.data;
 }
 
-ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o)
+ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
+                              const ls_arrays_save_opts *o)
 {
     LS_ARG(dir);
     if (n)
@@ -216,7 +229,11 @@ ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays
     if (s == LS_OK) {
         move_all(&b, PACK);
         char *json = trainer_json(&b, o->text);
-        s = ls_checkpoint_save(dir, &(ls_checkpoint_contents){ .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file }, g, NULL);
+        s = ls_checkpoint_save(
+            dir,
+            &(ls_checkpoint_contents){
+                .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file },
+            g, NULL);
         free(json);
     }
     end(&b);
@@ -225,7 +242,8 @@ ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays
 
 static ls_status load(blocks *b, const ls_weights *w, const ls_arrays_load_opts *o)
 {
-    LS_TRY(ls_ranges_load(w, &b->list, &(ls_weights_load_opts){ .convert = o->convert, .allow_unexpected = o->partial }));
+    LS_TRY(ls_ranges_load(w, &b->list,
+                          &(ls_weights_load_opts){ .convert = o->convert, .allow_unexpected = o->partial }));
     move_all(b, UNPACK);
     return LS_OK;
 }
@@ -248,7 +266,8 @@ static ls_status load_weights(blocks *b, const ls_arrays_load_opts *o)
     return s;
 }
 
-ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g, const ls_arrays_load_opts *o)
+ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
+                              const ls_arrays_load_opts *o)
 {
     LS_ARG(dir);
     if (n)

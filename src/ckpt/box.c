@@ -50,7 +50,8 @@ int64_t ls_box_row_after(const ls_box_rows *r, int64_t first)
 bool ls_box_inside(const ls_box *box, const ls_type *whole)
 {
     for (int i = 0; i < whole->ndim; i++)
-        if (box->start[i] < 0 || box->size[i] < 0 || box->size[i] > whole->dims[i] || box->start[i] > whole->dims[i] - box->size[i])
+        if (box->start[i] < 0 || box->size[i] < 0 || box->size[i] > whole->dims[i] ||
+            box->start[i] > whole->dims[i] - box->size[i])
             return false;
     return true;
 }

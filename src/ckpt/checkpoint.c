@@ -1,5 +1,6 @@
-/* checkpoint.c - checkpoint directories as transactions: written under a name that nobody reads, renamed when whole. Removal goes the same
- * way back. Whatever an interrupted process leaves under such a name is deleted by the next save in that folder. */
+/* checkpoint.c - checkpoint directories as transactions: written under a name that nobody reads, renamed when
+ * whole. Removal goes the same way back. Whatever an interrupted process leaves under such a name is deleted
+ * by the next save in that folder. */
 #include "ckpt/checkpoint.h"
 
 #include <dirent.h>
@@ -62,7 +63,8 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     LS_CHECK(v != NULL, "out of memory");
     ls_folder_init(&v->folder, dir);
     v->group = g;
-    ls_status s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
+    ls_status s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
+                                 g ? ls_group_size(g) : 1);
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));
@@ -238,7 +240,8 @@ ls_status ls_checkpoint_remove(const char *dir)
         s = ls_fail(LS_E_ARG, "%s: not a checkpoint (no " LS_MANIFEST "); not removed", p.dir);
     else {
         ls_remove_tree(p.unfinished);
-        s = ls_sys_rename(p.dir, p.unfinished) == 0 ? ls_sync_folder(p.parent) : ls_fail_os(p.dir, "remove", errno);
+        s = ls_sys_rename(p.dir, p.unfinished) == 0 ? ls_sync_folder(p.parent)
+                                                    : ls_fail_os(p.dir, "remove", errno);
         if (s == LS_OK)
             ls_remove_tree(p.unfinished);
     }

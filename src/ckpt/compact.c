@@ -1,5 +1,6 @@
-/* compact.c - a weight that is split by columns is written row by row, and a sum for each row would make a manifest of megabytes. When all ranks have written, rank 0 reads such
- * rows again, compares each with the sum of whoever wrote it, and remembers one sum for as many of them as a piece holds. */
+/* compact.c - a weight that is split by columns is written row by row, and a sum for each row would make a
+ * manifest of megabytes. When all ranks have written, rank 0 reads such rows again, compares each with the
+ * sum of whoever wrote it, and remembers one sum for as many of them as a piece holds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,14 +12,17 @@
 #include "base/sys.h"
 #include "ckpt/ranges.h"
 
-typedef struct area { uint64_t begin, end; } area; /* bytes of a file, in which pieces are put together */
+typedef struct area {
+    uint64_t begin, end;
+} area; /* bytes of a file, in which pieces are put together */
 
 static ls_status get(int fd, const char *path, char *data, uint64_t n, uint64_t offset)
 {
     for (uint64_t at = 0; at < n;) {
         const ssize_t k = pread(fd, data + at, n - at, (off_t)(offset + at));
         if (k == 0)
-            return ls_fail(LS_E_IO, "%s: ends at byte %llu, where something has been written", path, (unsigned long long)(offset + at));
+            return ls_fail(LS_E_IO, "%s: ends at byte %llu, where something has been written", path,
+                           (unsigned long long)(offset + at));
         if (k < 0 && errno != EINTR)
             return ls_fail_os(path, "read", errno);
         at += k > 0 ? (uint64_t)k : 0;
@@ -36,27 +40,32 @@ static ls_status join(int fd, const char *path, ls_piece *p, int64_t n, char *ro
     LS_TRY(get(fd, path, room, length, p->offset));
     for (int64_t i = 0; i < n; i++)
         if (ls_hash64(room + (p[i].offset - p->offset), p[i].length) != p[i].sum)
-            return ls_fail(LS_E_IO, "%s: bytes %llu to %llu are not what has just been written there", path, (unsigned long long)p[i].offset,
+            return ls_fail(LS_E_IO, "%s: bytes %llu to %llu are not what has just been written there", path,
+                           (unsigned long long)p[i].offset,
                            (unsigned long long)(p[i].offset + p[i].length - 1));
     p->length = length;
     p->sum = ls_hash64(room, length);
     return LS_OK;
 }
 
-/* How many pieces from `p` on, of `n`, are one: all in the area, one behind the other, together no longer than a piece may be. */
+/* How many pieces from `p` on, of `n`, are one: all in the area, one behind the other, together no longer
+ * than a piece may be. */
 static int64_t neighbours(const ls_piece *p, int64_t n, area a)
 {
     int64_t k = 1;
-    while (k < n && p[k].file == p->file && p[k].offset == p[k - 1].offset + p[k - 1].length && p->offset >= a.begin && p[k].offset + p[k].length <= a.end &&
+    while (k < n && p[k].file == p->file && p[k].offset == p[k - 1].offset + p[k - 1].length &&
+           p->offset >= a.begin && p[k].offset + p[k].length <= a.end &&
            p[k].offset + p[k].length - p->offset <= LS_MANIFEST_PIECE)
         k++;
     return k;
 }
 
 /* The pieces of one tensor, from *from on; what is left of them is moved to *to. */
-static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file, area a, char *room, int64_t *from, int64_t *to)
+static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file, area a, char *room,
+                              int64_t *from, int64_t *to)
 {
-    while (*from < m->n && (m->pieces[*from].file < (uint64_t)file || (m->pieces[*from].file == (uint64_t)file && m->pieces[*from].offset < a.end))) {
+    while (*from < m->n && (m->pieces[*from].file < (uint64_t)file ||
+                            (m->pieces[*from].file == (uint64_t)file && m->pieces[*from].offset < a.end))) {
         ls_piece *p = &m->pieces[*from];
         const int64_t n = p->file == (uint64_t)file ? neighbours(p, m->n - *from, a) : 1;
         LS_TRY(join(fd, path, p, n, room));
@@ -66,7 +75,8 @@ static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file
     return LS_OK;
 }
 
-/* A row's part of a block is short; a block that is split by rows is one run. What the other ranks' blocks of an array are is not known here. */
+/* A row's part of a block is short; a block that is split by rows is one run. What the other ranks' blocks of
+ * an array are is not known here. */
 static bool strided(const ls_tensor_list *l, int64_t i)
 {
     if (l->mine[i].rows)
@@ -74,7 +84,8 @@ static bool strided(const ls_tensor_list *l, int64_t i)
     return l->mine[i].block.run && ls_type_count(&l->tensors[i].tensor.type) > l->mine[i].block.stride;
 }
 
-static ls_status compact_file(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list, char *room, int64_t *from, int64_t *to)
+static ls_status compact_file(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list,
+                              char *room, int64_t *from, int64_t *to)
 {
     char *path = ls_path_join(w->dir, f->name);
     const int fd = ls_sys_open(path, O_RDONLY);

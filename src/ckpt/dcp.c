@@ -1,4 +1,5 @@
-/* dcp.c - from an index and its files to tensors: every chunk is the only tensor of an archive, and must be what the index says of it. */
+/* dcp.c - from an index and its files to tensors: every chunk is the only tensor of an archive, and must be
+ * what the index says of it. */
 #include "ckpt/dcp.h"
 
 #include <inttypes.h>
@@ -9,18 +10,24 @@
 static ls_status bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
-    return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: the files are not of one save, or damaged: copy the directory again or save it again", path,
-                   ls_shown_name(shown, name), what);
+    return ls_fail(LS_E_FORMAT,
+                   "%s: tensor \"%s\": %s: the files are not of one save, or damaged: copy the directory "
+                   "again or save it again",
+                   path, ls_shown_name(shown, name), what);
 }
 
-static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tensor *t, const ls_dcp_chunk *c, const ls_mapping *map, const char *path)
+static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tensor *t, const ls_dcp_chunk *c,
+                            const ls_mapping *map, const char *path)
 {
     char shown[128], what[160];
     ls_weight *list;
     int64_t n;
     if (c->length > map->size || c->offset > map->size - c->length)
-        return ls_fail(LS_E_FORMAT, "%s: holds %zu bytes; a chunk of tensor \"%s\" should be at %" PRIu64 " to %" PRIu64 ": the file is cut, or of another "
-                       "save: copy the directory again or save it again", path, map->size, ls_shown_name(shown, t->name), c->offset, c->offset + c->length);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: holds %zu bytes; a chunk of tensor \"%s\" should be at %" PRIu64 " to %" PRIu64
+                       ": the file is cut, or of another "
+                       "save: copy the directory again or save it again",
+                       path, map->size, ls_shown_name(shown, t->name), c->offset, c->offset + c->length);
     if (!ls_pt_is(map->data + c->offset, c->length)) {
         snprintf(what, sizeof what, "what is at byte %" PRIu64 " is not of torch.save", c->offset);
         return bad(path, t->name, what);
@@ -35,9 +42,11 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
         ls_type box = t->type;
         for (int i = 0; i < box.ndim; i++)
             box.dims[i] = c->box.size[i];
-        return ls_fail(LS_E_FORMAT, "%s: a chunk of tensor \"%s\" should be %s %s, there is %s %s: the files are not of one save: save it again", where,
-                       ls_shown_name(shown, t->name), t->stored, ls_shown_dims(want, &box), n == 1 ? list->stored : "no tensor",
-                       n == 1 ? ls_shown_dims(have, &list->type) : "");
+        return ls_fail(LS_E_FORMAT,
+                       "%s: a chunk of tensor \"%s\" should be %s %s, there is %s %s: the files are not of "
+                       "one save: save it again",
+                       where, ls_shown_name(shown, t->name), t->stored, ls_shown_dims(want, &box),
+                       n == 1 ? list->stored : "no tensor", n == 1 ? ls_shown_dims(have, &list->type) : "");
     }
     list->offset += c->offset;
     list->file = path;
@@ -45,8 +54,8 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
     return LS_OK;
 }
 
-ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths,
-                             const char *dir)
+ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i,
+                             const ls_mapping *maps, const char *const *paths, const char *dir)
 {
     const ls_dcp_tensor *t = &x->tensors[i];
     struct ls_weight_parts *parts = LS_ARENA_NEW(arena, struct ls_weight_parts);
@@ -59,7 +68,12 @@ ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index
     if (t->n == 1)
         *out = *parts->at[0].tensor;
     else
-        *out = (ls_weight){ .file = dir, .stored = t->stored, .loadable = t->loadable, .type = t->type, .bytes = t->bytes, .parts = t->n ? parts : NULL };
+        *out = (ls_weight){ .file = dir,
+                            .stored = t->stored,
+                            .loadable = t->loadable,
+                            .type = t->type,
+                            .bytes = t->bytes,
+                            .parts = t->n ? parts : NULL };
     out->name = t->name;
     return LS_OK;
 }

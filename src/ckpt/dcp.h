@@ -1,5 +1,6 @@
-/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle that says of every tensor how it is cut into chunks, and of every
- * chunk where it is: a whole archive of torch.save, `length` bytes from `offset` on of a file beside it. Private to src/ckpt. */
+/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle that says of every
+ * tensor how it is cut into chunks, and of every chunk where it is: a whole archive of torch.save, `length`
+ * bytes from `offset` on of a file beside it. Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
@@ -21,41 +22,54 @@ typedef struct ls_dcp_tensor {
     bool loadable;
     ls_type type;
     uint64_t bytes;
-    ls_dcp_chunk *chunks;      /* that are not empty; they are the tensor, each element once */
+    ls_dcp_chunk *chunks; /* that are not empty; they are the tensor, each element once */
     int64_t n;
 } ls_dcp_tensor;
 
 typedef struct ls_dcp_index {
-    const char **files;        /* that the tensors lie in; names beside `.metadata` */
+    const char **files; /* that the tensors lie in; names beside `.metadata` */
     int n_files;
-    ls_dcp_tensor *tensors;    /* of the model: docs/weights.md says which they are */
+    ls_dcp_tensor *tensors; /* of the model: docs/weights.md says which they are */
     int64_t n;
 } ls_dcp_index;
 
-/* Reads the `size` bytes at `bytes`, which are file `path`; everything lives in `arena`. LS_E_FORMAT where chunks leave a gap or overlap. */
-ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path);
+/* Reads the `size` bytes at `bytes`, which are file `path`; everything lives in `arena`. LS_E_FORMAT where
+ * chunks leave a gap or overlap. */
+ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
+                            const char *path);
 
 /* A tensor of several chunks. */
 struct ls_weight_parts {
     int64_t n;
-    struct ls_weight_part { ls_box box; ls_weight *tensor; } *at;
+    struct ls_weight_part {
+        ls_box box;
+        ls_weight *tensor;
+    } * at;
 };
 
 /* Tensor `i`, whose chunks are checked against what is in the files. maps, paths: [n_files]. */
-ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i, const ls_mapping *maps, const char *const *paths,
-                             const char *dir);
+ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i,
+                             const ls_mapping *maps, const char *const *paths, const char *dir);
 
-/* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one chunk. Equal contents give equal bytes. */
+/* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one
+ * chunk. Equal contents give equal bytes. */
 typedef struct ls_dcp_writer {
     ls_folder folder;
     ls_writer out;
     ls_str tensors, ways, places; /* entries of the three dicts of the index, so far */
 } ls_dcp_writer;
-typedef struct ls_dcp_step { const char *word; int64_t number; } ls_dcp_step; /* of a way through dicts and lists; word NULL: into a list */
+/* of a way through dicts and lists; word NULL: into a list */
+typedef struct ls_dcp_step {
+    const char *word;
+    int64_t number;
+} ls_dcp_step;
 
-ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace); /* replace: an old DCP directory; no other folder */
-ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type, const void *data);
-ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle); /* pickle: its opcodes, without PROTO and STOP */
+/* replace: an old DCP directory; no other folder */
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace);
+ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type,
+                            const void *data);
+/* pickle: its opcodes, without PROTO and STOP */
+ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle);
 ls_status ls_dcp_commit(ls_dcp_writer *w); /* releases w also when it fails */
 void ls_dcp_abort(ls_dcp_writer *w);
 
@@ -72,4 +86,5 @@ typedef struct ls_dcp_optimizer {
 } ls_dcp_optimizer;
 
 /* As ls_weights_export_with into directory `dir`; `optimizer` may be NULL. */
-ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir, const ls_weights_export_opts *o);
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
+                        const ls_weights_export_opts *o);

@@ -1,4 +1,5 @@
-/* dcp_index.c - `.metadata` of a DCP directory: a pickle of a few known classes. Every name in it comes from outside, and every number is checked. */
+/* dcp_index.c - `.metadata` of a DCP directory: a pickle of a few known classes. Every name in it comes from
+ * outside, and every number is checked. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,23 @@
 enum { MAX_INDEX = 64 << 20 }; /* some 250,000 chunks; values take many times their pickle's bytes */
 
 static const char *const NAMES[] = {
-    METADATA "Metadata", METADATA "TensorStorageMetadata", METADATA "BytesStorageMetadata", METADATA "ChunkStorageMetadata", METADATA "TensorProperties",
-    METADATA "MetadataIndex", METADATA "StorageMeta", METADATA "_MEM_FORMAT_ENCODING", BEFORE_2_3 "TensorProperties", BEFORE_2_3 "MEM_FORMAT_ENCODING",
-    STORAGE_INFO, "torch.serialization _get_layout", "builtins getattr" /* how some Pythons write an enum's member */, "pathlib PosixPath",
-    "pathlib WindowsPath", "pathlib._local PosixPath", "pathlib._local WindowsPath",
+    METADATA "Metadata",
+    METADATA "TensorStorageMetadata",
+    METADATA "BytesStorageMetadata",
+    METADATA "ChunkStorageMetadata",
+    METADATA "TensorProperties",
+    METADATA "MetadataIndex",
+    METADATA "StorageMeta",
+    METADATA "_MEM_FORMAT_ENCODING",
+    BEFORE_2_3 "TensorProperties",
+    BEFORE_2_3 "MEM_FORMAT_ENCODING",
+    STORAGE_INFO,
+    "torch.serialization _get_layout",
+    "builtins getattr" /* how some Pythons write an enum's member */,
+    "pathlib PosixPath",
+    "pathlib WindowsPath",
+    "pathlib._local PosixPath",
+    "pathlib._local WindowsPath",
 };
 
 static bool known(const char *global)
@@ -41,7 +55,9 @@ typedef struct place {
 } place;
 
 /* A tensor's way through the dicts that were saved. */
-typedef struct way { const ls_pickle *key, *path; } way;
+typedef struct way {
+    const ls_pickle *key, *path;
+} way;
 
 typedef struct reader {
     ls_dcp_index *out;
@@ -51,19 +67,22 @@ typedef struct reader {
     size_t depth;      /* which is so far down in their paths. NULL: all tensors */
     place *places;     /* sorted */
     size_t n_places;
-    way *ways;         /* sorted */
+    way *ways; /* sorted */
     size_t n_ways;
 } reader;
 
 static ls_status damaged(const reader *r, const char *what)
 {
-    return ls_fail(LS_E_FORMAT, "%s: %s: it is damaged, or of a version of PyTorch that is not known: save it again", r->path, what);
+    return ls_fail(LS_E_FORMAT,
+                   "%s: %s: it is damaged, or of a version of PyTorch that is not known: save it again",
+                   r->path, what);
 }
 
 static ls_status bad(const reader *r, const char *name, const char *what)
 {
     char shown[128];
-    return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: copy the directory again or save it again", r->path, ls_shown_name(shown, name), what);
+    return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: copy the directory again or save it again", r->path,
+                   ls_shown_name(shown, name), what);
 }
 
 static bool is_a(const ls_pickle *v, const char *name)
@@ -74,7 +93,8 @@ static bool is_a(const ls_pickle *v, const char *name)
 /* An attribute; NULL: it has none. */
 static const ls_pickle *get(const ls_pickle *object, const char *attribute)
 {
-    return object->kind == LS_PICKLE_OBJECT && object->n == 3 ? ls_pickle_find(object->items[2], attribute) : NULL;
+    return object->kind == LS_PICKLE_OBJECT && object->n == 3 ? ls_pickle_find(object->items[2], attribute)
+                                                              : NULL;
 }
 
 static const ls_pickle *get_dict(const ls_pickle *object, const char *attribute)
@@ -86,7 +106,8 @@ static const ls_pickle *get_dict(const ls_pickle *object, const char *attribute)
 /* torch.Size((d0, d1, ...)); false: it is none, or has more than LS_MAX_DIMS. */
 static bool read_size(const ls_pickle *v, int64_t *dims, int *ndim)
 {
-    if (!v || v->kind != LS_PICKLE_CALL || strcmp(v->items[0]->text, "torch Size") != 0 || v->items[1]->n != 1)
+    if (!v || v->kind != LS_PICKLE_CALL || strcmp(v->items[0]->text, "torch Size") != 0 ||
+        v->items[1]->n != 1)
         return false;
     const ls_pickle *list = v->items[1]->items[0];
     if ((list->kind != LS_PICKLE_TUPLE && list->kind != LS_PICKLE_LIST) || list->n > LS_MAX_DIMS)
@@ -125,7 +146,8 @@ static ls_status read_places(reader *r, const ls_pickle *storage)
 {
     r->places = LS_ARENA_ARRAY(r->scratch, place, storage->n / 2 + 1);
     for (size_t i = 0; i < storage->n; i += 2) {
-        const ls_pickle *index = storage->items[i], *info = storage->items[i + 1], *tensor = is_a(index, METADATA "MetadataIndex") ? get(index, "fqn") : NULL;
+        const ls_pickle *index = storage->items[i], *info = storage->items[i + 1],
+                        *tensor = is_a(index, METADATA "MetadataIndex") ? get(index, "fqn") : NULL;
         if (!tensor || tensor->kind != LS_PICKLE_TEXT || !is_a(info, STORAGE_INFO))
             return damaged(r, "an entry of storage_data is not (MetadataIndex, _StorageInfo)");
         place *p = &r->places[r->n_places];
@@ -141,8 +163,8 @@ static ls_status read_places(reader *r, const ls_pickle *storage)
 static int file_number(reader *r, const ls_pickle *name)
 {
     ls_dcp_index *x = r->out;
-    if (name->length == 0 || name->length > 255 || memchr(name->text, '/', name->length) || memchr(name->text, 0, name->length) ||
-        ls_pickle_is(name, ".") || ls_pickle_is(name, ".."))
+    if (name->length == 0 || name->length > 255 || memchr(name->text, '/', name->length) ||
+        memchr(name->text, 0, name->length) || ls_pickle_is(name, ".") || ls_pickle_is(name, ".."))
         return -1;
     for (int i = x->n_files - 1; i >= 0; i--) /* neighbours are often in one file */
         if (ls_pickle_is(name, x->files[i]))
@@ -161,20 +183,26 @@ static ls_status locate(reader *r, const ls_dcp_tensor *t, const ls_pickle *key,
 {
     place wanted = { .tensor = key, .ndim = t->type.ndim };
     memcpy(wanted.start, c->box.start, sizeof wanted.start);
-    const place *p = r->n_places ? bsearch(&wanted, r->places, r->n_places, sizeof wanted, compare_places) : NULL;
+    const place *p = r->n_places ? bsearch(&wanted, r->places, r->n_places, sizeof wanted, compare_places)
+                                 : NULL;
     if (!p)
         return bad(r, t->name, "it does not say in which file one of the chunks is");
-    const ls_pickle *file = get(p->info, "relative_path"), *offset = get(p->info, "offset"), *length = get(p->info, "length");
+    const ls_pickle *file = get(p->info, "relative_path"), *offset = get(p->info, "offset"),
+                    *length = get(p->info, "length");
     const ls_pickle *transforms = get(p->info, "transform_descriptors");
-    if (!file || file->kind != LS_PICKLE_TEXT || !offset || offset->kind != LS_PICKLE_INT || offset->number < 0 || !length ||
-        length->kind != LS_PICKLE_INT || length->number < 0)
+    if (!file || file->kind != LS_PICKLE_TEXT || !offset || offset->kind != LS_PICKLE_INT ||
+        offset->number < 0 || !length || length->kind != LS_PICKLE_INT || length->number < 0)
         return bad(r, t->name, "the place of a chunk is not a file, an offset and a length");
     if (transforms && transforms->kind != LS_PICKLE_NONE)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: its files are compressed or otherwise transformed (transform_descriptors): save it without extensions", r->path);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: its files are compressed or otherwise transformed (transform_descriptors): save "
+                       "it without extensions",
+                       r->path);
     c->file = file_number(r, file);
     c->offset = (uint64_t)offset->number;
     c->length = (uint64_t)length->number;
-    return c->file >= 0 ? LS_OK : bad(r, t->name, "a chunk's file is not the name of a file beside the index");
+    return c->file >= 0 ? LS_OK
+                        : bad(r, t->name, "a chunk's file is not the name of a file beside the index");
 }
 
 /* ---- tensors */
@@ -216,7 +244,8 @@ static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
         const ls_box *a = &t->chunks[i].box;
         covered += volume(a, t->type.ndim);
         LS_TRY(ls_stop_check("checking %s", r->path));
-        for (int64_t k = i + 1; k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
+        for (int64_t k = i + 1;
+             k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
             if (overlap(a, &t->chunks[k].box, t->type.ndim))
                 return bad(r, t->name, "two of its chunks overlap");
     }
@@ -233,8 +262,10 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
         ls_dcp_chunk *c = &t->chunks[t->n];
         const ls_pickle *v = chunks->items[i];
         int ndim[2];
-        if (!is_a(v, METADATA "ChunkStorageMetadata") || !read_size(get(v, "offsets"), c->box.start, &ndim[0]) ||
-            !read_size(get(v, "sizes"), c->box.size, &ndim[1]) || ndim[0] != t->type.ndim || ndim[1] != t->type.ndim)
+        if (!is_a(v, METADATA "ChunkStorageMetadata") ||
+            !read_size(get(v, "offsets"), c->box.start, &ndim[0]) ||
+            !read_size(get(v, "sizes"), c->box.size, &ndim[1]) || ndim[0] != t->type.ndim ||
+            ndim[1] != t->type.ndim)
             return bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
         if (!ls_box_inside(&c->box, &t->type))
             return bad(r, t->name, "a chunk leads out of it");
@@ -275,7 +306,8 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     if (properties && properties->kind == LS_PICKLE_OBJECT && properties->n == 3)
         state = properties->items[2];
     if (state)
-        dtype = state->kind == LS_PICKLE_TUPLE && state->n > 0 ? state->items[0] : ls_pickle_find(state, "dtype");
+        dtype = state->kind == LS_PICKLE_TUPLE && state->n > 0 ? state->items[0]
+                                                               : ls_pickle_find(state, "dtype");
     const ls_pt_name *name = dtype && dtype->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(dtype->text) : NULL;
     if (!name || name->role != LS_PT_DTYPE)
         return bad(r, t->name, "it has no element type");
@@ -297,11 +329,15 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
 
 /* ---- which of them are the model */
 
-static int compare_ways(const void *a, const void *b) { return compare_keys(((const way *)a)->key, ((const way *)b)->key); }
+static int compare_ways(const void *a, const void *b)
+{
+    return compare_keys(((const way *)a)->key, ((const way *)b)->key);
+}
 
 static const ls_pickle *path_of(const reader *r, const ls_pickle *key)
 {
-    const way wanted = { .key = key }, *found = r->n_ways ? bsearch(&wanted, r->ways, r->n_ways, sizeof wanted, compare_ways) : NULL;
+    const way wanted = { .key = key },
+              *found = r->n_ways ? bsearch(&wanted, r->ways, r->n_ways, sizeof wanted, compare_ways) : NULL;
     return found ? found->path : NULL;
 }
 
@@ -367,7 +403,8 @@ static ls_status read_tensors(reader *r, const ls_pickle *metadata)
         if (key->kind != LS_PICKLE_TEXT)
             return damaged(r, "an entry of state_dict_metadata has no name");
         const ls_pickle *path = path_of(r, key);
-        if (!is_a(value, METADATA "TensorStorageMetadata") || (r->under && (!path || !is_under(path, r->depth, r->under))))
+        if (!is_a(value, METADATA "TensorStorageMetadata") ||
+            (r->under && (!path || !is_under(path, r->depth, r->under))))
             continue;
         LS_TRY(ls_stop_check("reading %s", r->path));
         ls_dcp_tensor *t = &x->tensors[x->n++];
@@ -379,7 +416,9 @@ static ls_status read_tensors(reader *r, const ls_pickle *metadata)
 
 static ls_status read_index(reader *r, const ls_pickle *root)
 {
-    const ls_pickle *storage = get_dict(root, "storage_data"), *metadata = get_dict(root, "state_dict_metadata"), *planned = get_dict(root, "planner_data");
+    const ls_pickle *storage = get_dict(root, "storage_data"),
+                    *metadata = get_dict(root, "state_dict_metadata"),
+                    *planned = get_dict(root, "planner_data");
     if (!is_a(root, METADATA "Metadata") || !storage || !metadata)
         return damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
     LS_TRY(read_places(r, storage));
@@ -389,20 +428,31 @@ static ls_status read_index(reader *r, const ls_pickle *root)
     return read_tensors(r, metadata);
 }
 
-ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path)
+ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
+                            const char *path)
 {
     if (size > MAX_INDEX)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: has %zu bytes; at most %d are read (some 250,000 chunks): save the model from fewer ranks, or alone", path, size,
-                       (int)MAX_INDEX);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: has %zu bytes; at most %d are read (some 250,000 chunks): save the model from "
+                       "fewer ranks, or alone",
+                       path, size, (int)MAX_INDEX);
     ls_arena scratch;
     ls_arena_init(&scratch);
     *out = (ls_dcp_index){ 0 };
-    const ls_pickle_source source = { .bytes = bytes, .size = size, .path = path, .known = known, .objects = true, .what = "the index of a DCP directory",
-                                      .advice = "save it with torch.distributed.checkpoint.save of plain state dicts" };
+    const ls_pickle_source source = {
+        .bytes = bytes,
+        .size = size,
+        .path = path,
+        .known = known,
+        .objects = true,
+        .what = "the index of a DCP directory",
+        .advice = "save it with torch.distributed.checkpoint.save of plain state dicts"
+    };
     ls_pickle_result result;
     ls_status s = ls_pickle_read(&result, &scratch, &source);
     if (s == LS_OK)
-        s = read_index(&(reader){ .out = out, .arena = arena, .scratch = &scratch, .path = path }, result.value);
+        s = read_index(&(reader){ .out = out, .arena = arena, .scratch = &scratch, .path = path },
+                       result.value);
     ls_arena_release(&scratch);
     return s;
 }

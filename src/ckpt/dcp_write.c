@@ -1,5 +1,6 @@
-/* dcp_write.c - a DCP directory: archives of torch.save one behind the other, and the index, whose values are put together without a memo so that
- * each tensor's part reads the same. What PyTorch gives defaults (storage_meta, version) is left out: older versions do not know it. */
+/* dcp_write.c - a DCP directory: archives of torch.save one behind the other, and the index, whose values are
+ * put together without a memo so that each tensor's part reads the same. What PyTorch gives defaults
+ * (storage_meta, version) is left out: older versions do not know it. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -116,7 +117,8 @@ static ls_status put_archive(ls_dcp_writer *w, const ls_str *pickle, const ls_ty
     return s;
 }
 
-static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle, const ls_type *type, const void *data)
+static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle,
+                          const ls_type *type, const void *data)
 {
     ls_str key = { 0 };
     const uint64_t offset = w->out.offset;
@@ -137,7 +139,8 @@ static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const
     return s;
 }
 
-ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type, const void *data)
+ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type,
+                            const void *data)
 {
     ls_str pickle = { 0 };
     ls_pt_pickle_tensor(&pickle, type);
@@ -168,12 +171,16 @@ static ls_status check_replaced(const char *dir)
         const char *end = strrchr(e->d_name, '.');
         const bool is_index = !strcmp(e->d_name, LS_DCP_INDEX);
         index = index || is_index;
-        data = data && (is_index || !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || (end && !strcmp(end, ".distcp")));
+        data = data && (is_index || !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+                        (end && !strcmp(end, ".distcp")));
     }
     closedir(d);
     return index && data ? LS_OK
-                         : ls_fail(LS_E_USAGE, "%s: only a DCP directory (" LS_DCP_INDEX " and .distcp files, nothing else) is replaced by another: choose a new "
-                                   "name", dir);
+                         : ls_fail(LS_E_USAGE,
+                                   "%s: only a DCP directory (" LS_DCP_INDEX
+                                   " and .distcp files, nothing else) is replaced by another: choose a new "
+                                   "name",
+                                   dir);
 }
 
 ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace)

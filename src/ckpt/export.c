@@ -1,5 +1,5 @@
-/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no change goes from the mapping to the new file,
- * what does goes through memory for the largest tensor. */
+/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no
+ * change goes from the mapping to the new file, what does goes through memory for the largest tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 
-typedef struct export {
+typedef struct export
+{
     const ls_weights *from;
     const ls_weights_export_opts *o;
     const char *path;
@@ -22,10 +23,14 @@ typedef struct export {
     ls_named_tensor *tensors; /* as they will be; no data */
     void *buffer;
     uint64_t done, total;
-} export;
+}
+export;
 
 /* It does not lie in the file as it will be written. */
-static bool must_be_read(const ls_weight *t, ls_dtype to) { return t->strides || t->parts || to != t->type.dtype; }
+static bool must_be_read(const ls_weight *t, ls_dtype to)
+{
+    return t->strides || t->parts || to != t->type.dtype;
+}
 
 /* Names and types of what will be written; the buffer. */
 static ls_status prepare(export *e)
@@ -37,7 +42,10 @@ static ls_status prepare(export *e)
         if (!t->loadable)
             return ls_weight_read(t, LS_F32, NULL); /* it says why not */
         if (e->format == SAFETENSORS && strcmp(t->name, "__metadata__") == 0)
-            return ls_fail(LS_E_ARG, "%s: a tensor named __metadata__ cannot be written to a safetensors file: rename it", t->file);
+            return ls_fail(
+                LS_E_ARG,
+                "%s: a tensor named __metadata__ cannot be written to a safetensors file: rename it",
+                t->file);
         ls_type type = t->type;
         if (e->o->floats && ls_dtype_is_float(type.dtype))
             type.dtype = *e->o->floats;
@@ -47,7 +55,8 @@ static ls_status prepare(export *e)
             largest = ls_type_bytes(&type);
     }
     e->buffer = ls_sys_malloc(largest);
-    return e->buffer ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", e->path, largest);
+    return e->buffer ? LS_OK
+                     : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", e->path, largest);
 }
 
 /* A weight that f16 cannot hold must not become infinity behind the user's back. */
@@ -57,8 +66,11 @@ static ls_status check_range(const export *e, int64_t i)
     const uint16_t *x = e->buffer;
     for (int64_t k = 0; k < ls_type_count(&e->tensors[i].tensor.type); k++)
         if ((x[k] & 0x7fff) == 0x7c00)
-            return ls_fail(LS_E_NUMERIC, "%s: element %" PRId64 " of tensor \"%s\" is beyond 65504, the largest number of f16: export as bf16 or f32",
-                           ls_weights_at(e->from, i)->file, k, ls_shown_name(shown, e->tensors[i].name));
+            return ls_fail(
+                LS_E_NUMERIC,
+                "%s: element %" PRId64
+                " of tensor \"%s\" is beyond 65504, the largest number of f16: export as bf16 or f32",
+                ls_weights_at(e->from, i)->file, k, ls_shown_name(shown, e->tensors[i].name));
     return LS_OK;
 }
 
@@ -148,7 +160,8 @@ static ls_status put_model(export *e, ls_dcp_writer *w)
     for (int64_t i = 0; i < e->n; i++) {
         const void *data;
         LS_TRY(read_tensor(e, i, &data));
-        LS_TRY(ls_dcp_put_tensor(w, 2, (ls_dcp_step[]){ { .word = "model" }, { .word = e->tensors[i].name } }, &e->tensors[i].tensor.type, data));
+        LS_TRY(ls_dcp_put_tensor(w, 2, (ls_dcp_step[]){ { .word = "model" }, { .word = e->tensors[i].name } },
+                                 &e->tensors[i].tensor.type, data));
         LS_TRY(advance(e, i));
     }
     return LS_OK;
@@ -156,21 +169,19 @@ static ls_status put_model(export *e, ls_dcp_writer *w)
 
 static ls_status put_setting(ls_dcp_writer *w, const char *name, const ls_str *pickle)
 {
-    return ls_dcp_put_object(w, 4, (ls_dcp_step[]){ { .word = "optimizer" }, { .word = "param_groups" }, { .number = 0 }, { .word = name } }, pickle);
+    return ls_dcp_put_object(
+        w, 4,
+        (ls_dcp_step[]){
+            { .word = "optimizer" }, { .word = "param_groups" }, { .number = 0 }, { .word = name } },
+        pickle);
 }
 
 static void put_value(ls_str *out, const ls_dcp_setting *set)
 {
     switch (set->kind) {
-    case LS_DCP_NONE:
-        ls_str_add(out, "N");
-        return;
-    case LS_DCP_BOOL:
-        ls_str_add(out, set->a != 0 ? "\x88" : "\x89");
-        return;
-    case LS_DCP_FLOAT:
-        ls_pickle_put_float(out, set->a);
-        return;
+    case LS_DCP_NONE: ls_str_add(out, "N"); return;
+    case LS_DCP_BOOL: ls_str_add(out, set->a != 0 ? "\x88" : "\x89"); return;
+    case LS_DCP_FLOAT: ls_pickle_put_float(out, set->a); return;
     case LS_DCP_PAIR:
         ls_pickle_put_float(out, set->a);
         ls_pickle_put_float(out, set->b);
@@ -196,7 +207,9 @@ static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const
 static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, ls_str *names)
 {
     static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
-    ls_dcp_step way[] = { { .word = "optimizer" }, { .word = "state" }, { .word = name }, { .word = "step" } };
+    ls_dcp_step way[] = {
+        { .word = "optimizer" }, { .word = "state" }, { .word = name }, { .word = "step" }
+    };
     const ls_weight *count = ls_weights_find(o->state, "step");
     bool any = false, counts = false;
     for (size_t i = 0; i < sizeof MOMENTS / sizeof MOMENTS[0]; i++) {
@@ -215,7 +228,8 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
         int64_t steps;
         LS_TRY(ls_weight_read(count, LS_I64, &steps));
         way[3].word = "step";
-        LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps })); /* PyTorch counts in f32 */
+        /* PyTorch counts in f32 */
+        LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps }));
     }
     if (any)
         ls_pickle_put_text(names, name);
@@ -254,7 +268,8 @@ static ls_status write_dcp(export *e)
 static ls_status run(export *e)
 {
     if (e->o->floats && !ls_dtype_is_float(*e->o->floats))
-        return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", e->path, ls_dtype_name(*e->o->floats));
+        return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", e->path,
+                       ls_dtype_name(*e->o->floats));
     e->n = ls_weights_count(e->from);
     e->tensors = ls_sys_calloc((size_t)e->n + 1, sizeof *e->tensors);
     if (!e->tensors)
@@ -277,12 +292,17 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
     if (n > 0 && path[n - 1] == '/')
         return ls_dcp_export(w, NULL, path, o);
     if (!end || (strcmp(end, ".pt") != 0 && strcmp(end, ".safetensors") != 0))
-        return ls_fail(LS_E_ARG, "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's distributed checkpoint, /: that says what to "
-                       "write", path);
-    return run(&(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
+        return ls_fail(LS_E_ARG,
+                       "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's "
+                       "distributed checkpoint, /: that says what to "
+                       "write",
+                       path);
+    return run(
+        &(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
 }
 
-ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir, const ls_weights_export_opts *o)
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
+                        const ls_weights_export_opts *o)
 {
     return run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
 }

@@ -23,7 +23,9 @@ void ls_folder_init(ls_folder *f, const char *path)
     *f = (ls_folder){ .dir = strndup(path, n) };
     LS_CHECK(f->dir != NULL, "out of memory");
     const char *slash = strrchr(f->dir, '/');
-    f->parent = !slash ? strdup(".") : slash == f->dir ? strdup("/") : strndup(f->dir, (size_t)(slash - f->dir));
+    f->parent = !slash            ? strdup(".")
+                : slash == f->dir ? strdup("/")
+                                  : strndup(f->dir, (size_t)(slash - f->dir));
     f->name = strdup(slash ? slash + 1 : f->dir);
     char *hidden;
     LS_CHECK(f->parent && f->name && asprintf(&hidden, LS_UNFINISHED "%s", f->name) >= 0, "out of memory");
@@ -48,17 +50,15 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     return ls_sys_remove(path);
 }
 
-void ls_remove_tree(const char *path)
-{
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
+void ls_remove_tree(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
 ls_status ls_sync_folder(const char *path)
 {
     int fd = ls_sys_open(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return ls_fail_os(path, "open", errno);
-    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0; /* some file systems cannot sync a folder, and need not */
+    /* some file systems cannot sync a folder, and need not */
+    int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     close(fd);
     return error ? ls_fail_os(path, "sync", error) : LS_OK;
 }
@@ -67,7 +67,10 @@ ls_status ls_folder_begin(ls_folder *f)
 {
     struct stat st;
     if (lstat(f->dir, &st) == 0 && !(f->replace && S_ISDIR(st.st_mode)))
-        return ls_fail(LS_E_IO, "%s: already there; a checkpoint is never overwritten: remove it, or save under another name", f->dir);
+        return ls_fail(
+            LS_E_IO,
+            "%s: already there; a checkpoint is never overwritten: remove it, or save under another name",
+            f->dir);
     LS_TRY(ls_make_dirs(f->parent));
     ls_remove_tree(f->unfinished);
     if (ls_sys_mkdir(f->unfinished) != 0)
@@ -76,7 +79,8 @@ ls_status ls_folder_begin(ls_folder *f)
     return LS_OK;
 }
 
-/* The old folder keeps its name until the new one has it; a file system that cannot exchange names loses the old one first. */
+/* The old folder keeps its name until the new one has it; a file system that cannot exchange names loses the
+ * old one first. */
 static int rename_folder(const ls_folder *f)
 {
     if (!f->replace || !ls_dir_exists(f->dir))

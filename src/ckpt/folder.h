@@ -1,4 +1,5 @@
-/* folder.h - a new folder as a transaction: filled under a name that nobody reads, and renamed when it is whole. Private to src/ckpt. */
+/* folder.h - a new folder as a transaction: filled under a name that nobody reads, and renamed when it is
+ * whole. Private to src/ckpt. */
 #pragma once
 #include "lockstep/status.h"
 
@@ -12,9 +13,12 @@ typedef struct ls_folder {
 } ls_folder;
 
 void ls_folder_init(ls_folder *f, const char *path);
-ls_status ls_folder_begin(ls_folder *f);  /* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already, unless it may be replaced */
+/* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already, unless it
+ * may be replaced */
+ls_status ls_folder_begin(ls_folder *f);
 ls_status ls_folder_commit(ls_folder *f); /* its files are on disk: it gets its name */
 void ls_folder_release(ls_folder *f);
 
-void ls_remove_tree(const char *path); /* says nothing: what cannot be deleted is met again, with a message, when its name is needed */
+/* says nothing: what cannot be deleted is met again, with a message, when its name is needed */
+void ls_remove_tree(const char *path);
 ls_status ls_sync_folder(const char *path);

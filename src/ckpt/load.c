@@ -1,5 +1,5 @@
-/* load.c - from weight files to a model's tensors: the comparison that reports everything at once, and the copy, with conversion between
- * float types where that was asked for. */
+/* load.c - from weight files to a model's tensors: the comparison that reports everything at once, and the
+ * copy, with conversion between float types where that was asked for. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 
-/* A double holds every value of the four float types exactly, so one widening and one narrowing function per type make all conversions. */
+/* A double holds every value of the four float types exactly, so one widening and one narrowing function per
+ * type make all conversions. */
 static double widen(const uint8_t *p, ls_dtype t)
 {
     uint16_t h;
@@ -21,29 +22,24 @@ static double widen(const uint8_t *p, ls_dtype t)
     float f;
     double d;
     switch (t) {
-    case LS_F32:
-        memcpy(&f, p, 4);
-        return (double)f;
-    case LS_F64:
-        memcpy(&d, p, 8);
-        return d;
+    case LS_F32: memcpy(&f, p, 4); return (double)f;
+    case LS_F64: memcpy(&d, p, 8); return d;
     case LS_BF16:
         memcpy(&h, p, 2);
         u = (uint32_t)h << 16;
         memcpy(&f, &u, 4);
         return (double)f;
-    default: /* LS_F16 */
-        memcpy(&h, p, 2);
-        break;
+    default: /* LS_F16 */ memcpy(&h, p, 2); break;
     }
     int exponent = h >> 10 & 31, fraction = h & 1023;
-    double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
-                     : exponent == 0  ? ldexp(fraction, -24)
-                                      : ldexp(1024 + fraction, exponent - 25);
+    double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+                       : exponent == 0 ? ldexp(fraction, -24)
+                                       : ldexp(1024 + fraction, exponent - 25);
     return h & 0x8000 ? -magnitude : magnitude;
 }
 
-/* |x| as sign-less bits of a format with `bits` bits of fraction and `exponent_bits` of exponent, rounded to nearest even. */
+/* |x| as sign-less bits of a format with `bits` bits of fraction and `exponent_bits` of exponent, rounded to
+ * nearest even. */
 static uint32_t narrow_magnitude(double x, int bits, int exponent_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1;
@@ -56,9 +52,11 @@ static uint32_t narrow_magnitude(double x, int bits, int exponent_bits)
         return 0;
     int e;
     frexp(x, &e); /* x = f * 2^e, 0.5 <= f < 1 */
-    int unit = (e - 1 < 1 - bias ? 1 - bias : e - 1) - bits; /* exponent of the last place; below the normal range it stays */
+    /* exponent of the last place; below the normal range it stays */
+    int unit = (e - 1 < 1 - bias ? 1 - bias : e - 1) - bits;
     uint32_t places = (uint32_t)nearbyint(ldexp(x, -unit)); /* exact scaling, then the one rounding */
-    /* A normal number's leading 1 in `places` counts the exponent field up by one; so does a carry out of the rounding. */
+    /* A normal number's leading 1 in `places` counts the exponent field up by one; so does a carry out of the
+     * rounding. */
     uint32_t out = ((uint32_t)(unit + bits + bias - 1) << bits) + places;
     return out > infinite ? infinite : out;
 }
@@ -68,12 +66,8 @@ static void narrow(uint8_t *p, ls_dtype t, double x)
     uint16_t h;
     float f = (float)x;
     switch (t) {
-    case LS_F32:
-        memcpy(p, &f, 4);
-        return;
-    case LS_F64:
-        memcpy(p, &x, 8);
-        return;
+    case LS_F32: memcpy(p, &f, 4); return;
+    case LS_F64: memcpy(p, &x, 8); return;
     default:
         h = (uint16_t)(t == LS_BF16 ? narrow_magnitude(fabs(x), 7, 8) : narrow_magnitude(fabs(x), 10, 5));
         h = (uint16_t)(h | (signbit(x) ? 0x8000 : 0));
@@ -106,11 +100,14 @@ static ls_status can_read(const ls_weight *t, ls_dtype to)
 {
     char shown[128];
     if (!t->loadable)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16", t->file,
-                       ls_shown_name(shown, t->name), t->stored);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: tensor \"%s\" is stored as %s, which cannot be loaded: export it as F32 or BF16",
+                       t->file, ls_shown_name(shown, t->name), t->stored);
     if (t->type.dtype != to && !convertible(t, to))
-        return ls_fail(LS_E_SHAPE, "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,
-                       ls_shown_name(shown, t->name), t->stored, ls_dtype_name(to));
+        return ls_fail(
+            LS_E_SHAPE,
+            "%s: tensor \"%s\" is stored as %s and cannot become %s: only float types are converted", t->file,
+            ls_shown_name(shown, t->name), t->stored, ls_dtype_name(to));
     return LS_OK;
 }
 
@@ -122,9 +119,12 @@ static ls_status read_parts(const ls_weight *t, ls_dtype to, int64_t first, int6
     for (int64_t k = 0; k < t->parts->n; k++) {
         const struct ls_weight_part *part = &t->parts->at[k];
         const ls_box_rows rows = ls_box_rows_of(&part->box, &t->type);
-        for (int64_t row = ls_box_row_after(&rows, first), at; row < rows.n && (at = ls_box_row(&rows, row)) < first + n; row++) {
-            const int64_t skip = first > at ? first - at : 0, end = first + n - at < rows.length ? first + n - at : rows.length;
-            LS_TRY(read_range(part->tensor, to, row * rows.length + skip, end - skip, out + (size_t)(at + skip - first) * ls_dtype_size(to)));
+        for (int64_t row = ls_box_row_after(&rows, first), at;
+             row < rows.n && (at = ls_box_row(&rows, row)) < first + n; row++) {
+            const int64_t skip = first > at ? first - at : 0,
+                          end = first + n - at < rows.length ? first + n - at : rows.length;
+            LS_TRY(read_range(part->tensor, to, row * rows.length + skip, end - skip,
+                              out + (size_t)(at + skip - first) * ls_dtype_size(to)));
         }
     }
     return LS_OK;
@@ -143,11 +143,13 @@ static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int6
         return LS_OK;
     const int last = t->type.ndim - 1;
     for (int64_t done = 0, take; done < n; done += take) {
-        int64_t columns = t->type.dims[last], column = (first + done) % columns, rest = (first + done) / columns, at = column * t->strides[last];
+        int64_t columns = t->type.dims[last], column = (first + done) % columns,
+                rest = (first + done) / columns, at = column * t->strides[last];
         for (int i = last - 1; i >= 0; rest /= t->type.dims[i--])
             at += rest % t->type.dims[i] * t->strides[i];
         take = n - done < columns - column ? n - done : columns - column;
-        copy_run((uint8_t *)out + (size_t)done * to_size, to, (const uint8_t *)t->data + (size_t)at * size, t->type.dtype, take, t->strides[last]);
+        copy_run((uint8_t *)out + (size_t)done * to_size, to, (const uint8_t *)t->data + (size_t)at * size,
+                 t->type.dtype, take, t->strides[last]);
     }
     return LS_OK;
 }
@@ -170,7 +172,8 @@ bool ls_weight_equal(const ls_weight *a, const ls_weight *b)
         return false;
     for (int64_t first = 0, all = a->bytes ? ls_type_count(&a->type) : 0, n; first < all; first += n) {
         n = all - first < BLOCK ? all - first : BLOCK;
-        if (read_range(a, type, first, n, x) != LS_OK || read_range(b, type, first, n, y) != LS_OK || memcmp(x, y, (size_t)n * ls_dtype_size(type)))
+        if (read_range(a, type, first, n, x) != LS_OK || read_range(b, type, first, n, y) != LS_OK ||
+            memcmp(x, y, (size_t)n * ls_dtype_size(type)))
             return false;
     }
     return true;
@@ -219,10 +222,14 @@ static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
     return list;
 }
 
-static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o)
+static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want,
+                         const ls_weights_load_opts *o)
 {
     enum { MISSING, UNEXPECTED, SHAPE, TYPE, KINDS };
-    misfits kinds[KINDS] = { { .label = "missing" }, { .label = "unexpected" }, { .label = "of another shape" }, { .label = "of another type" } };
+    misfits kinds[KINDS] = { { .label = "missing" },
+                             { .label = "unexpected" },
+                             { .label = "of another shape" },
+                             { .label = "of another type" } };
     char name[128], have_dims[192], want_dims[192];
     const ls_named_tensor **list = o->allow_unexpected ? NULL : sorted(n, want);
     if (!list && !o->allow_unexpected)
@@ -235,10 +242,11 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
             continue;
         }
         if (!same_dims(&t->type, type))
-            misfit_add(&kinds[SHAPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), ls_shown_dims(have_dims, &t->type),
-                       ls_shown_dims(want_dims, type));
+            misfit_add(&kinds[SHAPE], "%s is %s, wanted %s", ls_shown_name(name, t->name),
+                       ls_shown_dims(have_dims, &t->type), ls_shown_dims(want_dims, type));
         if (!t->loadable || (t->type.dtype != type->dtype && !(o->convert && convertible(t, type->dtype))))
-            misfit_add(&kinds[TYPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), t->stored, ls_dtype_name(type->dtype));
+            misfit_add(&kinds[TYPE], "%s is %s, wanted %s", ls_shown_name(name, t->name), t->stored,
+                       ls_dtype_name(type->dtype));
     }
     if (!o->allow_unexpected) {
         for (int64_t i = 0; i < ls_weights_count(w); i++) {
@@ -246,7 +254,8 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
             ls_named_tensor key = { .name = t->name };
             const ls_named_tensor *wanted = &key;
             if (n == 0 || !bsearch(&wanted, list, (size_t)n, sizeof *list, compare_wanted))
-                misfit_add(&kinds[UNEXPECTED], "%s %s", ls_shown_name(name, t->name), ls_shown_dims(have_dims, &t->type));
+                misfit_add(&kinds[UNEXPECTED], "%s %s", ls_shown_name(name, t->name),
+                           ls_shown_dims(have_dims, &t->type));
         }
     }
     free(list);
@@ -254,14 +263,16 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
     ls_str text = { 0 };
     for (int k = 0; k < KINDS; k++) {
         if (kinds[k].count > 0)
-            ls_str_printf(&text, "%s%" PRId64 " %s: %s%s", text.len ? " | " : "", kinds[k].count, kinds[k].label, ls_str_text(&kinds[k].text),
-                          kinds[k].count > SHOWN ? "; ..." : "");
+            ls_str_printf(&text, "%s%" PRId64 " %s: %s%s", text.len ? " | " : "", kinds[k].count,
+                          kinds[k].label, ls_str_text(&kinds[k].text), kinds[k].count > SHOWN ? "; ..." : "");
         ls_str_release(&kinds[k].text);
     }
     ls_status s = LS_OK;
     if (text.len > 0) {
         const ls_weight *any = ls_weights_at(w, 0);
-        s = ls_fail(LS_E_SHAPE, "%s does not fit the model (%" PRId64 " tensors in the file, %" PRId64 " wanted): %s. Use weights of this very configuration%s",
+        s = ls_fail(LS_E_SHAPE,
+                    "%s does not fit the model (%" PRId64 " tensors in the file, %" PRId64
+                    " wanted): %s. Use weights of this very configuration%s",
                     any ? any->file : "the weight file", ls_weights_count(w), n, text.data,
                     kinds[TYPE].count > 0 && !o->convert ? ", or ask for the types to be converted" : "");
     }
@@ -269,7 +280,8 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
     return s;
 }
 
-ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want, const ls_weights_load_opts *o)
+ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want,
+                               const ls_weights_load_opts *o)
 {
     LS_ARG(w);
     if (n)
@@ -279,10 +291,13 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     if (o->check_only)
         return LS_OK;
     for (int64_t i = 0; i < n; i++)
-        if (!ls_tensor_is_contiguous(&want[i].tensor) || (!want[i].tensor.data && ls_type_count(&want[i].tensor.type) > 0))
-            return ls_fail(LS_E_ARG, "tensor \"%s\" to be loaded is not contiguous or has no memory", want[i].name);
+        if (!ls_tensor_is_contiguous(&want[i].tensor) ||
+            (!want[i].tensor.data && ls_type_count(&want[i].tensor.type) > 0))
+            return ls_fail(LS_E_ARG, "tensor \"%s\" to be loaded is not contiguous or has no memory",
+                           want[i].name);
     for (int64_t i = 0; i < n; i++)
-        LS_TRY(ls_weight_read(ls_weights_find(w, want[i].name), want[i].tensor.type.dtype, want[i].tensor.data));
+        LS_TRY(
+            ls_weight_read(ls_weights_find(w, want[i].name), want[i].tensor.type.dtype, want[i].tensor.data));
     return LS_OK;
 }
 
@@ -294,7 +309,8 @@ static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype
     const uint8_t *file = (const uint8_t *)t->data - t->offset;
     for (int64_t at = r->first, end = r->first + r->count; at < end; at += step) {
         const int64_t n = end - at < step ? end - at : step;
-        LS_TRY(ls_manifest_prove(proof, t->file, file, t->offset + (uint64_t)at * size, t->offset + (uint64_t)(at + n) * size));
+        LS_TRY(ls_manifest_prove(proof, t->file, file, t->offset + (uint64_t)at * size,
+                                 t->offset + (uint64_t)(at + n) * size));
         LS_TRY(read_range(t, to, at, n, (char *)r->data + (size_t)(at - r->first) * ls_dtype_size(to)));
     }
     return LS_OK;
@@ -311,7 +327,9 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
         for (int64_t k = 0, n; k < r->count; k += n) {
             const int64_t first = ls_range_piece(r, k, &n);
             void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
-            LS_TRY(proof ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data }) : read_range(t, to, first, n, data));
+            LS_TRY(proof
+                       ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data })
+                       : read_range(t, to, first, n, data));
         }
     }
     return LS_OK;

@@ -1,5 +1,5 @@
-/* manifest.c - writing and checking manifest.json (manifest.h has the format). The manifest comes from outside too: its own digest is
- * checked first, then everything in it before it is used. */
+/* manifest.c - writing and checking manifest.json (manifest.h has the format). The manifest comes from
+ * outside too: its own digest is checked first, then everything in it before it is used. */
 #include "ckpt/manifest.h"
 
 #include <inttypes.h>
@@ -22,7 +22,8 @@
 int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size)
 {
     m->files = realloc(m->files, sizeof *m->files * (size_t)(m->n_files + 1));
-    LS_CHECK(m->files != NULL && strlen(name) < sizeof m->files->name, "out of memory, or a long name: %s", name);
+    LS_CHECK(m->files != NULL && strlen(name) < sizeof m->files->name, "out of memory, or a long name: %s",
+             name);
     struct ls_manifest_file *f = &m->files[m->n_files];
     strcpy(f->name, name);
     f->size = size;
@@ -91,7 +92,8 @@ static ls_status add_entry(ls_json *list, const ls_manifest *m, int k, int64_t *
     ls_str_release(&j.out);
     bool twice = *piece < m->n && p->file == (uint64_t)k;
     if (at != f->size || twice)
-        return ls_fail(LS_E_ARG, "%s: byte %" PRIu64 " of %" PRIu64 " was written by %s", f->name, twice && p->offset < at ? p->offset : at, f->size,
+        return ls_fail(LS_E_ARG, "%s: byte %" PRIu64 " of %" PRIu64 " was written by %s", f->name,
+                       twice && p->offset < at ? p->offset : at, f->size,
                        twice && p->offset < at ? "two ranks" : "no rank");
     return LS_OK;
 }
@@ -132,33 +134,43 @@ static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifes
     const char *name = json_string_value(json_object_get(entry, "name"));
     json_t *size_value = json_object_get(entry, "size"), *pieces = json_object_get(entry, "pieces");
     const json_int_t size = json_integer_value(size_value);
-    if (!name || !name[0] || strlen(name) >= sizeof m->files->name || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".") ||
-        !json_is_integer(size_value) || size < 0 || !json_is_array(pieces))
+    if (!name || !name[0] || strlen(name) >= sizeof m->files->name || strchr(name, '/') ||
+        !strcmp(name, "..") || !strcmp(name, ".") || !json_is_integer(size_value) || size < 0 ||
+        !json_is_array(pieces))
         return ls_fail(LS_E_FORMAT, "%s: an entry of \"files\" has no plain name, size and pieces", manifest);
     char *path = ls_path_join(dir, name);
     ls_status s = LS_OK;
     if (!ls_file_exists(path))
-        s = ls_fail(LS_E_FORMAT, "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is incomplete: remove it and use another one", path);
+        s = ls_fail(LS_E_FORMAT,
+                    "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is "
+                    "incomplete: remove it and use another one",
+                    path);
     else if (ls_file_size(path) != size)
-        s = ls_fail(LS_E_FORMAT, "%s: holds %" PRId64 " bytes, the manifest says %" PRId64 ": the checkpoint is damaged: remove it and use another one", path,
-                    ls_file_size(path), (int64_t)size);
+        s = ls_fail(LS_E_FORMAT,
+                    "%s: holds %" PRId64 " bytes, the manifest says %" PRId64
+                    ": the checkpoint is damaged: remove it and use another one",
+                    path, ls_file_size(path), (int64_t)size);
     free(path);
     LS_TRY(s);
     const int file = ls_manifest_add_file(m, name, (uint64_t)size);
     uint64_t at = 0;
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         json_t *piece = json_array_get(pieces, i);
-        const json_int_t offset = json_integer_value(json_array_get(piece, 0)), length = json_integer_value(json_array_get(piece, 1));
+        const json_int_t offset = json_integer_value(json_array_get(piece, 0)),
+                         length = json_integer_value(json_array_get(piece, 1));
         ls_piece p = { (uint64_t)file, at, (uint64_t)length, 0 };
-        if (!parse_sum(&p.sum, json_string_value(json_array_get(piece, 2))) || offset < 0 || (uint64_t)offset != at || length <= 0 ||
-            p.length > (uint64_t)size - at)
-            return ls_fail(LS_E_FORMAT, "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it", manifest, i,
-                           ls_shown_name(shown, name));
+        if (!parse_sum(&p.sum, json_string_value(json_array_get(piece, 2))) || offset < 0 ||
+            (uint64_t)offset != at || length <= 0 || p.length > (uint64_t)size - at)
+            return ls_fail(
+                LS_E_FORMAT,
+                "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it",
+                manifest, i, ls_shown_name(shown, name));
         ls_manifest_add(m, 1, &p);
         at += p.length;
     }
     if (at != (uint64_t)size)
-        return ls_fail(LS_E_FORMAT, "%s: the pieces of \"%s\" end at byte %" PRIu64 " of %" PRId64, manifest, ls_shown_name(shown, name), at, (int64_t)size);
+        return ls_fail(LS_E_FORMAT, "%s: the pieces of \"%s\" end at byte %" PRIu64 " of %" PRId64, manifest,
+                       ls_shown_name(shown, name), at, (int64_t)size);
     return LS_OK;
 }
 
@@ -168,8 +180,11 @@ static ls_status check_text(const char *text, size_t size, const char *path)
     uint64_t digest = size > DIGEST_BYTES ? ls_hash64(text, size - DIGEST_BYTES) : 0;
     snprintf(line, sizeof line, DIGEST_LINE, digest);
     if (size <= DIGEST_BYTES || memcmp(text + size - DIGEST_BYTES, line, DIGEST_BYTES) != 0)
-        return ls_fail(LS_E_FORMAT, "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged: remove this checkpoint "
-                       "and use another one", path, size);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged: "
+                       "remove this checkpoint "
+                       "and use another one",
+                       path, size);
     return LS_OK;
 }
 
@@ -180,14 +195,19 @@ static ls_status read_all(ls_manifest *m, const char *dir, const char *path)
     json_t *root = NULL;
     ls_status s;
     if (!ls_file_exists(path))
-        return ls_fail(LS_E_IO, "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path, dir);
+        return ls_fail(
+            LS_E_IO,
+            "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path,
+            dir);
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, check_text(text, size, path), done);
     LS_TRY_TO(s, ls_json_parse(&root, text, size, path), done);
     json_int_t version = json_integer_value(json_object_get(root, "version"));
     if (version != FORMAT_VERSION) {
-        s = ls_fail(LS_E_FORMAT, "%s: version %" PRId64 " of the checkpoint format; this program knows version %d: use a newer one", path,
-                    (int64_t)version, FORMAT_VERSION);
+        s = ls_fail(LS_E_FORMAT,
+                    "%s: version %" PRId64
+                    " of the checkpoint format; this program knows version %d: use a newer one",
+                    path, (int64_t)version, FORMAT_VERSION);
         goto done;
     }
     json_t *list = json_object_get(root, "files");
@@ -225,8 +245,10 @@ static bool holds_tensors(const struct ls_manifest_file *f)
     return n >= sizeof END - 1 && !strcmp(f->name + n - (sizeof END - 1), END);
 }
 
-/* ": tensor "a" and 2 more" that have bytes in [from, to); "" where that is the header, or no file of tensors. */
-static void name_tensors(char out[200], const struct ls_manifest_file *f, const uint8_t *bytes, uint64_t from, uint64_t to)
+/* ": tensor "a" and 2 more" that have bytes in [from, to); "" where that is the header, or no file of
+ * tensors. */
+static void name_tensors(char out[200], const struct ls_manifest_file *f, const uint8_t *bytes, uint64_t from,
+                         uint64_t to)
 {
     ls_arena arena;
     ls_weight *list = NULL;
@@ -235,7 +257,8 @@ static void name_tensors(char out[200], const struct ls_manifest_file *f, const 
     char shown[128];
     *out = 0;
     ls_arena_init(&arena);
-    if (holds_tensors(f) && ls_safetensors_parse(&arena, bytes, f->size, f->name, &list, &n, &metadata) == LS_OK)
+    if (holds_tensors(f) &&
+        ls_safetensors_parse(&arena, bytes, f->size, f->name, &list, &n, &metadata) == LS_OK)
         for (int64_t i = 0; i < n; i++)
             if (list[i].offset < to && list[i].offset + list[i].bytes > from && hit++ == 0)
                 snprintf(out, 160, ": tensor \"%s\"", ls_shown_name(shown, list[i].name));
@@ -256,8 +279,11 @@ static ls_status prove(ls_manifest *m, int64_t piece, const char *path, const ui
     if (m->proved[piece])
         return LS_OK;
     name_tensors(tensors, &m->files[p->file], bytes, p->offset, p->offset + p->length);
-    return ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged%s (xxh3 %016" PRIx64 ", the manifest says %016" PRIx64 "): "
-                   "remove this checkpoint and use another one", path, p->offset, p->offset + p->length - 1, tensors, actual, p->sum);
+    return ls_fail(LS_E_FORMAT,
+                   "%s: bytes %" PRIu64 " to %" PRIu64 " are damaged%s (xxh3 %016" PRIx64
+                   ", the manifest says %016" PRIx64 "): "
+                   "remove this checkpoint and use another one",
+                   path, p->offset, p->offset + p->length - 1, tensors, actual, p->sum);
 }
 
 /* The first piece of file `k` that ends after byte `from`. */
@@ -275,18 +301,25 @@ static int64_t find_piece(const ls_manifest *m, uint64_t k, uint64_t from)
     return low;
 }
 
-ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *bytes, uint64_t from, uint64_t to)
+ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *bytes, uint64_t from,
+                            uint64_t to)
 {
     const char *slash = strrchr(path, '/');
     int k = 0;
     while (k < m->n_files && strcmp(m->files[k].name, slash ? slash + 1 : path))
         k++;
-    for (int64_t i = find_piece(m, (uint64_t)k, from); i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < to; i++)
+    for (int64_t i = find_piece(m, (uint64_t)k, from);
+         i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < to; i++)
         LS_TRY(prove(m, i, path, bytes));
-    return k < m->n_files ? LS_OK : ls_fail(LS_E_FORMAT, "%s: not in the manifest of this checkpoint: remove the file, or the checkpoint", path);
+    return k < m->n_files
+               ? LS_OK
+               : ls_fail(LS_E_FORMAT,
+                         "%s: not in the manifest of this checkpoint: remove the file, or the checkpoint",
+                         path);
 }
 
-/* Every parts-th piece of a file, beginning with number `part`; or those of its beginning, before any tensor's data. */
+/* Every parts-th piece of a file, beginning with number `part`; or those of its beginning, before any
+ * tensor's data. */
 static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify how, int part, int parts)
 {
     ls_mapping f;
@@ -299,10 +332,11 @@ static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify ho
             memcpy(&end, f.data, 8);
             end = end < f.size - 8 ? end + 8 : f.size;
         }
-        for (int64_t i = find_piece(m, (uint64_t)k, 0); s == LS_OK && i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < end; i++)
+        for (int64_t i = find_piece(m, (uint64_t)k, 0);
+             s == LS_OK && i < m->n && m->pieces[i].file == (uint64_t)k && m->pieces[i].offset < end; i++)
             if (how == LS_VERIFY_LOADED || i % parts == part)
                 s = ls_stop_asked() ? ls_stop_check("checking %s", path) : prove(m, i, path, f.data);
-done:
+    done:
         ls_file_unmap(&f);
     }
     free(path);

@@ -1,5 +1,6 @@
-/* pickle.c - the machine: a stack of values and a memo. An opcode pushes values or joins those on top. All bytes come from outside, so every length,
- * index and kind is checked, and memory is at most some hundred bytes for each byte of the pickle. */
+/* pickle.c - the machine: a stack of values and a memo. An opcode pushes values or joins those on top. All
+ * bytes come from outside, so every length, index and kind is checked, and memory is at most some hundred
+ * bytes for each byte of the pickle. */
 #include "ckpt/pickle.h"
 
 #include <inttypes.h>
@@ -8,23 +9,81 @@
 
 /* By their names in Python's pickletools; those without a case in `step` are there to be refused by name. */
 static const char *const NAMES[256] = {
-    ['('] = "MARK", ['.'] = "STOP", ['0'] = "POP", ['1'] = "POP_MARK", ['2'] = "DUP", ['F'] = "FLOAT", ['I'] = "INT", ['J'] = "BININT",
-    ['K'] = "BININT1", ['L'] = "LONG", ['M'] = "BININT2", ['N'] = "NONE", ['P'] = "PERSID", ['Q'] = "BINPERSID", ['R'] = "REDUCE",
-    ['S'] = "STRING", ['T'] = "BINSTRING", ['U'] = "SHORT_BINSTRING", ['V'] = "UNICODE", ['X'] = "BINUNICODE", ['a'] = "APPEND", ['b'] = "BUILD",
-    ['c'] = "GLOBAL", ['d'] = "DICT", ['}'] = "EMPTY_DICT", ['e'] = "APPENDS", ['g'] = "GET", ['h'] = "BINGET", ['i'] = "INST",
-    ['j'] = "LONG_BINGET", ['l'] = "LIST", [']'] = "EMPTY_LIST", ['o'] = "OBJ", ['p'] = "PUT", ['q'] = "BINPUT", ['r'] = "LONG_BINPUT",
-    ['s'] = "SETITEM", ['t'] = "TUPLE", [')'] = "EMPTY_TUPLE", ['u'] = "SETITEMS", ['G'] = "BINFLOAT", [0x80] = "PROTO", [0x81] = "NEWOBJ",
-    [0x82] = "EXT1", [0x83] = "EXT2", [0x84] = "EXT4", [0x85] = "TUPLE1", [0x86] = "TUPLE2", [0x87] = "TUPLE3", [0x88] = "NEWTRUE",
-    [0x89] = "NEWFALSE", [0x8a] = "LONG1", [0x8b] = "LONG4", ['B'] = "BINBYTES", ['C'] = "SHORT_BINBYTES", [0x8c] = "SHORT_BINUNICODE",
-    [0x8d] = "BINUNICODE8", [0x8e] = "BINBYTES8", [0x8f] = "EMPTY_SET", [0x90] = "ADDITEMS", [0x91] = "FROZENSET", [0x92] = "NEWOBJ_EX",
-    [0x93] = "STACK_GLOBAL", [0x94] = "MEMOIZE", [0x95] = "FRAME", [0x96] = "BYTEARRAY8", [0x97] = "NEXT_BUFFER", [0x98] = "READONLY_BUFFER",
+    ['('] = "MARK",
+    ['.'] = "STOP",
+    ['0'] = "POP",
+    ['1'] = "POP_MARK",
+    ['2'] = "DUP",
+    ['F'] = "FLOAT",
+    ['I'] = "INT",
+    ['J'] = "BININT",
+    ['K'] = "BININT1",
+    ['L'] = "LONG",
+    ['M'] = "BININT2",
+    ['N'] = "NONE",
+    ['P'] = "PERSID",
+    ['Q'] = "BINPERSID",
+    ['R'] = "REDUCE",
+    ['S'] = "STRING",
+    ['T'] = "BINSTRING",
+    ['U'] = "SHORT_BINSTRING",
+    ['V'] = "UNICODE",
+    ['X'] = "BINUNICODE",
+    ['a'] = "APPEND",
+    ['b'] = "BUILD",
+    ['c'] = "GLOBAL",
+    ['d'] = "DICT",
+    ['}'] = "EMPTY_DICT",
+    ['e'] = "APPENDS",
+    ['g'] = "GET",
+    ['h'] = "BINGET",
+    ['i'] = "INST",
+    ['j'] = "LONG_BINGET",
+    ['l'] = "LIST",
+    [']'] = "EMPTY_LIST",
+    ['o'] = "OBJ",
+    ['p'] = "PUT",
+    ['q'] = "BINPUT",
+    ['r'] = "LONG_BINPUT",
+    ['s'] = "SETITEM",
+    ['t'] = "TUPLE",
+    [')'] = "EMPTY_TUPLE",
+    ['u'] = "SETITEMS",
+    ['G'] = "BINFLOAT",
+    [0x80] = "PROTO",
+    [0x81] = "NEWOBJ",
+    [0x82] = "EXT1",
+    [0x83] = "EXT2",
+    [0x84] = "EXT4",
+    [0x85] = "TUPLE1",
+    [0x86] = "TUPLE2",
+    [0x87] = "TUPLE3",
+    [0x88] = "NEWTRUE",
+    [0x89] = "NEWFALSE",
+    [0x8a] = "LONG1",
+    [0x8b] = "LONG4",
+    ['B'] = "BINBYTES",
+    ['C'] = "SHORT_BINBYTES",
+    [0x8c] = "SHORT_BINUNICODE",
+    [0x8d] = "BINUNICODE8",
+    [0x8e] = "BINBYTES8",
+    [0x8f] = "EMPTY_SET",
+    [0x90] = "ADDITEMS",
+    [0x91] = "FROZENSET",
+    [0x92] = "NEWOBJ_EX",
+    [0x93] = "STACK_GLOBAL",
+    [0x94] = "MEMOIZE",
+    [0x95] = "FRAME",
+    [0x96] = "BYTEARRAY8",
+    [0x97] = "NEXT_BUFFER",
+    [0x98] = "READONLY_BUFFER",
 };
 
 typedef struct machine {
     const ls_pickle_source *source;
     ls_arena *arena;
     const uint8_t *p, *end;
-    size_t at; /* of the opcode being executed */
+    size_t at;                         /* of the opcode being executed */
     ls_pickle stack, memo, persistent; /* lists; a memo's empty place is NULL */
 } machine;
 
@@ -33,8 +92,8 @@ static ls_status refuse(const machine *m, ls_status code, const char *what)
     char unknown[16];
     int opcode = m->source->bytes[m->at];
     snprintf(unknown, sizeof unknown, "0x%02x", opcode);
-    return ls_fail(code, "%s: byte %" PRIu64 ": pickle opcode %s: %s", m->source->path, m->source->offset + m->at,
-                   NAMES[opcode] ? NAMES[opcode] : unknown, what);
+    return ls_fail(code, "%s: byte %" PRIu64 ": pickle opcode %s: %s", m->source->path,
+                   m->source->offset + m->at, NAMES[opcode] ? NAMES[opcode] : unknown, what);
 }
 
 static ls_status damaged(const machine *m, const char *what)
@@ -65,10 +124,7 @@ static ls_pickle *push(machine *m, ls_pickle_kind kind)
     return v;
 }
 
-static void push_int(machine *m, int64_t number)
-{
-    push(m, LS_PICKLE_INT)->number = number;
-}
+static void push_int(machine *m, int64_t number) { push(m, LS_PICKLE_INT)->number = number; }
 
 /* The next `n` bytes of the pickle. */
 static ls_status take(machine *m, size_t n, const uint8_t **out)
@@ -117,7 +173,8 @@ static ls_status pop_to_mark(machine *m, ls_pickle ***out, size_t *n)
     return LS_OK;
 }
 
-/* The values go into a new one, which takes their place on the stack: copied first, as that is where the new one is written. */
+/* The values go into a new one, which takes their place on the stack: copied first, as that is where the new
+ * one is written. */
 static void push_with(machine *m, ls_pickle_kind kind, ls_pickle **items, size_t n)
 {
     ls_pickle **copy = LS_ARENA_ARRAY(m->arena, ls_pickle *, n);
@@ -195,7 +252,8 @@ static ls_status push_long(machine *m, uint64_t length)
     return LS_OK;
 }
 
-static ls_status push_global(machine *m, const char *module, size_t module_length, const char *name, size_t name_length)
+static ls_status push_global(machine *m, const char *module, size_t module_length, const char *name,
+                             size_t name_length)
 {
     char what[500];
     if (memchr(module, 0, module_length) || memchr(name, 0, name_length))
@@ -205,8 +263,10 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
         for (char *c = text; *c; c++)
             if ((unsigned char)*c < 32 || *c == 127)
                 *c = '?';
-        snprintf(what, sizeof what, "%.200s is not among the names that %s is made of, and nothing in a file is ever executed: %s", text, m->source->what,
-                 m->source->advice);
+        snprintf(
+            what, sizeof what,
+            "%.200s is not among the names that %s is made of, and nothing in a file is ever executed: %s",
+            text, m->source->what, m->source->advice);
         return refuse(m, LS_E_UNSUPPORTED, what);
     }
     ls_pickle *v = push(m, LS_PICKLE_GLOBAL);
@@ -235,7 +295,8 @@ static ls_status stack_global(machine *m)
 {
     ls_pickle **v;
     LS_TRY(pop(m, 2, &v));
-    if (v[0]->kind != LS_PICKLE_TEXT || v[1]->kind != LS_PICKLE_TEXT || v[0]->length > 1000 || v[1]->length > 1000)
+    if (v[0]->kind != LS_PICKLE_TEXT || v[1]->kind != LS_PICKLE_TEXT || v[0]->length > 1000 ||
+        v[1]->length > 1000)
         return damaged(m, "its name is not two texts");
     return push_global(m, v[0]->text, v[0]->length, v[1]->text, v[1]->length);
 }
@@ -249,13 +310,16 @@ static ls_status reduce(machine *m)
     if (strcmp(v[0]->text, "collections OrderedDict") != 0)
         push_with(m, LS_PICKLE_CALL, v, 2);
     else if (v[1]->n > 0)
-        return refuse(m, LS_E_UNSUPPORTED, "an OrderedDict with arguments, as Python 2 wrote it: save it again with a newer PyTorch");
+        return refuse(
+            m, LS_E_UNSUPPORTED,
+            "an OrderedDict with arguments, as Python 2 wrote it: save it again with a newer PyTorch");
     else
         push(m, LS_PICKLE_DICT);
     return LS_OK;
 }
 
-/* Attributes: of an OrderedDict, as state_dict() gives it, _metadata, which nobody needs; of an object its state. */
+/* Attributes: of an OrderedDict, as state_dict() gives it, _metadata, which nobody needs; of an object its
+ * state. */
 static ls_status build(machine *m)
 {
     ls_pickle **v, *of;
@@ -273,7 +337,8 @@ static ls_status build(machine *m)
 static ls_status refuse_opcode(machine *m)
 {
     char what[300];
-    snprintf(what, sizeof what, "%s does not need it, and nothing in a file is ever executed: %s", m->source->what, m->source->advice);
+    snprintf(what, sizeof what, "%s does not need it, and nothing in a file is ever executed: %s",
+             m->source->what, m->source->advice);
     return refuse(m, LS_E_UNSUPPORTED, what);
 }
 
@@ -299,19 +364,14 @@ static ls_status step(machine *m, int opcode)
     switch (opcode) {
     case 0x80: /* PROTO */
         LS_TRY(take_number(m, 1, &x));
-        return x >= 2 && x <= 5 ? LS_OK : refuse(m, LS_E_UNSUPPORTED, "protocols 2 to 5 are known: save it with a newer PyTorch");
-    case 0x95: /* FRAME */
-        return take(m, 8, &skipped);
-    case '(':
-        push(m, LS_PICKLE_MARK);
-        return LS_OK;
-    case 'N':
-        push(m, LS_PICKLE_NONE);
-        return LS_OK;
+        return x >= 2 && x <= 5
+                   ? LS_OK
+                   : refuse(m, LS_E_UNSUPPORTED, "protocols 2 to 5 are known: save it with a newer PyTorch");
+    case 0x95: /* FRAME */ return take(m, 8, &skipped);
+    case '(': push(m, LS_PICKLE_MARK); return LS_OK;
+    case 'N': push(m, LS_PICKLE_NONE); return LS_OK;
     case 0x88: /* NEWTRUE, NEWFALSE */
-    case 0x89:
-        push(m, LS_PICKLE_BOOL)->number = opcode == 0x88;
-        return LS_OK;
+    case 0x89: push(m, LS_PICKLE_BOOL)->number = opcode == 0x88; return LS_OK;
     case 'J':
         LS_TRY(take_number(m, 4, &x));
         push_int(m, (int32_t)(uint32_t)x);
@@ -321,35 +381,24 @@ static ls_status step(machine *m, int opcode)
         LS_TRY(take_number(m, opcode == 'K' ? 1 : 2, &x));
         push_int(m, (int64_t)x);
         return LS_OK;
-    case 0x8a: /* LONG1 */
-        LS_TRY(take_number(m, 1, &x));
-        return push_long(m, x);
-    case 'G':
-        push(m, LS_PICKLE_OTHER);
-        return take(m, 8, &skipped);
+    case 0x8a: /* LONG1 */ LS_TRY(take_number(m, 1, &x)); return push_long(m, x);
+    case 'G': push(m, LS_PICKLE_OTHER); return take(m, 8, &skipped);
     case 'X':
     case 'T': /* BINSTRING, SHORT_BINSTRING: Python 2's texts */
         LS_TRY(take_number(m, 4, &x));
         return push_text(m, x);
     case 0x8c: /* SHORT_BINUNICODE */
-    case 'U':
-        LS_TRY(take_number(m, 1, &x));
-        return push_text(m, x);
-    case 'c':
-        return read_global(m);
-    case 0x93: /* STACK_GLOBAL */
-        return stack_global(m);
-    case 'R':
-        return reduce(m);
+    case 'U': LS_TRY(take_number(m, 1, &x)); return push_text(m, x);
+    case 'c': return read_global(m);
+    case 0x93: /* STACK_GLOBAL */ return stack_global(m);
+    case 'R': return reduce(m);
     case 'Q':
         LS_TRY(pop(m, 1, &v));
         push_with(m, LS_PICKLE_PERSISTENT, v, 1);
         append(m, &m->persistent, m->stack.items[m->stack.n - 1]);
         return LS_OK;
-    case 0x81:
-        return new_object(m);
-    case 'b':
-        return build(m);
+    case 0x81: return new_object(m);
+    case 'b': return build(m);
     case ')':
     case ']':
     case '}':
@@ -366,36 +415,23 @@ static ls_status step(machine *m, int opcode)
         LS_TRY(pop_to_mark(m, &v, &n));
         push_with(m, LS_PICKLE_TUPLE, v, n);
         return LS_OK;
-    case 'a':
-        LS_TRY(pop(m, 1, &v));
-        return add_items(m, LS_PICKLE_LIST, "list", v, 1);
-    case 'e':
-        LS_TRY(pop_to_mark(m, &v, &n));
-        return add_items(m, LS_PICKLE_LIST, "list", v, n);
-    case 's':
-        LS_TRY(pop(m, 2, &v));
-        return add_items(m, LS_PICKLE_DICT, "dict", v, 2);
-    case 'u':
-        LS_TRY(pop_to_mark(m, &v, &n));
-        return add_items(m, LS_PICKLE_DICT, "dict", v, n);
+    case 'a': LS_TRY(pop(m, 1, &v)); return add_items(m, LS_PICKLE_LIST, "list", v, 1);
+    case 'e': LS_TRY(pop_to_mark(m, &v, &n)); return add_items(m, LS_PICKLE_LIST, "list", v, n);
+    case 's': LS_TRY(pop(m, 2, &v)); return add_items(m, LS_PICKLE_DICT, "dict", v, 2);
+    case 'u': LS_TRY(pop_to_mark(m, &v, &n)); return add_items(m, LS_PICKLE_DICT, "dict", v, n);
     case 'q':
-    case 'r':
-        LS_TRY(take_number(m, opcode == 'q' ? 1 : 4, &x));
-        return put_memo(m, x);
-    case 0x94: /* MEMOIZE */
-        return put_memo(m, m->memo.n);
+    case 'r': LS_TRY(take_number(m, opcode == 'q' ? 1 : 4, &x)); return put_memo(m, x);
+    case 0x94: /* MEMOIZE */ return put_memo(m, m->memo.n);
     case 'h':
-    case 'j':
-        LS_TRY(take_number(m, opcode == 'h' ? 1 : 4, &x));
-        return get_memo(m, x);
-    default:
-        return refuse_opcode(m);
+    case 'j': LS_TRY(take_number(m, opcode == 'h' ? 1 : 4, &x)); return get_memo(m, x);
+    default: return refuse_opcode(m);
     }
 }
 
 bool ls_pickle_is(const ls_pickle *text, const char *word)
 {
-    return text->kind == LS_PICKLE_TEXT && text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
+    return text->kind == LS_PICKLE_TEXT && text->length == strlen(word) &&
+           memcmp(text->text, word, text->length) == 0;
 }
 
 const ls_pickle *ls_pickle_find(const ls_pickle *dict, const char *key)
@@ -423,6 +459,9 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
         *out = (ls_pickle_result){ v[0], m.persistent, (size_t)(m.p - source->bytes) };
         return LS_OK;
     }
-    return ls_fail(LS_E_FORMAT, "%s: byte %" PRIu64 ": its pickle ends without STOP; the file is damaged or cut: copy it again or save it again",
-                   source->path, source->offset + source->size);
+    return ls_fail(
+        LS_E_FORMAT,
+        "%s: byte %" PRIu64
+        ": its pickle ends without STOP; the file is damaged or cut: copy it again or save it again",
+        source->path, source->offset + source->size);
 }

@@ -1,6 +1,6 @@
-/* pickle.h - Python's pickles as data. The machine knows the opcodes that torch.save writes state dicts with, builds values and runs nothing: a
- * global is a name, a call is a name with arguments. Every other opcode, and every global that the caller does not know, is refused by name.
- * Private to src/ckpt. */
+/* pickle.h - Python's pickles as data. The machine knows the opcodes that torch.save writes state dicts with,
+ * builds values and runs nothing: a global is a name, a call is a name with arguments. Every other opcode,
+ * and every global that the caller does not know, is refused by name. Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -10,9 +10,10 @@ typedef enum ls_pickle_kind {
     LS_PICKLE_NONE,
     LS_PICKLE_BOOL,
     LS_PICKLE_INT,
-    LS_PICKLE_OTHER,      /* a float, an integer of more than 64 bits: nothing that a state dict's tensors are made of */
+    /* a float, an integer of more than 64 bits: nothing that a state dict's tensors are made of */
+    LS_PICKLE_OTHER,
     LS_PICKLE_TEXT,
-    LS_PICKLE_GLOBAL,     /* `text` "torch._utils _rebuild_tensor_v2" */
+    LS_PICKLE_GLOBAL, /* `text` "torch._utils _rebuild_tensor_v2" */
     LS_PICKLE_TUPLE,
     LS_PICKLE_LIST,
     LS_PICKLE_DICT,       /* `items` key, value, key, value, ...; an OrderedDict too */
@@ -23,8 +24,9 @@ typedef enum ls_pickle_kind {
 
 typedef struct ls_pickle {
     ls_pickle_kind kind;
-    int64_t number;           /* BOOL, INT */
-    const char *text;         /* TEXT: UTF-8 as it stands in the pickle, not ended by NUL; GLOBAL: ended by NUL */
+    int64_t number; /* BOOL, INT */
+    /* TEXT: UTF-8 as it stands in the pickle, not ended by NUL; GLOBAL: ended by NUL */
+    const char *text;
     size_t length;
     struct ls_pickle **items; /* may lead back to the value itself: a reader bounds its depth */
     size_t n, room;
@@ -33,7 +35,7 @@ typedef struct ls_pickle {
 typedef struct ls_pickle_source {
     const uint8_t *bytes;
     size_t size;
-    uint64_t offset;                   /* of the bytes inside the file, for messages */
+    uint64_t offset; /* of the bytes inside the file, for messages */
     const char *path;
     bool (*known)(const char *global); /* "collections OrderedDict" need not be among them */
     bool objects;                      /* of the known names there are objects (NEWOBJ, BUILD) */
@@ -56,5 +58,5 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
 void ls_pickle_put_int(ls_str *out, int64_t x); /* 0 or more */
 void ls_pickle_put_float(ls_str *out, double x);
 void ls_pickle_put_text(ls_str *out, const char *text);
-void ls_pickle_put_global(ls_str *out, const char *global);                 /* "torch FloatStorage" */
-void ls_pickle_put_ints(ls_str *out, int n, const int64_t *numbers);        /* a tuple */
+void ls_pickle_put_global(ls_str *out, const char *global);          /* "torch FloatStorage" */
+void ls_pickle_put_ints(ls_str *out, int n, const int64_t *numbers); /* a tuple */

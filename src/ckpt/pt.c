@@ -1,5 +1,5 @@
-/* pt.c - from the value that torch.save wrote to a list of tensors: which dict of it, their names, and each tensor's place, shape and strides,
- * checked against its storage. */
+/* pt.c - from the value that torch.save wrote to a list of tensors: which dict of it, their names, and each
+ * tensor's place, shape and strides, checked against its storage. */
 #include "ckpt/pt.h"
 
 #include <inttypes.h>
@@ -13,13 +13,13 @@ enum { MAX_DEPTH = 32, MAX_NAME = 1000 };
 
 typedef struct reader {
     ls_pt_file file;
-    ls_arena *arena;   /* of the results */
-    const char *path;  /* in it */
+    ls_arena *arena;  /* of the results */
+    const char *path; /* in it */
     ls_weight *list;
     int64_t count, room;
-    ls_str name;       /* of where we are */
+    ls_str name; /* of where we are */
     size_t visits;
-    uint64_t total;    /* bytes of all tensors */
+    uint64_t total; /* bytes of all tensors */
 } reader;
 
 static ls_status bad(const reader *r, ls_status code, const char *what)
@@ -43,7 +43,8 @@ static const ls_pt_name *called(const ls_pickle *v)
 static bool is_tensor(const ls_pickle *v)
 {
     const ls_pt_name *name = called(v);
-    return name && (name->role == LS_PT_TENSOR || name->role == LS_PT_TENSOR_WITH_DTYPE || name->role == LS_PT_PARAMETER);
+    return name && (name->role == LS_PT_TENSOR || name->role == LS_PT_TENSOR_WITH_DTYPE ||
+                    name->role == LS_PT_PARAMETER);
 }
 
 static bool all_sizes(const ls_pickle *v)
@@ -54,26 +55,31 @@ static bool all_sizes(const ls_pickle *v)
     return good;
 }
 
-/* Sizes and strides into the tensor's type; its elements, of which the storage has `available`, begin at element `first` of it. */
-static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, const ls_pickle *strides, int64_t first, int bits, uint64_t available)
+/* Sizes and strides into the tensor's type; its elements, of which the storage has `available`, begin at
+ * element `first` of it. */
+static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, const ls_pickle *strides,
+                            int64_t first, int bits, uint64_t available)
 {
     int64_t count = 1, last = first, dense = 1, step, total;
     bool row_major = true;
     if (!all_sizes(sizes) || !all_sizes(strides) || sizes->n != strides->n)
         return damaged(r, "its sizes and strides are not as many whole numbers");
     if (sizes->n > LS_MAX_DIMS)
-        return bad(r, LS_E_UNSUPPORTED, "it has more dimensions than are supported (8): reshape it before saving");
+        return bad(r, LS_E_UNSUPPORTED,
+                   "it has more dimensions than are supported (8): reshape it before saving");
     t->type.ndim = (int)sizes->n;
     for (int i = t->type.ndim - 1; i >= 0; i--) {
         int64_t size = t->type.dims[i] = sizes->items[i]->number, stride = strides->items[i]->number;
         if (size > 1)
             row_major = row_major && stride == dense;
-        if (__builtin_mul_overflow(count, size, &count) || __builtin_mul_overflow(size ? size - 1 : 0, stride, &step) ||
+        if (__builtin_mul_overflow(count, size, &count) ||
+            __builtin_mul_overflow(size ? size - 1 : 0, stride, &step) ||
             __builtin_add_overflow(last, step, &last))
             return damaged(r, "its sizes and strides do not fit in 63 bits");
         dense = count;
     }
-    if (__builtin_mul_overflow(count, (int64_t)(bits / 8), &total) || __builtin_add_overflow(r->total, (uint64_t)total, &r->total) || r->total > INT64_MAX)
+    if (__builtin_mul_overflow(count, (int64_t)(bits / 8), &total) ||
+        __builtin_add_overflow(r->total, (uint64_t)total, &r->total) || r->total > INT64_MAX)
         return damaged(r, "its sizes do not fit in 63 bits");
     if (count > 0 && (uint64_t)last >= available)
         return damaged(r, "its sizes and strides reach beyond its storage");
@@ -87,19 +93,21 @@ static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, con
     return LS_OK;
 }
 
-/* _rebuild_tensor_v2(storage, first element, sizes, strides, requires_grad, hooks[, metadata]); v3 has the element type after the hooks.
- * _rebuild_parameter(tensor, requires_grad, hooks). */
+/* _rebuild_tensor_v2(storage, first element, sizes, strides, requires_grad, hooks[, metadata]); v3 has the
+ * element type after the hooks. _rebuild_parameter(tensor, requires_grad, hooks). */
 static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
 {
     const ls_pickle *arguments = call->items[1];
     const ls_pt_name *function = called(call);
     if (function->role == LS_PT_PARAMETER) {
-        if (arguments->n < 1 || !is_tensor(arguments->items[0]) || called(arguments->items[0])->role == LS_PT_PARAMETER)
+        if (arguments->n < 1 || !is_tensor(arguments->items[0]) ||
+            called(arguments->items[0])->role == LS_PT_PARAMETER)
             return damaged(r, "it is a parameter without a tensor");
         return read_tensor(r, arguments->items[0], t);
     }
     ls_pickle **a = arguments->items;
-    if (arguments->n < (function->role == LS_PT_TENSOR ? 6 : 7) || a[0]->kind != LS_PICKLE_PERSISTENT || a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
+    if (arguments->n < (function->role == LS_PT_TENSOR ? 6 : 7) || a[0]->kind != LS_PICKLE_PERSISTENT ||
+        a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
         return damaged(r, "it has no storage and place in it");
     ls_pt_place place;
     LS_TRY(ls_pt_place_find(&place, &r->file, a[0]));
@@ -157,8 +165,9 @@ static ls_status visit_under(reader *r, const char *key, size_t length, const ls
     return LS_OK;
 }
 
-/* Tensors below `v`; whatever else there is (numbers, texts) says nothing about weights. Dicts and lists that contain themselves, or each other many
- * times over, end at a depth, and at one visit a byte of the pickle. */
+/* Tensors below `v`; whatever else there is (numbers, texts) says nothing about weights. Dicts and lists that
+ * contain themselves, or each other many times over, end at a depth, and at one visit a byte of the pickle.
+ */
 static ls_status visit(reader *r, const ls_pickle *v, int depth)
 {
     bool dict = v->kind == LS_PICKLE_DICT;
@@ -167,19 +176,23 @@ static ls_status visit(reader *r, const ls_pickle *v, int depth)
     if (!dict && v->kind != LS_PICKLE_LIST && v->kind != LS_PICKLE_TUPLE)
         return LS_OK;
     if (depth == MAX_DEPTH)
-        return bad(r, LS_E_FORMAT, "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
+        return bad(r, LS_E_FORMAT,
+                   "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
     for (size_t i = 0; i < v->n; i += dict ? 2 : 1) {
         const ls_pickle *key = v->items[i], *value = v->items[dict ? i + 1 : i];
         char number[24];
         if (++r->visits > r->file.pickle_bytes)
-            return bad(r, LS_E_FORMAT, "dicts and lists are used again and again: save the model's state dict alone");
+            return bad(r, LS_E_FORMAT,
+                       "dicts and lists are used again and again: save the model's state dict alone");
         if (dict && key->kind == LS_PICKLE_TEXT) {
             LS_TRY(visit_under(r, key->text, key->length, value, depth + 1));
         } else if (!dict || key->kind == LS_PICKLE_INT) {
             snprintf(number, sizeof number, "%" PRId64, dict ? key->number : (int64_t)i);
             LS_TRY(visit_under(r, number, strlen(number), value, depth + 1));
         } else if (is_tensor(value)) {
-            return bad(r, LS_E_FORMAT, "a tensor under it has a key that is neither a text nor a whole number: rename it before saving");
+            return bad(r, LS_E_FORMAT,
+                       "a tensor under it has a key that is neither a text nor a whole number: rename it "
+                       "before saving");
         }
     }
     return LS_OK;
@@ -197,11 +210,14 @@ static const ls_pickle *model_of(const ls_pickle *root)
     return root;
 }
 
-ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count)
+ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                      ls_weight **tensors, int64_t *count)
 {
     ls_arena scratch;
     ls_arena_init(&scratch);
-    reader r = { .file = { .bytes = bytes, .size = size, .path = path }, .arena = arena, .path = ls_arena_strdup(arena, path) };
+    reader r = { .file = { .bytes = bytes, .size = size, .path = path },
+                 .arena = arena,
+                 .path = ls_arena_strdup(arena, path) };
     ls_status s;
     LS_TRY_TO(s, ls_pt_file_read(&r.file, &scratch), done);
     const ls_pickle *root = r.file.root;
@@ -212,7 +228,8 @@ ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const 
     else if (root->kind == LS_PICKLE_LIST || root->kind == LS_PICKLE_TUPLE)
         s = visit(&r, root, 0);
     else
-        s = ls_fail(LS_E_UNSUPPORTED, "%s: what torch.save wrote there are no tensors: save a state dict", path);
+        s = ls_fail(LS_E_UNSUPPORTED, "%s: what torch.save wrote there are no tensors: save a state dict",
+                    path);
     *tensors = r.list;
     *count = r.count;
 done:

@@ -1,7 +1,9 @@
-/* pt.h - what torch.save writes (.pt, .pth, .bin): in as tensors, out as a state dict. Private to src/ckpt, but for ls_pt_verify.
+/* pt.h - what torch.save writes (.pt, .pth, .bin): in as tensors, out as a state dict. Private to src/ckpt,
+ * but for ls_pt_verify.
  *
- * A zip archive of one folder: data.pkl is a pickle in which a tensor names its storage, offset, sizes and strides; data/KEY holds a storage's bytes.
- * Before PyTorch 1.6 it was a row of pickles with the storages behind them; such files are read too. */
+ * A zip archive of one folder: data.pkl is a pickle in which a tensor names its storage, offset, sizes and
+ * strides; data/KEY holds a storage's bytes. Before PyTorch 1.6 it was a row of pickles with the storages
+ * behind them; such files are read too. */
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -11,18 +13,22 @@
 
 bool ls_pt_is(const uint8_t *bytes, size_t size); /* by its first bytes */
 
-/* Tensors in the order of the state dict (docs/weights.md says which dict of a file that is); like their names they live in `arena`. Their `data` lie
- * inside the `size` bytes at `bytes`, which are file `path`. */
-ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count);
+/* Tensors in the order of the state dict (docs/weights.md says which dict of a file that is); like their
+ * names they live in `arena`. Their `data` lie inside the `size` bytes at `bytes`, which are file `path`. */
+ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                      ls_weight **tensors, int64_t *count);
 
-/* Compares every byte of a zip archive's entries with their checksums. Files of before 1.6 have none: LS_E_UNSUPPORTED. */
+/* Compares every byte of a zip archive's entries with their checksums. Files of before 1.6 have none:
+ * LS_E_UNSUPPORTED. */
 ls_status ls_pt_verify(const char *path, int64_t *entries);
 
-/* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at), each with storage data/NUMBER of its own. */
+/* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at),
+ * each with storage data/NUMBER of its own. */
 void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors);
 void ls_pt_pickle_tensor(ls_str *out, const ls_type *type); /* of one tensor alone, with storage data/0 */
-ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle); /* the records before the storages, as PyTorch 2.7 and later order them; */
-ls_status ls_pt_put_tail(ls_zip_writer *z);                       /* the one behind */
+/* the records before the storages, as PyTorch 2.7 and later order them; */
+ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle);
+ls_status ls_pt_put_tail(ls_zip_writer *z); /* the one behind */
 
 /* pt_file.c: the parts of a file. A storage's bytes lie inside the file. */
 typedef struct ls_pt_storage {
@@ -45,7 +51,14 @@ typedef struct ls_pt_file {
 ls_status ls_pt_file_read(ls_pt_file *f, ls_arena *arena);
 
 /* The globals that are known, and what they are here. */
-typedef enum ls_pt_role { LS_PT_STORAGE, LS_PT_DTYPE, LS_PT_TENSOR, LS_PT_TENSOR_WITH_DTYPE, LS_PT_PARAMETER, LS_PT_OTHER } ls_pt_role;
+typedef enum ls_pt_role {
+    LS_PT_STORAGE,
+    LS_PT_DTYPE,
+    LS_PT_TENSOR,
+    LS_PT_TENSOR_WITH_DTYPE,
+    LS_PT_PARAMETER,
+    LS_PT_OTHER
+} ls_pt_role;
 typedef struct ls_pt_name {
     const char *global;
     ls_pt_role role;

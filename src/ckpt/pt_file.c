@@ -1,4 +1,5 @@
-/* pt_file.c - the two forms of a .pt file taken apart: the pickle of the object, and where each storage's bytes are. */
+/* pt_file.c - the two forms of a .pt file taken apart: the pickle of the object, and where each storage's
+ * bytes are. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,9 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 
-#define MAX_PICKLE (64u << 20) /* a state dict needs some 150 bytes a tensor; values take many times their pickle's bytes */
+#define MAX_PICKLE                                                                                         \
+    (64u << 20) /* a state dict needs some 150 bytes a tensor; values take many times their pickle's bytes \
+                 */
 
 static const ls_pt_name NAMES[] = {
     { "torch._utils _rebuild_tensor_v2", LS_PT_TENSOR, NULL },
@@ -67,14 +70,12 @@ static const char *global_of(ls_pt_role role, const char *stored)
 const char *ls_pt_storage_global(const char *stored) { return global_of(LS_PT_STORAGE, stored); }
 const char *ls_pt_dtype_global(const char *stored) { return global_of(LS_PT_DTYPE, stored); }
 
-static bool known(const char *global)
-{
-    return ls_pt_name_find(global) != NULL;
-}
+static bool known(const char *global) { return ls_pt_name_find(global) != NULL; }
 
 static ls_status damaged(const char *path, const char *what)
 {
-    return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged, or torch.save did not write it: save it again", path, what);
+    return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged, or torch.save did not write it: save it again",
+                   path, what);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -97,15 +98,21 @@ static void sort(ls_pt_file *f)
         qsort(f->storages, f->count, sizeof *f->storages, compare_keys);
 }
 
-/* ("storage", type, key, location, number of elements), before 1.6 with a sixth item: None, or the view of a storage that even older ones had. */
-static ls_status check_id(const ls_pt_file *f, const ls_pickle *persistent, const ls_pt_name **type, const ls_pickle **key, uint64_t *bytes)
+/* ("storage", type, key, location, number of elements), before 1.6 with a sixth item: None, or the view of a
+ * storage that even older ones had. */
+static ls_status check_id(const ls_pt_file *f, const ls_pickle *persistent, const ls_pt_name **type,
+                          const ls_pickle **key, uint64_t *bytes)
 {
     const ls_pickle *id = persistent->items[0];
-    if (id->kind != LS_PICKLE_TUPLE || id->n < 5 || id->n > 6 || id->items[1]->kind != LS_PICKLE_GLOBAL || id->items[2]->kind != LS_PICKLE_TEXT ||
-        id->items[4]->kind != LS_PICKLE_INT || id->items[4]->number < 0)
+    if (id->kind != LS_PICKLE_TUPLE || id->n < 5 || id->n > 6 || id->items[1]->kind != LS_PICKLE_GLOBAL ||
+        id->items[2]->kind != LS_PICKLE_TEXT || id->items[4]->kind != LS_PICKLE_INT ||
+        id->items[4]->number < 0)
         return damaged(f->path, "a storage has no type, key and size");
     if (id->n == 6 && id->items[5]->kind != LS_PICKLE_NONE)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: a storage is a view of another one, as before PyTorch 0.4: save it again with a newer PyTorch", f->path);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: a storage is a view of another one, as before PyTorch 0.4: save it again with a "
+                       "newer PyTorch",
+                       f->path);
     *type = ls_pt_name_find(id->items[1]->text);
     *key = id->items[2];
     if (!*type || (*type)->role != LS_PT_STORAGE)
@@ -125,19 +132,34 @@ ls_status ls_pt_place_find(ls_pt_place *out, const ls_pt_file *f, const ls_pickl
     LS_TRY(check_id(f, persistent, &out->type, &key, &bytes));
     out->storage = find(f, key);
     if (!out->storage || out->storage->bytes != bytes)
-        return ls_fail(LS_E_FORMAT, "%s: storage %.*s should hold %" PRIu64 " bytes, the file has %" PRIu64 " of it: the file is damaged or cut; copy it "
-                       "again or save it again", f->path, (int)(key->length < 40 ? key->length : 40), key->text, bytes,
+        return ls_fail(LS_E_FORMAT,
+                       "%s: storage %.*s should hold %" PRIu64 " bytes, the file has %" PRIu64
+                       " of it: the file is damaged or cut; copy it "
+                       "again or save it again",
+                       f->path, (int)(key->length < 40 ? key->length : 40), key->text, bytes,
                        out->storage ? out->storage->bytes : 0);
     return LS_OK;
 }
 
-static ls_status read_pickle(ls_pickle_result *out, const ls_pt_file *f, ls_arena *arena, uint64_t offset, uint64_t bytes)
+static ls_status read_pickle(ls_pickle_result *out, const ls_pt_file *f, ls_arena *arena, uint64_t offset,
+                             uint64_t bytes)
 {
     if (bytes > MAX_PICKLE)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: its pickle has %" PRIu64 " bytes; at most %u are read: save only the tensors, as torch.save(model.state_dict(), "
-                       "...) does", f->path, bytes, MAX_PICKLE);
-    ls_pickle_source source = { .bytes = f->bytes + offset, .size = bytes, .offset = offset, .path = f->path, .known = known,
-                                .what = "a state dict", .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does" };
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: its pickle has %" PRIu64
+            " bytes; at most %u are read: save only the tensors, as torch.save(model.state_dict(), "
+            "...) does",
+            f->path, bytes, MAX_PICKLE);
+    ls_pickle_source source = {
+        .bytes = f->bytes + offset,
+        .size = bytes,
+        .offset = offset,
+        .path = f->path,
+        .known = known,
+        .what = "a state dict",
+        .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does"
+    };
     return ls_pickle_read(out, arena, &source);
 }
 
@@ -157,17 +179,22 @@ static ls_status read_zip(ls_pt_file *f, ls_arena *arena)
     LS_TRY(ls_zip_read(&z, arena, f->bytes, f->size, f->path));
     const char *folder = z.count ? z.entries[0].name : "", *slash = strchr(folder, '/');
     int length = slash ? (int)(slash + 1 - folder) : 0;
-    const ls_zip_entry *pickle = entry(&z, folder, length, "data.pkl"), *order = entry(&z, folder, length, "byteorder");
+    const ls_zip_entry *pickle = entry(&z, folder, length, "data.pkl"),
+                       *order = entry(&z, folder, length, "byteorder");
     if (!pickle)
         return ls_fail(LS_E_FORMAT, "%s: a zip archive without data.pkl, so not of torch.save", f->path);
     if (order && (order->bytes != 6 || memcmp(f->bytes + order->offset, "little", 6) != 0))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: its numbers are in big-endian order: save it on a little-endian machine", f->path);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: its numbers are in big-endian order: save it on a little-endian machine",
+                       f->path);
     f->storages = LS_ARENA_ARRAY(arena, ls_pt_storage, z.count + 1);
     for (int64_t i = 0; i < z.count; i++) {
         const ls_zip_entry *e = &z.entries[i];
         if (strncmp(e->name, folder, (size_t)length) == 0 && strncmp(e->name + length, "data/", 5) == 0) {
             const char *key = e->name + length + 5;
-            f->storages[f->count++] = (ls_pt_storage){ .key = key, .length = strlen(key), .offset = e->offset, .bytes = e->bytes };
+            f->storages[f->count++] = (ls_pt_storage){
+                .key = key, .length = strlen(key), .offset = e->offset, .bytes = e->bytes
+            };
         }
     }
     sort(f);
@@ -188,7 +215,9 @@ static ls_status list_storages(ls_pt_file *f, ls_arena *arena, const ls_pickle *
         uint64_t bytes;
         LS_TRY(check_id(f, persistent->items[i], &type, &key, &bytes));
         uint64_t elements = (uint64_t)persistent->items[i]->items[0]->items[4]->number;
-        f->storages[i] = (ls_pt_storage){ .key = key->text, .length = key->length, .bytes = bytes, .elements = elements };
+        f->storages[i] = (ls_pt_storage){
+            .key = key->text, .length = key->length, .bytes = bytes, .elements = elements
+        };
     }
     f->count = persistent->n;
     sort(f);
@@ -233,10 +262,15 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
         at += part[i].used;
     }
     if (part[VERSION].value->kind != LS_PICKLE_INT || part[VERSION].value->number != 1001)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: a .pt file of before PyTorch 1.6, of an unknown version: save it again with a newer PyTorch", f->path);
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: a .pt file of before PyTorch 1.6, of an unknown version: save it again with a newer PyTorch",
+            f->path);
     const ls_pickle *little = ls_pickle_find(part[SYSTEM].value, "little_endian");
     if (!little || little->kind != LS_PICKLE_BOOL || !little->number)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: its numbers are in big-endian order: save it on a little-endian machine", f->path);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: its numbers are in big-endian order: save it on a little-endian machine",
+                       f->path);
     LS_TRY(list_storages(f, arena, &part[OBJECT].persistent));
     f->root = part[OBJECT].value;
     f->pickle_bytes = part[OBJECT].used;
@@ -245,13 +279,16 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 
 static bool is_zip(const uint8_t *bytes, size_t size)
 {
-    return size > 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0) && bytes[8] != '{'; /* there a safetensors header begins */
+    /* there a safetensors header begins */
+    return size > 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0) &&
+           bytes[8] != '{';
 }
 
 bool ls_pt_is(const uint8_t *bytes, size_t size)
 {
     static const uint8_t MAGIC[12] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
-    return is_zip(bytes, size) || (size >= 14 && bytes[0] == 0x80 && memcmp(bytes + 2, MAGIC, sizeof MAGIC) == 0);
+    return is_zip(bytes, size) ||
+           (size >= 14 && bytes[0] == 0x80 && memcmp(bytes + 2, MAGIC, sizeof MAGIC) == 0);
 }
 
 ls_status ls_pt_file_read(ls_pt_file *f, ls_arena *arena)
@@ -266,8 +303,10 @@ ls_status ls_pt_verify(const char *path, int64_t *entries)
     ls_arena arena;
     LS_TRY(ls_file_map(&m, path));
     ls_arena_init(&arena);
-    ls_status s = !is_zip(m.data, m.size) ? ls_fail(LS_E_UNSUPPORTED, "%s: not a zip archive, so it holds no checksums to compare with", path)
-                                          : ls_zip_read(&z, &arena, m.data, m.size, path);
+    ls_status s = !is_zip(m.data, m.size)
+                      ? ls_fail(LS_E_UNSUPPORTED,
+                                "%s: not a zip archive, so it holds no checksums to compare with", path)
+                      : ls_zip_read(&z, &arena, m.data, m.size, path);
     if (s == LS_OK)
         s = ls_zip_verify(&z);
     if (s == LS_OK)

@@ -1,5 +1,6 @@
-/* pt_write.c - what torch.save writes: the pickle of a state dict, or of a tensor, and the records around the storages. Nothing is remembered and used again,
- * so each tensor's part reads the same: _rebuild_tensor_v2(("storage", type, key, "cpu", elements), 0, sizes, strides, False, OrderedDict()). */
+/* pt_write.c - what torch.save writes: the pickle of a state dict, or of a tensor, and the records around the
+ * storages. Nothing is remembered and used again, so each tensor's part reads the same:
+ * _rebuild_tensor_v2(("storage", type, key, "cpu", elements), 0, sizes, strides, False, OrderedDict()). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +61,4 @@ ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle)
     return ls_zip_add(z, "byteorder", "little", 6);
 }
 
-ls_status ls_pt_put_tail(ls_zip_writer *z)
-{
-    return ls_zip_add(z, "version", "3\n", 2);
-}
+ls_status ls_pt_put_tail(ls_zip_writer *z) { return ls_zip_add(z, "version", "3\n", 2); }

@@ -1,5 +1,6 @@
-/* ranges.c - rank 0 makes files of the right sizes with their headers; then every rank writes what it has where it belongs, rank 0 the texts too, and
- * remembers the checksums of what it wrote; rank 0 puts those together in the manifest. */
+/* ranges.c - rank 0 makes files of the right sizes with their headers; then every rank writes what it has
+ * where it belongs, rank 0 the texts too, and remembers the checksums of what it wrote; rank 0 puts those
+ * together in the manifest. */
 #include "ckpt/ranges.h"
 
 #include <errno.h>
@@ -26,15 +27,20 @@ static ls_status put(int fd, const char *path, const void *data, uint64_t n, uin
     return LS_OK;
 }
 
-static ls_status sync_file(int fd, const char *path) { return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno); }
+static ls_status sync_file(int fd, const char *path)
+{
+    return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno);
+}
 
 /* The same, remembered. */
-static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n, uint64_t offset)
+static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n,
+                            uint64_t offset)
 {
     for (uint64_t at = 0; at < n; at += LS_MANIFEST_PIECE) {
         const char *p = (const char *)data + at;
         uint64_t length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
-        ls_manifest_add(&w->manifest, 1, &(ls_piece){ (uint64_t)file, offset + at, length, ls_hash64(p, length) });
+        ls_manifest_add(&w->manifest, 1,
+                        &(ls_piece){ (uint64_t)file, offset + at, length, ls_hash64(p, length) });
         LS_TRY(put(fd, path, p, length, offset + at));
     }
     return LS_OK;
@@ -73,7 +79,8 @@ ls_status ls_ranges_create(ls_ranges *w)
     for (int l = 0; l < w->n_lists; l++)
         for (int k = 0; k < w->layouts[l].n; k++, file++) {
             const ls_layout_file *f = &w->layouts[l].files[k];
-            LS_TRY(create(w, file, f->head.data, f->head.len, f->size, false)); /* goes to disk with the data */
+            /* goes to disk with the data */
+            LS_TRY(create(w, file, f->head.data, f->head.len, f->size, false));
         }
     return LS_OK;
 }
@@ -85,7 +92,10 @@ ls_status ls_ranges_find(const ls_ranges *w)
         for (int k = 0; k < w->layouts[l].n && s == LS_OK; k++) {
             char *path = ls_path_join(w->dir, w->layouts[l].files[k].name);
             if (!ls_file_exists(path))
-                s = ls_fail(LS_E_IO, "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the same on all hosts", path, w->rank);
+                s = ls_fail(LS_E_IO,
+                            "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the "
+                            "same on all hosts",
+                            path, w->rank);
             free(path);
         }
     return s;
@@ -97,7 +107,8 @@ static ls_status write_texts(ls_ranges *w)
     LS_TRY(create_text(w, "trainer.json", w->trainer, strlen(w->trainer)));
     for (int l = 0; l < w->n_lists; l++)
         if (w->layouts[l].index.len > 0)
-            LS_TRY(create_text(w, w->layouts[l].index_name, w->layouts[l].index.data, w->layouts[l].index.len));
+            LS_TRY(
+                create_text(w, w->layouts[l].index_name, w->layouts[l].index.data, w->layouts[l].index.len));
     return LS_OK;
 }
 
@@ -126,7 +137,8 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     char *path = ls_path_join(w->dir, f->name);
     int fd = ls_sys_open(path, O_WRONLY);
     ls_status s = LS_OK;
-    if (fd < 0 && errno == ENOENT && w->rank > 0) { /* rank 0 has given up and cleaned up: its reason is the one to be heard, and on its way */
+    if (fd < 0 && errno == ENOENT && w->rank > 0) {
+        /* rank 0 has given up and cleaned up: its reason is the one to be heard, and on its way */
         w->gone = true;
         free(path);
         return LS_OK;
@@ -139,7 +151,8 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
         const ls_range *r = &list->mine[i];
         for (int64_t k = 0, n; k < r->count && s == LS_OK; k += n) {
             const int64_t first = ls_range_piece(r, k, &n);
-            s = put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size, at + (uint64_t)first * size);
+            s = put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size,
+                           at + (uint64_t)first * size);
         }
         at += ls_type_bytes(&list->tensors[i].tensor.type);
     }
@@ -173,7 +186,8 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
     for (int r = 0; r < w->ranks; r++)
         most = counts[r] > most ? counts[r] : most;
     const size_t each = (size_t)most;
-    ls_piece *mine = ls_sys_calloc(each, sizeof *mine), *all = ls_sys_calloc(each * (size_t)w->ranks, sizeof *all);
+    ls_piece *mine = ls_sys_calloc(each, sizeof *mine),
+             *all = ls_sys_calloc(each * (size_t)w->ranks, sizeof *all);
     if (each > 0 && (!mine || !all)) {
         free(mine);
         free(all);
@@ -195,15 +209,21 @@ ls_status ls_ranges_write_manifest(ls_ranges *w)
     LS_TRY(ls_ranges_compact(w));
     ls_status s = ls_manifest_text(&text, &w->manifest);
     if (s == LS_OK)
-        s = create(w, ls_manifest_add_file(&w->manifest, LS_MANIFEST, text.len), text.data, text.len, text.len, true);
+        s = create(w, ls_manifest_add_file(&w->manifest, LS_MANIFEST, text.len), text.data, text.len,
+                   text.len, true);
     ls_str_release(&text);
     return s;
 }
 
 ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_contents *c, int rank, int ranks)
 {
-    *w = (ls_ranges){ .dir = strdup(dir), .rank = rank, .ranks = ranks, .config = strdup(c->config), .trainer = strdup(c->trainer),
-                      .lists = { c->model, c->optimizer }, .n_lists = c->optimizer.n > 0 ? 2 : 1 };
+    *w = (ls_ranges){ .dir = strdup(dir),
+                      .rank = rank,
+                      .ranks = ranks,
+                      .config = strdup(c->config),
+                      .trainer = strdup(c->trainer),
+                      .lists = { c->model, c->optimizer },
+                      .n_lists = c->optimizer.n > 0 ? 2 : 1 };
     LS_CHECK(w->dir && w->config && w->trainer, "out of memory");
     static const char *const NAMES[2] = { "model", "optimizer" };
     for (int l = 0; l < w->n_lists; l++) {

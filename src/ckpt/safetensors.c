@@ -1,6 +1,7 @@
-/* safetensors.c - reading and checking the header of one safetensors file. Every number in it comes from outside: it is checked before it
- * is used, and after a successful parse each tensor's `bytes` lie inside the file and belong to no other tensor. The rules are those of
- * the format's reference reader (header of at most 100,000,000 bytes, offsets contiguous from 0 to the end of the file, no duplicates). */
+/* safetensors.c - reading and checking the header of one safetensors file. Every number in it comes from
+ * outside: it is checked before it is used, and after a successful parse each tensor's `bytes` lie inside the
+ * file and belong to no other tensor. The rules are those of the format's reference reader (header of at most
+ * 100,000,000 bytes, offsets contiguous from 0 to the end of the file, no duplicates). */
 #include "ckpt/safetensors.h"
 
 #include <inttypes.h>
@@ -12,12 +13,16 @@
 
 #define MAX_HEADER 100000000u
 
-static const struct { const char *name; int bits, type; } DTYPES[] = {
-    { "F32", 32, LS_F32 }, { "F64", 64, LS_F64 }, { "F16", 16, LS_F16 }, { "BF16", 16, LS_BF16 },
-    { "I32", 32, LS_I32 }, { "I64", 64, LS_I64 }, { "U8", 8, LS_U8 },
-    { "BOOL", 8, -1 }, { "I8", 8, -1 }, { "I16", 16, -1 }, { "U16", 16, -1 }, { "U32", 32, -1 }, { "U64", 64, -1 }, { "C64", 64, -1 },
-    { "F8_E5M2", 8, -1 }, { "F8_E4M3", 8, -1 }, { "F8_E8M0", 8, -1 }, { "F8_E4M3FNUZ", 8, -1 }, { "F8_E5M2FNUZ", 8, -1 },
-    { "F6_E2M3", 6, -1 }, { "F6_E3M2", 6, -1 }, { "F4", 4, -1 },
+static const struct {
+    const char *name;
+    int bits, type;
+} DTYPES[] = {
+    { "F32", 32, LS_F32 }, { "F64", 64, LS_F64 },    { "F16", 16, LS_F16 },    { "BF16", 16, LS_BF16 },
+    { "I32", 32, LS_I32 }, { "I64", 64, LS_I64 },    { "U8", 8, LS_U8 },       { "BOOL", 8, -1 },
+    { "I8", 8, -1 },       { "I16", 16, -1 },        { "U16", 16, -1 },        { "U32", 32, -1 },
+    { "U64", 64, -1 },     { "C64", 64, -1 },        { "F8_E5M2", 8, -1 },     { "F8_E4M3", 8, -1 },
+    { "F8_E8M0", 8, -1 },  { "F8_E4M3FNUZ", 8, -1 }, { "F8_E5M2FNUZ", 8, -1 }, { "F6_E2M3", 6, -1 },
+    { "F6_E3M2", 6, -1 },  { "F4", 4, -1 },
 };
 #define N_DTYPES (sizeof DTYPES / sizeof DTYPES[0])
 
@@ -63,7 +68,9 @@ const char *ls_shown_dims(char buffer[192], const ls_type *t)
 static ls_status bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
-    return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s; the file is damaged or was not written by a safetensors writer: copy or export it again",
+    return ls_fail(LS_E_FORMAT,
+                   "%s: tensor \"%s\": %s; the file is damaged or was not written by a safetensors writer: "
+                   "copy or export it again",
                    path, ls_shown_name(shown, name), what);
 }
 
@@ -76,8 +83,10 @@ static ls_status read_shape(ls_weight *t, json_t *shape, int bits, const char *p
     size_t ndim = json_array_size(shape);
     if (ndim > LS_MAX_DIMS) {
         char shown[128];
-        return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" has %zu dimensions; at most %d are supported: reshape it before saving", path,
-                       ls_shown_name(shown, t->name), ndim, LS_MAX_DIMS);
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: tensor \"%s\" has %zu dimensions; at most %d are supported: reshape it before saving", path,
+            ls_shown_name(shown, t->name), ndim, LS_MAX_DIMS);
     }
     t->type.ndim = (int)ndim;
     int64_t count = 1, total_bits;
@@ -99,14 +108,16 @@ static ls_status read_shape(ls_weight *t, json_t *shape, int bits, const char *p
     return LS_OK;
 }
 
-static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const uint8_t *bytes, uint64_t data_start, uint64_t data_size)
+static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const uint8_t *bytes,
+                            uint64_t data_start, uint64_t data_size)
 {
     char what[240], dims[192];
     if (!json_is_object(entry))
         return bad(path, t->name, "its header entry is not an object with dtype, shape and data_offsets");
     const char *key;
     json_t *value;
-    json_object_foreach(entry, key, value) {
+    json_object_foreach(entry, key, value)
+    {
         if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0) {
             char shown[128];
             snprintf(what, sizeof what, "unknown key \"%s\" in its header entry", ls_shown_name(shown, key));
@@ -119,7 +130,8 @@ static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const
     int bits, type;
     if (!ls_safetensors_dtype(json_string_value(dtype), &t->stored, &bits, &type)) {
         char shown[128];
-        snprintf(what, sizeof what, "element type \"%s\" is not one of the format's", ls_shown_name(shown, json_string_value(dtype)));
+        snprintf(what, sizeof what, "element type \"%s\" is not one of the format's",
+                 ls_shown_name(shown, json_string_value(dtype)));
         return bad(path, t->name, what);
     }
     t->loadable = type >= 0;
@@ -131,13 +143,15 @@ static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const
         return bad(path, t->name, "\"data_offsets\" is not a pair of integers");
     int64_t begin = json_integer_value(first), end = json_integer_value(second);
     if (begin < 0 || end < begin || (uint64_t)end > data_size) {
-        snprintf(what, sizeof what, "data_offsets [%" PRId64 ", %" PRId64 "] do not lie in the file's %" PRIu64 " bytes of data", begin, end,
-                 data_size);
+        snprintf(what, sizeof what,
+                 "data_offsets [%" PRId64 ", %" PRId64 "] do not lie in the file's %" PRIu64 " bytes of data",
+                 begin, end, data_size);
         return bad(path, t->name, what);
     }
     if ((uint64_t)(end - begin) != t->bytes) {
-        snprintf(what, sizeof what, "data_offsets [%" PRId64 ", %" PRId64 "] hold %" PRId64 " bytes, %s %s needs %" PRIu64, begin, end, end - begin,
-                 t->stored, ls_shown_dims(dims, &t->type), t->bytes);
+        snprintf(what, sizeof what,
+                 "data_offsets [%" PRId64 ", %" PRId64 "] hold %" PRId64 " bytes, %s %s needs %" PRIu64,
+                 begin, end, end - begin, t->stored, ls_shown_dims(dims, &t->type), t->bytes);
         return bad(path, t->name, what);
     }
     t->offset = data_start + (uint64_t)begin;
@@ -155,27 +169,35 @@ static int by_offset(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Sorted by offset, each tensor must begin where the one before ends, and the last one at the end of the file. */
-static ls_status check_cover(const ls_weight *t, int64_t n, const char *path, uint64_t data_start, uint64_t data_size)
+/* Sorted by offset, each tensor must begin where the one before ends, and the last one at the end of the
+ * file. */
+static ls_status check_cover(const ls_weight *t, int64_t n, const char *path, uint64_t data_start,
+                             uint64_t data_size)
 {
     uint64_t at = 0;
     char what[200], shown[128];
     for (int64_t i = 0; i < n; i++) {
         uint64_t begin = t[i].offset - data_start;
         if (begin < at) {
-            snprintf(what, sizeof what, "its data begin at %" PRIu64 ", inside those of \"%.60s\", which end at %" PRIu64, begin,
+            snprintf(what, sizeof what,
+                     "its data begin at %" PRIu64 ", inside those of \"%.60s\", which end at %" PRIu64, begin,
                      ls_shown_name(shown, t[i - 1].name), at);
             return bad(path, t[i].name, what);
         }
         if (begin > at) {
-            snprintf(what, sizeof what, "its data begin at %" PRIu64 ", %" PRIu64 " bytes after the end of what lies before", begin, begin - at);
+            snprintf(what, sizeof what,
+                     "its data begin at %" PRIu64 ", %" PRIu64 " bytes after the end of what lies before",
+                     begin, begin - at);
             return bad(path, t[i].name, what);
         }
         at = begin + t[i].bytes;
     }
     if (at != data_size)
-        return ls_fail(LS_E_FORMAT, "%s: the tensors of the header end at byte %" PRIu64 " of the data, the file holds %" PRIu64
-                       "; it is damaged or holds something else: copy or export it again", path, at, data_size);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: the tensors of the header end at byte %" PRIu64
+                       " of the data, the file holds %" PRIu64
+                       "; it is damaged or holds something else: copy or export it again",
+                       path, at, data_size);
     return LS_OK;
 }
 
@@ -185,29 +207,39 @@ static ls_status check_metadata(json_t *metadata, const char *path)
         return ls_fail(LS_E_FORMAT, "%s: \"__metadata__\" of the header is not an object of texts", path);
     const char *key;
     json_t *value;
-    json_object_foreach(metadata, key, value) {
+    json_object_foreach(metadata, key, value)
+    {
         char shown[128];
         if (!json_is_string(value))
-            return ls_fail(LS_E_FORMAT, "%s: \"__metadata__\": the value of \"%s\" is not a text", path, ls_shown_name(shown, key));
+            return ls_fail(LS_E_FORMAT, "%s: \"__metadata__\": the value of \"%s\" is not a text", path,
+                           ls_shown_name(shown, key));
     }
     return LS_OK;
 }
 
-ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count,
-                               json_t **metadata)
+ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                               ls_weight **tensors, int64_t *count, json_t **metadata)
 {
     *metadata = NULL;
     if (size < 8)
-        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are too few for a safetensors file (8 bytes of header length come first)", path, size);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: %zu bytes are too few for a safetensors file (8 bytes of header length come first)", path,
+            size);
     uint64_t n = 0;
     for (int i = 7; i >= 0; i--)
         n = n << 8 | bytes[i];
     if (n > MAX_HEADER)
-        return ls_fail(LS_E_FORMAT, "%s: its first 8 bytes announce a header of %" PRIu64 " bytes, more than the format's limit of %u: not a safetensors file",
+        return ls_fail(LS_E_FORMAT,
+                       "%s: its first 8 bytes announce a header of %" PRIu64
+                       " bytes, more than the format's limit of %u: not a safetensors file",
                        path, n, MAX_HEADER);
     if (n > size - 8)
-        return ls_fail(LS_E_FORMAT, "%s: a header of %" PRIu64 " bytes is announced, the file has %zu after its first 8: truncated, or not a safetensors file",
-                       path, n, size - 8);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: a header of %" PRIu64
+            " bytes is announced, the file has %zu after its first 8: truncated, or not a safetensors file",
+            path, n, size - 8);
     const char *text = (const char *)bytes + 8;
     if (n == 0 || text[0] != '{')
         return ls_fail(LS_E_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
@@ -221,7 +253,8 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
     const char *file = ls_arena_strdup(arena, path);
     const char *key;
     json_t *value;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         if (strcmp(key, "__metadata__") == 0) {
             LS_TRY_TO(s, check_metadata(value, path), done);
             *metadata = json_incref(value);

@@ -1,18 +1,21 @@
-/* safetensors.h - one safetensors file: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without holes.
- * Private to src/ckpt: everybody else uses lockstep/weights.h, which puts several files together. */
+/* safetensors.h - one safetensors file: 8 bytes little-endian header length, a JSON header, then the tensors'
+ * bytes without holes. Private to src/ckpt: everybody else uses lockstep/weights.h, which puts several files
+ * together. */
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"
 #include "lockstep/weights.h"
 
-/* Element types by the names of the format. `type` -1: known, not loadable. Returns false for a name that the format does not have. */
+/* Element types by the names of the format. `type` -1: known, not loadable. Returns false for a name that the
+ * format does not have. */
 bool ls_safetensors_dtype(const char *name, const char **stored, int *bits, int *type);
 const char *ls_safetensors_name(ls_dtype t);
 
-/* Reads and checks the header of the `size` bytes at `bytes`, which are file `path`. Tensors, in order of offset, and their texts live in
- * `arena`; their `data` point into `bytes`. *metadata is the file's `__metadata__` (a new reference) or NULL. */
-ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path, ls_weight **tensors, int64_t *count,
-                               json_t **metadata);
+/* Reads and checks the header of the `size` bytes at `bytes`, which are file `path`. Tensors, in order of
+ * offset, and their texts live in `arena`; their `data` point into `bytes`. *metadata is the file's
+ * `__metadata__` (a new reference) or NULL. */
+ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                               ls_weight **tensors, int64_t *count, json_t **metadata);
 
 /* What comes before the data of these tensors (whose `data` are not looked at): length and header. */
 void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);

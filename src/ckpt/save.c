@@ -1,5 +1,6 @@
-/* save.c - writing safetensors: a header whose length is a multiple of 8 (spaces fill it up), then the tensors in the given order without
- * holes; one file, or several with an index. The bytes are a function of names, types, shapes and values only. */
+/* save.c - writing safetensors: a header whose length is a multiple of 8 (spaces fill it up), then the
+ * tensors in the given order without holes; one file, or several with an index. The bytes are a function of
+ * names, types, shapes and values only. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -150,7 +151,8 @@ static void make_index(ls_layout *l, const char *base, int64_t n, const ls_named
     snprintf(l->index_name, sizeof l->index_name, "%.12s.safetensors.index.json", base);
 }
 
-ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
+ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, int64_t n,
+                         const ls_named_tensor *tensors)
 {
     *out = (ls_layout){ 0 };
     LS_TRY(check_names(base, n, tensors));

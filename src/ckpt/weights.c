@@ -1,5 +1,6 @@
-/* weights.c - weight files put together: one safetensors or .pt file, the shards that a model.safetensors.index.json lists, or a DCP directory. Owns the
- * mappings and everything parsed from them. A sharded model must agree with its index in both directions, or somebody mixed up files. */
+/* weights.c - weight files put together: one safetensors or .pt file, the shards that a
+ * model.safetensors.index.json lists, or a DCP directory. Owns the mappings and everything parsed from them.
+ * A sharded model must agree with its index in both directions, or somebody mixed up files. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,14 @@
 
 struct ls_weights {
     ls_arena arena;
-    ls_mapping *maps;        /* one a file; NULL when the bytes are the caller's */
+    ls_mapping *maps; /* one a file; NULL when the bytes are the caller's */
     int mapped;
-    json_t *metadata;        /* of the first file */
-    ls_weight *tensors;      /* [room] */
+    json_t *metadata;   /* of the first file */
+    ls_weight *tensors; /* [room] */
     const ls_weight **by_name;
     int64_t count, room;
     int files;
-    ls_manifest *proof;      /* NULL: what is loaded needs none */
+    ls_manifest *proof; /* NULL: what is loaded needs none */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -42,9 +43,12 @@ static ls_status index_names(ls_weights *w)
         const ls_weight *a = w->by_name[i - 1], *b = w->by_name[i];
         char shown[128];
         if (strcmp(a->name, b->name) == 0 && a->file == b->file)
-            return ls_fail(LS_E_FORMAT, "%s: two tensors are named \"%s\": rename one before saving", a->file, ls_shown_name(shown, a->name));
+            return ls_fail(LS_E_FORMAT, "%s: two tensors are named \"%s\": rename one before saving", a->file,
+                           ls_shown_name(shown, a->name));
         if (strcmp(a->name, b->name) == 0)
-            return ls_fail(LS_E_FORMAT, "tensor \"%s\" is both in %s and in %s: the shards are not of one model, or one was saved twice",
+            return ls_fail(LS_E_FORMAT,
+                           "tensor \"%s\" is both in %s and in %s: the shards are not of one model, or one "
+                           "was saved twice",
                            ls_shown_name(shown, a->name), a->file, b->file);
     }
     return LS_OK;
@@ -65,7 +69,9 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
     if (ls_pt_is(bytes, size))
         LS_TRY(ls_pt_parse(&w->arena, bytes, size, path, &list, &n));
     else if (ends_with(path, ".pt") || ends_with(path, ".pth"))
-        return ls_fail(LS_E_FORMAT, "%s: does not begin like what torch.save writes: the file is damaged, or something else", path);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: does not begin like what torch.save writes: the file is damaged, or something else", path);
     else
         LS_TRY(ls_safetensors_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
     if (w->files == 0)
@@ -110,12 +116,15 @@ static ls_status shard_names(ls_weights *w, json_t *map, const char *path, const
     size_t n = 0;
     const char *key;
     json_t *value;
-    json_object_foreach(map, key, value) {
+    json_object_foreach(map, key, value)
+    {
         const char *file = json_string_value(value);
         if (!file)
-            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" does not name a file", path, ls_shown_name(shown, key));
+            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" does not name a file", path,
+                           ls_shown_name(shown, key));
         if (file[0] == 0 || strchr(file, '/') || strcmp(file, ".") == 0 || strcmp(file, "..") == 0)
-            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" is not the name of a file beside the index", path, ls_shown_name(shown, file));
+            return ls_fail(LS_E_FORMAT, "%s: weight_map: \"%s\" is not the name of a file beside the index",
+                           path, ls_shown_name(shown, file));
         list[n++] = file;
     }
     if (n > 0)
@@ -135,21 +144,26 @@ static ls_status check_index(const ls_weights *w, json_t *map, const char *path)
     char shown[128], shown_file[128];
     const char *key;
     json_t *value;
-    json_object_foreach(map, key, value) {
+    json_object_foreach(map, key, value)
+    {
         const ls_weight *t = ls_weights_find(w, key);
         const char *file = json_string_value(value);
         if (!t)
-            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" is said to be in %s, which does not hold it: a shard is damaged or of another model", path,
-                           ls_shown_name(shown, key), ls_shown_name(shown_file, file));
+            return ls_fail(LS_E_FORMAT,
+                           "%s: tensor \"%s\" is said to be in %s, which does not hold it: a shard is "
+                           "damaged or of another model",
+                           path, ls_shown_name(shown, key), ls_shown_name(shown_file, file));
         const char *slash = strrchr(t->file, '/');
         if (strcmp(slash ? slash + 1 : t->file, file) != 0)
-            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" is said to be in %s, but is in %s", path, ls_shown_name(shown, key),
-                           ls_shown_name(shown_file, file), t->file);
+            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" is said to be in %s, but is in %s", path,
+                           ls_shown_name(shown, key), ls_shown_name(shown_file, file), t->file);
     }
     for (int64_t i = 0; i < w->count; i++)
         if (!json_object_get(map, w->tensors[i].name))
-            return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\" of %s is not in the index: a shard is of another model, or the index is older", path,
-                           ls_shown_name(shown, w->tensors[i].name), w->tensors[i].file);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: tensor \"%s\" of %s is not in the index: a shard is of another model, or the "
+                           "index is older",
+                           path, ls_shown_name(shown, w->tensors[i].name), w->tensors[i].file);
     return LS_OK;
 }
 
@@ -167,7 +181,8 @@ static ls_status open_sharded(ls_weights *w, const char *dir, const char *index)
     const char **names = NULL;
     int n = 0;
     if (!json_is_object(map)) {
-        s = ls_fail(LS_E_FORMAT, "%s: no \"weight_map\" object that says which file holds which tensor", index);
+        s = ls_fail(LS_E_FORMAT, "%s: no \"weight_map\" object that says which file holds which tensor",
+                    index);
         goto done;
     }
     LS_TRY_TO(s, shard_names(w, map, index, &names, &n), done);
@@ -195,7 +210,8 @@ static ls_status open_single(ls_weights *w, const char *path)
     return index_names(w);
 }
 
-static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char *dir, const char *index, const char **paths)
+static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char *dir, const char *index,
+                               const char **paths)
 {
     ls_status s = LS_OK;
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, x->n_files + 1);
@@ -217,7 +233,8 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index)
     ls_status s = ls_dcp_index_read(&x, &w->arena, m.data, m.size, index);
     ls_file_unmap(&m);
     LS_TRY(s);
-    const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1), *where = ls_arena_strdup(&w->arena, dir);
+    const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1),
+               *where = ls_arena_strdup(&w->arena, dir);
     LS_TRY(map_dcp_files(w, &x, dir, index, paths));
     w->tensors = LS_ARENA_ARRAY(&w->arena, ls_weight, x.n + 1);
     for (; w->count < x.n; w->count++) {
@@ -229,7 +246,8 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index)
 
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
-    char *single = ls_path_join(dir, "model.safetensors"), *index = ls_path_join(dir, "model.safetensors.index.json"), *dcp = ls_path_join(dir, LS_DCP_INDEX);
+    char *single = ls_path_join(dir, "model.safetensors"),
+         *index = ls_path_join(dir, "model.safetensors.index.json"), *dcp = ls_path_join(dir, LS_DCP_INDEX);
     ls_status s;
     if (ls_file_exists(single))
         s = open_single(w, single);
@@ -238,8 +256,11 @@ static ls_status open_directory(ls_weights *w, const char *dir)
     else if (ls_file_exists(dcp))
         s = open_dcp(w, dir, dcp);
     else
-        s = ls_fail(LS_E_IO, "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this directory: name a weight file, or a directory "
-                    "with one", dir);
+        s = ls_fail(LS_E_IO,
+                    "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this "
+                    "directory: name a weight file, or a directory "
+                    "with one",
+                    dir);
     free(single);
     free(index);
     free(dcp);
@@ -325,7 +346,8 @@ const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
     const ls_weight *wanted = &key;
     if (w->count == 0)
         return NULL;
-    const ls_weight **found = bsearch(&wanted, w->by_name, (size_t)w->count, sizeof *w->by_name, compare_names);
+    const ls_weight **found = bsearch(&wanted, w->by_name, (size_t)w->count, sizeof *w->by_name,
+                                      compare_names);
     return found ? *found : NULL;
 }
 
@@ -362,7 +384,4 @@ void ls_weights_prove(ls_weights *w, ls_manifest *m)
         w->proof = m;
 }
 
-ls_manifest *ls_weights_proof(const ls_weights *w)
-{
-    return w->proof;
-}
+ls_manifest *ls_weights_proof(const ls_weights *w) { return w->proof; }

@@ -1,5 +1,6 @@
-/* zip.c - reading a zip archive's directory. Every number in it comes from outside: after ls_zip_read each entry lies inside the file. Only
- * what PyTorch's files consist of is read: one file, entries that are stored, not compressed, not encrypted; zip64 for what is large. */
+/* zip.c - reading a zip archive's directory. Every number in it comes from outside: after ls_zip_read each
+ * entry lies inside the file. Only what PyTorch's files consist of is read: one file, entries that are
+ * stored, not compressed, not encrypted; zip64 for what is large. */
 #include "ckpt/zip.h"
 
 #include <inttypes.h>
@@ -10,7 +11,8 @@
 #include "base/stop.h"
 #include "ckpt/safetensors.h"
 
-enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30 }; /* bytes of the records, without their names and extras */
+/* bytes of the records, without their names and extras */
+enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30 };
 
 typedef struct directory {
     uint64_t offset, size, count;
@@ -24,14 +26,12 @@ static uint64_t number(const uint8_t *p, int bytes)
     return x;
 }
 
-static bool is(const uint8_t *p, const char signature[5])
-{
-    return memcmp(p, signature, 4) == 0;
-}
+static bool is(const uint8_t *p, const char signature[5]) { return memcmp(p, signature, 4) == 0; }
 
 static ls_status damaged(const char *path, const char *what)
 {
-    return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged or cut; copy it again or save it again", path, what);
+    return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged or cut; copy it again or save it again", path,
+                   what);
 }
 
 /* The end record is the file's last 22 bytes; a zip64 one before it speaks where it is there. */
@@ -41,12 +41,16 @@ static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size,
         return damaged(path, "it begins like a zip archive and does not end like one");
     const uint8_t *end = bytes + size - END;
     uint64_t limit = size - END;
-    *d = (directory){ .count = number(end + 10, 2), .size = number(end + 12, 4), .offset = number(end + 16, 4) };
+    *d = (directory){ .count = number(end + 10, 2),
+                      .size = number(end + 12, 4),
+                      .offset = number(end + 16, 4) };
     if (size >= END + LOCATOR + END64 && is(end - LOCATOR, "PK\6\7")) {
         uint64_t at = number(end - LOCATOR + 8, 8);
         if (at > size - END - LOCATOR - END64 || !is(bytes + at, "PK\6\6"))
             return damaged(path, "its zip64 end record is not where it is said to be");
-        *d = (directory){ .count = number(bytes + at + 32, 8), .size = number(bytes + at + 40, 8), .offset = number(bytes + at + 48, 8) };
+        *d = (directory){ .count = number(bytes + at + 32, 8),
+                          .size = number(bytes + at + 40, 8),
+                          .offset = number(bytes + at + 48, 8) };
         limit = at;
     }
     if (d->size > limit || d->offset > limit - d->size || d->count > d->size / ENTRY)
@@ -75,13 +79,15 @@ static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[
     return true;
 }
 
-static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, const ls_zip *z, ls_arena *arena)
+static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, const ls_zip *z,
+                            ls_arena *arena)
 {
     const uint8_t *p = z->bytes + *at;
     uint64_t left = d->offset + d->size - *at;
     if (left < ENTRY || !is(p, "PK\1\2"))
         return damaged(z->path, "its directory ends early");
-    uint64_t flags = number(p + 8, 2), method = number(p + 10, 2), packed = number(p + 20, 4), bytes = number(p + 24, 4), local = number(p + 42, 4);
+    uint64_t flags = number(p + 8, 2), method = number(p + 10, 2), packed = number(p + 20, 4),
+             bytes = number(p + 24, 4), local = number(p + 42, 4);
     uint64_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
     if (left < ENTRY + name + extra + comment || memchr(p + ENTRY, 0, name))
         return damaged(z->path, "its directory ends early");
@@ -90,12 +96,16 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     *at += ENTRY + name + extra + comment;
     ls_shown_name(shown, text);
     if (flags & 1 || method != 0)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: its entry %s is %s; torch.save stores entries as they are: save it again with that", z->path, shown,
-                       flags & 1 ? "encrypted" : "compressed");
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: its entry %s is %s; torch.save stores entries as they are: save it again with that", z->path,
+            shown, flags & 1 ? "encrypted" : "compressed");
     bool fields = read_zip64(p + ENTRY + name, extra, (uint64_t *const[]){ &bytes, &packed, &local });
     uint64_t start = 0;
-    if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL && is(z->bytes + local, "PK\3\4"))
-        start = local + LOCAL + number(z->bytes + local + 26, 2) + number(z->bytes + local + 28, 2); /* its extras are its own */
+    if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL &&
+        is(z->bytes + local, "PK\3\4"))
+        start = local + LOCAL + number(z->bytes + local + 26, 2) +
+                number(z->bytes + local + 28, 2); /* its extras are its own */
     if (start == 0 || start > d->offset || bytes > d->offset - start) {
         snprintf(what, sizeof what, "its entry %s is not where the directory says", shown);
         return damaged(z->path, what);
@@ -108,7 +118,10 @@ ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t
 {
     directory d = { 0 };
     LS_TRY(find_directory(&d, bytes, size, path));
-    ls_zip z = { .entries = LS_ARENA_ARRAY(arena, ls_zip_entry, d.count + 1), .count = (int64_t)d.count, .bytes = bytes, .path = path };
+    ls_zip z = { .entries = LS_ARENA_ARRAY(arena, ls_zip_entry, d.count + 1),
+                 .count = (int64_t)d.count,
+                 .bytes = bytes,
+                 .path = path };
     uint64_t at = d.offset;
     for (int64_t i = 0; i < z.count; i++)
         LS_TRY(read_entry(&z.entries[i], &at, &d, &z, arena));
@@ -128,8 +141,11 @@ ls_status ls_zip_verify(const ls_zip *z)
             crc = (uint32_t)crc32_z(crc, z->bytes + e->offset + at, part);
         }
         if (crc != e->crc)
-            return ls_fail(LS_E_FORMAT, "%s: bytes %" PRIu64 " to %" PRIu64 " (%s) are damaged: their CRC-32 is %08" PRIx32 ", the file says %08" PRIx32
-                           "; use another copy", z->path, e->offset, e->offset + e->bytes - 1, ls_shown_name(shown, e->name), crc, e->crc);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: bytes %" PRIu64 " to %" PRIu64 " (%s) are damaged: their CRC-32 is %08" PRIx32
+                           ", the file says %08" PRIx32 "; use another copy",
+                           z->path, e->offset, e->offset + e->bytes - 1, ls_shown_name(shown, e->name), crc,
+                           e->crc);
     }
     return LS_OK;
 }

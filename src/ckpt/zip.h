@@ -1,4 +1,5 @@
-/* zip.h - the container of PyTorch's files: a zip archive whose entries are stored as they are. Private to src/ckpt. */
+/* zip.h - the container of PyTorch's files: a zip archive whose entries are stored as they are. Private to
+ * src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
@@ -17,25 +18,35 @@ typedef struct ls_zip {
     const char *path;
 } ls_zip;
 
-/* Reads the directory of the archive that the `size` bytes at `bytes`, which are file `path`, must be. Every entry lies inside it. */
+/* Reads the directory of the archive that the `size` bytes at `bytes`, which are file `path`, must be. Every
+ * entry lies inside it. */
 ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path);
 /* Compares the bytes of every entry with its CRC-32. */
 ls_status ls_zip_verify(const ls_zip *z);
 
-/* Writes an archive as torch.save lays it out: every entry's data begin at a multiple of 64 bytes, sizes and CRC follow them. One pass. */
+/* Writes an archive as torch.save lays it out: every entry's data begin at a multiple of 64 bytes, sizes and
+ * CRC follow them. One pass. */
 typedef struct ls_zip_writer {
-    ls_writer own, *out;    /* own: of a file that is this archive alone */
-    uint64_t start;         /* of the archive, in the file */
+    ls_writer own, *out;      /* own: of a file that is this archive alone */
+    uint64_t start;           /* of the archive, in the file */
     ls_str folder, directory; /* every entry's name begins with FOLDER/; the directory's entries so far */
     uint64_t count;
-    struct { ls_str name; uint64_t offset, bytes, put; uint32_t crc; } now; /* the entry being written */
+    struct {
+        ls_str name;
+        uint64_t offset, bytes, put;
+        uint32_t crc;
+    } now; /* the entry being written */
 } ls_zip_writer;
-ls_status ls_zip_create(ls_zip_writer *z, const char *path, const char *folder); /* a file of its own; or behind what a writer has so far: */
+/* a file of its own; or behind what a writer has so far: */
+ls_status ls_zip_create(ls_zip_writer *z, const char *path, const char *folder);
 void ls_zip_start(ls_zip_writer *z, ls_writer *out, const char *folder);
 ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes);
 ls_status ls_zip_put(ls_zip_writer *z, const void *data, size_t n);
 ls_status ls_zip_end(ls_zip_writer *z); /* after exactly the announced bytes */
-ls_status ls_zip_add(ls_zip_writer *z, const char *name, const void *data, size_t n); /* the three above in one */
-ls_status ls_zip_finish(ls_zip_writer *z); /* ends one that ls_zip_start began; releases z also when it fails */
-ls_status ls_zip_commit(ls_zip_writer *z); /* ends one that ls_zip_create made; releases z also when it fails */
-void ls_zip_abort(ls_zip_writer *z);       /* either */
+/* the three above in one */
+ls_status ls_zip_add(ls_zip_writer *z, const char *name, const void *data, size_t n);
+/* ends one that ls_zip_start began; releases z also when it fails */
+ls_status ls_zip_finish(ls_zip_writer *z);
+/* ends one that ls_zip_create made; releases z also when it fails */
+ls_status ls_zip_commit(ls_zip_writer *z);
+void ls_zip_abort(ls_zip_writer *z); /* either */

@@ -1,5 +1,6 @@
-/* zip_write.c - writing a zip archive in one pass, with the padding, flags and records that torch.save uses. Sizes and offsets that do not fit in 32
- * bits go to zip64 fields; the zip64 end record is always there, as in PyTorch's files. */
+/* zip_write.c - writing a zip archive in one pass, with the padding, flags and records that torch.save uses.
+ * Sizes and offsets that do not fit in 32 bits go to zip64 fields; the zip64 end record is always there, as
+ * in PyTorch's files. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,9 @@ static bool large(uint64_t x)
     return x >= UINT32_MAX; /* this very number in a 32-bit field says: look into the zip64 field */
 }
 
-static uint64_t small(uint64_t x)
-{
-    return large(x) ? UINT32_MAX : x;
-}
+static uint64_t small(uint64_t x) { return large(x) ? UINT32_MAX : x; }
 
-static unsigned flags(uint64_t bytes)
-{
-    return FLAG_UTF8 | (bytes > 0 ? FLAG_SIZES_FOLLOW : 0);
-}
+static unsigned flags(uint64_t bytes) { return FLAG_UTF8 | (bytes > 0 ? FLAG_SIZES_FOLLOW : 0); }
 
 static ls_status put(ls_zip_writer *z, ls_str *record)
 {
@@ -133,7 +128,8 @@ static void add_to_directory(ls_zip_writer *z)
 
 ls_status ls_zip_end(ls_zip_writer *z)
 {
-    LS_CHECK(z->now.put == z->now.bytes, "%s: %" PRIu64 " bytes announced, %" PRIu64 " written", z->now.name.data, z->now.bytes, z->now.put);
+    LS_CHECK(z->now.put == z->now.bytes, "%s: %" PRIu64 " bytes announced, %" PRIu64 " written",
+             z->now.name.data, z->now.bytes, z->now.put);
     add_to_directory(z);
     if (z->now.bytes == 0)
         return LS_OK;

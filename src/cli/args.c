@@ -1,4 +1,5 @@
-/* args.c - words of the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv; `--` ends the options. */
+/* args.c - words of the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv; `--`
+ * ends the options. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,20 +26,24 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
 {
     const char *names[64];
     int n = 0;
-    const ls_option *const lists[] = { verb->options, verb->recipe ? LS_RECIPE_OPTIONS : NULL, LS_COMMON_OPTIONS };
+    const ls_option *const lists[] = { verb->options, verb->recipe ? LS_RECIPE_OPTIONS : NULL,
+                                       LS_COMMON_OPTIONS };
     for (int l = 0; l < 3; l++)
         for (const ls_option *o = lists[l]; o && o->name && n < 64; o++)
             names[n++] = o->name;
     const char *near = ls_nearest_name(name, names, n);
     if (near)
         return ls_fail(LS_E_USAGE, "lockstep %s has no option %s; did you mean %s?", verb->name, name, near);
-    return ls_fail(LS_E_USAGE, "lockstep %s has no option %s (lockstep %s --help lists them)", verb->name, name, verb->name);
+    return ls_fail(LS_E_USAGE, "lockstep %s has no option %s (lockstep %s --help lists them)", verb->name,
+                   name, verb->name);
 }
 
 /* --workers 4 is short for --set workers=4, and so on. */
 static ls_status remember(ls_args *a, const ls_option *o, const char *value)
 {
-    static const char *const SHORT[][2] = { { "--workers", "workers" }, { "--threads", "threads" }, { "--isa", "isa" } };
+    static const char *const SHORT[][2] = { { "--workers", "workers" },
+                                            { "--threads", "threads" },
+                                            { "--isa", "isa" } };
     if (a->n_given == LS_MAX_ARGS)
         return ls_fail(LS_E_USAGE, "more than %d options", LS_MAX_ARGS);
     a->given[a->n_given++] = (ls_given){ o, value };
@@ -83,7 +88,8 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
         *s = ls_fail(LS_E_USAGE, "%s takes no value", o->name);
         return 0;
     }
-    bool optional = o->value && *o->value == '['; /* then the next word is its value only if it is a number or a range of them */
+    /* then the next word is its value only if it is a number or a range of them */
+    bool optional = o->value && *o->value == '[';
     if (optional && !equals && n > 1 && words[1][0] && strspn(words[1], "0123456789:") == strlen(words[1])) {
         *s = remember(a, o, words[1]);
         return *s == LS_OK ? 2 : 0;
@@ -126,13 +132,15 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     for (int i = 0; i < out->n_words; i++)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
     for (int i = 0; i < out->n_given; i++)
-        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT")) /* which may be about anything */
+        if (out->given[i].value &&
+            strcmp(out->given[i].option->value, "TEXT")) /* which may be about anything */
             LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
-        return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words, verb->name);
+        return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,
+                       verb->name);
     if (out->n_words > verb->max_words)
-        return ls_fail(LS_E_USAGE, "lockstep %s: '%s' is one word too many (usage: lockstep %s %s)", verb->name, out->words[verb->max_words], verb->name,
-                       verb->words);
+        return ls_fail(LS_E_USAGE, "lockstep %s: '%s' is one word too many (usage: lockstep %s %s)",
+                       verb->name, out->words[verb->max_words], verb->name, verb->words);
     return LS_OK;
 }
 
@@ -150,10 +158,7 @@ int ls_args_count(const ls_args *a, const char *option)
     return n;
 }
 
-bool ls_args_has(const ls_args *a, const char *option)
-{
-    return ls_args_count(a, option) > 0;
-}
+bool ls_args_has(const ls_args *a, const char *option) { return ls_args_count(a, option) > 0; }
 
 const char *ls_args_value(const ls_args *a, const char *option)
 {
@@ -173,7 +178,8 @@ ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64
     errno = 0;
     long long n = strtoll(text, &end, 10);
     if (end == text || *end || errno || n < least)
-        return ls_fail(LS_E_USAGE, "%s %s: a whole number from %lld up is needed", option, text, (long long)least);
+        return ls_fail(LS_E_USAGE, "%s %s: a whole number from %lld up is needed", option, text,
+                       (long long)least);
     *out = n;
     return LS_OK;
 }

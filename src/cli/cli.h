@@ -1,44 +1,48 @@
-/* cli.h - the command line: one table of verbs with their options (verbs.c) drives parsing, help, suggestions, completion and the manual page. */
+/* cli.h - the command line: one table of verbs with their options (verbs.c) drives parsing, help,
+ * suggestions, completion and the manual page. */
 #pragma once
 #include "base/log.h"
 #include "base/str.h"
 #include "verbs/commands.h"
 
 typedef struct ls_option {
-    const char *name;   /* "--set" */
-    char letter;        /* 'q' for -q; 0: none */
-    const char *value;  /* what --help calls its value; NULL: a switch; "[X]": only as --name=X */
+    const char *name;  /* "--set" */
+    char letter;       /* 'q' for -q; 0: none */
+    const char *value; /* what --help calls its value; NULL: a switch; "[X]": only as --name=X */
     const char *help;
 } ls_option;
 
 #define LS_MAX_ARGS 256
-typedef struct ls_given { const ls_option *option; const char *value; } ls_given;
+typedef struct ls_given {
+    const ls_option *option;
+    const char *value;
+} ls_given;
 typedef struct ls_args {
     const struct ls_verb *verb;
-    char *const *argv;              /* the whole command line */
+    char *const *argv; /* the whole command line */
     int n_words;
     const char *words[LS_MAX_ARGS]; /* what is no option, in order */
     int n_given;
     ls_given given[LS_MAX_ARGS];
     int n_sets;
-    const char *sets[LS_MAX_ARGS];  /* of --set, --workers, --threads, --isa, in order, as "key=value" */
+    const char *sets[LS_MAX_ARGS]; /* of --set, --workers, --threads, --isa, in order, as "key=value" */
     int n_made;
-    char *made[LS_MAX_ARGS];        /* the texts that --workers and the like became; owned */
+    char *made[LS_MAX_ARGS]; /* the texts that --workers and the like became; owned */
 } ls_args;
 
 typedef struct ls_verb {
     const char *name;
-    const char *words;           /* "RECIPE", "[STORAGE]" */
+    const char *words; /* "RECIPE", "[STORAGE]" */
     int min_words, max_words;
-    bool recipe;                 /* takes --set and --workers */
-    const char *summary;         /* one line */
-    const char *about;           /* a paragraph for --help and the manual page */
-    const char *examples;        /* lines "command  # what it does" */
-    const ls_option *options;    /* its own; ended by name NULL */
+    bool recipe;              /* takes --set and --workers */
+    const char *summary;      /* one line */
+    const char *about;        /* a paragraph for --help and the manual page */
+    const char *examples;     /* lines "command  # what it does" */
+    const ls_option *options; /* its own; ended by name NULL */
     ls_status (*run)(const ls_args *a, const ls_ui *ui);
 } ls_verb;
 
-extern const ls_verb LS_VERBS[];           /* ended by name NULL */
+extern const ls_verb LS_VERBS[]; /* ended by name NULL */
 extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
 
 /* args.c. Errors are LS_E_USAGE with the nearest known name. */
@@ -47,24 +51,30 @@ void ls_args_release(ls_args *a);
 bool ls_args_has(const ls_args *a, const char *option);
 const char *ls_args_value(const ls_args *a, const char *option); /* the last one given; NULL: not given */
 int ls_args_count(const ls_args *a, const char *option);
-ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out); /* *out stays when not given */
-ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out); /* the same */
-ls_recipe_arg ls_args_recipe(const ls_args *a);                  /* the first word with the sets */
+/* *out stays when not given */
+ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out);
+/* the same */
+ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out);
+ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word with the sets */
 const ls_verb *ls_verb_find(const char *name);
-ls_status ls_verb_unknown(const char *name);                     /* LS_E_USAGE naming the nearest */
+ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
 /* help.c */
 void ls_help_print(FILE *out);
 void ls_help_verb(FILE *out, const ls_verb *v);
-void ls_help_table(FILE *out); /* `lockstep --verbs`: tab-separated, for the completion script and the manual page */
+/* `lockstep --verbs`: tab-separated, for the completion script and the manual page */
+void ls_help_table(FILE *out);
 
 /* terminal.c: log sink, progress line, signals. One per process. */
-typedef struct ls_terminal_opts { ls_level level; bool json, no_progress; } ls_terminal_opts;
+typedef struct ls_terminal_opts {
+    ls_level level;
+    bool json, no_progress;
+} ls_terminal_opts;
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
 
-/* lost_pages.c: SIGBUS, which a mapped file that is cut short raises, names the file and ends the process. `bars`: a progress line may stand on the terminal;
- * `rank`: of a launcher, which tells more; -1: none. */
+/* lost_pages.c: SIGBUS, which a mapped file that is cut short raises, names the file and ends the process.
+ * `bars`: a progress line may stand on the terminal; `rank`: of a launcher, which tells more; -1: none. */
 void ls_lost_pages_take(bool json, bool bars, int rank);
 
 /* verb_*.c */

@@ -1,20 +1,25 @@
-/* doctor.h - pieces of `lockstep doctor`: each prints lines "  name   value" and says what is wrong through doctor_note. */
+/* doctor.h - pieces of `lockstep doctor`: each prints lines "  name   value" and says what is wrong through
+ * doctor_note. */
 #pragma once
 #include "cli.h"
 
 typedef struct ls_doctor {
     FILE *out;
     int notes;
-    ls_str advice;   /* one line per note, printed at the end */
+    ls_str advice; /* one line per note, printed at the end */
 } ls_doctor;
 
 /* doctor_lines.c */
 void ls_doctor_section(ls_doctor *d, const char *title);
-void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void ls_doctor_note(ls_doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3))); /* something to put right */
-/* First line of a file that begins with `prefix` (NULL: any), without it, into buffer; false when there is none. For /proc and /sys. */
+void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* something to put right */
+void ls_doctor_note(ls_doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* First line of a file that begins with `prefix` (NULL: any), without it, into buffer; false when there is
+ * none. For /proc and /sys. */
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix);
 
 void ls_doctor_machine(ls_doctor *d);   /* doctor_machine.c: CPU, memory, limits, folders */
 void ls_doctor_libraries(ls_doctor *d); /* doctor_libraries.c */
-void ls_doctor_ranks(ls_doctor *d);     /* doctor_ranks.c: cores and their division, shared memory, MPI, launchers */
+/* doctor_ranks.c: cores and their division, shared memory, MPI, launchers */
+void ls_doctor_ranks(ls_doctor *d);

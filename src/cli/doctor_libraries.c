@@ -1,12 +1,19 @@
-/* doctor_libraries.c - versions of the libraries that this process uses or would open, asked of the loaded library itself: what counts is what
- * runs here, not what was there at build time. */
+/* doctor_libraries.c - versions of the libraries that this process uses or would open, asked of the loaded
+ * library itself: what counts is what runs here, not what was there at build time. */
 #include <dlfcn.h>
 #include "doctor.h"
 
-typedef struct dnnl_like_version { int major, minor, patch; } dnnl_like_version; /* first members of dnnl_version_t */
+/* first members of dnnl_version_t */
+typedef struct dnnl_like_version {
+    int major, minor, patch;
+} dnnl_like_version;
 
 typedef enum answer { TEXT, TEXT_OF_NULL, NUMBER_XXHASH, DNNL } answer;
-static const struct { const char *name, *file, *symbol; answer kind; const char *use; } LIBRARIES[] = {
+static const struct {
+    const char *name, *file, *symbol;
+    answer kind;
+    const char *use;
+} LIBRARIES[] = {
     { "oneDNN", "libdnnl.so.2", "dnnl_version", DNNL, "kernels: onednn" },
     { "zlib", "libz.so.1", "zlibVersion", TEXT, "gzip data files" },
     { "libpng", "libpng16.so.16", "png_get_libpng_ver", TEXT_OF_NULL, "pictures" },
@@ -18,14 +25,16 @@ static const struct { const char *name, *file, *symbol; answer kind; const char 
 
 static void version_of(char out[160], void *symbol, answer kind)
 {
-    union { void *p; const char *(*text)(void); const char *(*text_of)(const void *); unsigned (*number)(void); const dnnl_like_version *(*dnnl)(void); } f = { symbol };
+    union {
+        void *p;
+        const char *(*text)(void);
+        const char *(*text_of)(const void *);
+        unsigned (*number)(void);
+        const dnnl_like_version *(*dnnl)(void);
+    } f = { symbol };
     switch (kind) {
-    case TEXT:
-        snprintf(out, 160, "%s", f.text());
-        break;
-    case TEXT_OF_NULL:
-        snprintf(out, 160, "%s", f.text_of(NULL));
-        break;
+    case TEXT: snprintf(out, 160, "%s", f.text()); break;
+    case TEXT_OF_NULL: snprintf(out, 160, "%s", f.text_of(NULL)); break;
     case NUMBER_XXHASH: {
         unsigned n = f.number();
         snprintf(out, 160, "%u.%u.%u", n / 10000, n / 100 % 100, n % 100);
@@ -45,7 +54,8 @@ void ls_doctor_libraries(ls_doctor *d)
     for (size_t i = 0; i < sizeof LIBRARIES / sizeof LIBRARIES[0]; i++) {
         char version[160];
         /* what is linked already answers without being opened again (also under another soname) */
-        void *symbol = dlsym(RTLD_DEFAULT, LIBRARIES[i].symbol), *handle = symbol ? NULL : dlopen(LIBRARIES[i].file, RTLD_LAZY | RTLD_LOCAL);
+        void *symbol = dlsym(RTLD_DEFAULT, LIBRARIES[i].symbol),
+             *handle = symbol ? NULL : dlopen(LIBRARIES[i].file, RTLD_LAZY | RTLD_LOCAL);
         if (!symbol && handle)
             symbol = dlsym(handle, LIBRARIES[i].symbol);
         if (symbol) {

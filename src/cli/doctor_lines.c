@@ -5,10 +5,7 @@
 #include "base/str.h"
 #include "doctor.h"
 
-void ls_doctor_section(ls_doctor *d, const char *title)
-{
-    fprintf(d->out, "%s\n", title);
-}
+void ls_doctor_section(ls_doctor *d, const char *title) { fprintf(d->out, "%s\n", title); }
 
 void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
 {

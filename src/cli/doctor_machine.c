@@ -1,4 +1,5 @@
-/* doctor_machine.c - what the operating system tells: CPU, caches, memory, huge pages, shared memory, limits, cache folder. Linux. */
+/* doctor_machine.c - what the operating system tells: CPU, caches, memory, huge pages, shared memory, limits,
+ * cache folder. Linux. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,9 @@
 /* The features that choose or could choose a kernel, out of the long list. */
 static void cpu_features(ls_doctor *d)
 {
-    static const char *const WANTED[] = { "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vnni",
-                                          "amx_bf16", "amx_tile" };
+    static const char *const WANTED[] = { "avx2",        "fma",      "f16c",     "bmi2",        "avx512f",
+                                          "avx512bw",    "avx512dq", "avx512vl", "avx512_bf16", "avx512_fp16",
+                                          "avx512_vnni", "amx_bf16", "amx_tile" };
     char flags[8192], padded[8194];
     if (!ls_doctor_read(flags, sizeof flags, "/proc/cpuinfo", "flags"))
         return;
@@ -42,7 +44,8 @@ static void isa_levels(ls_doctor *d)
     ls_str_release(&usable);
     ls_device cpu;
     if (ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) == LS_OK)
-        ls_doctor_line(d, "chosen", "%s%s%s", ls_isa_name(cpu.isa), forced && *forced ? " (LOCKSTEP_ISA)" : "", cpu.isa == LS_ISA_GENERIC ? ", slow" : "");
+        ls_doctor_line(d, "chosen", "%s%s%s", ls_isa_name(cpu.isa),
+                       forced && *forced ? " (LOCKSTEP_ISA)" : "", cpu.isa == LS_ISA_GENERIC ? ", slow" : "");
     else
         ls_doctor_note(d, "device cpu does not open: %s", ls_error_message());
 }
@@ -57,11 +60,15 @@ static void cpu(ls_doctor *d)
     isa_levels(d);
     ls_doctor_line(d, "cores", "%d usable of %ld", ls_cpu_count(), sysconf(_SC_NPROCESSORS_ONLN));
     long long limit, period;
-    if (ls_doctor_read(quota, sizeof quota, "/sys/fs/cgroup/cpu.max", NULL) && sscanf(quota, "%lld %lld", &limit, &period) == 2) {
+    if (ls_doctor_read(quota, sizeof quota, "/sys/fs/cgroup/cpu.max", NULL) &&
+        sscanf(quota, "%lld %lld", &limit, &period) == 2) {
         double cores = (double)limit / (double)period;
         ls_doctor_line(d, "quota", "%.2f cores (control group)", cores);
         if (cores < ls_cpu_count())
-            ls_doctor_note(d, "the control group grants %.2f cores, but %d are visible: set `threads` to no more than that", cores, ls_cpu_count());
+            ls_doctor_note(
+                d,
+                "the control group grants %.2f cores, but %d are visible: set `threads` to no more than that",
+                cores, ls_cpu_count());
     }
     const int caches[] = { _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE };
     for (int i = 0; i < 3; i++) {
@@ -86,13 +93,15 @@ static void memory(ls_doctor *d)
     if (ls_doctor_read(text, sizeof text, "/sys/kernel/mm/transparent_hugepage/enabled", NULL)) {
         ls_doctor_line(d, "huge pages", "transparent: %s", text);
         if (strstr(text, "[never]"))
-            ls_doctor_note(d, "transparent huge pages are off: large models run slower (enabled: madvise or always)");
+            ls_doctor_note(
+                d, "transparent huge pages are off: large models run slower (enabled: madvise or always)");
     } else {
         ls_doctor_line(d, "huge pages", "not offered by this kernel");
     }
     struct statvfs shm;
     if (!statvfs("/dev/shm", &shm)) /* our ranks do without; MPI's use it */
-        ls_doctor_line(d, "/dev/shm", "%s free of %s", ls_format_bytes(free_bytes, (uint64_t)shm.f_bavail * shm.f_frsize),
+        ls_doctor_line(d, "/dev/shm", "%s free of %s",
+                       ls_format_bytes(free_bytes, (uint64_t)shm.f_bavail * shm.f_frsize),
                        ls_format_bytes(bytes, (uint64_t)shm.f_blocks * shm.f_frsize));
 }
 
@@ -134,7 +143,8 @@ static void cache_folder(ls_doctor *d)
     bool writable = !access(folder, W_OK);
     ls_doctor_line(d, "cache", "%s%s", path, writable ? "" : " (not writable)");
     if (!writable)
-        ls_doctor_note(d, "the cache folder %s cannot be written: %s; set LOCKSTEP_CACHE", path, strerror(errno));
+        ls_doctor_note(d, "the cache folder %s cannot be written: %s; set LOCKSTEP_CACHE", path,
+                       strerror(errno));
     free(path);
     free(probe);
 }

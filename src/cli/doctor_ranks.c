@@ -1,4 +1,5 @@
-/* doctor_ranks.c - several ranks: the cores that they would be bound to, the memory that they can share, MPI, and who started this process. */
+/* doctor_ranks.c - several ranks: the cores that they would be bound to, the memory that they can share, MPI,
+ * and who started this process. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"
@@ -32,7 +33,8 @@ static void cores(ls_doctor *d)
     char text[160];
     const char *bind = getenv("LOCKSTEP_BIND");
     ls_cpu_set all;
-    ls_doctor_line(d, "topology", "%s", ls_topology_text(text) ? text : "hwloc (libhwloc.so.15) is not here to tell");
+    ls_doctor_line(d, "topology", "%s",
+                   ls_topology_text(text) ? text : "hwloc (libhwloc.so.15) is not here to tell");
     if (bind && !strcmp(bind, "none"))
         ls_doctor_line(d, "binding", "off (LOCKSTEP_BIND=none)");
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&all))
@@ -45,7 +47,9 @@ static void cores(ls_doctor *d)
 
 static void modules(ls_doctor *d)
 {
-    static const struct { const char *name, *file; } MODULES[] = { { "Open MPI", LS_MODULE_MPI }, { "MPICH", LS_MODULE_MPICH } };
+    static const struct {
+        const char *name, *file;
+    } MODULES[] = { { "Open MPI", LS_MODULE_MPI }, { "MPICH", LS_MODULE_MPICH } };
     for (int i = 0; i < 2; i++) {
         ls_str text = { 0 };
         bool there = ls_module_describe(&text, MODULES[i].file);
@@ -56,7 +60,9 @@ static void modules(ls_doctor *d)
 
 static void launcher(ls_doctor *d)
 {
-    static const char *const WHO[] = { "none: `lockstep train --workers N` starts its ranks itself", "lockstep", "mpirun, srun or another that speaks PMI or PMIx", "torchrun" };
+    static const char *const WHO[] = { "none: `lockstep train --workers N` starts its ranks itself",
+                                       "lockstep", "mpirun, srun or another that speaks PMI or PMIx",
+                                       "torchrun" };
     ls_place p;
     if (ls_place_read(&p) != LS_OK) {
         ls_doctor_line(d, "launcher", "not understood");
@@ -73,7 +79,8 @@ void ls_doctor_ranks(ls_doctor *d)
     char bytes[32];
     ls_doctor_section(d, "Ranks");
     cores(d);
-    ls_doctor_line(d, "shared memory", "%s (anonymous: neither /dev/shm nor a name)", ls_format_bytes(bytes, ls_memory_room()));
+    ls_doctor_line(d, "shared memory", "%s (anonymous: neither /dev/shm nor a name)",
+                   ls_format_bytes(bytes, ls_memory_room()));
     modules(d);
     launcher(d);
 }

@@ -1,4 +1,5 @@
-/* help.c - prints the table of verbs.c in three ways: for people, for one verb, and for the completion script. */
+/* help.c - prints the table of verbs.c in three ways: for people, for one verb, and for the completion
+ * script. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -10,26 +11,35 @@ static void print_options(FILE *out, const ls_option *o)
         if (o->letter)
             snprintf(letter, sizeof letter, "-%c, ", o->letter);
         bool optional = o->value && *o->value == '[';
-        snprintf(left, sizeof left, "%s%s%s%s", letter, o->name, !o->value ? "" : optional ? "[=" : " ", !o->value ? "" : o->value + optional);
+        snprintf(left, sizeof left, "%s%s%s%s", letter, o->name,
+                 !o->value  ? ""
+                 : optional ? "[="
+                            : " ",
+                 !o->value ? "" : o->value + optional);
         fprintf(out, "  %-28s %s\n", left, o->help);
     }
 }
 
 void ls_help_print(FILE *out)
 {
-    fputs("lockstep - trains neural networks by compiling the training step\n\nusage: lockstep VERB [options]\n\n", out);
+    fputs("lockstep - trains neural networks by compiling the training step\n\nusage: lockstep VERB "
+          "[options]\n\n",
+          out);
     for (const ls_verb *v = LS_VERBS; v->name; v++)
         fprintf(out, "  %-8s %-26s %s\n", v->name, v->words, v->summary);
     fputs("\n  lockstep VERB --help       options and examples of a verb\n"
           "  lockstep --version\n\n"
           "Begin with:  lockstep train vit-fashion-mnist\n\n"
-          "Exit status: 0 done; 1 failed; 2 wrong usage or recipe; 75 stopped on request with everything saved (unless checkpoint.every_epochs is -1).\n"
-          "Environment: LOCKSTEP_DATA (folder of data sets), LOCKSTEP_CACHE, LOCKSTEP_ISA, NO_COLOR.\n", out);
+          "Exit status: 0 done; 1 failed; 2 wrong usage or recipe; 75 stopped on request with everything "
+          "saved (unless checkpoint.every_epochs is -1).\n"
+          "Environment: LOCKSTEP_DATA (folder of data sets), LOCKSTEP_CACHE, LOCKSTEP_ISA, NO_COLOR.\n",
+          out);
 }
 
 void ls_help_verb(FILE *out, const ls_verb *v)
 {
-    fprintf(out, "usage: lockstep %s %s%s[options]\n\n%s\n\nOptions:\n", v->name, v->words, *v->words ? " " : "", v->about);
+    fprintf(out, "usage: lockstep %s %s%s[options]\n\n%s\n\nOptions:\n", v->name, v->words,
+            *v->words ? " " : "", v->about);
     print_options(out, v->options);
     if (v->recipe)
         print_options(out, LS_RECIPE_OPTIONS);
@@ -52,7 +62,8 @@ void ls_help_verb(FILE *out, const ls_verb *v)
 static void table_option(FILE *out, const char *verb, const ls_option *o)
 {
     for (; o && o->name; o++)
-        fprintf(out, "option\t%s\t%s\t%.1s\t%s\t%s\n", verb, o->name, o->letter ? &o->letter : "", o->value ? o->value : "", o->help);
+        fprintf(out, "option\t%s\t%s\t%.1s\t%s\t%s\n", verb, o->name, o->letter ? &o->letter : "",
+                o->value ? o->value : "", o->help);
 }
 
 void ls_help_table(FILE *out)

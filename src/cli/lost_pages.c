@@ -127,8 +127,8 @@ static void say(const char *path)
     else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7))
         add(&l, ": no memory is left for what processes share: free some, or start fewer workers");
     else
-        add(&l,
-            ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put the whole file back and start again");
+        add(&l, ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put "
+                "the whole file back and start again");
     add(&l, as_json ? "\"}\n" : "\n");
     ls_sys_write(STDERR_FILENO, l.text, l.n);
 }

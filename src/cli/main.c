@@ -1,4 +1,5 @@
-/* main.c - finds the verb, parses its options, runs it, turns its status into an exit status. Nothing is touched before it is needed. */
+/* main.c - finds the verb, parses its options, runs it, turns its status into an exit status. Nothing is
+ * touched before it is needed. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,14 +15,10 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 };
 static int exit_status(ls_status s)
 {
     switch (s) {
-    case LS_OK:
-        return EXIT_DONE;
-    case LS_E_USAGE:
-        return EXIT_USAGE;
-    case LS_E_STOPPED:
-        return EXIT_STOPPED;
-    default:
-        return EXIT_FAILED;
+    case LS_OK: return EXIT_DONE;
+    case LS_E_USAGE: return EXIT_USAGE;
+    case LS_E_STOPPED: return EXIT_STOPPED;
+    default: return EXIT_FAILED;
     }
 }
 
@@ -37,8 +34,12 @@ static ls_status terminal_options(const ls_args *a, ls_terminal_opts *o)
 {
     const char *format = ls_args_value(a, "--log");
     int louder = ls_args_count(a, "--verbose");
-    *o = (ls_terminal_opts){ .level = ls_args_has(a, "--quiet") ? LS_WARN : louder > 1 ? LS_TRACE : louder ? LS_DEBUG : LS_INFO,
-                             .json = format && !strcmp(format, "json"), .no_progress = ls_args_has(a, "--no-progress") };
+    *o = (ls_terminal_opts){ .level = ls_args_has(a, "--quiet") ? LS_WARN
+                                      : louder > 1              ? LS_TRACE
+                                      : louder                  ? LS_DEBUG
+                                                                : LS_INFO,
+                             .json = format && !strcmp(format, "json"),
+                             .no_progress = ls_args_has(a, "--no-progress") };
     if (format && strcmp(format, "json") && strcmp(format, "text"))
         return ls_fail(LS_E_USAGE, "--log %s: json or text is needed", format);
     return LS_OK;
@@ -50,8 +51,10 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     ls_terminal_opts options = { .level = LS_INFO };
     ls_ui ui;
     if (ls_launch_rank() >= 0)
-        prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be "exe" to ps and top */
-    signal(SIGXFSZ, SIG_IGN); /* a write over ulimit -f says which file it was, instead of ending the process */
+        prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be
+                                                              "exe" to ps and top */
+    /* a write over ulimit -f says which file it was, instead of ending the process */
+    signal(SIGXFSZ, SIG_IGN);
     ls_status s = ls_args_parse(&a, verb, argc - 2, argv + 2);
     a.argv = argv;
     if (s == LS_OK && ls_args_has(&a, "--help")) {
@@ -99,9 +102,11 @@ int main(int argc, char **argv)
     else if (!strcmp(word, "--verbs"))
         ls_help_table(stdout);
     else if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
-        argc > 2 && ls_verb_find(argv[2]) ? ls_help_verb(stdout, ls_verb_find(argv[2])) : ls_help_print(stdout);
+        argc > 2 && ls_verb_find(argv[2]) ? ls_help_verb(stdout, ls_verb_find(argv[2]))
+                                          : ls_help_print(stdout);
     else if (*word == '-')
-        return early_failure(ls_fail(LS_E_USAGE, "there is no option %s before the verb (lockstep --help)", word));
+        return early_failure(
+            ls_fail(LS_E_USAGE, "there is no option %s before the verb (lockstep --help)", word));
     else
         return early_failure(ls_verb_unknown(word));
     ls_status s = flush_results();

@@ -1,6 +1,8 @@
-/* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress line when stderr is a terminal, and a
- * flag that SIGINT and SIGTERM set, a number that SIGUSR1 raises. Of several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
- * thread: ls_log already lets in one at a time; the progress line takes the same care with a lock of its own. */
+/* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress
+ * line when stderr is a terminal, and a flag that SIGINT and SIGTERM set, a number that SIGUSR1 raises. Of
+ * several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
+ * thread: ls_log already lets in one at a time; the progress line takes the same care with a lock of its own.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +18,19 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool json, color, bars;  /* bars: stderr is a terminal that takes a progress line */
-    bool silent;             /* another rank speaks */
-    bool drawn;              /* a progress line stands there now */
+    bool json, color, bars; /* bars: stderr is a terminal that takes a progress line */
+    bool silent;            /* another rank speaks */
+    bool drawn;             /* a progress line stands there now */
     double last_draw;
-    ls_rundir *log_to;       /* an open run: its log file gets the messages too */
+    ls_rundir *log_to; /* an open run: its log file gets the messages too */
 } T = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static volatile sig_atomic_t stop_wanted, saves_wanted;
-static bool is_rank; /* of a parent, which asks it to stop, perhaps after somebody who signals all processes of a job */
+/* of a parent, which asks it to stop, perhaps after somebody who signals all processes of a job */
+static bool is_rank;
 
-/* The first request to stop is a wish; a second one ends the process, with the signal's default action, and its ranks with it. */
+/* The first request to stop is a wish; a second one ends the process, with the signal's default action, and
+ * its ranks with it. */
 static void on_stop(int number)
 {
     if (stop_wanted && !is_rank) {
@@ -123,7 +127,8 @@ static void draw(const ls_progress *p)
         memset(bar, '#', (size_t)filled);
         memset(bar + filled, '-', (size_t)(20 - filled));
         bar[20] = 0;
-        ADD(" [%s] %3.0f%%  %s/%s%s%s", bar, 100 * (double)p->done / (double)p->total, done, total, bytes ? "" : " ", bytes ? "" : p->unit);
+        ADD(" [%s] %3.0f%%  %s/%s%s%s", bar, 100 * (double)p->done / (double)p->total, done, total,
+            bytes ? "" : " ", bytes ? "" : p->unit);
     } else {
         ADD("  %s%s%s", done, bytes ? "" : " ", bytes ? "" : p->unit);
     }
@@ -158,7 +163,8 @@ static void progress(void *context, const ls_progress *p)
 
 static void take_signals(void)
 {
-    const struct sigaction stop = { .sa_handler = on_stop }, save = { .sa_handler = on_save, .sa_flags = SA_RESTART };
+    const struct sigaction stop = { .sa_handler = on_stop },
+                           save = { .sa_handler = on_save, .sa_flags = SA_RESTART };
     sigset_t requests;
     sigemptyset(&requests);
     sigaddset(&requests, SIGTERM);
@@ -174,7 +180,8 @@ static void take_signals(void)
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    const bool able = !(term && !strcmp(term, "dumb")), colours = able && !(no_color && *no_color), terminal = able && isatty(STDERR_FILENO);
+    const bool able = !(term && !strcmp(term, "dumb")), colours = able && !(no_color && *no_color),
+               terminal = able && isatty(STDERR_FILENO);
     T.json = o->json;
     T.color = terminal && colours;
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
@@ -184,8 +191,15 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     ls_stop_on(&stop_wanted);
     take_signals();
     ls_lost_pages_take(T.json, T.bars, ls_launch_rank());
-    *ui = (ls_ui){ .out = stdout, .width = terminal_width(STDOUT_FILENO), .colour = colours && isatty(STDOUT_FILENO), .quiet = o->level < LS_INFO,
-                   .progress = T.bars ? progress : NULL, .stop = &stop_wanted, .save = &saves_wanted, .log_to = &T.log_to, .silent = &T.silent };
+    *ui = (ls_ui){ .out = stdout,
+                   .width = terminal_width(STDOUT_FILENO),
+                   .colour = colours && isatty(STDOUT_FILENO),
+                   .quiet = o->level < LS_INFO,
+                   .progress = T.bars ? progress : NULL,
+                   .stop = &stop_wanted,
+                   .save = &saves_wanted,
+                   .log_to = &T.log_to,
+                   .silent = &T.silent };
 }
 
 void ls_terminal_close(void)

@@ -1,4 +1,5 @@
-/* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the user's cache, where `plan` finds it. */
+/* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the
+ * user's cache, where `plan` finds it. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ static void texts(ls_doctor *d)
     }
     if (folder)
         closedir(folder);
-    ls_doctor_line(d, "text", "%lld tokenized, %s in %s", (long long)n, ls_format_bytes(size, (uint64_t)bytes), dir);
+    ls_doctor_line(d, "text", "%lld tokenized, %s in %s", (long long)n,
+                   ls_format_bytes(size, (uint64_t)bytes), dir);
     free(dir);
     free(cache);
 }
@@ -42,7 +44,9 @@ static void data(ls_doctor *d)
             ls_doctor_line(d, SETS[i], "%s", set->source);
             ls_dataset_close(&set);
         } else {
-            ls_doctor_line(d, SETS[i], "not here; training downloads it, or without a network takes the built-in set and says so");
+            ls_doctor_line(
+                d, SETS[i],
+                "not here; training downloads it, or without a network takes the built-in set and says so");
         }
     }
     texts(d);
@@ -65,13 +69,16 @@ static ls_status speed(ls_doctor *d)
     ls_doctor_section(d, "Speed (measured now, kept for `lockstep plan`)");
     fflush(d->out);
     LS_TRY(measure(d, 0, &c));
-    ls_doctor_line(d, "arithmetic", "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9, c.threads, c.threads == 1 ? "" : "s",
-                   ls_isa_name(c.isa), 100 * c.gemm_efficiency);
-    ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9, c.bytes_memory * 1e-9);
+    ls_doctor_line(d, "arithmetic",
+                   "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9,
+                   c.threads, c.threads == 1 ? "" : "s", ls_isa_name(c.isa), 100 * c.gemm_efficiency);
+    ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
+                   c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
     for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
         LS_TRY(measure(d, threads, &part));
-        ls_doctor_line(d, "a part of it", "%.1f GFLOP/s on %d thread%s, as a rank of %d has", part.flops * 1e-9, threads, threads == 1 ? "" : "s", c.threads / threads);
+        ls_doctor_line(d, "a part of it", "%.1f GFLOP/s on %d thread%s, as a rank of %d has",
+                       part.flops * 1e-9, threads, threads == 1 ? "" : "s", c.threads / threads);
     }
     return LS_OK;
 }
@@ -86,7 +93,8 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
     data(&d);
     ls_status s = ls_args_has(a, "--no-measure") ? LS_OK : speed(&d);
     if (d.notes)
-        fprintf(d.out, "%d thing%s to look at:\n%s", d.notes, d.notes == 1 ? "" : "s", ls_str_text(&d.advice));
+        fprintf(d.out, "%d thing%s to look at:\n%s", d.notes, d.notes == 1 ? "" : "s",
+                ls_str_text(&d.advice));
     else if (s == LS_OK)
         fprintf(d.out, "Nothing is missing.\n");
     ls_str_release(&d.advice);

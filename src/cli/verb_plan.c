@@ -6,7 +6,9 @@
 ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
 {
     const char *compare[LS_MAX_ARGS];
-    ls_plan_command_opts o = { .recipe = ls_args_recipe(a), .compare = compare, .json = ls_args_has(a, "--json") };
+    ls_plan_command_opts o = { .recipe = ls_args_recipe(a),
+                               .compare = compare,
+                               .json = ls_args_has(a, "--json") };
     for (int i = 0; i < a->n_given; i++)
         if (!strcmp(a->given[i].option->name, "--compare"))
             compare[o.n_compare++] = a->given[i].value;
@@ -16,7 +18,10 @@ ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
 
 ls_status ls_verb_explain(const ls_args *a, const ls_ui *ui)
 {
-    ls_explain_opts o = { .recipe = ls_args_recipe(a), .param = ls_args_value(a, "--param"), .full = ls_args_has(a, "--full"), .json = ls_args_has(a, "--json") };
+    ls_explain_opts o = { .recipe = ls_args_recipe(a),
+                          .param = ls_args_value(a, "--param"),
+                          .full = ls_args_has(a, "--full"),
+                          .json = ls_args_has(a, "--json") };
     LS_TRY(ls_args_int(a, "--rank", 0, &o.rank));
     LS_TRY(ls_args_int(a, "--ranks-per-host", 1, &o.ranks_per_host));
     return ls_explain_command(&o, ui);

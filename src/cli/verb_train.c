@@ -15,7 +15,8 @@ static ls_status parse_profile(const char *text, ls_train_opts *o)
         end = end == second ? (char *)text : end;
     }
     if (end == text || *end || first < 1 || last < first)
-        return ls_fail(LS_E_USAGE, "--profile=%s: FIRST:LAST is needed, steps counted from 1, as --profile 11:20", text);
+        return ls_fail(LS_E_USAGE,
+                       "--profile=%s: FIRST:LAST is needed, steps counted from 1, as --profile 11:20", text);
     o->profile_first = first;
     o->profile_last = last;
     return LS_OK;

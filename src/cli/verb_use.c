@@ -1,4 +1,5 @@
-/* verb_use.c - options of the verbs that look at runs and use trained models: runs, eval, predict, inspect, export. */
+/* verb_use.c - options of the verbs that look at runs and use trained models: runs, eval, predict, inspect,
+ * export. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
@@ -10,9 +11,12 @@
 static ls_status show_metrics(const ls_args *a, const char *storage, const ls_ui *ui)
 {
     const char *run = ls_args_value(a, "--metrics");
-    const ls_metrics_format format = ls_args_has(a, "--csv") ? LS_METRICS_CSV : ls_args_has(a, "--json") ? LS_METRICS_JSON : LS_METRICS_TEXT;
+    const ls_metrics_format format = ls_args_has(a, "--csv")    ? LS_METRICS_CSV
+                                     : ls_args_has(a, "--json") ? LS_METRICS_JSON
+                                                                : LS_METRICS_TEXT;
     char *named = ls_path_join(storage, run);
-    ls_status s = ls_metrics_print(ui->out, !ls_dir_exists(run) && ls_dir_exists(named) ? named : run, ls_args_has(a, "--steps"), format, ui->width);
+    ls_status s = ls_metrics_print(ui->out, !ls_dir_exists(run) && ls_dir_exists(named) ? named : run,
+                                   ls_args_has(a, "--steps"), format, ui->width);
     free(named);
     return s;
 }
@@ -39,11 +43,16 @@ ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
 /* What only one of the two kinds of models knows. */
 static ls_status check_kind(const ls_args *a, bool text)
 {
-    static const char *const IMAGES[] = { "--split", "--first", "--count", "--resize", "--out", "--show", NULL };
+    static const char *const IMAGES[] = {
+        "--split", "--first", "--count", "--resize", "--out", "--show", NULL
+    };
     static const char *const TEXT[] = { "--tokens", "--temperature", "--top-k", "--top-p", "--seed", NULL };
     for (const char *const *o = text ? IMAGES : TEXT; *o; o++)
         if (ls_args_has(a, *o))
-            return ls_fail(LS_E_USAGE, text ? "%s is for models of images, and --prompt for language models" : "%s goes with --prompt TEXT", *o);
+            return ls_fail(LS_E_USAGE,
+                           text ? "%s is for models of images, and --prompt for language models"
+                                : "%s goes with --prompt TEXT",
+                           *o);
     if (text && a->n_words > 1)
         return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for language models", a->words[1]);
     return LS_OK;
@@ -62,7 +71,8 @@ static ls_status sampling(const ls_args *a, ls_sampling *s)
         return ls_fail(LS_E_USAGE, "--top-p %s: more than 0 is needed", ls_args_value(a, "--top-p"));
     for (const char *const *o = CHANCE; *o && s->temperature == 0; o++)
         if (ls_args_has(a, *o))
-            return ls_fail(LS_E_USAGE, "%s goes with --temperature T: without it the likeliest token is taken", *o);
+            return ls_fail(LS_E_USAGE,
+                           "%s goes with --temperature T: without it the likeliest token is taken", *o);
     return LS_OK;
 }
 
@@ -91,7 +101,9 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     if (o.show && o.json)
         return ls_fail(LS_E_USAGE, "--show and --json: one of them is needed");
     if (o.n_inputs && (split || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
-        return ls_fail(LS_E_USAGE, "--split, --first and --count choose samples of the data set; with image files leave them out");
+        return ls_fail(
+            LS_E_USAGE,
+            "--split, --first and --count choose samples of the data set; with image files leave them out");
     const char *dot = o.out ? strrchr(o.out, '.') : NULL;
     if (o.out && (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png"))))
         return ls_fail(LS_E_USAGE, "--out %s: the picture's name must end in .svg or .png", o.out);
@@ -100,24 +112,34 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 {
-    const ls_inspect_opts o = { .target = ls_args_recipe(a), .verify = ls_args_has(a, "--verify"), .json = ls_args_has(a, "--json") };
+    const ls_inspect_opts o = { .target = ls_args_recipe(a),
+                                .verify = ls_args_has(a, "--verify"),
+                                .json = ls_args_has(a, "--json") };
     return ls_inspect_command(&o, ui);
 }
 
 ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
 {
     const char *type = ls_args_value(a, "--dtype");
-    ls_export_opts o = { .from = a->words[0], .to = ls_args_value(a, "--to"), .convert = type != NULL, .optimizer = ls_args_has(a, "--optimizer"),
+    ls_export_opts o = { .from = a->words[0],
+                         .to = ls_args_value(a, "--to"),
+                         .convert = type != NULL,
+                         .optimizer = ls_args_has(a, "--optimizer"),
                          .force = ls_args_has(a, "--force") };
     if (!o.to || !*o.to)
-        return ls_fail(LS_E_USAGE, "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
+        return ls_fail(LS_E_USAGE,
+                       "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
     const char *end = strrchr(o.to, '.');
     const bool directory = o.to[strlen(o.to) - 1] == '/';
     if (!directory && (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt"))))
-        return ls_fail(LS_E_USAGE, "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that says what to write", o.to);
+        return ls_fail(LS_E_USAGE,
+                       "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that "
+                       "says what to write",
+                       o.to);
     if (o.optimizer && !directory)
         return ls_fail(LS_E_USAGE, "--optimizer: only a directory holds it: --to %s/", o.to);
-    if (type && (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
+    if (type &&
+        (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
         return ls_fail(LS_E_USAGE, "--dtype %s: f32, bf16 or f16 is needed", type);
     return ls_export_command(&o, ui);
 }

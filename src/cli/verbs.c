@@ -1,125 +1,181 @@
-/* verbs.c - the table of verbs: what `lockstep --help`, `lockstep VERB --help`, completion and the manual page say, and which function runs. */
+/* verbs.c - the table of verbs: what `lockstep --help`, `lockstep VERB --help`, completion and the manual
+ * page say, and which function runs. */
 #include "cli.h"
 
-#define END { 0 }
-#define JSON { "--json", 0, NULL, "the result as JSON" }
-#define HOSTS { "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" }
+#define END \
+    {       \
+        0   \
+    }
+#define JSON                                    \
+    {                                           \
+        "--json", 0, NULL, "the result as JSON" \
+    }
+#define HOSTS                                                                  \
+    {                                                                          \
+        "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" \
+    }
 
-const ls_option LS_COMMON_OPTIONS[] = {
-    { "--quiet", 'q', NULL, "only warnings and errors" },
-    { "--verbose", 'v', NULL, "more messages; twice: everything" },
-    { "--log", 0, "json|text", "format of messages (default text)" },
-    { "--no-progress", 0, NULL, "no progress line on a terminal" },
-    { "--help", 'h', NULL, "this text" },
-    END
-};
+const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
+                                        { "--verbose", 'v', NULL, "more messages; twice: everything" },
+                                        { "--log", 0, "json|text", "format of messages (default text)" },
+                                        { "--no-progress", 0, NULL, "no progress line on a terminal" },
+                                        { "--help", 'h', NULL, "this text" },
+                                        END };
 
-const ls_option LS_RECIPE_OPTIONS[] = {
-    { "--set", 0, "KEY=VALUE", "change a key of the recipe, as train.epochs=3; may be repeated" },
-    { "--workers", 0, "N", "short for --set workers=N" },
-    END
-};
+const ls_option LS_RECIPE_OPTIONS[] = { { "--set", 0, "KEY=VALUE",
+                                          "change a key of the recipe, as train.epochs=3; may be repeated" },
+                                        { "--workers", 0, "N", "short for --set workers=N" },
+                                        END };
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
-      "Trains what RECIPE (a file or the name of a bundled recipe) describes and keeps everything in the run directory storage/name: metrics.jsonl with a\n"
-      "row for every step, result.json, checkpoints, report.html. Started again, a run that was stopped or killed continues from its newest checkpoint, on any\n"
-      "number of workers; a finished one says so and does nothing, or continues when train.epochs or train.steps grew.",
+      "Trains what RECIPE (a file or the name of a bundled recipe) describes and keeps everything in the run "
+      "directory storage/name: metrics.jsonl with a\n"
+      "row for every step, result.json, checkpoints, report.html. Started again, a run that was stopped or "
+      "killed continues from its newest checkpoint, on any\n"
+      "number of workers; a finished one says so and does nothing, or continues when train.epochs or "
+      "train.steps grew.",
       "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
-      "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from there, as another run\n"
+      "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from "
+      "there, as another run\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
-      (const ls_option[]){ { "--resume", 0, "auto|never|CHECKPOINT", "where to continue; auto: newest checkpoint; never: an existing run is an error (default auto)" },
-                           { "--allow-change", 0, NULL, "continue although something changed that decides what is computed" },
-                           { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
-                           { "--profile", 0, "[FIRST:LAST]", "write a trace of these steps and print the costliest ops (default 11:20)" }, END },
+      (const ls_option[]){
+          { "--resume", 0, "auto|never|CHECKPOINT",
+            "where to continue; auto: newest checkpoint; never: an existing run is an error (default auto)" },
+          { "--allow-change", 0, NULL, "continue although something changed that decides what is computed" },
+          { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
+          { "--profile", 0, "[FIRST:LAST]",
+            "write a trace of these steps and print the costliest ops (default 11:20)" },
+          END },
       ls_verb_train },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
-      "Every sample is counted exactly once, whatever the ranks. A recipe means the run that it makes. One process evaluates with all its threads; --workers N, or\n"
+      "Every sample is counted exactly once, whatever the ranks. A recipe means the run that it makes. One "
+      "process evaluates with all its threads; --workers N, or\n"
       "mpirun, shards the weights over ranks, for a model that one cannot hold.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
       (const ls_option[]){ JSON, END }, ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true, "predictions for samples or images; text after a prompt",
-      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to stdout; --out draws a picture as well,\n"
-      "--show small ones on the terminal. A language model continues the text of --prompt: as it thinks likeliest, or with --temperature at random, the same\n"
+    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
+      "predictions for samples or images; text after a prompt",
+      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to "
+      "stdout; --out draws a picture as well,\n"
+      "--show small ones on the terminal. A language model continues the text of --prompt: as it thinks "
+      "likeliest, or with --temperature at random, the same\n"
       "for a seed. For that it may also be a folder of Hugging Face's with a llama or qwen2.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
-      "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k 40",
-      (const ls_option[]){ { "--split", 0, "eval|train", "which samples (default eval)" },
-                           { "--first", 0, "N", "number of the first sample (default 0)" },
-                           { "--count", 0, "N", "how many (default 10)" },
-                           { "--resize", 0, NULL, "scale image files to the model's size" },
-                           { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
-                           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
-                           { "--prompt", 0, "TEXT", "text for a language model to continue" },
-                           { "--tokens", 0, "N", "at most so many more tokens (default 128)" },
-                           { "--temperature", 0, "T", "choose at random, from probabilities to the power of 1/T (default 0: the likeliest)" },
-                           { "--top-k", 0, "K", "of the K likeliest only" },
-                           { "--top-p", 0, "P", "of the likeliest that together have probability P" },
-                           { "--seed", 0, "N", "of the random choices (default 0)" }, JSON, END },
+      "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
+      "40",
+      (const ls_option[]){
+          { "--split", 0, "eval|train", "which samples (default eval)" },
+          { "--first", 0, "N", "number of the first sample (default 0)" },
+          { "--count", 0, "N", "how many (default 10)" },
+          { "--resize", 0, NULL, "scale image files to the model's size" },
+          { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
+          { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
+          { "--prompt", 0, "TEXT", "text for a language model to continue" },
+          { "--tokens", 0, "N", "at most so many more tokens (default 128)" },
+          { "--temperature", 0, "T",
+            "choose at random, from probabilities to the power of 1/T (default 0: the likeliest)" },
+          { "--top-k", 0, "K", "of the K likeliest only" },
+          { "--top-p", 0, "P", "of the likeliest that together have probability P" },
+          { "--seed", 0, "N", "of the random choices (default 0)" },
+          JSON,
+          END },
       ls_verb_predict },
     { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
-      "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, FLOPs, bytes, estimated time, for any number of\n"
-      "ranks. Starts none and needs no data; with --isa and --threads it speaks about another machine. --compare puts settings side by side. The time estimate\n"
+      "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, "
+      "FLOPs, bytes, estimated time, for any number of\n"
+      "ranks. Starts none and needs no data; with --isa and --threads it speaks about another machine. "
+      "--compare puts settings side by side. The time estimate\n"
       "uses the measurement that `lockstep doctor` keeps.",
       "lockstep plan vit-fashion-mnist --workers 4\n"
-      "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false --compare parallel.gather=map,copy\n"
+      "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false "
+      "--compare parallel.gather=map,copy\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
-      (const ls_option[]){ { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" }, { "--threads", 0, "N", "threads of a rank" },
-                           { "--compare", 0, "KEY=V1,V2", "one column for each value; repeated: for each combination" }, HOSTS, JSON, END },
+      (const ls_option[]){
+          { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" },
+          { "--threads", 0, "N", "threads of a rank" },
+          { "--compare", 0, "KEY=V1,V2", "one column for each value; repeated: for each combination" },
+          HOSTS,
+          JSON,
+          END },
       ls_verb_plan },
     { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
-      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every collective with its unit, bytes and what it overlaps. Blocks\n"
-      "that repeat are shown once. With --param the life of one parameter from storage to update, and which rank holds which part of it.",
+      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every collective "
+      "with its unit, bytes and what it overlaps. Blocks\n"
+      "that repeat are shown once. With --param the life of one parameter from storage to update, and which "
+      "rank holds which part of it.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
-      (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" }, { "--param", 0, "NAME", "only what happens to one parameter" },
-                           { "--full", 0, NULL, "every block, also those that are like the one before" }, HOSTS, JSON, END },
+      (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" },
+                           { "--param", 0, "NAME", "only what happens to one parameter" },
+                           { "--full", 0, NULL, "every block, also those that are like the one before" },
+                           HOSTS,
+                           JSON,
+                           END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false, "weights for others: a .safetensors or .pt file, or a DCP directory",
-      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that torch.load(FILE, weights_only=True) opens. A name that ends\n"
-      "with / becomes a directory for torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose every byte is compared with its\n"
-      "checksums first; any weight file may stand in its place. A file or directory that is there already is replaced only with --force.",
+    { "export", "RUN|CHECKPOINT", 1, 1, false,
+      "weights for others: a .safetensors or .pt file, or a DCP directory",
+      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that "
+      "torch.load(FILE, weights_only=True) opens. A name that ends\n"
+      "with / becomes a directory for torch.distributed.checkpoint.load. Of a run it takes the latest "
+      "checkpoint, whose every byte is compared with its\n"
+      "checksums first; any weight file may stand in its place. A file or directory that is there already is "
+      "replaced only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # another program's weights",
-      (const ls_option[]){ { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
-                           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
-                           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
-                           { "--force", 0, NULL, "replace a file or DCP directory that is there already" }, END },
+      (const ls_option[]){
+          { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
+          { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
+          { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
+          { "--force", 0, NULL, "replace a file or DCP directory that is there already" },
+          END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Tensors with types, shapes and places; the module tree with counts. Of PyTorch's files nothing is executed. Also of a recipe, whose model is built for it;\n"
+      "Tensors with types, shapes and places; the module tree with counts. Of PyTorch's files nothing is "
+      "executed. Also of a recipe, whose model is built for it;\n"
       "with --workers it says which rank holds which part.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
-      (const ls_option[]){ { "--verify", 0, NULL, "compare every byte with the checksums" }, JSON, END }, ls_verb_inspect },
+      (const ls_option[]){ { "--verify", 0, NULL, "compare every byte with the checksums" }, JSON, END },
+      ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "a recipe with where each value came from",
-      "Prints the resolved recipe: every key with its value and, as a comment, who set it. Without RECIPE it lists the bundled ones.",
+      "Prints the resolved recipe: every key with its value and, as a comment, who set it. Without RECIPE it "
+      "lists the bundled ones.",
       "lockstep recipe                                        # bundled recipes\n"
       "lockstep recipe vit-fashion-mnist > my.yaml            # a start for your own\n"
       "lockstep recipe --reference                            # every key (docs/recipe.md)",
-      (const ls_option[]){ { "--reference", 0, NULL, "every key with type, default and meaning, as Markdown" },
-                           { "--source", 0, NULL, "the text of a bundled recipe as it was written" }, END },
+      (const ls_option[]){
+          { "--reference", 0, NULL, "every key with type, default and meaning, as Markdown" },
+          { "--source", 0, NULL, "the text of a bundled recipe as it was written" },
+          END },
       ls_verb_recipe },
     { "runs", "[STORAGE]", 0, 1, false, "runs and how they stand, or the metrics of one",
-      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts, newest checkpoint. With --metrics the epochs or the steps\n"
-      "of one run, also while it is running. Steps that were done again after a restart appear once: those of the later attempt.",
+      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts, "
+      "newest checkpoint. With --metrics the epochs or the steps\n"
+      "of one run, also while it is running. Steps that were done again after a restart appear once: those "
+      "of the later attempt.",
       "lockstep runs\n"
       "lockstep runs results --json\n"
       "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
       "lockstep runs --metrics vit-fashion-mnist --steps --csv > steps.csv",
-      (const ls_option[]){ { "--metrics", 0, "RUN", "the epochs of this run: its folder, or its name in STORAGE" }, { "--steps", 0, NULL, "with --metrics: the steps instead" },
-                           { "--csv", 0, NULL, "with --metrics: comma-separated values" }, JSON, END },
+      (const ls_option[]){
+          { "--metrics", 0, "RUN", "the epochs of this run: its folder, or its name in STORAGE" },
+          { "--steps", 0, NULL, "with --metrics: the steps instead" },
+          { "--csv", 0, NULL, "with --metrics: comma-separated values" },
+          JSON,
+          END },
       ls_verb_runs },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
-      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment and keeps that for `plan`.",
-      "lockstep doctor",
-      (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END }, ls_verb_doctor },
+      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment "
+      "and keeps that for `plan`.",
+      "lockstep doctor", (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END },
+      ls_verb_doctor },
     END
 };

@@ -14,7 +14,11 @@ static ls_axis *make(ls_group *g, const char *name, int slot, int n, const int *
     ls_axis *a = ls_sys_calloc(1, sizeof *a);
     if (!a)
         return NULL;
-    *a = (ls_axis){ .group = g, .slot = slot, .n = n, .one_host = true, .members = ls_sys_calloc((size_t)n, sizeof *a->members),
+    *a = (ls_axis){ .group = g,
+                    .slot = slot,
+                    .n = n,
+                    .one_host = true,
+                    .members = ls_sys_calloc((size_t)n, sizeof *a->members),
                     .lines = ls_sys_calloc((size_t)n, sizeof(ls_line *)) };
     if (!a->members || !a->lines) {
         ls_axis_destroy(&a);
@@ -59,7 +63,8 @@ ls_status ls_axis_create_world(ls_group *g)
     return g->world ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", g->size);
 }
 
-/* What the ranks tell each other about an axis: the same place in the block, and the same members where they share it. */
+/* What the ranks tell each other about an axis: the same place in the block, and the same members where they
+ * share it. */
 struct proposal {
     int slot;
     uint64_t members;
@@ -74,11 +79,14 @@ static ls_status agree(ls_group *g, const ls_axis *a)
     ls_status s = ls_group_all_gather(g, &mine, sizeof mine, all);
     for (int r = 0; s == LS_OK && r < g->size; r++)
         if (all[r].slot != mine.slot)
-            s = ls_fail(LS_E_ARG, "axis \"%s\": rank %d has made other axes before than rank %d; all ranks make the same ones in the same order",
+            s = ls_fail(LS_E_ARG,
+                        "axis \"%s\": rank %d has made other axes before than rank %d; all ranks make the "
+                        "same ones in the same order",
                         a->name, r, g->rank);
     for (int i = 0; s == LS_OK && i < a->n; i++)
         if (all[a->members[i]].members != mine.members)
-            s = ls_fail(LS_E_ARG, "axis \"%s\": rank %d makes it with other members than rank %d", a->name, a->members[i], g->rank);
+            s = ls_fail(LS_E_ARG, "axis \"%s\": rank %d makes it with other members than rank %d", a->name,
+                        a->members[i], g->rank);
     free(all);
     return s;
 }
@@ -90,7 +98,8 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     *out = NULL;
     for (int i = 0; i < n; i++) {
         if (members[i] < 0 || members[i] >= g->size || (i && members[i] <= members[i - 1]))
-            return ls_fail(LS_E_ARG, "axis \"%s\": member %d is rank %d of %d; members ascend", name, i, members[i], g->size);
+            return ls_fail(LS_E_ARG, "axis \"%s\": member %d is rank %d of %d; members ascend", name, i,
+                           members[i], g->size);
         mine |= members[i] == g->rank;
     }
     if (!mine)
@@ -140,14 +149,18 @@ ls_status ls_axis_fence(ls_axis *a, const char *what)
 
 /* ---- exchanges */
 
-static const char *const CALLS[] = { [LS_CALL_BARRIER] = "ls_group_barrier", [LS_CALL_ALL_GATHER] = "ls_group_all_gather",
-                                     [LS_CALL_ALL_REDUCE] = "ls_group_all_reduce", [LS_CALL_BROADCAST] = "ls_group_broadcast",
+static const char *const CALLS[] = { [LS_CALL_BARRIER] = "ls_group_barrier",
+                                     [LS_CALL_ALL_GATHER] = "ls_group_all_gather",
+                                     [LS_CALL_ALL_REDUCE] = "ls_group_all_reduce",
+                                     [LS_CALL_BROADCAST] = "ls_group_broadcast",
                                      [LS_CALL_WINDOW] = "the start of a session" };
 
-static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, int rank, int64_t first, int other)
+static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, int rank, int64_t first,
+                        int other)
 {
-    return ls_fail(LS_E_ARG, "%s: %s is %lld on rank %d and %lld on rank %d; it must be the same on all ranks", CALLS[c->kind], argument, (long long)theirs, rank,
-                   (long long)first, other);
+    return ls_fail(LS_E_ARG,
+                   "%s: %s is %lld on rank %d and %lld on rank %d; it must be the same on all ranks",
+                   CALLS[c->kind], argument, (long long)theirs, rank, (long long)first, other);
 }
 
 /* Every member sees all calls, so all return the same. */
@@ -156,14 +169,19 @@ static ls_status compare(const ls_axis *a, int position, const ls_call *first, c
     const int rank = a->members[position], other = a->members[0];
     if (first->count == LS_CALL_REFUSED || c->count == LS_CALL_REFUSED) {
         const bool mine = first->count == LS_CALL_REFUSED;
-        return ls_fail(LS_E_ARG, "%s: rank %d cannot make the call; its own error says why", CALLS[mine ? first->kind : c->kind], mine ? other : rank);
+        return ls_fail(LS_E_ARG, "%s: rank %d cannot make the call; its own error says why",
+                       CALLS[mine ? first->kind : c->kind], mine ? other : rank);
     }
     if (c->kind != first->kind)
-        return ls_fail(LS_E_ARG, "rank %d calls %s where rank %d calls %s; all ranks must make the same calls in the same order", rank, CALLS[c->kind], other,
-                       CALLS[first->kind]);
+        return ls_fail(
+            LS_E_ARG,
+            "rank %d calls %s where rank %d calls %s; all ranks must make the same calls in the same order",
+            rank, CALLS[c->kind], other, CALLS[first->kind]);
     if (c->dtype != first->dtype)
-        return ls_fail(LS_E_ARG, "%s: dtype is %s on rank %d and %s on rank %d; it must be the same on all ranks", CALLS[c->kind], ls_dtype_name((ls_dtype)c->dtype),
-                       rank, ls_dtype_name((ls_dtype)first->dtype), other);
+        return ls_fail(LS_E_ARG,
+                       "%s: dtype is %s on rank %d and %s on rank %d; it must be the same on all ranks",
+                       CALLS[c->kind], ls_dtype_name((ls_dtype)c->dtype), rank,
+                       ls_dtype_name((ls_dtype)first->dtype), other);
     if (c->how != first->how)
         return differ("how", c, c->how, rank, first->how, other);
     if (c->root != first->root)
@@ -173,7 +191,8 @@ static ls_status compare(const ls_axis *a, int position, const ls_call *first, c
 
 static bool same_call(const ls_call *a, const ls_call *b)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && a->how == b->how && a->root == b->root && a->count == b->count && a->count != LS_CALL_REFUSED;
+    return a->kind == b->kind && a->dtype == b->dtype && a->how == b->how && a->root == b->root &&
+           a->count == b->count && a->count != LS_CALL_REFUSED;
 }
 
 static ls_status compare_here(const ls_axis *a)
@@ -183,7 +202,8 @@ static ls_status compare_here(const ls_axis *a)
         uint64_t words[LS_CALL_WORDS];
         const ls_seat *s = ls_block_seat(a->group->block, a->members[i] - a->group->first);
         for (int w = 0; w < LS_CALL_WORDS; w++)
-            words[w] = atomic_load_explicit(&s->call[w], memory_order_relaxed); /* the tick that was waited for orders it */
+            words[w] = atomic_load_explicit(
+                &s->call[w], memory_order_relaxed); /* the tick that was waited for orders it */
         memcpy(&c, words, sizeof c);
         if (i == 0)
             first = c;
@@ -193,8 +213,10 @@ static ls_status compare_here(const ls_axis *a)
     return LS_OK;
 }
 
-/* Between hosts a message of its own goes first: data of another size than the receiver's would be cut, or end the transport. A barrier has no data behind it. */
-static ls_status exchange_far(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what)
+/* Between hosts a message of its own goes first: data of another size than the receiver's would be cut, or
+ * end the transport. A barrier has no data behind it. */
+static ls_status exchange_far(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
+                              const char *what)
 {
     if (call) {
         ls_call calls[a->n];
@@ -206,7 +228,8 @@ static ls_status exchange_far(ls_axis *a, const void *mine, size_t bytes, void *
     return bytes || !call ? ls_remote_exchange(a, mine, bytes, all, what) : LS_OK;
 }
 
-ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what)
+ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
+                           const char *what)
 {
     ls_group *g = a->group;
     ls_seat *seat = ls_block_seat(g->block, ls_group_seat(g));
@@ -228,7 +251,8 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
         s = compare_here(a);
     for (int i = 0; s == LS_OK && bytes && i < a->n; i++)
         if (a->lines[i])
-            memcpy((char *)all + (size_t)i * bytes, ls_block_stage(g->block, a->members[i] - g->first), bytes);
+            memcpy((char *)all + (size_t)i * bytes, ls_block_stage(g->block, a->members[i] - g->first),
+                   bytes);
     LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what)); /* all have read */
     return s;
 }

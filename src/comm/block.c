@@ -1,4 +1,5 @@
-/* block.c - the memory in which the ranks of one host meet: its layout, the first failure, what a rank is doing. */
+/* block.c - the memory in which the ranks of one host meet: its layout, the first failure, what a rank is
+ * doing. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -14,7 +15,10 @@ static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 static size_t lines_at(int ranks) { return offsetof(ls_block, rest) + sizeof(ls_seat) * (size_t)ranks; }
 
-static size_t stage_at(int ranks) { return up(lines_at(ranks) + sizeof(ls_line) * LS_BLOCK_AXES * (size_t)ranks, 4096); }
+static size_t stage_at(int ranks)
+{
+    return up(lines_at(ranks) + sizeof(ls_line) * LS_BLOCK_AXES * (size_t)ranks, 4096);
+}
 
 size_t ls_block_bytes(int ranks) { return stage_at(ranks) + (size_t)LS_STAGE_BYTES * (size_t)ranks; }
 
@@ -27,17 +31,22 @@ void ls_block_init(ls_block *b, int ranks)
 
 bool ls_block_valid(const ls_block *b, size_t bytes)
 {
-    return bytes >= sizeof *b && b->magic == MAGIC && b->ranks > 0 && b->ranks <= LS_BLOCK_RANKS && bytes >= ls_block_bytes(b->ranks);
+    return bytes >= sizeof *b && b->magic == MAGIC && b->ranks > 0 && b->ranks <= LS_BLOCK_RANKS &&
+           bytes >= ls_block_bytes(b->ranks);
 }
 
 ls_seat *ls_block_seat(ls_block *b, int seat) { return (ls_seat *)(void *)b->rest + seat; }
 
 ls_line *ls_block_line(ls_block *b, int axis, int seat)
 {
-    return (ls_line *)(void *)((char *)b + lines_at(b->ranks)) + (size_t)axis * (size_t)b->ranks + (size_t)seat;
+    return (ls_line *)(void *)((char *)b + lines_at(b->ranks)) + (size_t)axis * (size_t)b->ranks +
+           (size_t)seat;
 }
 
-char *ls_block_stage(ls_block *b, int seat) { return (char *)b + stage_at(b->ranks) + (size_t)seat * LS_STAGE_BYTES; }
+char *ls_block_stage(ls_block *b, int seat)
+{
+    return (char *)b + stage_at(b->ranks) + (size_t)seat * LS_STAGE_BYTES;
+}
 
 void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char *text)
 {
@@ -52,9 +61,13 @@ void ls_block_fail(ls_block *b, int rank, int teller, ls_status code, const char
     atomic_store(&f->state, LS_TOLD);
 }
 
-bool ls_block_failed(ls_block *b) { return atomic_load_explicit(&b->failure.state, memory_order_acquire) == LS_TOLD; }
+bool ls_block_failed(ls_block *b)
+{
+    return atomic_load_explicit(&b->failure.state, memory_order_acquire) == LS_TOLD;
+}
 
-/* Who says it may have lost its core in the middle of the sentence; only of the dead nothing more is heard, and of the stopped not in time. */
+/* Who says it may have lost its core in the middle of the sentence; only of the dead nothing more is heard,
+ * and of the stopped not in time. */
 bool ls_block_hear(ls_block *b)
 {
     for (double until = ls_now() + 10; ls_now() < until;) {
@@ -66,7 +79,8 @@ bool ls_block_hear(ls_block *b)
     return ls_block_failed(b);
 }
 
-/* Words, one after the other, while their rank may be writing: a text mixed of two is possible and harmless. */
+/* Words, one after the other, while their rank may be writing: a text mixed of two is possible and harmless.
+ */
 void ls_block_doing(ls_block *b, int seat, char text[128])
 {
     for (int i = 0; i < LS_DOING_WORDS; i++) {
@@ -85,4 +99,7 @@ void ls_group_doing(ls_group *g, const char *what)
         atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
 }
 
-void ls_group_planned(ls_group *g, uint64_t bytes) { atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->planned, bytes); }
+void ls_group_planned(ls_group *g, uint64_t bytes)
+{
+    atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->planned, bytes);
+}

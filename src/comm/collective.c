@@ -1,13 +1,17 @@
-/* collective.c - collectives among ranks of one host: arithmetic on memory that all of them map. Synchronisation is a counter per rank (wait.c):
+/* collective.c - collectives among ranks of one host: arithmetic on memory that all of them map.
+ * Synchronisation is a counter per rank (wait.c):
  *
  *   all_gather      start: tick.  wait: as each member has ticked, copy its slice.
  *   ... settled     no ticks at all: an earlier fence stands for them.
  *   ... map_to      start: write my slice, tick.  wait: all have ticked.
  *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
- *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result elsewhere.
- *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all; copy the other pieces; tick, all.
+ *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
+ * elsewhere.
+ *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
+ * copy the other pieces; tick, all.
  *
- * Every tick of a later collective comes after the reads of an earlier one: that is the rule of comm.h about operands. */
+ * Every tick of a later collective comes after the reads of an earlier one: that is the rule of comm.h about
+ * operands. */
 #include "remote.h"
 
 #include <stdlib.h>
@@ -17,8 +21,11 @@
 
 enum { STREAM_BYTES = 8 << 20 }; /* results from here on leave no room for anything else in a cache */
 
-static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather", [LS_REDUCE_SCATTER] = "reduce_scatter", [LS_ALL_REDUCE] = "all_reduce",
-                                     [LS_ALL_REDUCE_MAX] = "all_reduce_max", [LS_ALL_REDUCE_WIDE] = "all_reduce_wide" };
+static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather",
+                                     [LS_REDUCE_SCATTER] = "reduce_scatter",
+                                     [LS_ALL_REDUCE] = "all_reduce",
+                                     [LS_ALL_REDUCE_MAX] = "all_reduce_max",
+                                     [LS_ALL_REDUCE_WIDE] = "all_reduce_wide" };
 
 const char *ls_collective_name(ls_collective_kind k) { return NAMES[k]; }
 
@@ -42,15 +49,20 @@ ls_dtype ls_collective_travels(const ls_collective_desc *d)
 static ls_status check_types(const ls_collective_desc *d)
 {
     const char *name = NAMES[d->kind];
-    if (sums(d->kind) && (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->via) || !ls_dtype_is_float(d->to)))
-        return ls_fail(LS_E_ARG, "%s: %s of %s via %s to %s: floats are needed", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->via),
+    if (sums(d->kind) &&
+        (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->via) || !ls_dtype_is_float(d->to)))
+        return ls_fail(LS_E_ARG, "%s: %s of %s via %s to %s: floats are needed", d->label, name,
+                       ls_dtype_name(d->from), ls_dtype_name(d->via), ls_dtype_name(d->to));
+    if (d->kind == LS_ALL_GATHER && d->from != d->to &&
+        (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->to)))
+        return ls_fail(LS_E_ARG, "%s: %s cannot convert %s to %s", d->label, name, ls_dtype_name(d->from),
                        ls_dtype_name(d->to));
-    if (d->kind == LS_ALL_GATHER && d->from != d->to && (!ls_dtype_is_float(d->from) || !ls_dtype_is_float(d->to)))
-        return ls_fail(LS_E_ARG, "%s: %s cannot convert %s to %s", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->to));
     if (d->kind == LS_ALL_REDUCE_MAX && ((d->from != LS_F32 && d->from != LS_F64) || d->to != d->from))
-        return ls_fail(LS_E_ARG, "%s: %s takes f32 or f64 and gives the same, not %s to %s", d->label, name, ls_dtype_name(d->from), ls_dtype_name(d->to));
+        return ls_fail(LS_E_ARG, "%s: %s takes f32 or f64 and gives the same, not %s to %s", d->label, name,
+                       ls_dtype_name(d->from), ls_dtype_name(d->to));
     if (d->kind == LS_ALL_REDUCE_WIDE && (d->from != LS_I64 || d->to != LS_I64 || d->count % 2))
-        return ls_fail(LS_E_ARG, "%s: %s takes pairs of i64, not %lld of %s", d->label, name, (long long)d->count, ls_dtype_name(d->from));
+        return ls_fail(LS_E_ARG, "%s: %s takes pairs of i64, not %lld of %s", d->label, name,
+                       (long long)d->count, ls_dtype_name(d->from));
     return LS_OK;
 }
 
@@ -58,15 +70,17 @@ static ls_status check_types(const ls_collective_desc *d)
 static ls_status find_operands(ls_collective *c)
 {
     const ls_window *w = c->d.window;
-    size_t bytes = (size_t)c->d.count * ls_dtype_size(c->d.from) * (size_t)(c->d.kind == LS_REDUCE_SCATTER ? c->axis->n : 1);
+    size_t bytes = (size_t)c->d.count * ls_dtype_size(c->d.from) *
+                   (size_t)(c->d.kind == LS_REDUCE_SCATTER ? c->axis->n : 1);
     if (c->d.offset > w->bytes || bytes > w->bytes - c->d.offset)
-        return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes", c->d.label, bytes, c->d.offset, w->bytes);
+        return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes",
+                       c->d.label, bytes, c->d.offset, w->bytes);
     for (int i = 0, at = 0; i < c->axis->n; i++) {
         while (at < w->axis->n && w->axis->members[at] != c->axis->members[i])
             at++;
         if (at == w->axis->n)
-            return ls_fail(LS_E_ARG, "%s: rank %d of axis \"%s\" has no part in the window of axis \"%s\"", c->d.label, c->axis->members[i], c->axis->name,
-                           w->axis->name);
+            return ls_fail(LS_E_ARG, "%s: rank %d of axis \"%s\" has no part in the window of axis \"%s\"",
+                           c->d.label, c->axis->members[i], c->axis->name, w->axis->name);
         c->operand[i] = w->peer[at] ? w->peer[at] + c->d.offset : NULL;
     }
     return LS_OK;
@@ -79,9 +93,13 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
     ls_collective *c = ls_sys_calloc(1, sizeof *c);
     if (!c)
         return ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
-    *c = (ls_collective){ .d = *d, .axis = d->axis, .operand = ls_sys_calloc((size_t)n, sizeof *c->operand),
+    *c = (ls_collective){ .d = *d,
+                          .axis = d->axis,
+                          .operand = ls_sys_calloc((size_t)n, sizeof *c->operand),
                           .pieces = ls_sys_calloc((size_t)n, sizeof *c->pieces) };
-    c->bytes = d->map_to && d->from == d->to ? 0 : (int64_t)ls_collective_bytes(d->kind, n, d->count, ls_collective_travels(d));
+    c->bytes = d->map_to && d->from == d->to
+                   ? 0
+                   : (int64_t)ls_collective_bytes(d->kind, n, d->count, ls_collective_travels(d));
     ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     if (s == LS_OK)
         s = check_types(d);
@@ -96,7 +114,8 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         return s;
     }
     c->stream = d->count * (d->kind == LS_ALL_GATHER ? n : 1) * (int64_t)ls_dtype_size(d->to) >= STREAM_BYTES;
-    c->in_place = c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
+    c->in_place = c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER &&
+                  d->kind != LS_REDUCE_SCATTER;
     *out = c;
     return LS_OK;
 }
@@ -114,7 +133,10 @@ void ls_collective_destroy(ls_collective **c)
 
 /* ---- running it */
 
-static ls_status everybody(ls_collective *c, uint32_t target) { return ls_axis_await_all(c->axis, LS_TICKS, target, c->d.label); }
+static ls_status everybody(ls_collective *c, uint32_t target)
+{
+    return ls_axis_await_all(c->axis, LS_TICKS, target, c->d.label);
+}
 
 ls_status ls_collective_start(ls_collective *c)
 {
@@ -127,13 +149,15 @@ ls_status ls_collective_start(ls_collective *c)
         return LS_OK;
     }
     if (d->map_to)
-        ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to, c->operand[a->position], d->from, d->count, false, d->threads);
+        ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to,
+                   c->operand[a->position], d->from, d->count, false, d->threads);
     if (a->n > 1 && (!d->settled || d->map_to))
         c->target = ls_axis_raise(a, LS_TICKS);
     return LS_OK;
 }
 
-/* Mine first, then those behind me: the others may still be coming, and not everybody reads the same memory at once. */
+/* Mine first, then those behind me: the others may still be coming, and not everybody reads the same memory
+ * at once. */
 static ls_status gather(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
@@ -145,7 +169,8 @@ static ls_status gather(ls_collective *c)
         int p = (a->position + i) % a->n;
         if (i && !d->settled)
             LS_TRY(ls_axis_await(a, LS_TICKS, p, c->target, d->label));
-        ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, c->stream, d->threads);
+        ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, c->stream,
+                   d->threads);
     }
     return LS_OK;
 }
@@ -156,16 +181,26 @@ static void reduce(ls_collective *c, int64_t at, int64_t count, char *out)
     const ls_collective_desc *d = &c->d;
     for (int i = 0; i < c->axis->n; i++)
         c->pieces[i] = c->operand[i] + (size_t)at * ls_dtype_size(d->from);
-    ls_reduce r = { .by = d->kind == LS_ALL_REDUCE_MAX ? LS_BY_MAX : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM : LS_BY_SUM, .from = d->from,
-                    .via = sums(d->kind) ? d->via : d->from, .to = d->to, .n = c->axis->n, .in = c->pieces, .out = out, .count = count,
-                    .stream = c->stream && !c->in_place, .threads = d->threads };
+    ls_reduce r = { .by = d->kind == LS_ALL_REDUCE_MAX    ? LS_BY_MAX
+                          : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM
+                                                          : LS_BY_SUM,
+                    .from = d->from,
+                    .via = sums(d->kind) ? d->via : d->from,
+                    .to = d->to,
+                    .n = c->axis->n,
+                    .in = c->pieces,
+                    .out = out,
+                    .count = count,
+                    .stream = c->stream && !c->in_place,
+                    .threads = d->threads };
     ls_reduce_run(&r);
 }
 
 /* Piece p of n: whole cache lines, so that ranks never write to the same one. */
 static int64_t piece_begin(const ls_collective *c, int p)
 {
-    int64_t size = (int64_t)ls_dtype_size(c->d.from), lines = (c->d.count * size + 63) / 64, at = lines * p / c->axis->n * 64 / size;
+    int64_t size = (int64_t)ls_dtype_size(c->d.from), lines = (c->d.count * size + 63) / 64,
+            at = lines * p / c->axis->n * 64 / size;
     return at < c->d.count ? at : c->d.count;
 }
 
@@ -183,7 +218,8 @@ static ls_status reduce_in_place(ls_collective *c)
         int p = (a->position + i) % a->n;
         begin = piece_begin(c, p), end = piece_begin(c, p + 1);
         LS_TRY(ls_axis_await(a, LS_TICKS, p, reduced, d->label));
-        ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from, end - begin, false, d->threads);
+        ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from,
+                   end - begin, false, d->threads);
     }
     return everybody(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
 }

@@ -1,5 +1,5 @@
-/* environment.c - where this process stands among those that were started together, and the group that follows. The innermost launcher counts: our
- * own, then torchrun, then MPI's. A job of one rank is no job. */
+/* environment.c - where this process stands among those that were started together, and the group that
+ * follows. The innermost launcher counts: our own, then torchrun, then MPI's. A job of one rank is no job. */
 #include "environment.h"
 
 #include <errno.h>
@@ -47,7 +47,8 @@ static ls_status together(bool *any, int n, const char *const *names, const char
     *any = !missing.len;
     ls_status s = LS_OK;
     if (there.len && missing.len)
-        s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together", ls_str_text(&there), ls_str_text(&missing), of_whom);
+        s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together",
+                    ls_str_text(&there), ls_str_text(&missing), of_whom);
     ls_str_release(&there);
     ls_str_release(&missing);
     return s;
@@ -55,7 +56,9 @@ static ls_status together(bool *any, int n, const char *const *names, const char
 
 static ls_status read_own(ls_place *p, bool *found)
 {
-    LS_TRY(together(found, 3, (const char *const[]){ "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD" }, "lockstep --workers"));
+    LS_TRY(together(found, 3,
+                    (const char *const[]){ "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD" },
+                    "lockstep --workers"));
     if (!*found)
         return LS_OK;
     p->launcher = LS_LAUNCHER_OWN;
@@ -67,7 +70,8 @@ static ls_status read_own(ls_place *p, bool *found)
 static ls_status read_torchrun(ls_place *p, bool *found)
 {
     int local_rank = 0, local_size = 1;
-    LS_TRY(together(found, 4, (const char *const[]){ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" }, "torchrun"));
+    LS_TRY(together(found, 4, (const char *const[]){ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+                    "torchrun"));
     if (!*found)
         return LS_OK;
     LS_TRY(number(&p->size, "WORLD_SIZE", 1, MAX_SIZE));
@@ -75,29 +79,43 @@ static ls_status read_torchrun(ls_place *p, bool *found)
     LS_TRY(number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
     LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
     if (p->size != local_size)
-        return ls_fail(LS_E_USAGE, "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them with mpirun or srun "
-                                         "instead of torchrun", p->size, local_size);
+        return ls_fail(LS_E_USAGE,
+                       "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them "
+                       "with mpirun or srun "
+                       "instead of torchrun",
+                       p->size, local_size);
     if (p->rank != local_rank)
-        return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank, local_rank);
+        return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank,
+                       local_rank);
     *found = p->size > 1;
     if (!*found)
         return LS_OK;
     p->launcher = LS_LAUNCHER_TORCHRUN;
-    const char *port = variable("MASTER_PORT"), *run = variable("TORCHELASTIC_RUN_ID"), *restart = variable("TORCHELASTIC_RESTART_COUNT");
+    const char *port = variable("MASTER_PORT"), *run = variable("TORCHELASTIC_RUN_ID"),
+               *restart = variable("TORCHELASTIC_RESTART_COUNT");
     if (!port && !run)
-        return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor TORCHELASTIC_RUN_ID: the ranks need one that is "
+        return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor "
+                                   "TORCHELASTIC_RUN_ID: the ranks need one that is "
                                    "theirs alone to find each other");
-    snprintf(p->meeting, sizeof p->meeting, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(), port ? port : "", run ? run : "", restart ? restart : "");
+    snprintf(p->meeting, sizeof p->meeting, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(),
+             port ? port : "", run ? run : "", restart ? restart : "");
     return LS_OK;
 }
 
 static ls_status read_mpi(ls_place *p, bool *found)
 {
-    static const char *const OPENMPI[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, *const PMI[] = { "PMI_RANK", "PMI_SIZE" };
+    static const char *const OPENMPI[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, *const PMI[] = {
+        "PMI_RANK", "PMI_SIZE"
+    };
     bool openmpi, pmi, pmix = variable("PMIX_RANK");
     LS_TRY(together(&openmpi, 2, OPENMPI, "mpirun"));
     LS_TRY(together(&pmi, 2, PMI, "the process manager"));
-    const char *size = openmpi ? OPENMPI[1] : pmix ? "SLURM_STEP_NUM_TASKS" : PMI[1], *rank = openmpi ? OPENMPI[0] : pmix ? "PMIX_RANK" : PMI[0];
+    const char *size = openmpi ? OPENMPI[1]
+                       : pmix  ? "SLURM_STEP_NUM_TASKS"
+                               : PMI[1],
+               *rank = openmpi ? OPENMPI[0]
+                       : pmix  ? "PMIX_RANK"
+                               : PMI[0];
     *found = openmpi || pmix || pmi;
     if (!*found)
         return LS_OK;
@@ -119,12 +137,15 @@ static ls_status refuse_bare_srun(void)
     if (variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID"))
         LS_TRY(number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
     return tasks == 1 ? LS_OK
-                      : ls_fail(LS_E_USAGE, "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or pmi2), or mpirun", tasks);
+                      : ls_fail(LS_E_USAGE,
+                                "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or "
+                                "pmi2), or mpirun",
+                                tasks);
 }
 
 static ls_status find_place(ls_place *p)
 {
-    typedef ls_status reader(ls_place *p, bool *found);
+    typedef ls_status reader(ls_place * p, bool *found);
     static reader *const OUTER[] = { read_mpi, read_torchrun }, *const INNER[] = { read_torchrun, read_mpi };
     reader *const *order = variable("TORCHELASTIC_RUN_ID") ? INNER : OUTER;
     bool found;
@@ -145,7 +166,8 @@ ls_status ls_place_read(ls_place *out)
     *out = (ls_place){ 0 };
     LS_TRY(find_place(out));
     if (variable("LOCKSTEP_FAKE_NODES") && out->launcher != LS_LAUNCHER_MPI)
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one machine, and nothing of that kind "
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one "
+                                   "machine, and nothing of that kind "
                                    "started this process");
     return LS_OK;
 }
@@ -155,8 +177,11 @@ ls_status ls_place_read(ls_place *out)
 static ls_status join_own(ls_group **out, const ls_place *p)
 {
     if (fcntl(p->fd, F_GETFD) < 0)
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_CONTROL_FD=%d is not an open file: unset LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD, which lockstep "
-                                   "--workers sets for its own processes", p->fd);
+        return ls_fail(LS_E_USAGE,
+                       "LOCKSTEP_CONTROL_FD=%d is not an open file: unset LOCKSTEP_RANK, LOCKSTEP_RANKS and "
+                       "LOCKSTEP_CONTROL_FD, which lockstep "
+                       "--workers sets for its own processes",
+                       p->fd);
     ls_status s = ls_shm_join(out, p->fd, p->rank);
     if (s == LS_E_FORMAT || s == LS_E_ARG)
         return ls_fail_in(LS_E_USAGE, "LOCKSTEP_CONTROL_FD=%d", p->fd);
@@ -174,15 +199,12 @@ static ls_status take_place(ls_group **out, const ls_place *p)
 {
     const ls_transport_ops *ops = NULL;
     switch (p->launcher) {
-    case LS_LAUNCHER_OWN:
-        return join_own(out, p);
-    case LS_LAUNCHER_TORCHRUN:
-        return ls_rendezvous_join(out, p->meeting, p->rank, p->size);
+    case LS_LAUNCHER_OWN: return join_own(out, p);
+    case LS_LAUNCHER_TORCHRUN: return ls_rendezvous_join(out, p->meeting, p->rank, p->size);
     case LS_LAUNCHER_MPI:
         LS_TRY(ls_module_open(&ops, p->module));
         return ls_hosts_join(out, ops, NULL, p->size);
-    default:
-        return ls_group_self(out);
+    default: return ls_group_self(out);
     }
 }
 

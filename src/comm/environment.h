@@ -11,11 +11,12 @@ typedef enum ls_launcher {
 
 typedef struct ls_place {
     ls_launcher launcher;
-    int rank, size;      /* MPI: size 0 when only MPI itself knows it */
-    int fd;              /* own: of the control block */
-    const char *module;  /* MPI: which one speaks to this launcher */
-    char meeting[100];   /* torchrun: name of the rendezvous */
+    int rank, size;     /* MPI: size 0 when only MPI itself knows it */
+    int fd;             /* own: of the control block */
+    const char *module; /* MPI: which one speaks to this launcher */
+    char meeting[100];  /* torchrun: name of the rendezvous */
 } ls_place;
 
-/* LS_E_USAGE for variables that are half there or contradict each other, LS_E_UNSUPPORTED for what needs another launcher. Local. */
+/* LS_E_USAGE for variables that are half there or contradict each other, LS_E_UNSUPPORTED for what needs
+ * another launcher. Local. */
 ls_status ls_place_read(ls_place *out);

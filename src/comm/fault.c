@@ -1,10 +1,12 @@
-/* fault.c - a rank that is slow, lost or dead, on purpose: for tests of what the others then say, and of the rule about operands. Counted are
- * the starts and waits of collectives and the halves of fences (ls_axis_arrive, ls_axis_fence). (base/fault.h: the system that says no.)
+/* fault.c - a rank that is slow, lost or dead, on purpose: for tests of what the others then say, and of the
+ * rule about operands. Counted are the starts and waits of collectives and the halves of fences
+ * (ls_axis_arrive, ls_axis_fence). (base/fault.h: the system that says no.)
  *
  *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
  *
- * KIND is delay, drop, kill or stop; WHERE the number of the call, from 0, or `random`: one in eight, drawn from seed and rank; a random
- * delay lasts up to S. Without rank= every rank has it. "kill@12:rank=1", "delay@random:seconds=0.01:seed=3". */
+ * KIND is delay, drop, kill or stop; WHERE the number of the call, from 0, or `random`: one in eight, drawn
+ * from seed and rank; a random delay lasts up to S. Without rank= every rank has it. "kill@12:rank=1",
+ * "delay@random:seconds=0.01:seed=3". */
 #include "internal.h"
 
 #include <signal.h>
@@ -39,7 +41,8 @@ void ls_fault_release(ls_group *g)
 
 static void doze(double seconds)
 {
-    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    struct timespec t = { .tv_sec = (time_t)seconds,
+                          .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
     nanosleep(&t, NULL);
 }
 
@@ -73,20 +76,27 @@ ls_status ls_fault_point(ls_group *g)
 
 ls_status ls_call_point(const ls_group *g)
 {
-    return LS_FAULT(LS_POINT_CALL) ? ls_fail(LS_E_IO, "a collective of rank %d was made to fail", g->rank) : LS_OK;
+    return LS_FAULT(LS_POINT_CALL) ? ls_fail(LS_E_IO, "a collective of rank %d was made to fail", g->rank)
+                                   : LS_OK;
 }
 
 /* ---- LOCKSTEP_FAULT */
 
 static ls_status malformed(const char *text)
 {
-    return ls_fail(LS_E_USAGE, "LOCKSTEP_FAULT=%s: expected KIND@WHERE[:rank=R][:seconds=S][:seed=N], KIND being delay, drop, kill or stop, WHERE a "
-                               "number or random", text);
+    return ls_fail(LS_E_USAGE,
+                   "LOCKSTEP_FAULT=%s: expected KIND@WHERE[:rank=R][:seconds=S][:seed=N], KIND being delay, "
+                   "drop, kill or stop, WHERE a "
+                   "number or random",
+                   text);
 }
 
 static bool parse_kind(const char *text, size_t n, ls_fault_kind *kind)
 {
-    static const char *const names[] = { [LS_FAULT_DELAY] = "delay", [LS_FAULT_DROP] = "drop", [LS_FAULT_KILL] = "kill", [LS_FAULT_STOP] = "stop" };
+    static const char *const names[] = { [LS_FAULT_DELAY] = "delay",
+                                         [LS_FAULT_DROP] = "drop",
+                                         [LS_FAULT_KILL] = "kill",
+                                         [LS_FAULT_STOP] = "stop" };
     for (int k = 0; k < 4; k++)
         if (strlen(names[k]) == n && !strncmp(text, names[k], n)) {
             *kind = (ls_fault_kind)k;
@@ -118,7 +128,8 @@ ls_status ls_group_inject_from_environment(ls_group *g)
         return malformed(text);
     while (*rest) {
         int used = 0;
-        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 && sscanf(rest, ":seconds=%lf%n", &f.seconds, &used) != 1 &&
+        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 &&
+            sscanf(rest, ":seconds=%lf%n", &f.seconds, &used) != 1 &&
             sscanf(rest, ":seed=%lu%n", &f.seed, &used) != 1)
             return malformed(text);
         rest += used;

@@ -1,4 +1,5 @@
-/* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces of the stage's size. */
+/* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces
+ * of the stage's size. */
 #include "remote.h"
 
 #include <stdio.h>
@@ -14,14 +15,23 @@ static const double DEADLINE = 300;
 
 /* ---- life */
 
-ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first, int size)
+ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first,
+                        int size)
 {
     *out = NULL;
     ls_group *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "no memory for a process group");
-    *g = (ls_group){ .rank = first + seat, .size = size, .hosts = 1, .first = first, .here = b->ranks, .block = b, .sharing = sharing, .fd = fd,
-                     .deadline = DEADLINE, .notice = ls_lag_notice() };
+    *g = (ls_group){ .rank = first + seat,
+                     .size = size,
+                     .hosts = 1,
+                     .first = first,
+                     .here = b->ranks,
+                     .block = b,
+                     .sharing = sharing,
+                     .fd = fd,
+                     .deadline = DEADLINE,
+                     .notice = ls_lag_notice() };
     ls_status s = ls_axis_create_world(g);
     if (s != LS_OK) {
         free(g);
@@ -107,7 +117,8 @@ int ls_group_teller(const ls_group *g) { return ls_block_failed(g->block) ? g->b
 void ls_group_await_end(const ls_group *g, int rank, double seconds)
 {
     const bool here = rank >= g->first && rank < g->first + g->here;
-    for (double until = ls_now() + seconds; ls_now() < until && !(here && ls_seat_gone(ls_block_seat(g->block, rank - g->first)));)
+    for (double until = ls_now() + seconds;
+         ls_now() < until && !(here && ls_seat_gone(ls_block_seat(g->block, rank - g->first)));)
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 }
 
@@ -119,26 +130,31 @@ ls_status ls_group_barrier(ls_group *g)
     return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
 }
 
-/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the deadline. Returns s, with its message. */
+/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the
+ * deadline. Returns s, with its message. */
 static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
 {
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    (void)ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
+    (void)ls_axis_exchange(g->world, NULL, 0, NULL,
+                           &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
     return ls_fail(s, "%s", message);
 }
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* `call` NULL: not compared. */
-static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call, const char *what)
+static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call,
+                        const char *what)
 {
     if (bytes <= LS_STAGE_BYTES)
         return ls_axis_exchange(g->world, mine, bytes, all, call, what);
     char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
     if (!pieces)
-        return refuse(g, LS_CALL_ALL_GATHER,
-                      ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size), what);
+        return refuse(
+            g, LS_CALL_ALL_GATHER,
+            ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size),
+            what);
     ls_status s = LS_OK;
     for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
         size_t n = least(bytes - at, LS_STAGE_BYTES);
@@ -161,18 +177,22 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
     LS_ARG(g);
     if (bytes && (!mine || !all))
         return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
-    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes }, WHAT);
+    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes },
+                  WHAT);
 }
 
 /* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
 typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
 
-static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context, const ls_call *call, const char *what)
+static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
+                           const ls_call *call, const char *what)
 {
     char *pieces = ls_sys_malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
     if (!pieces)
-        return refuse(g, (ls_call_kind)call->kind,
-                      ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size), what);
+        return refuse(
+            g, (ls_call_kind)call->kind,
+            ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size),
+            what);
     ls_status s = LS_OK;
     size_t at = 0;
     do { /* also without bytes: others may have some */
@@ -197,8 +217,15 @@ static void reduce(const char *pieces, size_t n, int ranks, void *data, const vo
     const char *in[ranks];
     for (int r = 0; r < ranks; r++)
         in[r] = pieces + (size_t)r * n;
-    ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM, .from = c->dtype, .via = c->dtype, .to = c->dtype, .n = ranks,
-                                .in = in, .out = data, .count = (int64_t)(n / ls_dtype_size(c->dtype)), .threads = 1 });
+    ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM,
+                                .from = c->dtype,
+                                .via = c->dtype,
+                                .to = c->dtype,
+                                .n = ranks,
+                                .in = in,
+                                .out = data,
+                                .count = (int64_t)(n / ls_dtype_size(c->dtype)),
+                                .threads = 1 });
 }
 
 ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
@@ -208,7 +235,8 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
     LS_ARG(g);
     ls_status s = LS_OK;
     if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
-        s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s", ls_dtype_name(dtype));
+        s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s",
+                    ls_dtype_name(dtype));
     else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
         s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
     else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
@@ -217,14 +245,16 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
         s = ls_argument_missing(__func__, "data");
     if (s != LS_OK)
         return refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
-    const ls_call call = { .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count };
+    const ls_call call = {
+        .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count
+    };
     return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
 }
 
 static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
 {
     (void)ranks;
-    memcpy(data, pieces + (size_t)*(const int *)root * n, n);
+    memcpy(data, pieces + (size_t) * (const int *)root * n, n);
 }
 
 ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)

@@ -27,7 +27,8 @@ static ls_status read_fake(int *k, int each)
     char *end = NULL;
     long v = text && text[0] ? strtol(text, &end, 10) : 1;
     if (v < 1 || v > each || (end && *end) || each % v)
-        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES=%s does not divide the %d ranks of a host", text, each);
+        return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES=%s does not divide the %d ranks of a host", text,
+                       each);
     *k = (int)v;
     return LS_OK;
 }
@@ -52,7 +53,9 @@ static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
     }
     ls_status s = LS_OK;
     if (!even)
-        s = ls_fail(LS_E_USAGE, "%s ranks on the hosts: each host needs as many as the others (mpirun --map-by ppr:N:node, srun --ntasks-per-node=N)",
+        s = ls_fail(LS_E_USAGE,
+                    "%s ranks on the hosts: each host needs as many as the others (mpirun --map-by "
+                    "ppr:N:node, srun --ntasks-per-node=N)",
                     ls_str_text(&counts));
     ls_str_release(&counts);
     LS_TRY(s);
@@ -82,7 +85,9 @@ static ls_status find_layout(layout *y, const ls_transport_ops *ops, ls_transpor
 
 /* ---- the ranks of this host */
 
-typedef struct word { char text[240]; } word;
+typedef struct word {
+    char text[240];
+} word;
 
 /* Everybody's word; the caller frees. */
 static ls_status hear_all(word **all, const word *mine, const ls_transport_ops *ops, ls_transport *t)
@@ -101,7 +106,8 @@ static ls_status join_host(ls_group **out, const layout *y, const ls_transport_o
     uint64_t chance[2] = { 0 };
     if (getrandom(chance, sizeof chance, 0) != sizeof chance)
         return ls_fail(LS_E_INTERNAL, "the system has no random numbers");
-    snprintf(mine.text, sizeof mine.text, "lockstep-%016llx%016llx", (unsigned long long)chance[0], (unsigned long long)chance[1]);
+    snprintf(mine.text, sizeof mine.text, "lockstep-%016llx%016llx", (unsigned long long)chance[0],
+             (unsigned long long)chance[1]);
     ls_status s = hear_all(&all, &mine, ops, t);
     if (s == LS_OK)
         s = ls_rendezvous_join(out, all[y->place[y->host * y->each]].text, y->local, y->each);
@@ -130,9 +136,13 @@ static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls
     if (expected && expected != t->size) {
         char text[LS_TRANSPORT_TEXT];
         ops->describe(text);
-        return ls_fail(LS_E_UNSUPPORTED, "%d ranks were started, but %.200s sees %d: the module is of another MPI than the one that started them; set "
-                                         "LOCKSTEP_MPI_MODULE to one that fits%s", expected, text, t->size,
-                       getenv("SLURM_STEP_NUM_TASKS") ? ", or choose another srun --mpi (srun --mpi=list)" : "");
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%d ranks were started, but %.200s sees %d: the module is of another MPI than the one "
+                       "that started them; set "
+                       "LOCKSTEP_MPI_MODULE to one that fits%s",
+                       expected, text, t->size,
+                       getenv("SLURM_STEP_NUM_TASKS") ? ", or choose another srun --mpi (srun --mpi=list)"
+                                                      : "");
     }
     LS_TRY(find_layout(y, ops, t));
     return agree(join_host(out, y, ops, t), y, ops, t);

@@ -6,13 +6,17 @@
 
 #include "base/clock.h"
 
-/* A control block (shm.c) is an open file without a name. Whoever merely has such variables in the environment was not started by ls_launch, and nobody
- * else says what is wrong with them. */
+/* A control block (shm.c) is an open file without a name. Whoever merely has such variables in the
+ * environment was not started by ls_launch, and nobody else says what is wrong with them. */
 static int find_rank(void)
 {
-    const char *rank = getenv("LOCKSTEP_RANK"), *ranks = getenv("LOCKSTEP_RANKS"), *control = getenv("LOCKSTEP_CONTROL_FD");
+    const char *rank = getenv("LOCKSTEP_RANK"), *ranks = getenv("LOCKSTEP_RANKS"),
+               *control = getenv("LOCKSTEP_CONTROL_FD");
     struct stat st;
-    return rank && ranks && control && *control && fstat(atoi(control), &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0 ? atoi(rank) : -1;
+    return rank && ranks && control && *control && fstat(atoi(control), &st) == 0 && S_ISREG(st.st_mode) &&
+                   st.st_nlink == 0
+               ? atoi(rank)
+               : -1;
 }
 
 int ls_launch_rank(void)

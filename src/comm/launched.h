@@ -1,9 +1,12 @@
-/* launched.h - what a process that the launcher started as a rank (train/launch.h) finds in its environment. Everything here is local. */
+/* launched.h - what a process that the launcher started as a rank (train/launch.h) finds in its environment.
+ * Everything here is local. */
 #pragma once
 
-/* What a rank finds in its environment, besides its place (LOCKSTEP_RANK, LOCKSTEP_RANKS, LOCKSTEP_CONTROL_FD). SIGINT is ignored; SIGTERM, which asks it to stop,
- * and SIGUSR1, which asks it to save, are blocked until it can take them. */
-#define LS_LAUNCH_STARTED "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
+/* What a rank finds in its environment, besides its place (LOCKSTEP_RANK, LOCKSTEP_RANKS,
+ * LOCKSTEP_CONTROL_FD). SIGINT is ignored; SIGTERM, which asks it to stop, and SIGUSR1, which asks it to
+ * save, are blocked until it can take them. */
+#define LS_LAUNCH_STARTED \
+    "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
 #define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* those at which the command began */
 #define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
 
@@ -11,7 +14,8 @@
 int ls_launch_rank(void);
 /* Which restart this rank belongs to; 0: the first attempt, or no rank of ls_launch. */
 int ls_launch_restart(void);
-/* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that command. */
+/* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that
+ * command. */
 double ls_launch_lead(void);
 /* Seconds since the user's command began, whatever happened since. */
 double ls_launch_age(void);

@@ -10,14 +10,22 @@
 #include "base/check.h"
 #include "base/str.h"
 
-static const struct { const char *name; ls_axis_role role; } BY_NAME[] = { { "dp", LS_ROLE_REPLICATE }, { "data_parallel", LS_ROLE_REPLICATE },
-                                                                          { "shard", LS_ROLE_SHARD }, { "tp", LS_ROLE_TENSOR } };
+static const struct {
+    const char *name;
+    ls_axis_role role;
+} BY_NAME[] = { { "dp", LS_ROLE_REPLICATE },
+                { "data_parallel", LS_ROLE_REPLICATE },
+                { "shard", LS_ROLE_SHARD },
+                { "tp", LS_ROLE_TENSOR } };
 enum { MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
 
 /* The same text for the life of the process: layouts are copied, and name their groups. */
 static const char *kept(const char *text)
 {
-    static struct entry { struct entry *next; char text[]; } *all;
+    static struct entry {
+        struct entry *next;
+        char text[];
+    } * all;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     struct entry *e = all;
@@ -67,18 +75,26 @@ static ls_status check_axis(const ls_mesh *m, int i)
     if (!*name || strpbrk(name, "*/"))
         return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
     if (role_of(m, i) == LS_ROLE_OF_NAME)
-        return ls_fail(LS_E_USAGE, "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp, or give it a role: %s: {size: 2, role: replicate, shard or tensor}", name, name);
+        return ls_fail(LS_E_USAGE,
+                       "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp, or give it a "
+                       "role: %s: {size: 2, role: replicate, shard or tensor}",
+                       name, name);
     if (find(m, name, strlen(name)) != i)
         return ls_fail(LS_E_USAGE, "mesh: axis %s is there twice", name);
     for (int k = 0; k < i; k++)
         if (role_of(m, k) == role_of(m, i))
-            return ls_fail(LS_E_USAGE, "mesh: axes %s and %s have the same role; one axis with the product of their ranks does what both would", m->axes[k].name, name);
+            return ls_fail(LS_E_USAGE,
+                           "mesh: axes %s and %s have the same role; one axis with the product of their "
+                           "ranks does what both would",
+                           m->axes[k].name, name);
     if (m->axes[i].size < 0 || m->axes[i].size > MAX_RANKS)
-        return ls_fail(LS_E_USAGE, "mesh: axis %s has %lld ranks; 1 to %d, or auto", name, (long long)m->axes[i].size, MAX_RANKS);
+        return ls_fail(LS_E_USAGE, "mesh: axis %s has %lld ranks; 1 to %d, or auto", name,
+                       (long long)m->axes[i].size, MAX_RANKS);
     return LS_OK;
 }
 
-/* The sizes and the ranks there are, as people would check them: "dp 2 x shard 3 = 6, but there are 4 ranks". */
+/* The sizes and the ranks there are, as people would check them: "dp 2 x shard 3 = 6, but there are 4 ranks".
+ */
 static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64_t ranks)
 {
     ls_str text = { 0 };
@@ -91,9 +107,10 @@ static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64
     }
     if (m->n > 1)
         ls_str_printf(&text, automatic ? " = %lld x auto" : " = %lld", (long long)product);
-    ls_status s = ls_fail(LS_E_USAGE, "mesh %s, but there %s %lld rank%s; %s %lld (workers), or change the mesh", ls_str_text(&text),
-                          ranks == 1 ? "is" : "are", (long long)ranks, ranks == 1 ? "" : "s", automatic ? "start a multiple of" : "start",
-                          (long long)product);
+    ls_status s = ls_fail(
+        LS_E_USAGE, "mesh %s, but there %s %lld rank%s; %s %lld (workers), or change the mesh",
+        ls_str_text(&text), ranks == 1 ? "is" : "are", (long long)ranks, ranks == 1 ? "" : "s",
+        automatic ? "start a multiple of" : "start", (long long)product);
     ls_str_release(&text);
     return s;
 }
@@ -112,7 +129,8 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
     for (int i = 0; i < m.n; i++) {
         LS_TRY(check_axis(&m, i));
         if (m.axes[i].size == 0 && automatic >= 0)
-            return ls_fail(LS_E_USAGE, "mesh: %s and %s are both auto; only one axis can take what the others leave",
+            return ls_fail(LS_E_USAGE,
+                           "mesh: %s and %s are both auto; only one axis can take what the others leave",
                            m.axes[automatic].name, m.axes[i].name);
         if (m.axes[i].size == 0)
             automatic = i;
@@ -171,7 +189,10 @@ static bool select_axes(selection *s, const ls_mesh *m, const char *name)
     return true;
 }
 
-typedef struct place { int inside, outside; } place; /* number of a rank among the selected axes, and among the others */
+/* number of a rank among the selected axes, and among the others */
+typedef struct place {
+    int inside, outside;
+} place;
 
 static place place_of(const ls_mesh *m, const selection *s, int rank)
 {
@@ -275,6 +296,7 @@ const char *ls_mesh_text(char text[128], const ls_mesh *m)
     int n = 0;
     *text = 0;
     for (int i = 0; i < m->n && n < 128; i++)
-        n += snprintf(text + n, (size_t)(128 - n), "%s%s=%lld", i ? " x " : "", m->axes[i].name, (long long)m->axes[i].size);
+        n += snprintf(text + n, (size_t)(128 - n), "%s%s=%lld", i ? " x " : "", m->axes[i].name,
+                      (long long)m->axes[i].size);
     return text;
 }

@@ -19,13 +19,15 @@ static char *folder_of(char *path)
     return path;
 }
 
-/* Folders where a module may lie; malloc'ed, NULL where there is none. The last is relative to the executable because a prefix is known only when
- * installing. */
+/* Folders where a module may lie; malloc'ed, NULL where there is none. The last is relative to the executable
+ * because a prefix is known only when installing. */
 static void find_places(char *places[PLACES])
 {
     Dl_info info;
     places[0] = folder_of(realpath("/proc/self/exe", NULL));
-    places[1] = dladdr((const void *)&ls_module_open, &info) && info.dli_fname ? folder_of(realpath(info.dli_fname, NULL)) : NULL;
+    places[1] = dladdr((const void *)&ls_module_open, &info) && info.dli_fname
+                    ? folder_of(realpath(info.dli_fname, NULL))
+                    : NULL;
     char *libraries = places[0] ? ls_path_join(places[0], LS_LIBDIR_FROM_BINDIR) : NULL;
     places[2] = libraries ? realpath(libraries, NULL) : NULL;
     free(libraries);
@@ -56,8 +58,11 @@ static char *find(const char *name)
         free(places[i]);
     }
     if (!path)
-        ls_fail(LS_E_UNSUPPORTED, "%s is not in %s: build Lockstep with %s installed, or set LOCKSTEP_MPI_MODULE to the module's path", name,
-                ls_str_text(&looked), strcmp(name, LS_MODULE_MPICH) ? "openmpi-bin and libopenmpi-dev" : "mpich and libmpich-dev");
+        ls_fail(LS_E_UNSUPPORTED,
+                "%s is not in %s: build Lockstep with %s installed, or set LOCKSTEP_MPI_MODULE to the "
+                "module's path",
+                name, ls_str_text(&looked),
+                strcmp(name, LS_MODULE_MPICH) ? "openmpi-bin and libopenmpi-dev" : "mpich and libmpich-dev");
     ls_str_release(&looked);
     return path;
 }
@@ -69,7 +74,9 @@ static ls_status open_at(const ls_transport_ops **out, const char *path)
         return ls_fail(LS_E_UNSUPPORTED, "the module %s does not load: %s", path, dlerror());
     const ls_transport_ops *ops = dlsym(handle, LS_TRANSPORT_SYMBOL);
     if (!ops || ops->abi != LS_TRANSPORT_ABI)
-        return ls_fail(LS_E_UNSUPPORTED, "%s is not a module of this version of Lockstep: build and install both together", path);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s is not a module of this version of Lockstep: build and install both together",
+                       path);
     *out = ops;
     return LS_OK;
 }
@@ -86,7 +93,10 @@ const char *ls_module_of_program(void)
 {
     char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of all that there are */
     int length = 0;
-    union { void *symbol; int (*call)(char *, int *); } version = { dlsym(RTLD_DEFAULT, "MPI_Get_library_version") };
+    union {
+        void *symbol;
+        int (*call)(char *, int *);
+    } version = { dlsym(RTLD_DEFAULT, "MPI_Get_library_version") };
     if (version.symbol)
         version.call(text, &length);
     return text[0] && !strstr(text, "Open MPI") ? LS_MODULE_MPICH : LS_MODULE_MPI;

@@ -1,4 +1,5 @@
-/* module.h - finding and opening the transports that are modules. A module stays open once it is: its library has threads and handlers. */
+/* module.h - finding and opening the transports that are modules. A module stays open once it is: its library
+ * has threads and handlers. */
 #pragma once
 #include "base/str.h"
 #include "transport.h"
@@ -6,8 +7,9 @@
 #define LS_MODULE_MPI "lockstep-mpi.so"     /* Open MPI */
 #define LS_MODULE_MPICH "lockstep-mpich.so" /* MPICH and what shares its ABI */
 
-/* LOCKSTEP_MPI_MODULE (a path, taken instead of any name), else `name` beside the executable, beside the library, or in the library folder of
- * the installation. LS_E_UNSUPPORTED: where it was looked for, or what the loader said. Local. */
+/* LOCKSTEP_MPI_MODULE (a path, taken instead of any name), else `name` beside the executable, beside the
+ * library, or in the library folder of the installation. LS_E_UNSUPPORTED: where it was looked for, or what
+ * the loader said. Local. */
 ls_status ls_module_open(const ls_transport_ops **out, const char *name);
 /* The name of the module for the MPI that this program is linked with. Local. */
 const char *ls_module_of_program(void);

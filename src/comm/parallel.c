@@ -14,13 +14,17 @@
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_FSDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_SHARD) : "";
+    return p->data == LS_DATA_FSDP     ? ls_mesh_data_axes(&p->mesh)
+           : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_SHARD)
+                                       : "";
 }
 
 const char *ls_parallel_replicate_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_DDP ? ls_mesh_data_axes(&p->mesh) : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_REPLICATE) : "";
+    return p->data == LS_DATA_DDP      ? ls_mesh_data_axes(&p->mesh)
+           : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_REPLICATE)
+                                       : "";
 }
 
 int64_t ls_parallel_reshards(const ls_parallel *p)
@@ -80,10 +84,12 @@ static ls_status check_mesh(const ls_parallel *p)
     char text[128];
     int64_t ranks = m->n > 0 && m->n <= LS_MESH_AXES ? ls_mesh_ranks(m) : 1;
     if (ranks == 0)
-        return ls_fail(LS_E_USAGE, "mesh %s: the auto axis has no size yet; ls_mesh_resolve gives it one", ls_mesh_text(text, m));
+        return ls_fail(LS_E_USAGE, "mesh %s: the auto axis has no size yet; ls_mesh_resolve gives it one",
+                       ls_mesh_text(text, m));
     LS_TRY(ls_mesh_resolve(&again, m, ranks)); /* names and number of axes */
     if (p->rank < 0 || p->rank >= ranks)
-        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m), (long long)ranks - 1);
+        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m),
+                       (long long)ranks - 1);
     return LS_OK;
 }
 
@@ -101,17 +107,24 @@ static ls_status check_strategy(const ls_parallel *p)
 {
     const ls_mesh *m = &p->mesh;
     char text[128];
-    const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD), n = ls_mesh_data_ranks(m);
+    const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD),
+              n = ls_mesh_data_ranks(m);
     if (p->data == LS_DATA_NONE && n > 1)
-        return ls_fail(LS_E_USAGE, "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, ddp or hybrid", n,
-                       ls_mesh_text(text, m));
+        return ls_fail(LS_E_USAGE,
+                       "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, "
+                       "ddp or hybrid",
+                       n, ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
     if (dp < 0 || shard < 0)
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; parallel.mesh has no axis %s. "
-                                   "Write mesh: {dp: auto, shard: 2}, or fsdp", dp >= 0 ? "shard" : "dp");
+        return ls_fail(LS_E_USAGE,
+                       "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; "
+                       "parallel.mesh has no axis %s. "
+                       "Write mesh: {dp: auto, shard: 2}, or fsdp",
+                       dp >= 0 ? "shard" : "dp");
     if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard: write dp before shard in parallel.mesh");
+        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard: "
+                                   "write dp before shard in parallel.mesh");
     return LS_OK;
 }
 
@@ -119,16 +132,21 @@ static bool is_count(const char *text)
 {
     char *end;
     double n = strtod(text, &end);
-    return strspn(text, "0123456789.e+") == strlen(text) && *text && !*end && n >= 1 && n <= 1e18 && n == (double)(int64_t)n;
+    return strspn(text, "0123456789.e+") == strlen(text) && *text && !*end && n >= 1 && n <= 1e18 &&
+           n == (double)(int64_t)n;
 }
 
 ls_status ls_parallel_check_units(const char *units)
 {
     LS_ARG(units);
-    if (!strcmp(units, "none") || (!strncmp(units, "class:", 6) && units[6]) || (!strncmp(units, "pattern:", 8) && units[8]))
+    if (!strcmp(units, "none") || (!strncmp(units, "class:", 6) && units[6]) ||
+        (!strncmp(units, "pattern:", 8) && units[8]))
         return LS_OK;
     if (strncmp(units, "size:", 5))
-        return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none", units);
+        return ls_fail(
+            LS_E_USAGE,
+            "parallel.units: '%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none",
+            units);
     if (!is_count(units + 5))
         return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no number of elements; size:1e6, say", units);
     return LS_OK;
@@ -140,11 +158,17 @@ static ls_status check_tensor(const ls_parallel *p)
     int n = 0;
     for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
         if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
-            return ls_fail(LS_E_USAGE, "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
+            return ls_fail(
+                LS_E_USAGE,
+                "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
     if (!n && strcmp(words, "auto"))
-        return ls_fail(LS_E_USAGE, "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
+        return ls_fail(LS_E_USAGE,
+                       "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
     if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
-        return ls_fail(LS_E_USAGE, "parallel.%s: has no effect: parallel.mesh has no axis of role tensor; write mesh: {dp: auto, tp: 2}, or leave it out", n ? "tensor" : "sequence");
+        return ls_fail(LS_E_USAGE,
+                       "parallel.%s: has no effect: parallel.mesh has no axis of role tensor; write mesh: "
+                       "{dp: auto, tp: 2}, or leave it out",
+                       n ? "tensor" : "sequence");
     return LS_OK;
 }
 
@@ -153,17 +177,25 @@ static ls_status check_reshard(const ls_parallel *p)
     int64_t n = p->reshard_after_forward;
     int size = ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p));
     if (n < -1)
-        return ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld is neither true (-1), false (0) nor a number of slices", (long long)n);
+        return ls_fail(
+            LS_E_USAGE,
+            "parallel.reshard_after_forward: %lld is neither true (-1), false (0) nor a number of slices",
+            (long long)n);
     if (n > 1 && p->data != LS_DATA_FSDP && p->data != LS_DATA_HYBRID)
-        return ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld slices, but parallel.data: %s shards nothing; say fsdp or hybrid", (long long)n,
-                       p->data == LS_DATA_DDP ? "ddp" : "none");
-    if (n <= 1 || size == 1 || size % n == 0) /* one rank owns every slice: the recipe stays as it is on one worker */
+        return ls_fail(LS_E_USAGE,
+                       "parallel.reshard_after_forward: %lld slices, but parallel.data: %s shards nothing; "
+                       "say fsdp or hybrid",
+                       (long long)n, p->data == LS_DATA_DDP ? "ddp" : "none");
+    if (n <= 1 || size == 1 ||
+        size % n == 0) /* one rank owns every slice: the recipe stays as it is on one worker */
         return LS_OK;
     ls_str counts = { 0 };
     for (int i = 2; i <= size; i++)
         if (size % i == 0)
             ls_str_printf(&counts, ", %d", i);
-    ls_status s = ls_fail(LS_E_USAGE, "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard (%s); true, false%s would do",
+    ls_status s = ls_fail(LS_E_USAGE,
+                          "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard "
+                          "(%s); true, false%s would do",
                           (long long)n, size, ls_parallel_shard_axes(p), ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
@@ -172,7 +204,8 @@ static ls_status check_reshard(const ls_parallel *p)
 static ls_status check_sync(const ls_parallel *p)
 {
     if (p->sync_batch_norm && p->synchronize == LS_SYNCHRONIZE_ONCE)
-        return ls_fail(LS_E_USAGE, "parallel.synchronize: once gives a rank a block of micro-batches, and parallel.sync_batch_norm normalises neighbours together, "
+        return ls_fail(LS_E_USAGE, "parallel.synchronize: once gives a rank a block of micro-batches, and "
+                                   "parallel.sync_batch_norm normalises neighbours together, "
                                    "which must then be computed side by side; say auto or each");
     return LS_OK;
 }
@@ -181,14 +214,21 @@ static ls_status check_memory(const ls_parallel *p)
 {
     bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
     if (p->offload == LS_OFFLOAD_CPU && !shards)
-        return ls_fail(LS_E_UNSUPPORTED, "parallel.offload: cpu moves slices, gathered unit by unit; parallel.data: %s has none. Say fsdp or hybrid",
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "parallel.offload: cpu moves slices, gathered unit by unit; parallel.data: %s has "
+                       "none. Say fsdp or hybrid",
                        p->data == LS_DATA_DDP ? "ddp" : "none");
     if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
-        return ls_fail(LS_E_USAGE, "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
-                                   "say gather: copy or auto");
+        return ls_fail(
+            LS_E_USAGE,
+            "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
+            "say gather: copy or auto");
     if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
-        return ls_fail(LS_E_UNSUPPORTED, "parallel.gather: map needs the ranks that gather together on one host (%d a host here); say copy or auto, "
-                                         "or hybrid with shard inside a host", p->ranks_per_host);
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "parallel.gather: map needs the ranks that gather together on one host (%d a host "
+                       "here); say copy or auto, "
+                       "or hybrid with shard inside a host",
+                       p->ranks_per_host);
     if (p->device_memory < 0)
         return ls_fail(LS_E_USAGE, "device_memory: %lld bytes; 0 is no cap", (long long)p->device_memory);
     return LS_OK;
@@ -205,10 +245,12 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
-        return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
+        return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64",
+                       ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
-        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward, %lld bytes; from 0", (long long)p->prefetch_forward,
-                       (long long)p->prefetch_backward, (long long)p->prefetch_memory);
+        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward, %lld bytes; from 0",
+                       (long long)p->prefetch_forward, (long long)p->prefetch_backward,
+                       (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
         return ls_fail(LS_E_USAGE, "parallel.bucket: %lld bytes; from 1", (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)
@@ -225,7 +267,8 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
     int64_t ranks = ls_mesh_data_ranks(&p->mesh), rank = ls_mesh_data_rank(&p->mesh, p->rank);
     if (micro_batches >= 1 && micro_batches % ranks == 0) {
         int64_t count = micro_batches / ranks;
-        *out = ls_parallel_synchronizes_each(p) ? (ls_share){ rank, ranks, count } : (ls_share){ rank * count, 1, count };
+        *out = ls_parallel_synchronizes_each(p) ? (ls_share){ rank, ranks, count }
+                                                : (ls_share){ rank * count, 1, count };
         return LS_OK;
     }
     ls_str counts = { 0 };
@@ -233,8 +276,11 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
     for (int64_t i = 1; i <= micro_batches && listed < 12; i++)
         if (micro_batches % i == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", (long long)i);
-    ls_status s = ls_fail(LS_E_USAGE, "%lld data ranks do not divide the %lld micro-batches of a step (train.global_batch / train.micro_batch); "
-                                      "data ranks that would do: %s", (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
+    ls_status s = ls_fail(LS_E_USAGE,
+                          "%lld data ranks do not divide the %lld micro-batches of a step "
+                          "(train.global_batch / train.micro_batch); "
+                          "data ranks that would do: %s",
+                          (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
 }

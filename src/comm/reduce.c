@@ -1,9 +1,11 @@
-/* reduce.c - operands of several ranks become one result: sums in the balanced tree over them, maxima, exact wide sums; and conversion.
+/* reduce.c - operands of several ranks become one result: sums in the balanced tree over them, maxima, exact
+ * wide sums; and conversion.
  *
- * Work goes in blocks that stay in the first cache: each operand's block is read into an accumulator (f32 for f32, bf16 and f16; f64; integers),
- * accumulators merge as a binary counter carries, and the last one is stored as the result. Elements do not meet, so neither vector width
- * nor threads change a bit: the same loops are compiled for two levels. A result may be the very memory of an operand: a block is
- * read from all operands before it is stored. */
+ * Work goes in blocks that stay in the first cache: each operand's block is read into an accumulator (f32 for
+ * f32, bf16 and f16; f64; integers), accumulators merge as a binary counter carries, and the last one is
+ * stored as the result. Elements do not meet, so neither vector width nor threads change a bit: the same
+ * loops are compiled for two levels. A result may be the very memory of an operand: a block is read from all
+ * operands before it is stored. */
 #include "internal.h"
 
 #include <string.h>
@@ -14,15 +16,30 @@
 #include "base/check.h"
 #include "base/parallel.h"
 
-enum { BLOCK_BYTES = 4096, LEVELS = 12, TASK_BLOCKS = 16, LINE = 16, AHEAD = 8 * LINE }; /* the last two in f32 */
+/* the last two in f32 */
+enum { BLOCK_BYTES = 4096, LEVELS = 12, TASK_BLOCKS = 16, LINE = 16, AHEAD = 8 * LINE };
 _Static_assert(1 << (LEVELS - 2) >= LS_BLOCK_RANKS, "a tree over all ranks of a host needs more levels");
 
 #define LOOP static inline __attribute__((always_inline))
 
 /* ---- 16-bit floats, without branches; the same numbers as device/ref/access.c */
 
-LOOP float float_of(uint32_t bits) { union { uint32_t u; float f; } x = { .u = bits }; return x.f; }
-LOOP uint32_t bits_of(float f) { union { float f; uint32_t u; } x = { .f = f }; return x.u; }
+LOOP float float_of(uint32_t bits)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = { .u = bits };
+    return x.f;
+}
+LOOP uint32_t bits_of(float f)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = { .f = f };
+    return x.u;
+}
 
 LOOP float from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
 
@@ -35,8 +52,10 @@ LOOP uint16_t to_bf16(float f)
 LOOP float from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, x = (uint32_t)(h & 0x7fff) << 13, e = x & 0x0f800000;
-    uint32_t normal = x + 0x38000000;                                              /* exponent bias 15 -> 127 */
-    uint32_t small = bits_of(float_of(x + 0x38800000) - float_of(0x38800000));     /* subnormal: exact subtraction of 2^-14 */
+    /* exponent bias 15 -> 127 */
+    uint32_t normal = x + 0x38000000;
+    /* subnormal: exact subtraction of 2^-14 */
+    uint32_t small = bits_of(float_of(x + 0x38800000) - float_of(0x38800000));
     uint32_t special = (x + 0x70000000) | (x > 0x0f800000 ? 0x400000 : 0);
     return float_of(sign | (e == 0x0f800000 ? special : e == 0 ? small : normal));
 }
@@ -45,7 +64,8 @@ LOOP uint16_t to_f16(float f)
 {
     uint32_t w = bits_of(f), x = w & 0x7fffffff, sign = w >> 16 & 0x8000;
     uint32_t normal = (x - 0x38000000 + 0xfff + (x >> 13 & 1)) >> 13;
-    uint32_t small = bits_of(float_of(x) + 0.5f) - 0x3f000000; /* 0.5's last bit is worth 2^-24, f16's smallest step */
+    /* 0.5's last bit is worth 2^-24, f16's smallest step */
+    uint32_t small = bits_of(float_of(x) + 0.5f) - 0x3f000000;
     uint32_t huge = x > 0x7f800000 ? ((x >> 13 & 0x3ff) | 0x7e00) : 0x7c00;
     return (uint16_t)(sign | (x < 0x38800000 ? small : x < 0x47800000 ? normal : huge));
 }
@@ -134,7 +154,8 @@ LOOP void load(block *x, const char *in, ls_dtype from, ls_dtype via, int64_t n)
     }
 }
 
-/* A copy past the caches: memory is not read before it is overwritten, and what is in the caches stays there. */
+/* A copy past the caches: memory is not read before it is overwritten, and what is in the caches stays there.
+ */
 LOOP void stream_bytes(char *out, const char *in, size_t bytes)
 {
     size_t at = 0;
@@ -144,7 +165,8 @@ LOOP void stream_bytes(char *out, const char *in, size_t bytes)
     memcpy(out, in, at);
     for (; at + 64 <= bytes; at += 64)
         for (size_t k = at; k < at + 64; k += 16)
-            _mm_stream_si128((__m128i *)(void *)(out + k), _mm_loadu_si128((const __m128i *)(const void *)(in + k)));
+            _mm_stream_si128((__m128i *)(void *)(out + k),
+                             _mm_loadu_si128((const __m128i *)(const void *)(in + k)));
 #endif
     memcpy(out + at, in + at, bytes - at);
 }
@@ -206,12 +228,16 @@ LOOP void merge(block *restrict a, const block *restrict b, int by, ls_dtype via
 
 /* ---- the tree */
 
-LOOP int64_t block_elements(ls_dtype via) { return (int64_t)BLOCK_BYTES / (int64_t)ls_dtype_size(kept_in(via)); }
+LOOP int64_t block_elements(ls_dtype via)
+{
+    return (int64_t)BLOCK_BYTES / (int64_t)ls_dtype_size(kept_in(via));
+}
 
 /* Up to four f32 operands, the usual case, in one pass over all of them. */
 LOOP bool are_few(const ls_reduce *r)
 {
-    return r->by == LS_BY_SUM && r->from == LS_F32 && r->via == LS_F32 && r->to == LS_F32 && r->n >= 2 && r->n <= 4;
+    return r->by == LS_BY_SUM && r->from == LS_F32 && r->via == LS_F32 && r->to == LS_F32 && r->n >= 2 &&
+           r->n <= 4;
 }
 
 /* The result may be one of the operands, never overlap one in part. */
@@ -252,8 +278,9 @@ LOOP __m128 sum_of(const float *const x[4], int n, int64_t i)
     return _mm_add_ps(left, n == 3 ? right : _mm_add_ps(right, _mm_loadu_ps(x[3] + i)));
 }
 
-/* Whole lines of the result. The processor's own prefetching stops at the end of a page, and windows have small ones. `n` is a constant here:
- * operands' addresses stay in registers, and that alone is a third of the time. */
+/* Whole lines of the result. The processor's own prefetching stops at the end of a page, and windows have
+ * small ones. `n` is a constant here: operands' addresses stay in registers, and that alone is a third of the
+ * time. */
 LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += LINE) {
@@ -265,14 +292,16 @@ LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin
 }
 #endif
 
-/* sum_few past the caches, and not by way of a block in the first one, as the tree goes: that takes a fifth longer. */
+/* sum_few past the caches, and not by way of a block in the first one, as the tree goes: that takes a fifth
+ * longer. */
 LOOP void stream_few(const ls_reduce *r, int64_t begin, int64_t end)
 {
 #if defined(__SSE2__)
     float *out = (float *)(void *)r->out;
     const float *x[4] = { 0 };
     operands(x, r);
-    int64_t first = begin + (int64_t)(-(uintptr_t)(out + begin) / sizeof(float) % LINE), last = end - (end - first) % LINE;
+    int64_t first = begin + (int64_t)(-(uintptr_t)(out + begin) / sizeof(float) % LINE),
+            last = end - (end - first) % LINE;
     if (first < last) {
         sum_few(r, begin, first);
         if (r->n == 2)
@@ -294,7 +323,8 @@ LOOP void reduce_tree(const ls_reduce *r, char *out, int64_t at, int64_t n)
     int depth = 0;
     for (int p = 0; p < r->n; p++) {
         load(&stack[depth++], r->in[p] + (size_t)at * ls_dtype_size(r->from), r->from, r->via, n);
-        for (int carries = __builtin_ctz((unsigned)p + 1); depth > 1 && (carries > 0 || p == r->n - 1); carries--) {
+        for (int carries = __builtin_ctz((unsigned)p + 1); depth > 1 && (carries > 0 || p == r->n - 1);
+             carries--) {
             merge(&stack[depth - 2], &stack[depth - 1], (int)r->by, r->via, n);
             depth--;
         }
@@ -332,7 +362,10 @@ LOOP void reduce_blocks(const ls_reduce *r, int64_t begin, int64_t end)
 /* ---- the same loops at two levels */
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void reduce_avx2(const ls_reduce *r, int64_t begin, int64_t end) { reduce_blocks(r, begin, end); }
+__attribute__((target("avx2"))) static void reduce_avx2(const ls_reduce *r, int64_t begin, int64_t end)
+{
+    reduce_blocks(r, begin, end);
+}
 #endif
 static void reduce_generic(const ls_reduce *r, int64_t begin, int64_t end) { reduce_blocks(r, begin, end); }
 
@@ -361,13 +394,15 @@ static void task(void *context, int64_t begin, int64_t end, int worker)
 
 void ls_reduce_run(const ls_reduce *r)
 {
-    LS_CHECK(r->n >= 1 && r->n <= LS_BLOCK_RANKS && (r->by != LS_BY_WIDE_SUM || r->count % 2 == 0), "%d operands, %lld elements", r->n, (long long)r->count);
+    LS_CHECK(r->n >= 1 && r->n <= LS_BLOCK_RANKS && (r->by != LS_BY_WIDE_SUM || r->count % 2 == 0),
+             "%d operands, %lld elements", r->n, (long long)r->count);
     int64_t each = block_elements(r->via) * TASK_BLOCKS;
     ls_reduce copy = *r;
     ls_parallel_for(r->threads, (r->count + each - 1) / each, task, &copy);
 }
 
-void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, bool stream, int threads)
+void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t count, bool stream,
+                int threads)
 {
     if (out == in && to == from)
         return;
@@ -376,6 +411,14 @@ void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t c
         return;
     }
     ls_dtype via = ls_dtype_size(from) > ls_dtype_size(to) ? from : to; /* nothing is lost on the way */
-    ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = from, .via = via, .to = to, .n = 1, .in = &in, .out = out, .count = count, .stream = stream,
+    ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM,
+                                .from = from,
+                                .via = via,
+                                .to = to,
+                                .n = 1,
+                                .in = &in,
+                                .out = out,
+                                .count = count,
+                                .stream = stream,
                                 .threads = threads });
 }

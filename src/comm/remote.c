@@ -1,5 +1,5 @@
-/* remote.c - groups on several hosts: joining the hosts' groups into one, the communication thread and its queue, and what axes that span hosts do:
- * each fence, exchange and collective is a job of that thread. */
+/* remote.c - groups on several hosts: joining the hosts' groups into one, the communication thread and its
+ * queue, and what axes that span hosts do: each fence, exchange and collective is a job of that thread. */
 #include "remote.h"
 
 #include <errno.h>
@@ -16,8 +16,9 @@ static const long LOOK_NANOSECONDS = 20000000; /* how often an idle thread looks
 
 ls_status ls_axis_create_world(ls_group *g); /* axis.c */
 
-/* ---- the communication thread: may touch the transport, the buffers of messages, operands and results of queued collectives, counters (LS_TICKS)
- * of axes that span hosts. Nothing else calls the transport between attach and detach. */
+/* ---- the communication thread: may touch the transport, the buffers of messages, operands and results of
+ * queued collectives, counters (LS_TICKS) of axes that span hosts. Nothing else calls the transport between
+ * attach and detach. */
 
 static ls_job *take_job(ls_remote *r)
 {
@@ -210,14 +211,19 @@ void ls_route_destroy(ls_route **t)
 
 /* ---- life */
 
-size_t ls_message_bytes(int ranks) { return 3 * (size_t)LS_REMOTE_REGION + 4 * (size_t)ranks * (sizeof(ls_message) + sizeof(int)); }
+size_t ls_message_bytes(int ranks)
+{
+    return 3 * (size_t)LS_REMOTE_REGION + 4 * (size_t)ranks * (sizeof(ls_message) + sizeof(int));
+}
 
 static ls_status make_buffers(ls_remote *r)
 {
     size_t messages = 2 * (size_t)r->group->size;
-    bool there = (r->sent = ls_sys_malloc(LS_REMOTE_REGION)) && (r->received = ls_sys_malloc(LS_REMOTE_REGION));
+    bool there = (r->sent = ls_sys_malloc(LS_REMOTE_REGION)) &&
+                 (r->received = ls_sys_malloc(LS_REMOTE_REGION));
     for (int i = 0; i < 2; i++)
-        there = there && (r->flight[i].message = ls_sys_calloc(messages, sizeof(ls_message))) && (r->flight[i].with = ls_sys_calloc(messages, sizeof(int)));
+        there = there && (r->flight[i].message = ls_sys_calloc(messages, sizeof(ls_message))) &&
+                (r->flight[i].with = ls_sys_calloc(messages, sizeof(int)));
     return there ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for messages to other hosts");
 }
 
@@ -228,7 +234,8 @@ static ls_status make_stage(ls_remote *r)
     int *members = ls_sys_calloc((size_t)g->here, sizeof *members);
     for (int i = 0; members && i < g->here; i++)
         members[i] = i;
-    ls_status s = members ? ls_axis_create(&r->here, g, "host", g->here, members) : ls_fail(LS_E_MEMORY, "no memory for %d ranks", g->here);
+    ls_status s = members ? ls_axis_create(&r->here, g, "host", g->here, members)
+                          : ls_fail(LS_E_MEMORY, "no memory for %d ranks", g->here);
     free(members);
     LS_TRY(s);
     return ls_window_create(&r->stage, r->here, LS_REMOTE_REGION, 0);
@@ -261,7 +268,8 @@ static ls_status move_group(ls_group *g, int host, int hosts)
     return ls_axis_create_world(g);
 }
 
-ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_transport *t, int host, int *place)
+ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_transport *t, int host,
+                           int *place)
 {
     ls_remote *r = ls_sys_calloc(1, sizeof *r);
     if (!r) {
@@ -277,7 +285,8 @@ ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_tr
     return start_thread(r);
 }
 
-/* Messages that a failure left behind. False: one cannot be taken back, and the transport may still use its memory. */
+/* Messages that a failure left behind. False: one cannot be taken back, and the transport may still use its
+ * memory. */
 static bool drop_messages(ls_remote *r)
 {
     bool all = !r->listens || r->ops->cancel(&r->transport, &r->listening);

@@ -1,5 +1,5 @@
-/* remote_control.c - when something goes wrong: a failure on one host becomes the failure of all, and a rank of another host that does not come is
- * named with what it did last, as its own host tells. */
+/* remote_control.c - when something goes wrong: a failure on one host becomes the failure of all, and a rank
+ * of another host that does not come is named with what it did last, as its own host tells. */
 #include "remote.h"
 
 #include <stdio.h>
@@ -20,11 +20,13 @@ ls_status ls_remote_broken(ls_remote *r)
 
 ls_status ls_remote_listen(ls_remote *r)
 {
-    r->listens = r->ops->receive(&r->transport, &r->listening, &r->heard, sizeof r->heard, LS_TRANSPORT_ANY, LS_REMOTE_CONTROL);
+    r->listens = r->ops->receive(&r->transport, &r->listening, &r->heard, sizeof r->heard, LS_TRANSPORT_ANY,
+                                 LS_REMOTE_CONTROL);
     return r->listens ? LS_OK : ls_remote_broken(r);
 }
 
-/* To the ranks [from, to) of other hosts. Small messages leave at once; whether they arrive cannot be waited for here. */
+/* To the ranks [from, to) of other hosts. Small messages leave at once; whether they arrive cannot be waited
+ * for here. */
 static void say(ls_remote *r, int kind, int rank, int code, const char *text, int from, int to)
 {
     r->said = (ls_word){ .kind = kind, .from = r->group->rank, .rank = rank, .code = code };
@@ -32,7 +34,8 @@ static void say(ls_remote *r, int kind, int rank, int code, const char *text, in
     for (int i = from; i < to; i++) {
         ls_message m;
         bool done = false;
-        if (is_here(r->group, i) || !r->ops->send(&r->transport, &m, &r->said, sizeof r->said, r->place[i], LS_REMOTE_CONTROL))
+        if (is_here(r->group, i) ||
+            !r->ops->send(&r->transport, &m, &r->said, sizeof r->said, r->place[i], LS_REMOTE_CONTROL))
             continue;
         for (double until = ls_now() + WORD_SECONDS; !done && ls_now() < until;)
             if (!r->ops->test(&r->transport, &m, &done) || (!done && usleep(100)))
@@ -89,7 +92,8 @@ static ls_status ask(ls_remote *r, int rank)
     int first = rank / g->here * g->here;
     r->answered = false;
     say(r, LS_WORD_QUESTION, rank, 0, "", first, first + g->here);
-    for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0; patience -= ls_patience_spent(ls_now() - began)) {
+    for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0;
+         patience -= ls_patience_spent(ls_now() - began)) {
         began = ls_now();
         LS_TRY(ls_remote_look(r));
         usleep(1000);
@@ -99,14 +103,17 @@ static ls_status ask(ls_remote *r, int rank)
 
 static const char *answer(const ls_remote *r, int rank)
 {
-    return r->answered ? r->answer.text : is_here(r->group, rank) ? "it is on this host" : "its host does not answer";
+    return r->answered               ? r->answer.text
+           : is_here(r->group, rank) ? "it is on this host"
+                                     : "its host does not answer";
 }
 
 ls_status ls_remote_lag(ls_remote *r, ls_lagging *l, int rank, const char *what)
 {
     LS_TRY(ask(r, rank));
     const int culprit = r->answered ? r->answer.rank : rank;
-    atomic_store(&ls_block_seat(r->group->block, ls_group_seat(r->group))->abroad, 1 + culprit); /* those that wait for me name it too */
+    /* those that wait for me name it too */
+    atomic_store(&ls_block_seat(r->group->block, ls_group_seat(r->group))->abroad, 1 + culprit);
     ls_lag_tell(r->group, l, culprit, what, answer(r, rank));
     return LS_OK;
 }
@@ -116,8 +123,9 @@ ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char 
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];
     LS_TRY(ask(r, rank));
-    snprintf(text, sizeof text, "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline, g->rank, what, t->axis.name,
-             answer(r, rank));
+    snprintf(text, sizeof text,
+             "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
+             g->rank, what, t->axis.name, answer(r, rank));
     ls_block_fail(g->block, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
     return ls_remote_look(r);
 }

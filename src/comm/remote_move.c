@@ -1,10 +1,11 @@
-/* remote_move.c - what the communication thread does for a job. Two movements, each in pieces of which one is under way while the one before is used:
+/* remote_move.c - what the communication thread does for a job. Two movements, each in pieces of which one is
+ * under way while the one before is used:
  *
- *   share   every position's slice to all. A member sends its own to those of its place on other hosts, and puts it and what it receives on the
- *           host's stage, from where the members of the host take each other's.
- *   reduce  to every position the sum of its slice. A member adds up its host's operands for the slices of its place on all hosts, in the tree
- *           over the host's members, sends each where it belongs, and adds what comes, in the tree over the hosts. With powers of two these are
- *           one tree over all positions.
+ *   share   every position's slice to all. A member sends its own to those of its place on other hosts, and
+ * puts it and what it receives on the host's stage, from where the members of the host take each other's.
+ *   reduce  to every position the sum of its slice. A member adds up its host's operands for the slices of
+ * its place on all hosts, in the tree over the host's members, sends each where it belongs, and adds what
+ * comes, in the tree over the hosts. With powers of two these are one tree over all positions.
  *
  * all_reduce is reduce and then share. A fence shares nothing but that one is there. */
 #include "remote.h"
@@ -18,7 +19,9 @@
 
 /* ---- slices: [0, total) elements of a vector in equal parts, the last ones shorter or empty */
 
-typedef struct split { int64_t total, part; } split;
+typedef struct split {
+    int64_t total, part;
+} split;
 
 static int64_t begin_of(split s, int64_t p) { return p * s.part < s.total ? p * s.part : s.total; }
 static int64_t length_of(split s, int64_t p) { return begin_of(s, p + 1) - begin_of(s, p); }
@@ -32,7 +35,8 @@ static int64_t in_piece(split s, int p, int64_t k, int64_t step)
 
 /* ---- messages */
 
-static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int host, const void *send, void *receive, size_t bytes)
+static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int host, const void *send,
+                             void *receive, size_t bytes)
 {
     int rank = t->peer[host], tag = t->axis.slot;
     ls_message *m = &f->message[f->n];
@@ -62,7 +66,8 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
     return LS_OK;
 }
 
-/* Gives its core away at first, then sleeps: up to a fifth of a millisecond, which is little where hosts are waited for. */
+/* Gives its core away at first, then sleeps: up to a fifth of a millisecond, which is little where hosts are
+ * waited for. */
 static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
     double patience = r->group->deadline, last = ls_now();
@@ -149,20 +154,23 @@ static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, in
     int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     char *own = slot(t, r->stage->mine, k, t->host, x->travels);
     size_t size = ls_dtype_size(x->travels);
-    ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false, x->threads);
+    ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false,
+               x->threads);
     for (int h = 0; h < t->hosts; h++) {
         if (h == t->host)
             continue;
         int64_t theirs = in_piece(x->split, h * t->each + t->local, k, step);
         if (theirs)
-            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->stage->mine, k, h, x->travels), (size_t)theirs * size));
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->stage->mine, k, h, x->travels),
+                               (size_t)theirs * size));
         if (n)
             LS_TRY(put_message(r, &r->flight[k & 1], t, h, own, NULL, (size_t)n * size));
     }
     return LS_OK;
 }
 
-/* Into memory that the host shares each slice is written once: my own by me, those from elsewhere by whom they came to. */
+/* Into memory that the host shares each slice is written once: my own by me, those from elsewhere by whom
+ * they came to. */
 static bool takes(const ls_route *t, const share *x, int host, int local)
 {
     if (!x->mapped)
@@ -178,8 +186,9 @@ static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t
         for (int h = 0; h < t->hosts; h++) {
             int p = h * t->each + l;
             if (takes(t, x, h, l))
-                ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to, slot(t, stage, k, h, x->travels), x->travels,
-                           in_piece(x->split, p, k, step), false, x->threads);
+                ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to,
+                           slot(t, stage, k, h, x->travels), x->travels, in_piece(x->split, p, k, step),
+                           false, x->threads);
         }
     }
 }
@@ -204,7 +213,7 @@ static ls_status run_share(ls_remote *r, ls_route *t, const share *x, const char
 
 typedef struct reduction {
     split split;
-    int by;               /* ls_reduce.by */
+    int by; /* ls_reduce.by */
     ls_dtype from, travels, via, to;
     const char **operand; /* by position; on other hosts NULL */
     const char **in;      /* room for as many */
@@ -212,7 +221,8 @@ typedef struct reduction {
     int threads;
 } reduction;
 
-/* This host's part of n elements from element `at`. One member a host: what it has, if that is no larger than its rounding. */
+/* This host's part of n elements from element `at`. One member a host: what it has, if that is no larger than
+ * its rounding. */
 static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t n, char *out)
 {
     for (int l = 0; l < t->each; l++)
@@ -220,7 +230,14 @@ static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t 
     if (t->each == 1 && x->from == x->travels)
         ls_convert(out, x->from, x->in[0], x->from, n, false, x->threads);
     else
-        ls_reduce_run(&(ls_reduce){ .by = x->by, .from = x->from, .via = x->via, .to = x->travels, .n = t->each, .in = x->in, .out = out, .count = n,
+        ls_reduce_run(&(ls_reduce){ .by = x->by,
+                                    .from = x->from,
+                                    .via = x->via,
+                                    .to = x->travels,
+                                    .n = t->each,
+                                    .in = x->in,
+                                    .out = out,
+                                    .count = n,
                                     .threads = x->threads });
 }
 
@@ -229,11 +246,13 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
     int64_t step = step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
     size_t size = ls_dtype_size(x->travels);
     for (int i = 0; i < t->hosts; i++) {
-        int h = (t->host + 1 + i) % t->hosts, p = h * t->each + t->local; /* my own last: messages are on their way meanwhile */
+        /* my own last: messages are on their way meanwhile */
+        int h = (t->host + 1 + i) % t->hosts, p = h * t->each + t->local;
         int64_t n = in_piece(x->split, p, k, step);
         char *part = slot(t, h == t->host ? r->received : r->sent, k, h, x->travels);
         if (mine && h != t->host)
-            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->received, k, h, x->travels), (size_t)mine * size));
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->received, k, h, x->travels),
+                               (size_t)mine * size));
         if (!n)
             continue;
         add_here(t, x, begin_of(x->split, p) + k * step, n, part);
@@ -248,8 +267,15 @@ static void add_hosts(ls_remote *r, const ls_route *t, const reduction *x, int64
     int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     for (int h = 0; h < t->hosts; h++)
         x->in[h] = slot(t, r->received, k, h, x->travels);
-    ls_reduce_run(&(ls_reduce){ .by = x->by, .from = x->travels, .via = x->via, .to = x->to, .n = t->hosts, .in = x->in,
-                                .out = x->out + (size_t)(k * step) * ls_dtype_size(x->to), .count = n, .threads = x->threads });
+    ls_reduce_run(&(ls_reduce){ .by = x->by,
+                                .from = x->travels,
+                                .via = x->via,
+                                .to = x->to,
+                                .n = t->hosts,
+                                .in = x->in,
+                                .out = x->out + (size_t)(k * step) * ls_dtype_size(x->to),
+                                .count = n,
+                                .threads = x->threads });
 }
 
 static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const char *what)
@@ -272,8 +298,13 @@ static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const
 static ls_status run_gather(ls_remote *r, ls_route *t, const ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
-    share x = { .split = { d->count * t->axis.n, d->count }, .from = d->from, .travels = ls_collective_travels(d), .to = d->to,
-                .mine = d->map_to ? d->map_from : c->operand[t->axis.position], .all = d->map_to ? d->map_to : d->result, .mapped = d->map_to,
+    share x = { .split = { d->count * t->axis.n, d->count },
+                .from = d->from,
+                .travels = ls_collective_travels(d),
+                .to = d->to,
+                .mine = d->map_to ? d->map_from : c->operand[t->axis.position],
+                .all = d->map_to ? d->map_to : d->result,
+                .mapped = d->map_to,
                 .threads = d->threads };
     return run_share(r, t, &x, d->label);
 }
@@ -284,22 +315,46 @@ static ls_status run_sum(ls_remote *r, ls_route *t, const ls_collective *c)
     bool scatter = d->kind == LS_REDUCE_SCATTER, sum = scatter || d->kind == LS_ALL_REDUCE;
     ls_dtype via = sum ? d->via : d->from;
     /* slices of an all_reduce begin at cache lines */
-    split s = scatter ? (split){ d->count * t->axis.n, d->count } : (split){ d->count, ((d->count + t->axis.n - 1) / t->axis.n + 63) / 64 * 64 };
+    split s = scatter ? (split){ d->count * t->axis.n, d->count }
+                      : (split){ d->count, ((d->count + t->axis.n - 1) / t->axis.n + 63) / 64 * 64 };
     size_t at = scatter ? 0 : (size_t)begin_of(s, t->axis.position) * ls_dtype_size(d->to);
-    reduction x = { .split = s, .by = d->kind == LS_ALL_REDUCE_MAX ? LS_BY_MAX : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM : LS_BY_SUM,
-                    .from = d->from, .via = via, .to = d->to, .travels = t->each == 1 && ls_dtype_size(d->from) < ls_dtype_size(via) ? d->from : via,
-                    .operand = c->operand, .in = c->pieces, .out = (char *)d->result + at, .threads = d->threads };
+    reduction x = { .split = s,
+                    .by = d->kind == LS_ALL_REDUCE_MAX    ? LS_BY_MAX
+                          : d->kind == LS_ALL_REDUCE_WIDE ? LS_BY_WIDE_SUM
+                                                          : LS_BY_SUM,
+                    .from = d->from,
+                    .via = via,
+                    .to = d->to,
+                    .travels = t->each == 1 && ls_dtype_size(d->from) < ls_dtype_size(via) ? d->from : via,
+                    .operand = c->operand,
+                    .in = c->pieces,
+                    .out = (char *)d->result + at,
+                    .threads = d->threads };
     LS_TRY(run_reduce(r, t, &x, d->label));
     if (scatter)
         return LS_OK;
-    share y = { .split = s, .from = d->to, .travels = d->to, .to = d->to, .mine = x.out, .all = d->result, .threads = d->threads };
-    return run_share(r, t, &y, d->label); /* in place: all on the host have met, so have read my operand, before it is written */
+    share y = { .split = s,
+                .from = d->to,
+                .travels = d->to,
+                .to = d->to,
+                .mine = x.out,
+                .all = d->result,
+                .threads = d->threads };
+    /* in place: all on the host have met, so have read my operand, before it is written */
+    return run_share(r, t, &y, d->label);
 }
 
-static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_t bytes, void *all, const char *what)
+static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_t bytes, void *all,
+                              const char *what)
 {
     int64_t n = (int64_t)bytes;
-    share x = { .split = { n * t->axis.n, n }, .from = LS_U8, .travels = LS_U8, .to = LS_U8, .mine = mine, .all = all, .threads = 1 };
+    share x = { .split = { n * t->axis.n, n },
+                .from = LS_U8,
+                .travels = LS_U8,
+                .to = LS_U8,
+                .mine = mine,
+                .all = all,
+                .threads = 1 };
     return run_share(r, t, &x, what);
 }
 
@@ -308,7 +363,8 @@ ls_status ls_remote_move(ls_remote *r, const ls_job *j)
     ls_route *t = j->route;
     char here = 1, all[t->axis.n];
     if (j->kind == LS_JOB_COLLECTIVE)
-        return j->collective->d.kind == LS_ALL_GATHER ? run_gather(r, t, j->collective) : run_sum(r, t, j->collective);
+        return j->collective->d.kind == LS_ALL_GATHER ? run_gather(r, t, j->collective)
+                                                      : run_sum(r, t, j->collective);
     if (j->kind == LS_JOB_FENCE || !j->bytes) /* a barrier */
         return run_exchange(r, t, &here, 1, all, j->what);
     return run_exchange(r, t, j->mine, j->bytes, j->all, j->what);

@@ -52,18 +52,27 @@ static ls_status take_name(int *listener, const char *name)
     int error = errno;
     if (*listener >= 0)
         close(*listener);
-    return error == EADDRINUSE ? ls_fail(LS_E_USAGE, "the meeting place '%s' is taken: another job of yours uses the same MASTER_PORT, or two ranks say that "
-                                                     "they are local rank 0", name)
+    return error == EADDRINUSE ? ls_fail(LS_E_USAGE,
+                                         "the meeting place '%s' is taken: another job of yours uses the "
+                                         "same MASTER_PORT, or two ranks say that "
+                                         "they are local rank 0",
+                                         name)
                                : ls_fail_os(name, "open the meeting place of this host's ranks", error);
 }
 
 /* A byte with the descriptor is yes, one without is no; nothing at all: the other end is gone. */
 static bool give(int connection, int fd)
 {
-    union { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control = { 0 };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { 0 };
     char byte = 0;
     struct iovec part = { &byte, 1 };
-    struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
+    struct msghdr m = { .msg_iov = &part,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
@@ -76,10 +85,16 @@ typedef enum answer { NO_ANSWER, REFUSED, TAKEN } answer;
 
 static answer take(int connection, int *fd)
 {
-    union { char bytes[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control = { 0 };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { 0 };
     char byte;
     struct iovec part = { &byte, 1 };
-    struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
+    struct msghdr m = { .msg_iov = &part,
+                        .msg_iovlen = 1,
+                        .msg_control = control.bytes,
+                        .msg_controllen = sizeof control.bytes };
     if (recvmsg(connection, &m, MSG_CMSG_CLOEXEC) != 1)
         return NO_ANSWER;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
@@ -96,7 +111,8 @@ static ls_status missing(const bool *came, int others, double seconds)
     for (int i = 1; i <= others; i++)
         if (!came[i])
             ls_str_printf(&names, "%s%d", n++ ? ", " : "", i);
-    ls_status s = ls_fail(LS_E_PEER, "local rank%s %s did not come to the start within %g s", n == 1 ? "" : "s", ls_str_text(&names), seconds);
+    ls_status s = ls_fail(LS_E_PEER, "local rank%s %s did not come to the start within %g s",
+                          n == 1 ? "" : "s", ls_str_text(&names), seconds);
     ls_str_release(&names);
     return s;
 }
@@ -116,7 +132,8 @@ static ls_status serve(int listener, int fd, int others, double seconds)
         if (connection < 0)
             continue;
         /* a stranger, or a rank that died meanwhile, does not count */
-        if (same_user(connection) && ready(connection, ls_now() + 5) && recv(connection, &rank, sizeof rank, 0) == sizeof rank) {
+        if (same_user(connection) && ready(connection, ls_now() + 5) &&
+            recv(connection, &rank, sizeof rank, 0) == sizeof rank) {
             if (rank < 1 || rank > others || came[rank]) {
                 send(connection, "", 1, MSG_NOSIGNAL);
             } else if (give(connection, fd)) {
@@ -152,18 +169,30 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
         if (connection < 0)
             return ls_fail_os(name, "open a socket to local rank 0", errno);
         bool mine = !connect(connection, (struct sockaddr *)&a, length) && same_user(connection);
-        answer got = mine && send(connection, &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank && ready(connection, until) ? take(connection, fd) : NO_ANSWER;
+        answer got = mine && send(connection, &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank &&
+                             ready(connection, until)
+                         ? take(connection, fd)
+                         : NO_ANSWER;
         close(connection);
         if (got == TAKEN)
             return LS_OK;
         if (got == REFUSED)
-            return ls_fail(LS_E_PEER, "local rank 0 took no local rank %d: two ranks say that they are this one, or their numbers exceed "
-                                      "LOCAL_WORLD_SIZE", rank);
+            return ls_fail(LS_E_PEER,
+                           "local rank 0 took no local rank %d: two ranks say that they are this one, or "
+                           "their numbers exceed "
+                           "LOCAL_WORLD_SIZE",
+                           rank);
         if (mine && ls_now() < until)
-            return ls_fail(LS_E_PEER, "local rank 0 did not answer local rank %d: it has ended, and says why, or all its ranks had come, and two say that they "
-                                      "are this one", rank);
+            return ls_fail(LS_E_PEER,
+                           "local rank 0 did not answer local rank %d: it has ended, and says why, or all "
+                           "its ranks had come, and two say that they "
+                           "are this one",
+                           rank);
         if (ls_now() >= until)
-            return ls_fail(LS_E_PEER, "local rank 0 did not come to the start within %g s (local rank %d waited at '%s')", seconds, rank, name);
+            return ls_fail(
+                LS_E_PEER,
+                "local rank 0 did not come to the start within %g s (local rank %d waited at '%s')", seconds,
+                rank, name);
         usleep(pause);
     }
 }
@@ -179,4 +208,7 @@ ls_status ls_rendezvous_join_within(ls_group **out, const char *name, int rank, 
     return s;
 }
 
-ls_status ls_rendezvous_join(ls_group **out, const char *name, int rank, int size) { return ls_rendezvous_join_within(out, name, rank, size, 300); }
+ls_status ls_rendezvous_join(ls_group **out, const char *name, int rank, int size)
+{
+    return ls_rendezvous_join_within(out, name, rank, size, 300);
+}

@@ -1,5 +1,6 @@
-/* room.c - is there room for more memory: what the machine has free or can free, and what the control groups of this process (v1 and v2)
- * still allow. A limit that is found by using the memory ends the process without a word; so it is asked for first. */
+/* room.c - is there room for more memory: what the machine has free or can free, and what the control groups
+ * of this process (v1 and v2) still allow. A limit that is found by using the memory ends the process without
+ * a word; so it is asked for first. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -32,7 +33,8 @@ static bool read_number(const char *path, uint64_t *value) /* "max" is none */
 }
 
 /* One control group's limit less what it uses and cannot drop. */
-static void ask_group(const char *folder, const char *limit_file, const char *usage_file, const char *cache_key, uint64_t *room)
+static void ask_group(const char *folder, const char *limit_file, const char *usage_file,
+                      const char *cache_key, uint64_t *room)
 {
     char path[1200];
     uint64_t limit, used = 0, cache = 0;
@@ -49,8 +51,8 @@ static void ask_group(const char *folder, const char *limit_file, const char *us
         *room = left;
 }
 
-/* A line of /proc/self/cgroup, and all groups above: "0::/a/b" (v2), "4:memory:/a/b" (v1). In a container the path may be the host's and not
- * exist here; its root is then asked. */
+/* A line of /proc/self/cgroup, and all groups above: "0::/a/b" (v2), "4:memory:/a/b" (v1). In a container the
+ * path may be the host's and not exist here; its root is then asked. */
 static void ask_groups(char *line, uint64_t *room)
 {
     char folder[1100];
@@ -93,6 +95,8 @@ ls_status ls_check_room(size_t bytes, const char *what)
     uint64_t room = ls_memory_room();
     if (bytes <= room)
         return LS_OK;
-    return ls_fail(LS_E_MEMORY, "%s need %s (%zu bytes), and %s (%zu bytes) are available here; use fewer ranks, a smaller micro_batch, or a machine with more memory",
+    return ls_fail(LS_E_MEMORY,
+                   "%s need %s (%zu bytes), and %s (%zu bytes) are available here; use fewer ranks, a "
+                   "smaller micro_batch, or a machine with more memory",
                    what, ls_format_bytes(need, bytes), bytes, ls_format_bytes(have, room), (size_t)room);
 }

@@ -1,5 +1,6 @@
-/* shm.c - ranks as processes of one host. They inherit an anonymous file: its first pages are the block, windows lie behind them, and when the
- * last process ends the kernel takes it back, however that process ended. Nothing has a name. */
+/* shm.c - ranks as processes of one host. They inherit an anonymous file: its first pages are the block,
+ * windows lie behind them, and when the last process ends the kernel takes it back, however that process
+ * ended. Nothing has a name. */
 #include "internal.h"
 
 #include <errno.h>
@@ -25,9 +26,11 @@ static ls_status reserve(ls_group *g, size_t bytes, uint64_t *handle)
         at = (end + align - 1) / align * align;
     while (!atomic_compare_exchange_weak(&g->block->end, &end, at + bytes));
     char text[32];
-    /* The last page makes the file long enough, and never shorter; the others come when they are touched (ls_window_create). */
+    /* The last page makes the file long enough, and never shorter; the others come when they are touched
+     * (ls_window_create). */
     if (ls_sys_fallocate(g->fd, 0, (off_t)(at + bytes - PAGE), PAGE) != 0)
-        return ls_fail(LS_E_MEMORY, "cannot have %s of shared memory: %s", ls_format_bytes(text, bytes), strerror(errno));
+        return ls_fail(LS_E_MEMORY, "cannot have %s of shared memory: %s", ls_format_bytes(text, bytes),
+                       strerror(errno));
     *handle = at;
     return LS_OK;
 }
@@ -37,7 +40,8 @@ static ls_status map(ls_group *g, uint64_t handle, size_t bytes, char **base)
     char text[32];
     void *p = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, (off_t)handle);
     if (p == MAP_FAILED)
-        return ls_fail(LS_E_MEMORY, "cannot map %s of shared memory: %s", ls_format_bytes(text, bytes), strerror(errno));
+        return ls_fail(LS_E_MEMORY, "cannot map %s of shared memory: %s", ls_format_bytes(text, bytes),
+                       strerror(errno));
     *base = p;
     return LS_OK;
 }
@@ -46,7 +50,8 @@ static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool l
 {
     munmap(base, bytes);
     if (last) /* the pages go back; where this fails, they go with the file */
-        (void)ls_sys_fallocate(g->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle, (off_t)bytes);
+        (void)ls_sys_fallocate(g->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle,
+                               (off_t)bytes);
 }
 
 static void leave(ls_group *g)
@@ -64,12 +69,15 @@ static ls_status map_block(ls_block **out, int fd)
     struct stat st;
     ls_block head;
     *out = NULL;
-    if (fstat(fd, &st) != 0 || pread(fd, &head, sizeof head, 0) != sizeof head || !ls_block_valid(&head, (size_t)st.st_size))
-        return ls_fail(LS_E_FORMAT, "descriptor %d is not the shared memory of a process group of this version", fd);
+    if (fstat(fd, &st) != 0 || pread(fd, &head, sizeof head, 0) != sizeof head ||
+        !ls_block_valid(&head, (size_t)st.st_size))
+        return ls_fail(LS_E_FORMAT,
+                       "descriptor %d is not the shared memory of a process group of this version", fd);
     const size_t bytes = ls_block_bytes(head.ranks);
     ls_block *b = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (b == MAP_FAILED)
-        return ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", bytes, strerror(errno));
+        return ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", bytes,
+                       strerror(errno));
     *out = b;
     return LS_OK;
 }
@@ -80,7 +88,8 @@ static void leave_word(int fd, int rank, ls_status code)
     ls_failure f = { .state = LS_TOLD, .rank = rank, .code = (int)code };
     const off_t at = offsetof(ls_block, failure);
     snprintf(f.text, sizeof f.text, "%s", ls_error_message());
-    if (ls_sys_pwrite(fd, &f.rank, sizeof f - offsetof(ls_failure, rank), at + (off_t)offsetof(ls_failure, rank)) > 0)
+    if (ls_sys_pwrite(fd, &f.rank, sizeof f - offsetof(ls_failure, rank),
+                      at + (off_t)offsetof(ls_failure, rank)) > 0)
         ls_sys_pwrite(fd, &f.state, sizeof f.state, at); /* last: then it is read */
 }
 
@@ -88,12 +97,16 @@ ls_status ls_shm_create(int ranks, int *fd)
 {
     *fd = -1;
     if (ranks < 1 || ranks > LS_BLOCK_RANKS)
-        return ls_fail(LS_E_ARG, "a group of %d processes: 1 to %d are possible on a host", ranks, LS_BLOCK_RANKS);
+        return ls_fail(LS_E_ARG, "a group of %d processes: 1 to %d are possible on a host", ranks,
+                       LS_BLOCK_RANKS);
     size_t bytes = ls_block_bytes(ranks);
     int f = ls_sys_memory_file("lockstep");
-    ls_block *b = f >= 0 && ls_sys_ftruncate(f, (off_t)bytes) == 0 ? ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0) : MAP_FAILED;
+    ls_block *b = f >= 0 && ls_sys_ftruncate(f, (off_t)bytes) == 0
+                      ? ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0)
+                      : MAP_FAILED;
     if (b == MAP_FAILED) {
-        ls_status s = ls_fail(LS_E_MEMORY, "cannot make shared memory for %d ranks, %zu bytes: %s", ranks, bytes, strerror(errno));
+        ls_status s = ls_fail(LS_E_MEMORY, "cannot make shared memory for %d ranks, %zu bytes: %s", ranks,
+                              bytes, strerror(errno));
         if (f >= 0)
             close(f);
         return s;
@@ -174,13 +187,28 @@ void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
     ls_block_fail(w->block, rank, -1, LS_E_PEER, text);
 }
 
-void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]) { ls_block_doing(w->block, rank, text); }
+void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128])
+{
+    ls_block_doing(w->block, rank, text);
+}
 
-bool ls_shm_watch_ending(const ls_shm_watch *w, int rank) { return ls_seat_gone(ls_block_seat(w->block, rank)) != NULL; }
+bool ls_shm_watch_ending(const ls_shm_watch *w, int rank)
+{
+    return ls_seat_gone(ls_block_seat(w->block, rank)) != NULL;
+}
 
-void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error) { atomic_store(&ls_block_seat(w->block, rank)->exec_error, error); }
-int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->exec_error); }
-uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank) { return atomic_load(&ls_block_seat(w->block, rank)->planned); }
+void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error)
+{
+    atomic_store(&ls_block_seat(w->block, rank)->exec_error, error);
+}
+int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank)
+{
+    return atomic_load(&ls_block_seat(w->block, rank)->exec_error);
+}
+uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank)
+{
+    return atomic_load(&ls_block_seat(w->block, rank)->planned);
+}
 
 int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096])
 {

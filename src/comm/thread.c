@@ -1,4 +1,5 @@
-/* thread.c - ranks as threads of one process, and the group of one: block and windows are anonymous mappings that all threads see anyway. */
+/* thread.c - ranks as threads of one process, and the group of one: block and windows are anonymous mappings
+ * that all threads see anyway. */
 #include "internal.h"
 
 #include <string.h>
@@ -43,7 +44,8 @@ static void leave(ls_group *g)
         munmap(g->block, ls_block_bytes(g->block->ranks));
 }
 
-static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave }, SELF = { "self", reserve, map, unmap, leave };
+static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave },
+                        SELF = { "self", reserve, map, unmap, leave };
 
 static ls_status create(ls_group **out, int ranks, const ls_sharing *sharing)
 {

@@ -1,5 +1,6 @@
-/* transport.h - what moves bytes between hosts: a table of functions that a module (lockstep-mpi.so) fills. The module is opened at run time and
- * knows nothing of Lockstep but this header; it adds nothing up. All calls on one transport come from one thread at a time. */
+/* transport.h - what moves bytes between hosts: a table of functions that a module (lockstep-mpi.so) fills.
+ * The module is opened at run time and knows nothing of Lockstep but this header; it adds nothing up. All
+ * calls on one transport come from one thread at a time. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,13 +19,16 @@ typedef struct ls_transport {
     char error[LS_TRANSPORT_TEXT]; /* why the latest call failed */
 } ls_transport;
 
-typedef struct ls_message { uint64_t request; } ls_message; /* a send or receive under way */
+typedef struct ls_message {
+    uint64_t request;
+} ls_message; /* a send or receive under way */
 
 /* What returns bool has failed when that is false, and says why in t->error. */
 typedef struct ls_transport_ops {
     int abi;
     void (*describe)(char text[LS_TRANSPORT_TEXT]); /* name and version of the library behind it */
-    /* communicator NULL: that of all ranks started together; else the caller's (a pointer to it), which is duplicated. Collective. */
+    /* communicator NULL: that of all ranks started together; else the caller's (a pointer to it), which is
+     * duplicated. Collective. */
     bool (*open)(ls_transport *t, const void *communicator);
     /* orderly false: a rank has failed, so nothing may wait for others. */
     void (*close)(ls_transport *t, bool orderly);
@@ -32,6 +36,8 @@ typedef struct ls_transport_ops {
     /* Messages of one tag between two ranks arrive in order. `data` stays in use until test says done. */
     bool (*send)(ls_transport *t, ls_message *m, const void *data, size_t bytes, int to, int tag);
     bool (*receive)(ls_transport *t, ls_message *m, void *data, size_t bytes, int from, int tag);
-    bool (*test)(ls_transport *t, ls_message *m, bool *done); /* never blocks; makes progress on everything under way */
-    bool (*cancel)(ls_transport *t, ls_message *m);           /* gives a message up; false: its data may still be in use, for ever */
+    /* never blocks; makes progress on everything under way */
+    bool (*test)(ls_transport *t, ls_message *m, bool *done);
+    /* gives a message up; false: its data may still be in use, for ever */
+    bool (*cancel)(ls_transport *t, ls_message *m);
 } ls_transport_ops;

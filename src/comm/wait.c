@@ -1,5 +1,6 @@
-/* wait.c - counters, and waiting for those of others. A rank looks for a moment, when the ranks have a core each; then it gives its core away
- * a few times, then sleeps in the kernel, until it is woken or until it is time to look whether the other still lives. */
+/* wait.c - counters, and waiting for those of others. A rank looks for a moment, when the ranks have a core
+ * each; then it gives its core away a few times, then sleeps in the kernel, until it is woken or until it is
+ * time to look whether the other still lives. */
 #include "internal.h"
 
 #include <errno.h>
@@ -14,8 +15,10 @@
 
 #include "base/clock.h"
 
-static const double SPIN_SECONDS = 100e-6, LOOK_SECONDS = 0.02; /* how long to spin; how often a sleeper looks after the others */
-enum { GLANCES = 32, YIELDS = 8 };                                  /* before the clock is read, about a microsecond; before sleeping */
+/* how long to spin; how often a sleeper looks after the others */
+static const double SPIN_SECONDS = 100e-6, LOOK_SECONDS = 0.02;
+/* before the clock is read, about a microsecond; before sleeping */
+enum { GLANCES = 32, YIELDS = 8 };
 
 static void relax(void)
 {
@@ -44,7 +47,8 @@ static bool reached(ls_line *l, ls_counter which, uint32_t target)
 
 /* ---- who is to blame */
 
-/* Rank a waits for b, which waits for c: c is missing. A circle (ranks in different orders) blames the one that was waited for. */
+/* Rank a waits for b, which waits for c: c is missing. A circle (ranks in different orders) blames the one
+ * that was waited for. */
 int ls_block_culprit(ls_block *b, int seat)
 {
     int at = seat;
@@ -65,7 +69,8 @@ void ls_block_describe(ls_block *b, int seat, char text[LS_DESCRIPTION_BYTES])
     ls_block_doing(b, seat, doing);
     if (process)
         ls_process_born(process, &stopped);
-    snprintf(text, LS_DESCRIPTION_BYTES, "%s%s%s", doing[0] ? "it last did: " : "it had not begun to work", doing, stopped ? "; it is stopped (state T)" : "");
+    snprintf(text, LS_DESCRIPTION_BYTES, "%s%s%s", doing[0] ? "it last did: " : "it had not begun to work",
+             doing, stopped ? "; it is stopped (state T)" : "");
 }
 
 static ls_status missing(ls_axis *a, int seat, const char *what, const char *fate)
@@ -73,13 +78,15 @@ static ls_status missing(ls_axis *a, int seat, const char *what, const char *fat
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES], text[1024];
     ls_block_describe(g->block, seat, doing);
-    snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s", fate, g->rank, what, a->name, doing);
+    snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s", fate, g->rank, what,
+             a->name, doing);
     ls_block_fail(g->block, g->first + seat, g->rank, LS_E_PEER, text);
     return ls_group_failure(g);
 }
 
 /* A look at the world between two sleeps; `patience`: seconds that are left. LS_OK: go on waiting. */
-static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what, double patience)
+static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what,
+                      double patience)
 {
     ls_group *g = a->group;
     int seat = a->members[position] - g->first;
@@ -103,7 +110,8 @@ static void tell_lag(ls_axis *a, int position, const char *what, ls_lagging *lag
 {
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES];
-    const int culprit = ls_block_culprit(g->block, a->members[position] - g->first), abroad = atomic_load(&ls_block_seat(g->block, culprit)->abroad);
+    const int culprit = ls_block_culprit(g->block, a->members[position] - g->first),
+              abroad = atomic_load(&ls_block_seat(g->block, culprit)->abroad);
     if (abroad) {
         ls_lag_tell(g, lag, abroad - 1, what, "it is on another host");
         return;
@@ -149,7 +157,8 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
             break;
         double nap = patience > 0 && patience < LOOK_SECONDS ? patience : LOOK_SECONDS, began = ls_now();
         struct timespec t = { .tv_nsec = (long)(nap * 1e9) };
-        const bool in_vain = syscall(SYS_futex, &l->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 && errno == ETIMEDOUT;
+        const bool in_vain = syscall(SYS_futex, &l->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 &&
+                             errno == ETIMEDOUT;
         const double spent = ls_patience_spent(ls_now() - began);
         patience -= spent;
         if (in_vain)
@@ -175,7 +184,8 @@ ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t tar
         relax();
     }
     double began = ls_now();
-    ls_status s = spin(l, which, target, a->group->spin) ? LS_OK : sleep_until(a, which, position, target, what);
+    ls_status s = spin(l, which, target, a->group->spin) ? LS_OK
+                                                         : sleep_until(a, which, position, target, what);
     a->ledger.waited += ls_now() - began;
     return s;
 }

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* /proc/PID/stat: field 3 is the state, 22 the start time in ticks; field 2, the name in parentheses, may contain anything. */
+/* /proc/PID/stat: field 3 is the state, 22 the start time in ticks; field 2, the name in parentheses, may
+ * contain anything. */
 uint64_t ls_process_born(int pid, bool *stopped)
 {
     char path[32], text[1024];
@@ -23,7 +24,9 @@ uint64_t ls_process_born(int pid, bool *stopped)
     const char *rest = strrchr(text, ')');
     char state = 0;
     unsigned long long born = 0;
-    if (!rest || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &born) != 2)
+    if (!rest ||
+        sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &state, &born) != 2)
         return LS_BORN_UNKNOWN;
     if (stopped)
         *stopped = state == 'T' || state == 't';

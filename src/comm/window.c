@@ -1,9 +1,10 @@
-/* window.c - memory that the members of an axis on one host share. One mapping holds all parts, one after the other, then the common
- * part, then a page with the number of its users:
+/* window.c - memory that the members of an axis on one host share. One mapping holds all parts, one after the
+ * other, then the common part, then a page with the number of its users:
  *
  *   [part of member 0][part of member 1]...[shared][users]      every part begins on a page
  *
- * The first member on the host reserves it, all map it, each brings its own part into memory; whoever unmaps last releases it. */
+ * The first member on the host reserves it, all map it, each brings its own part into memory; whoever unmaps
+ * last releases it. */
 #include "internal.h"
 
 #include <errno.h>
@@ -44,7 +45,8 @@ static ls_status tell(ls_axis *a, ls_status mine, struct word *all)
     struct word word = { .status = (int)mine, .handle = all[a->position].handle };
     if (mine != LS_OK)
         snprintf(word.text, sizeof word.text, "%s", ls_error_message());
-    LS_TRY(ls_axis_exchange(a, &word, sizeof word, all, &(ls_call){ .kind = LS_CALL_WINDOW }, "making a window"));
+    LS_TRY(ls_axis_exchange(a, &word, sizeof word, all, &(ls_call){ .kind = LS_CALL_WINDOW },
+                            "making a window"));
     for (int i = 0; i < a->n; i++)
         if (all[i].status != LS_OK)
             return ls_fail((ls_status)all[i].status, "%s", all[i].text);
@@ -70,14 +72,14 @@ static ls_status reserve(ls_axis *a, size_t total, int n, uint64_t *handle)
     return a->group->sharing->reserve(a->group, total, handle);
 }
 
-/* Pages come into being here and now, on this rank's memory node, or it is said that there are none. A kernel that does not know
- * the call makes them on first use. */
+/* Pages come into being here and now, on this rank's memory node, or it is said that there are none. A kernel
+ * that does not know the call makes them on first use. */
 static ls_status populate(const ls_axis *a, char *part, size_t bytes)
 {
     char text[32];
     if (bytes && madvise(part, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL)
-        return ls_fail(LS_E_MEMORY, "window of axis \"%s\": no memory for %s of rank %d (%s)", a->name, ls_format_bytes(text, bytes), a->group->rank,
-                       strerror(errno));
+        return ls_fail(LS_E_MEMORY, "window of axis \"%s\": no memory for %s of rank %d (%s)", a->name,
+                       ls_format_bytes(text, bytes), a->group->rank, strerror(errno));
     return LS_OK;
 }
 

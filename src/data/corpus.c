@@ -32,7 +32,8 @@ static ls_status match(ls_corpus *out, const char *pattern)
             LS_CHECK((out->paths[out->n++] = strdup(found.at[i])), "out of memory");
     ls_paths_release(&found);
     if (out->n)
-        qsort(out->paths, out->n, sizeof *out->paths, by_name); /* not by the language of whoever runs it, as glob does */
+        qsort(out->paths, out->n, sizeof *out->paths,
+              by_name); /* not by the language of whoever runs it, as glob does */
     return LS_OK;
 }
 
@@ -57,8 +58,9 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
         return ls_fail(LS_E_USAGE, "%s is a folder; name its files, as in %s/*.txt", pattern, pattern);
     if (*pattern == '/')
         return ls_fail(LS_E_USAGE, "%s: no such file", pattern);
-    return data && *data ? ls_fail(LS_E_USAGE, "%s: no such file, neither here nor in LOCKSTEP_DATA, %s", pattern, data)
-                         : ls_fail(LS_E_USAGE, "%s: no such file here, and LOCKSTEP_DATA is not set", pattern);
+    return data && *data
+               ? ls_fail(LS_E_USAGE, "%s: no such file, neither here nor in LOCKSTEP_DATA, %s", pattern, data)
+               : ls_fail(LS_E_USAGE, "%s: no such file here, and LOCKSTEP_DATA is not set", pattern);
 }
 
 void ls_corpus_release(ls_corpus *c)
@@ -112,7 +114,8 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
     inflateEnd(&z);
     if (r == Z_STREAM_END)
         return LS_OK;
-    return ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path, at, why, f->n);
+    return ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path,
+                   at, why, f->n);
 }
 
 /* \r\n becomes \n. */
@@ -142,10 +145,12 @@ static ls_status mend_lines(ls_text_file *f, const char *path)
 static ls_status count_sound(size_t *out, const ls_text_file *f, const char *path)
 {
     for (*out = 0; *out < f->n;) {
-        const size_t left = f->n - *out, part = left < PART ? left : PART, sound = ls_utf8_sound(f->text + *out, part);
+        const size_t left = f->n - *out, part = left < PART ? left : PART,
+                     sound = ls_utf8_sound(f->text + *out, part);
         LS_TRY(ls_stop_check("reading %s", path));
         *out += sound;
-        if (sound < part && (part == left || part - sound >= 4)) /* else a character goes on in the next part */
+        if (sound < part &&
+            (part == left || part - sound >= 4)) /* else a character goes on in the next part */
             return LS_OK;
     }
     return LS_OK;
@@ -158,9 +163,11 @@ static ls_status check(const ls_text_file *f, const char *path, bool inflated)
     const uint8_t *bad = (const uint8_t *)f->text + sound;
     if (sound == f->n)
         return LS_OK;
-    const bool wide = sound == 0 && f->n >= 2 && ((bad[0] == 0xff && bad[1] == 0xfe) || (bad[0] == 0xfe && bad[1] == 0xff));
-    return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path, sound,
-                   inflated ? " of the inflated text" : "", *bad, wide ? "this is UTF-16, not UTF-8" : "this is not UTF-8");
+    const bool wide = sound == 0 && f->n >= 2 &&
+                      ((bad[0] == 0xff && bad[1] == 0xfe) || (bad[0] == 0xfe && bad[1] == 0xff));
+    return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path,
+                   sound, inflated ? " of the inflated text" : "", *bad,
+                   wide ? "this is UTF-16, not UTF-8" : "this is not UTF-8");
 }
 
 ls_status ls_text_file_open(ls_text_file *out, const char *path)
@@ -230,7 +237,8 @@ bool ls_document_next(const ls_text_file *f, ls_documents how, ls_document_curso
         c->line++;
         if (empty)
             continue;
-        *out = inside ? (ls_document){ out->begin, end - out->begin, out->line } : (ls_document){ begin, end - begin, c->line - 1 };
+        *out = inside ? (ls_document){ out->begin, end - out->begin, out->line }
+                      : (ls_document){ begin, end - begin, c->line - 1 };
         inside = true;
         if (how != LS_DOCUMENTS_BLANK)
             return true;

@@ -15,7 +15,8 @@ static ls_status quoted(const char *text, size_t n, size_t *at, ls_str *out)
     for (;;) {
         const char *begin = text + *at, *quote = memchr(begin, '"', n - *at);
         if (!quote)
-            return ls_fail(LS_E_FORMAT, "a quote opens a field, and none closes it before the end of the file");
+            return ls_fail(LS_E_FORMAT,
+                           "a quote opens a field, and none closes it before the end of the file");
         keep(out, begin, (size_t)(quote - begin));
         *at = (size_t)(quote - text) + 1;
         if (*at == n || text[*at] != '"')
@@ -32,7 +33,9 @@ ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool
     if (in_quotes) {
         LS_TRY(quoted(text, n, &i, out));
         if (i < n && text[i] != ',' && text[i] != '\n')
-            return ls_fail(LS_E_FORMAT, "text follows the quote that closes a field; a quote inside a field is written twice");
+            return ls_fail(
+                LS_E_FORMAT,
+                "text follows the quote that closes a field; a quote inside a field is written twice");
     } else {
         while (i < n && text[i] != ',' && text[i] != '\n')
             i++;

@@ -1,6 +1,7 @@
-/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then nowhere else),
- * LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that holds any of the set's files is
- * the one for both splits, so training and evaluation never come from different places. */
+/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then
+ * nowhere else), LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that
+ * holds any of the set's files is the one for both splits, so training and evaluation never come from
+ * different places. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +25,18 @@ typedef struct idx_set {
     ls_dataset_part parts[2];
 } idx_set;
 
-/* ---- one split from two files ---- */
+/* ---- one split from two files */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+{
     const idx_set *d = (const idx_set *)set;
     memcpy(image, d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
     *label = d->labels.idx.data[i];
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set) {
+static void close_set(ls_dataset *set)
+{
     idx_set *d = (idx_set *)set;
     ls_idx_close(&d->images);
     ls_idx_close(&d->labels);
@@ -46,21 +49,24 @@ static void close_set(ls_dataset *set) {
 }
 
 /* Counts that agree, labels below `classes` (0: as many as the largest label needs). */
-static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels) {
+static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels)
+{
     const ls_idx *im = &d->images.idx, *la = &d->labels.idx;
     if (im->dims[0] != la->dims[0])
-        return ls_fail(LS_E_FORMAT, "%s: %lld labels (offset 4), but %s holds %lld images; the two files do not belong together",
-                       labels, (long long)la->dims[0], images, (long long)im->dims[0]);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: %lld labels (offset 4), but %s holds %lld images; the two files do not belong together",
+            labels, (long long)la->dims[0], images, (long long)im->dims[0]);
     if (im->dims[1] > 1 << 16 || im->dims[2] > 1 << 16)
-        return ls_fail(LS_E_FORMAT, "%s: images of %lld x %lld (offset 8), at most 65536 x 65536 is possible", images,
-                       (long long)im->dims[1], (long long)im->dims[2]);
+        return ls_fail(LS_E_FORMAT, "%s: images of %lld x %lld (offset 8), at most 65536 x 65536 is possible",
+                       images, (long long)im->dims[1], (long long)im->dims[2]);
     int largest = 0;
     for (size_t i = 0; i < la->bytes; i++) {
         if (*classes && la->data[i] >= *classes)
-            return ls_fail(
-                LS_E_FORMAT,
-                "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise model.classes or mend the file", labels,
-                la->data[i], i, 8 + i, *classes);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise "
+                           "model.classes or mend the file",
+                           labels, la->data[i], i, 8 + i, *classes);
         if (la->data[i] > largest)
             largest = la->data[i];
     }
@@ -69,7 +75,8 @@ static ls_status check_labels(idx_set *d, int *classes, const char *images, cons
     return LS_OK;
 }
 
-static ls_status name_classes(idx_set *d, int classes) {
+static ls_status name_classes(idx_set *d, int classes)
+{
     d->names = ls_sys_calloc((size_t)classes, sizeof *d->names);
     for (int i = 0; d->names && i < classes; i++)
         if (asprintf(&d->names[i], "%d", i) < 0)
@@ -77,8 +84,9 @@ static ls_status name_classes(idx_set *d, int classes) {
     return d->names ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for class names");
 }
 
-static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split, const char *images,
-                           const char *labels, int classes) {
+static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *known, ls_split split,
+                           const char *images, const char *labels, int classes)
+{
     idx_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d || !(d->source = strdup(images)) || !(d->labels_path = strdup(labels))) {
         free(d ? d->source : NULL);
@@ -117,10 +125,11 @@ fail:
     return s;
 }
 
-/* ---- named sets: where are the files? ---- */
+/* ---- named sets: where are the files? */
 
 /* DIR/FILE.gz or DIR/FILE without .gz, whichever is there; malloc'ed, NULL: neither. */
-static char *find_file(const char *dir, const ls_known_file *file) {
+static char *find_file(const char *dir, const ls_known_file *file)
+{
     char *path = ls_path_join(dir, file->name);
     if (ls_file_exists(path))
         return path;
@@ -131,7 +140,8 @@ static char *find_file(const char *dir, const ls_known_file *file) {
     return NULL;
 }
 
-static bool holds_any(const char *dir, const ls_known *k) {
+static bool holds_any(const char *dir, const ls_known *k)
+{
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
         char *path = find_file(dir, &k->files[i]);
         free(path);
@@ -142,7 +152,8 @@ static bool holds_any(const char *dir, const ls_known *k) {
 }
 
 /* All sets name their files alike: a folder called `mnist` is not a place to find fashion-mnist in. */
-static bool is_named_after_another(const char *dir, const ls_known *k) {
+static bool is_named_after_another(const char *dir, const ls_known *k)
+{
     size_t n = strlen(dir);
     while (n && dir[n - 1] == '/')
         n--;
@@ -157,7 +168,8 @@ static bool is_named_after_another(const char *dir, const ls_known *k) {
 }
 
 /* The set's folder in `root`: ROOT/NAME, ROOT/torchvision's/raw, or ROOT itself. malloc'ed; NULL: none. */
-static char *find_folder(const char *root, const ls_known *k) {
+static char *find_folder(const char *root, const ls_known *k)
+{
     char *dir = ls_path_join(root, k->name);
     if (holds_any(dir, k))
         return dir;
@@ -170,13 +182,16 @@ static char *find_folder(const char *root, const ls_known *k) {
     return !is_named_after_another(root, k) && holds_any(root, k) ? strdup(root) : NULL;
 }
 
-static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir, int classes) {
+static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir,
+                             int classes)
+{
     const ls_known_file *file = &k->files[2 * split];
     char *images = find_file(dir, &file[0]), *labels = find_file(dir, &file[1]);
     ls_status s = LS_OK;
     if (!images || !labels)
-        s = ls_fail(LS_E_IO, "%s: %s (or the same without .gz) is missing beside the other files of %s; put it there", dir,
-                    (images ? file[1] : file[0]).name, k->name);
+        s = ls_fail(LS_E_IO,
+                    "%s: %s (or the same without .gz) is missing beside the other files of %s; put it there",
+                    dir, (images ? file[1] : file[0]).name, k->name);
     else
         s = open_pair(out, k->name, k, split, images, labels, classes ? classes : k->classes);
     free(images);
@@ -184,16 +199,18 @@ static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split
     return s;
 }
 
-static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o) {
+static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
+{
     if (!ls_dir_exists(o->path))
-        return ls_fail(
-            LS_E_USAGE,
-            "data.path %s: no such folder (for data.type %s it is a folder with %s and three more, or one that holds %s/)",
-            o->path, k->name, k->files[0].name, k->name);
+        return ls_fail(LS_E_USAGE,
+                       "data.path %s: no such folder (for data.type %s it is a folder with %s and three "
+                       "more, or one that holds %s/)",
+                       o->path, k->name, k->files[0].name, k->name);
     char *dir = find_folder(o->path, k);
     if (!dir)
         return ls_fail(LS_E_USAGE,
-                       "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave it empty to use "
+                       "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave "
+                       "it empty to use "
                        "LOCKSTEP_DATA, the cache or a download",
                        o->path, k->files[0].name, k->name);
     ls_status s = open_folder(out, k, split, dir, o->classes);
@@ -201,9 +218,10 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
     return s;
 }
 
-/* A process asks the network for a set once: the second split must neither wait again nor come from another place than the
- * first did. */
-static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o) {
+/* A process asks the network for a set once: the second split must neither wait again nor come from another
+ * place than the first did. */
+static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o)
+{
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static ls_str failed, reason;
     static ls_status status;
@@ -225,7 +243,8 @@ static ls_status download_once(const ls_known *k, const char *dir, const ls_data
 }
 
 /* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
-static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o) {
+static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o)
+{
     const char *env = getenv("LOCKSTEP_DATA");
     *dir = env && *env ? find_folder(env, k) : NULL;
     if (*dir)
@@ -241,8 +260,9 @@ static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_
         *dir = own;
         own = NULL;
     } else {
-        ls_str_printf(why, "%s is neither in LOCKSTEP_DATA (%s) nor in %s%s%s", k->name, env && *env ? env : "not set", own,
-                      o->download ? ", and its download failed: " : "", o->download ? ls_error_message() : "");
+        ls_str_printf(why, "%s is neither in LOCKSTEP_DATA (%s) nor in %s%s%s", k->name,
+                      env && *env ? env : "not set", own, o->download ? ", and its download failed: " : "",
+                      o->download ? ls_error_message() : "");
     }
     free(own);
     free(data);
@@ -250,7 +270,8 @@ static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_
 }
 
 /* A process says it once for a reason: training opens two splits. */
-static void say_built_in(const ls_known *k, const char *why) {
+static void say_built_in(const ls_known *k, const char *why)
+{
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static ls_str said;
     pthread_mutex_lock(&lock);
@@ -260,13 +281,17 @@ static void say_built_in(const ls_known *k, const char *why) {
     pthread_mutex_unlock(&lock);
     if (again)
         return;
-    ls_log_warn("%s was not found: using the BUILT-IN shapes, whose results say nothing about %s", k->name, k->name);
+    ls_log_warn("%s was not found: using the BUILT-IN shapes, whose results say nothing about %s", k->name,
+                k->name);
     ls_log_info("%s", why);
-    ls_log_info("to use it, put %s, %s, %s and %s into a folder %s/ and name its parent folder in LOCKSTEP_DATA "
-                "or data.path", k->files[0].name, k->files[1].name, k->files[2].name, k->files[3].name, k->name);
+    ls_log_info(
+        "to use it, put %s, %s, %s and %s into a folder %s/ and name its parent folder in LOCKSTEP_DATA "
+        "or data.path",
+        k->files[0].name, k->files[1].name, k->files[2].name, k->files[3].name, k->name);
 }
 
-static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o) {
+static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
+{
     if (*o->path)
         return open_path(out, k, split, o);
     ls_str why = { 0 };
@@ -286,9 +311,11 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
     return s;
 }
 
-/* ---- the door ---- */
+/* ---- the door */
 
-ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split, const ls_dataset_options *o) {
+ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split,
+                               const ls_dataset_options *o)
+{
     LS_ARG(out);
     LS_ARG(type);
     o = o ? o : &(const ls_dataset_options){ LS_DATASET_DEFAULTS };
@@ -296,19 +323,22 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
     ls_status s;
     const ls_known *k = ls_known_find(type);
     if (o->classes < 0 || o->classes > 256)
-        return ls_fail(LS_E_SHAPE, "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible", o->classes,
-                       type);
+        return ls_fail(LS_E_SHAPE,
+                       "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible",
+                       o->classes, type);
     if (k) {
         s = open_known(out, k, split, o);
     } else if (!strcmp(type, "idx")) {
         if (!*o->images || !*o->labels)
-            return ls_fail(LS_E_USAGE, "data.type idx needs the paths of two files for the %s split, images and labels",
+            return ls_fail(LS_E_USAGE,
+                           "data.type idx needs the paths of two files for the %s split, images and labels",
                            split == LS_SPLIT_TRAIN ? "training" : "evaluation");
         s = open_pair(out, type, NULL, split, o->images, o->labels, o->classes);
     } else if (!strcmp(type, "shapes")) {
         s = ls_shapes_open(out, split, NULL);
     } else {
-        const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" }, *near = ls_nearest_name(type, names, 4);
+        const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" },
+                   *near = ls_nearest_name(type, names, 4);
         return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(),
                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
@@ -316,13 +346,15 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
     if (o->classes && (*out)->builtin && (*out)->classes > o->classes) {
         int have = (*out)->classes;
         ls_dataset_close(out);
-        return ls_fail(LS_E_SHAPE, "the built-in data set has %d classes, the model has %d; set model.classes: %d", have,
+        return ls_fail(LS_E_SHAPE,
+                       "the built-in data set has %d classes, the model has %d; set model.classes: %d", have,
                        o->classes, have);
     }
     return LS_OK;
 }
 
-void ls_dataset_close(ls_dataset **set) {
+void ls_dataset_close(ls_dataset **set)
+{
     if (!set)
         return;
     if (*set && (*set)->close && !ls_loader_keeps(*set))
@@ -330,22 +362,27 @@ void ls_dataset_close(ls_dataset **set) {
     *set = NULL;
 }
 
-ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes) {
+ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes)
+{
     LS_ARG(set);
     const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
     if (set->input.dtype != LS_U8 || set->input.ndim != 3 || set->target.ndim)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes", set->name, set->source);
+        return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes",
+                       set->name, set->source);
     if (h != w && height == width)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has images of %lld x %lld (height, width), the model takes square ones; crop or pad them", set->name,
-                       set->source, h, w);
+        return ls_fail(LS_E_SHAPE,
+                       "%s (%s) has images of %lld x %lld (height, width), the model takes square ones; crop "
+                       "or pad them",
+                       set->name, set->source, h, w);
     if (c != channels || h != height || w != width)
         return ls_fail(LS_E_SHAPE,
-                       "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model takes %d x %d x %d; set "
+                       "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model takes "
+                       "%d x %d x %d; set "
                        "model.image_size: %lld and model.in_channels: %lld",
                        set->name, set->source, c, h, w, channels, height, width, h, c);
     if (set->classes > classes)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d", set->name, set->source,
-                       set->classes, classes, set->classes);
+        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d",
+                       set->name, set->source, set->classes, classes, set->classes);
     return LS_OK;
 }
 
@@ -357,7 +394,9 @@ bool ls_dataset_type_known(const char *type)
     return ls_known_find(type) || !strcmp(type, "idx") || !strcmp(type, "shapes");
 }
 
-bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width, int *classes) {
+bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *channels, int *height, int *width,
+                      int *classes)
+{
     LS_ARG_OR(type, false);
     LS_ARG_OR(train, false);
     LS_ARG_OR(eval, false);

@@ -1,6 +1,7 @@
-/* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its SHA-256 and
- * renamed; what a broken connection or a killed process left of it is continued. Processes that want the same file wait for
- * each other on a lock of the .part file. The only place that includes libcurl. */
+/* download.c - fetching a named set's files with libcurl. A file grows as NAME.part, is checked against its
+ * SHA-256 and renamed; what a broken connection or a killed process left of it is continued. Processes that
+ * want the same file wait for each other on a lock of the .part file. The only place that includes libcurl.
+ */
 #define CURL_DISABLE_TYPECHECK /* its macros call the functions by name */
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -35,19 +36,23 @@ typedef struct transfer {
     int error; /* errno of a failed write */
 } transfer;
 
-static void report(transfer *t, bool last) {
+static void report(transfer *t, bool last)
+{
     double now = ls_now();
     if (!t->o->progress || (!last && now - t->reported < 0.1))
         return;
     t->reported = now;
     double seconds = now - t->began;
-    t->o->progress(t->o->context, t->file->name, t->at, t->file->bytes, seconds > 0 ? (double)(t->at - t->resumed) / seconds : 0);
+    t->o->progress(t->o->context, t->file->name, t->at, t->file->bytes,
+                   seconds > 0 ? (double)(t->at - t->resumed) / seconds : 0);
 }
 
-static size_t on_bytes(char *data, size_t size, size_t count, void *context) {
+static size_t on_bytes(char *data, size_t size, size_t count, void *context)
+{
     transfer *t = context;
     size_t n = size * count;
-    if (t->at + (int64_t)n > t->file->bytes) /* not our file: an error page, a portal; the checksum would say so later */
+    if (t->at + (int64_t)n >
+        t->file->bytes) /* not our file: an error page, a portal; the checksum would say so later */
         return 0;
     for (size_t done = 0; done < n;) {
         ssize_t w = ls_sys_pwrite(t->fd, data + done, n - done, (off_t)t->at);
@@ -64,7 +69,8 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *context) {
     return n;
 }
 
-/* libcurl brings some 40 libraries, and most processes never download: it is opened by the first one that does. */
+/* libcurl brings some 40 libraries, and most processes never download: it is opened by the first one that
+ * does. */
 static struct {
     __typeof__(curl_global_init) *global_init;
     __typeof__(curl_easy_init) *init;
@@ -76,14 +82,16 @@ static struct {
 } curl;
 static char refusal[512]; /* why it is not there; "": it is */
 
-static void *function(void *library, const char *name) {
+static void *function(void *library, const char *name)
+{
     void *f = dlsym(library, name);
     if (!f)
         snprintf(refusal, sizeof refusal, "libcurl has no function %s", name);
     return f;
 }
 
-static void start_curl(void) {
+static void start_curl(void)
+{
     static const char *const FILES[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
     void *l = NULL;
     for (int i = 0; i < 2 && !l; i++)
@@ -103,13 +111,17 @@ static void start_curl(void) {
         curl.global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the middle;
- * LS_E_FORMAT: too many bytes. */
-static ls_status fetch(transfer *t, const char *url) {
+/* One attempt to complete t->fd from `url`. LS_E_IO: the connection; LS_E_UNSUPPORTED: cannot continue in the
+ * middle; LS_E_FORMAT: too many bytes. */
+static ls_status fetch(transfer *t, const char *url)
+{
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_curl);
     if (refusal[0])
-        return ls_fail(LS_E_IO, "%s: downloads need libcurl, which cannot be opened here (%s); install it, or fetch the file yourself", url, refusal);
+        return ls_fail(LS_E_IO,
+                       "%s: downloads need libcurl, which cannot be opened here (%s); install it, or fetch "
+                       "the file yourself",
+                       url, refusal);
     CURL *c = curl.init();
     if (!c)
         return ls_fail(LS_E_MEMORY, "libcurl cannot start");
@@ -143,7 +155,8 @@ static ls_status fetch(transfer *t, const char *url) {
     if (t->error)
         return ls_fail(LS_E_IO, "cannot write %s.part: %s", t->file->name, strerror(t->error));
     if (r == CURLE_WRITE_ERROR)
-        return ls_fail(LS_E_FORMAT, "%s: more than the %lld bytes of %s came", url, (long long)t->file->bytes, t->file->name);
+        return ls_fail(LS_E_FORMAT, "%s: more than the %lld bytes of %s came", url, (long long)t->file->bytes,
+                       t->file->name);
     if (r == CURLE_RANGE_ERROR || r == CURLE_BAD_DOWNLOAD_RESUME || answer == 416)
         return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", url, (long long)t->resumed);
     if (r != CURLE_OK)
@@ -151,7 +164,8 @@ static ls_status fetch(transfer *t, const char *url) {
     return LS_OK;
 }
 
-static ls_status verify(transfer *t, const char *url) {
+static ls_status verify(transfer *t, const char *url)
+{
     ls_sha256 sha;
     char hex[65], buffer[1 << 16];
     ls_sha256_init(&sha);
@@ -160,20 +174,22 @@ static ls_status verify(transfer *t, const char *url) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return ls_fail(LS_E_IO, "cannot read %s.part back: %s", t->file->name, n < 0 ? strerror(errno) : "it became shorter");
+            return ls_fail(LS_E_IO, "cannot read %s.part back: %s", t->file->name,
+                           n < 0 ? strerror(errno) : "it became shorter");
         ls_sha256_add(&sha, buffer, (size_t)n);
         at += n;
     }
     ls_sha256_hex(&sha, hex);
     if (t->at != t->file->bytes || strcmp(hex, t->file->sha256))
-        return ls_fail(LS_E_FORMAT, "%s: %lld bytes with SHA-256 %s came, expected %lld bytes with %s", url, (long long)t->at,
-                       hex, (long long)t->file->bytes, t->file->sha256);
+        return ls_fail(LS_E_FORMAT, "%s: %lld bytes with SHA-256 %s came, expected %lld bytes with %s", url,
+                       (long long)t->at, hex, (long long)t->file->bytes, t->file->sha256);
     return LS_OK;
 }
 
-/* From one mirror: first what is missing, then, if that cannot be continued or makes a wrong file, once more from the
- * beginning. */
-static ls_status fetch_from(transfer *t, const char *mirror) {
+/* From one mirror: first what is missing, then, if that cannot be continued or makes a wrong file, once more
+ * from the beginning. */
+static ls_status fetch_from(transfer *t, const char *mirror)
+{
     char *url = NULL;
     if (asprintf(&url, "%s%s%s", mirror, mirror[strlen(mirror) - 1] == '/' ? "" : "/", t->file->name) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a URL");
@@ -197,7 +213,8 @@ static ls_status fetch_from(transfer *t, const char *mirror) {
 }
 
 /* Opens and locks PATH.part; *done if another process finished the file meanwhile. */
-static ls_status lock_part(int *fd, bool *done, const char *path, const char *part) {
+static ls_status lock_part(int *fd, bool *done, const char *path, const char *part)
+{
     for (;;) {
         *fd = ls_sys_open(part, O_RDWR | O_CREAT);
         if (*fd < 0)
@@ -221,7 +238,9 @@ static ls_status lock_part(int *fd, bool *done, const char *path, const char *pa
     }
 }
 
-static ls_status download_file(const ls_known *k, const ls_known_file *file, const char *dir, const ls_dataset_options *o) {
+static ls_status download_file(const ls_known *k, const ls_known_file *file, const char *dir,
+                               const ls_dataset_options *o)
+{
     char *path = ls_path_join(dir, file->name), *part = NULL;
     ls_str tried = { 0 };
     ls_status s = LS_OK;
@@ -244,7 +263,8 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
             t.error = errno;
     }
     const char *own[] = { o->mirror, NULL }, *const *mirrors = *o->mirror ? own : k->mirrors;
-    ls_log_info("downloading %s of %s (%.1f MB) into %s", file->name, k->name, (double)file->bytes * 1e-6, dir);
+    ls_log_info("downloading %s of %s (%.1f MB) into %s", file->name, k->name, (double)file->bytes * 1e-6,
+                dir);
     for (int i = 0; !done && !t.error && mirrors[i]; i++) {
         s = fetch_from(&t, mirrors[i]);
         done = s == LS_OK;
@@ -255,7 +275,8 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
         }
     }
     if (!done) {
-        s = ls_fail(s == LS_OK ? LS_E_IO : s, "%s", *ls_str_text(&tried) ? ls_str_text(&tried) : strerror(t.error));
+        s = ls_fail(s == LS_OK ? LS_E_IO : s, "%s",
+                    *ls_str_text(&tried) ? ls_str_text(&tried) : strerror(t.error));
         if (t.at == 0)
             ls_sys_remove(part);
     } else if (ls_sys_fsync(t.fd) != 0 || ls_sys_rename(part, path) != 0) {
@@ -272,12 +293,14 @@ end:
     return s;
 }
 
-ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o) {
+ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o)
+{
     if (ls_cache_is_frozen())
         return ls_fail(LS_E_IO, "a dry run downloads nothing");
     LS_TRY(ls_make_dirs(dir));
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
-        char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3), *path = ls_path_join(dir, plain);
+        char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3),
+             *path = ls_path_join(dir, plain);
         bool there = ls_file_exists(path); /* inflated by hand */
         free(plain);
         free(path);

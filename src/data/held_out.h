@@ -3,5 +3,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Marks round(fraction * n) of them, scattered: at least one, and not all. The same for every seed, so that runs can be compared. False: n < 2. */
+/* Marks round(fraction * n) of them, scattered: at least one, and not all. The same for every seed, so that
+ * runs can be compared. False: n < 2. */
 bool ls_mark_evaluation(char *marks, int64_t n, double fraction);

@@ -1,6 +1,7 @@
-/* idx_file.c - opening IDX files. A plain file is mapped. A gzip file is inflated once into CACHE/inflated/HASH.idx, HASH
- * being the xxh3 of the source, and that copy is mapped from then on. Its footer has the checksum of its bytes, which every open compares: a damaged
- * copy is made again. So that a start need not even hash the 26 MB of a source, CACHE/inflated/known remembers the hash (source_hash.h).
+/* idx_file.c - opening IDX files. A plain file is mapped. A gzip file is inflated once into
+ * CACHE/inflated/HASH.idx, HASH being the xxh3 of the source, and that copy is mapped from then on. Its
+ * footer has the checksum of its bytes, which every open compares: a damaged copy is made again. So that a
+ * start need not even hash the 26 MB of a source, CACHE/inflated/known remembers the hash (source_hash.h).
  * Everything in the cache may be deleted at any time. */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -12,7 +13,8 @@
 #include "data/idx.h"
 #include "data/source_hash.h"
 
-void ls_idx_close(ls_idx_file *f) {
+void ls_idx_close(ls_idx_file *f)
+{
     ls_file_unmap(&f->map);
     free(f->heap);
     *f = (ls_idx_file){ 0 };
@@ -20,39 +22,50 @@ void ls_idx_close(ls_idx_file *f) {
 
 #define MAGIC 0x315844494c464e49u /* "INFLIDX1" where the low byte comes first */
 
-ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source) {
+ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source)
+{
     ls_idx_footer f = { .magic = MAGIC, .source = source, .digest = ls_hash64(idx, size) };
     f.hash = ls_hash64(&f, offsetof(ls_idx_footer, hash));
     return f;
 }
 
 /* Whether the mapped copy of the gzip file with this hash is as it was written. */
-static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy) {
+static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy)
+{
     ls_idx_footer f;
     if (map->size < sizeof f)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no inflated copy", copy, map->size);
     const size_t size = map->size - sizeof f;
     memcpy(&f, map->data + size, sizeof f);
     const ls_idx_footer right = ls_idx_footer_of(map->data, size, source);
-    if (f.magic != right.magic || f.source != right.source || f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))
-        return ls_fail(LS_E_FORMAT, "%s: cut, or written by an older version (no footer at offset %zu)", copy, size);
-    return f.digest == right.digest ? LS_OK : ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %zu bytes is another", copy, size);
+    if (f.magic != right.magic || f.source != right.source ||
+        f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))
+        return ls_fail(LS_E_FORMAT, "%s: cut, or written by an older version (no footer at offset %zu)", copy,
+                       size);
+    return f.digest == right.digest
+               ? LS_OK
+               : ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %zu bytes is another", copy, size);
 }
 
-static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t source) {
+static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t source)
+{
     if (!ls_file_exists(copy))
         return false;
     if (ls_file_map(&out->map, copy) != LS_OK || check_copy(&out->map, source, copy) != LS_OK) {
         ls_log_warn("%s; the source is inflated again", ls_error_message());
-    } else if (ls_idx_parse(&out->idx, out->map.data, out->map.size - sizeof(ls_idx_footer), rank, copy) == LS_OK) {
-        memcpy(&out->digest, out->map.data + out->map.size - sizeof(ls_idx_footer) + offsetof(ls_idx_footer, digest), sizeof out->digest);
+    } else if (ls_idx_parse(&out->idx, out->map.data, out->map.size - sizeof(ls_idx_footer), rank, copy) ==
+               LS_OK) {
+        memcpy(&out->digest,
+               out->map.data + out->map.size - sizeof(ls_idx_footer) + offsetof(ls_idx_footer, digest),
+               sizeof out->digest);
         return true;
     } /* else it is sound, and of another kind than the caller wants: the source says so in its own name */
     ls_idx_close(out);
     return false;
 }
 
-static ls_status write_copy(const char *copy, const void *idx, size_t size, const ls_idx_footer *f) {
+static ls_status write_copy(const char *copy, const void *idx, size_t size, const ls_idx_footer *f)
+{
     ls_writer w;
     LS_TRY(ls_writer_open(&w, copy));
     ls_status s = ls_writer_put(&w, idx, size);
@@ -65,16 +78,18 @@ static ls_status write_copy(const char *copy, const void *idx, size_t size, cons
 }
 
 /* Once in a process: the cache is one place, and a warning for each of four files helps nobody. */
-static void warn_unwritable(const char *dir) {
+static void warn_unwritable(const char *dir)
+{
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&warned))
-        ls_log_warn(
-            "cannot keep inflated data in %s (%s): inflating into memory at every start; set LOCKSTEP_CACHE to a writable folder",
-            dir, ls_error_message());
+        ls_log_warn("cannot keep inflated data in %s (%s): inflating into memory at every start; set "
+                    "LOCKSTEP_CACHE to a writable folder",
+                    dir, ls_error_message());
 }
 
-static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const char *path, int rank, uint64_t key, const char *dir,
-                           const char *known) {
+static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const char *path, int rank,
+                           uint64_t key, const char *dir, const char *known)
+{
     uint64_t hash;
     LS_TRY(ls_hash64_long(&hash, source->data, source->size, path));
     char *copy = ls_hash_path(dir, hash, ".idx");
@@ -105,9 +120,11 @@ done:
     return s;
 }
 
-ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank) {
+ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank)
+{
     *out = (ls_idx_file){ 0 };
-    char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "inflated"), *known = ls_path_join(dir, "known"), *copy = NULL;
+    char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "inflated"), *known = ls_path_join(dir, "known"),
+         *copy = NULL;
     ls_mapping source = { 0 };
     ls_status s = LS_OK;
     uint64_t key = ls_source_key(path), hash = key ? ls_source_recall(known, key) : 0;

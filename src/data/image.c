@@ -1,5 +1,5 @@
-/* image.c - images from files: the portable anymaps (netpbm's pgm(5), ppm(5)), and PNG by way of image_png.c. The parsers work
- * on memory and are fuzzed. */
+/* image.c - images from files: the portable anymaps (netpbm's pgm(5), ppm(5)), and PNG by way of image_png.c.
+ * The parsers work on memory and are fuzzed. */
 #include "data/image.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ typedef struct reader {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static void skip_space(reader *r) {
+static void skip_space(reader *r)
+{
     while (r->at < r->n && (is_space(r->p[r->at]) || r->p[r->at] == '#'))
         if (r->p[r->at++] == '#')
             while (r->at < r->n && r->p[r->at] != '\n')
@@ -24,7 +25,8 @@ static void skip_space(reader *r) {
 }
 
 /* A decimal number after white space and comments, at most `most`. */
-static ls_status number(reader *r, int64_t *out, int64_t most, const char *name) {
+static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
+{
     skip_space(r);
     if (r->at == r->n)
         return ls_fail(LS_E_FORMAT, "%s: truncated at offset %zu, expected the %s", r->what, r->at, name);
@@ -33,15 +35,19 @@ static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
     while (r->at < r->n && r->p[r->at] >= '0' && r->p[r->at] <= '9' && v <= most)
         v = 10 * v + (r->p[r->at++] - '0');
     if (r->at == start)
-        return ls_fail(LS_E_FORMAT, "%s: byte 0x%02x at offset %zu, expected the %s", r->what, r->p[r->at], r->at, name);
+        return ls_fail(LS_E_FORMAT, "%s: byte 0x%02x at offset %zu, expected the %s", r->what, r->p[r->at],
+                       r->at, name);
     if (v > most)
-        return ls_fail(LS_E_FORMAT, "%s: the %s at offset %zu is above %lld", r->what, name, start, (long long)most);
+        return ls_fail(LS_E_FORMAT, "%s: the %s at offset %zu is above %lld", r->what, name, start,
+                       (long long)most);
     *out = v;
     return LS_OK;
 }
 
-static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t largest) {
-    size_t pixels = (size_t)out->height * (size_t)out->width, each = largest > 255 ? 2 : 1, channels = (size_t)out->channels;
+static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t largest)
+{
+    size_t pixels = (size_t)out->height * (size_t)out->width, each = largest > 255 ? 2 : 1,
+           channels = (size_t)out->channels;
     for (size_t i = 0; i < pixels * channels; i++) {
         int64_t v;
         if (text) {
@@ -49,8 +55,10 @@ static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t lar
         } else {
             v = each == 1 ? r->p[r->at] : r->p[r->at] << 8 | r->p[r->at + 1];
             if (v > largest)
-                return ls_fail(LS_E_FORMAT, "%s: sample %lld at offset %zu is above the largest value %lld that the header names",
-                               r->what, (long long)v, r->at, (long long)largest);
+                return ls_fail(
+                    LS_E_FORMAT,
+                    "%s: sample %lld at offset %zu is above the largest value %lld that the header names",
+                    r->what, (long long)v, r->at, (long long)largest);
             r->at += each;
         }
         out->data[i % channels * pixels + i / channels] = (uint8_t)((v * 255 + largest / 2) /
@@ -59,7 +67,8 @@ static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t lar
     return LS_OK;
 }
 
-static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *what) {
+static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *what)
+{
     reader r = { .p = p, .n = n, .at = 2, .what = what };
     bool text = p[1] < '4';
     int64_t channels = p[1] == '3' || p[1] == '6' ? 3 : 1, width, height, largest;
@@ -69,13 +78,16 @@ static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *w
     if (largest == 0)
         return ls_fail(LS_E_FORMAT, "%s: the largest value before offset %zu is 0", what, r.at);
     if (r.at == n || !is_space(p[r.at]))
-        return ls_fail(LS_E_FORMAT, "%s: expected one white space at offset %zu, after the header", what, r.at);
+        return ls_fail(LS_E_FORMAT, "%s: expected one white space at offset %zu, after the header", what,
+                       r.at);
     r.at++;
     int64_t samples = channels * width * height; /* below 2^50 */
     int64_t needed = text ? samples * 2 - 1 : samples * (largest > 255 ? 2 : 1);
     if ((int64_t)(n - r.at) < needed)
-        return ls_fail(LS_E_FORMAT, "%s: truncated at offset %zu: %lld x %lld pixels need at least %lld bytes from offset %zu",
-                       what, n, (long long)width, (long long)height, (long long)needed, r.at);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: truncated at offset %zu: %lld x %lld pixels need at least %lld bytes from offset %zu", what,
+            n, (long long)width, (long long)height, (long long)needed, r.at);
     LS_TRY(ls_image_allocate(out, channels, height, width, what));
     ls_status s;
     LS_TRY_TO(s, anymap_samples(&r, out, text, largest), fail);
@@ -89,7 +101,8 @@ fail:
     return s;
 }
 
-ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what) {
+ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what)
+{
     LS_ARG(out);
     if (n)
         LS_ARG(bytes);
@@ -104,13 +117,15 @@ ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char 
     else if (n == 0)
         return ls_fail(LS_E_FORMAT, "%s: the file is empty, expected a PNG, PGM or PPM image", what);
     else
-        return ls_fail(LS_E_FORMAT,
-                       "%s: not an image this reader knows (starts with %02x %02x): PNG, PGM and PPM are; convert it", what, p[0],
-                       n > 1 ? p[1] : 0);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: not an image this reader knows (starts with %02x %02x): PNG, PGM and PPM are; convert it",
+            what, p[0], n > 1 ? p[1] : 0);
     return LS_OK;
 }
 
-ls_status ls_image_read(ls_image *out, const char *path) {
+ls_status ls_image_read(ls_image *out, const char *path)
+{
     LS_ARG(out);
     LS_ARG(path);
     ls_mapping m;

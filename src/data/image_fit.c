@@ -6,7 +6,8 @@
 #include "base/argument.h"
 
 /* Luma of ITU-R BT.601, as PGM tools and torchvision's Grayscale use it. */
-static ls_status to_gray(ls_image *image, const char *what) {
+static ls_status to_gray(ls_image *image, const char *what)
+{
     ls_image gray;
     LS_TRY(ls_image_allocate(&gray, 1, image->height, image->width, what));
     size_t n = (size_t)image->height * (size_t)image->width;
@@ -18,7 +19,8 @@ static ls_status to_gray(ls_image *image, const char *what) {
     return LS_OK;
 }
 
-static ls_status to_colour(ls_image *image, const char *what) {
+static ls_status to_colour(ls_image *image, const char *what)
+{
     ls_image colour;
     LS_TRY(ls_image_allocate(&colour, 3, image->height, image->width, what));
     size_t n = (size_t)image->height * (size_t)image->width;
@@ -29,10 +31,12 @@ static ls_status to_colour(ls_image *image, const char *what) {
     return LS_OK;
 }
 
-/* Resamples `lines` lines of `from` elements to `to`: element i of line l is at l * line + i * step. A triangle (bilinear)
- * filter with pixel centres at half; when shrinking it is as wide as the shrinking, so that every input counts. */
-static void resample(float *out, const float *in, int lines, int out_line, int in_line, int from, int out_step, int in_step,
-                     int to) {
+/* Resamples `lines` lines of `from` elements to `to`: element i of line l is at l * line + i * step. A
+ * triangle (bilinear) filter with pixel centres at half; when shrinking it is as wide as the shrinking, so
+ * that every input counts. */
+static void resample(float *out, const float *in, int lines, int out_line, int in_line, int from,
+                     int out_step, int in_step, int to)
+{
     float scale = (float)from / (float)to, reach = scale > 1 ? scale : 1;
     for (int o = 0; o < to; o++) {
         float centre = ((float)o + 0.5f) * scale;
@@ -53,12 +57,14 @@ static void resample(float *out, const float *in, int lines, int out_line, int i
     }
 }
 
-static ls_status resize(ls_image *image, int height, int width, const char *what) {
+static ls_status resize(ls_image *image, int height, int width, const char *what)
+{
     ls_image r;
     LS_TRY(ls_image_allocate(&r, image->channels, height, width, what));
     int h = image->height, w = image->width;
     size_t n = (size_t)h * (size_t)w, n_out = (size_t)height * (size_t)width;
-    float *a = malloc(n * sizeof *a), *b = malloc((size_t)h * (size_t)width * sizeof *b), *c = malloc(n_out * sizeof *c);
+    float *a = malloc(n * sizeof *a), *b = malloc((size_t)h * (size_t)width * sizeof *b),
+          *c = malloc(n_out * sizeof *c);
     bool ok = a && b && c;
     for (int k = 0; ok && k < image->channels; k++) {
         for (size_t i = 0; i < n; i++)
@@ -77,14 +83,17 @@ static ls_status resize(ls_image *image, int height, int width, const char *what
     return ok ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for resizing", what);
 }
 
-ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool may_resize, const char *what) {
+ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool may_resize,
+                       const char *what)
+{
     LS_ARG(image);
     LS_ARG(what);
     if (channels != 1 && channels != 3)
         return ls_fail(LS_E_SHAPE, "%s: images have 1 or 3 channels, the model takes %d", what, channels);
     if ((image->height != height || image->width != width) && !may_resize)
         return ls_fail(LS_E_SHAPE,
-                       "%s: image of %d x %d pixels (width, height), the model takes %d x %d; give one of that size, or ask for "
+                       "%s: image of %d x %d pixels (width, height), the model takes %d x %d; give one of "
+                       "that size, or ask for "
                        "resizing (predict --resize)",
                        what, image->width, image->height, width, height);
     if (channels == 1 && image->channels == 3)

@@ -1,5 +1,6 @@
-/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no gamma correction),
- * as the usual Python tools do. libpng reports errors by longjmp: what must survive one lives in `job`. */
+/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no
+ * gamma correction), as the usual Python tools do. libpng reports errors by longjmp: what must survive one
+ * lives in `job`. */
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,28 @@ typedef struct job {
     int64_t height, width, kinds; /* kinds: 1 gray or index, 2 gray alpha, 3 colour, 4 colour alpha */
 } job;
 
-bool ls_png_is(const void *bytes, size_t n) { return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0; }
+bool ls_png_is(const void *bytes, size_t n)
+{
+    return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0;
+}
 
-/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length claims before it
- * looks for the bytes, so a file of 70 bytes could cost gigabytes; and here the message can say where the file was cut. */
-static ls_status check_chunks(const uint8_t *p, size_t n, const char *what) {
+/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length
+ * claims before it looks for the bytes, so a file of 70 bytes could cost gigabytes; and here the message can
+ * say where the file was cut. */
+static ls_status check_chunks(const uint8_t *p, size_t n, const char *what)
+{
     for (size_t at = 8;;) {
         if (n - at < 12)
-            return ls_fail(LS_E_FORMAT, "%s: PNG truncated at offset %zu, expected a chunk of at least 12 bytes at offset %zu",
-                           what, n, at);
-        uint32_t length = (uint32_t)p[at] << 24 | (uint32_t)p[at + 1] << 16 | (uint32_t)p[at + 2] << 8 | p[at + 3];
+            return ls_fail(
+                LS_E_FORMAT,
+                "%s: PNG truncated at offset %zu, expected a chunk of at least 12 bytes at offset %zu", what,
+                n, at);
+        uint32_t length = (uint32_t)p[at] << 24 | (uint32_t)p[at + 1] << 16 | (uint32_t)p[at + 2] << 8 |
+                          p[at + 3];
         if (length > n - at - 12)
             return ls_fail(LS_E_FORMAT,
-                           "%s: PNG truncated at offset %zu: the chunk at offset %zu promises %u bytes of data, %zu are left",
+                           "%s: PNG truncated at offset %zu: the chunk at offset %zu promises %u bytes of "
+                           "data, %zu are left",
                            what, n, at, length, n - at - 12);
         bool last = !memcmp(p + at + 4, "IEND", 4);
         at += 12 + (size_t)length;
@@ -37,15 +47,20 @@ static ls_status check_chunks(const uint8_t *p, size_t n, const char *what) {
     }
 }
 
-static void on_error(png_structp png, png_const_charp text) {
+static void on_error(png_structp png, png_const_charp text)
+{
     job *j = png_get_error_ptr(png);
     snprintf(j->message, sizeof j->message, "%s", text);
     png_longjmp(png, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; /* libpng goes on, and so do we */ }
+static void on_warning(png_structp png, png_const_charp text)
+{
+    (void)png, (void)text; /* libpng goes on, and so do we */
+}
 
-static void on_read(png_structp png, png_bytep to, size_t n) {
+static void on_read(png_structp png, png_bytep to, size_t n)
+{
     job *j = png_get_io_ptr(png);
     if (n > j->n - j->at)
         png_error(png, "the file is truncated");
@@ -53,8 +68,10 @@ static void on_read(png_structp png, png_bytep to, size_t n) {
     j->at += n;
 }
 
-/* Indices in j->pixels become colours. libpng could do it, and would take an index outside the palette for black without a word. */
-static void look_up(job *j, png_structp png, png_infop info) {
+/* Indices in j->pixels become colours. libpng could do it, and would take an index outside the palette for
+ * black without a word. */
+static void look_up(job *j, png_structp png, png_infop info)
+{
     png_colorp palette = NULL;
     png_bytep alpha = NULL;
     int colours = 0, alphas = 0;
@@ -64,8 +81,10 @@ static void look_up(job *j, png_structp png, png_infop info) {
     uint8_t *indices = j->pixels;
     for (size_t i = 0; i < n; i++)
         if (indices[i] >= colours) {
-            snprintf(j->message, sizeof j->message, "pixel (%lld, %lld) has colour %d of a palette of %d; save the image again", (long long)i % (long long)j->width,
-                     (long long)i / (long long)j->width, indices[i], colours);
+            snprintf(j->message, sizeof j->message,
+                     "pixel (%lld, %lld) has colour %d of a palette of %d; save the image again",
+                     (long long)i % (long long)j->width, (long long)i / (long long)j->width, indices[i],
+                     colours);
             return;
         }
     uint8_t *to = malloc(n * kinds);
@@ -73,7 +92,9 @@ static void look_up(job *j, png_structp png, png_infop info) {
         png_error(png, "no memory for the pixels");
     for (size_t i = 0; i < n; i++) {
         const png_color c = palette[indices[i]];
-        memcpy(to + i * kinds, (const uint8_t[4]){ c.red, c.green, c.blue, indices[i] < alphas ? alpha[indices[i]] : 255 }, kinds);
+        memcpy(to + i * kinds,
+               (const uint8_t[4]){ c.red, c.green, c.blue, indices[i] < alphas ? alpha[indices[i]] : 255 },
+               kinds);
     }
     free(indices);
     j->pixels = to;
@@ -81,7 +102,8 @@ static void look_up(job *j, png_structp png, png_infop info) {
 }
 
 /* Leaves 8-bit samples in j->pixels, or a reason in j->message. */
-static void decode(job *j, png_structp png, png_infop info) {
+static void decode(job *j, png_structp png, png_infop info)
+{
     if (setjmp(png_jmpbuf(png)))
         return;
     png_set_user_limits(png, 1 << 16, 1 << 16);
@@ -92,7 +114,8 @@ static void decode(job *j, png_structp png, png_infop info) {
     j->height = png_get_image_height(png, info);
     if (j->width * j->height > 1 << 26)
         png_error(png, "more than 2^26 pixels; shrink it");
-    /* Deflate cannot do better than 1032 : 1: a small file that claims a huge image is refused before memory is asked for. */
+    /* Deflate cannot do better than 1032 : 1: a small file that claims a huge image is refused before memory
+     * is asked for. */
     if ((uint64_t)png_get_rowbytes(png, info) * (uint64_t)j->height / 1032 > j->n)
         png_error(png, "the file is too small for the size it claims");
     const bool indexed = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
@@ -120,7 +143,8 @@ static void decode(job *j, png_structp png, png_infop info) {
 }
 
 /* [h, w, kinds] with the alpha last -> [channels, h, w] over black. */
-static void to_planes(ls_image *out, const job *j) {
+static void to_planes(ls_image *out, const job *j)
+{
     size_t pixels = (size_t)out->height * (size_t)out->width, kinds = (size_t)j->kinds;
     bool alpha = kinds % 2 == 0;
     for (size_t i = 0; i < pixels; i++) {
@@ -131,7 +155,8 @@ static void to_planes(ls_image *out, const job *j) {
     }
 }
 
-ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what) {
+ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
+{
     *out = (ls_image){ 0 };
     LS_TRY(check_chunks(bytes, n, what));
     job j = { .p = bytes, .n = n };
@@ -154,7 +179,8 @@ ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *w
     return s;
 }
 
-ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels) {
+ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels)
+{
     *out = NULL;
     *n = 0;
     png_image image = { .version = PNG_IMAGE_VERSION,
@@ -163,13 +189,15 @@ ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int 
                         .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB };
     png_alloc_size_t size = 0;
     if (!png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL))
-        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height, image.message);
+        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height,
+                       image.message);
     uint8_t *memory = malloc(size);
     if (!memory)
         return ls_fail(LS_E_MEMORY, "no memory for a PNG of %zu bytes", (size_t)size);
     if (!png_image_write_to_memory(&image, memory, &size, 0, pixels, 0, NULL)) {
         free(memory);
-        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height, image.message);
+        return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height,
+                       image.message);
     }
     *out = memory;
     *n = size;

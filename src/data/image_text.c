@@ -4,7 +4,8 @@
 #include "lockstep/data.h"
 
 /* 0xRRGGBB; black below the last row. */
-static uint32_t pixel(const uint8_t *image, int channels, int height, int width, int y, int x) {
+static uint32_t pixel(const uint8_t *image, int channels, int height, int width, int y, int x)
+{
     if (y >= height)
         return 0;
     size_t plane = channels == 3 ? (size_t)height * (size_t)width : 0;
@@ -14,16 +15,18 @@ static uint32_t pixel(const uint8_t *image, int channels, int height, int width,
 
 static unsigned luma(uint32_t c) { return (299 * (c >> 16) + 587 * (c >> 8 & 255) + 114 * (c & 255)) / 1000; }
 
-char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour) {
+char *ls_image_text(const uint8_t *image, int channels, int height, int width, bool colour)
+{
     LS_ARG_OR(image, NULL);
     static const char RAMP[] = " .:-=+*#%@";
     ls_str out = { 0 };
     for (int y = 0; y < height; y += 2) {
         for (int x = 0; x < width; x++) {
-            uint32_t a = pixel(image, channels, height, width, y, x), b = pixel(image, channels, height, width, y + 1, x);
+            uint32_t a = pixel(image, channels, height, width, y, x),
+                     b = pixel(image, channels, height, width, y + 1, x);
             if (colour) /* the upper half block: text colour above, background below */
-                ls_str_printf(&out, "\033[38;2;%u;%u;%um\033[48;2;%u;%u;%um\xe2\x96\x80", a >> 16, a >> 8 & 255, a & 255, b >> 16,
-                              b >> 8 & 255, b & 255);
+                ls_str_printf(&out, "\033[38;2;%u;%u;%um\033[48;2;%u;%u;%um\xe2\x96\x80", a >> 16,
+                              a >> 8 & 255, a & 255, b >> 16, b >> 8 & 255, b & 255);
             else
                 ls_str_add_n(&out, &RAMP[(luma(a) + luma(b)) * 10 / 511], 1);
         }

@@ -1,9 +1,9 @@
 /* loader.c - one thread that fills steps ahead of the training thread.
  *
- * The loader thread touches: its copy of the order, the data set's read function, and the slots between `taken` and `taken +
- * ring`. All counters are guarded by `lock`; a slot's memory belongs to the loader thread until `filled` passes it, then to
- * the training thread until its next call. Slot of step number s is s % (ring + 1): one more than the ring, because the
- * training thread still reads the latest one. */
+ * The loader thread touches: its copy of the order, the data set's read function, and the slots between
+ * `taken` and `taken + ring`. All counters are guarded by `lock`; a slot's memory belongs to the loader
+ * thread until `filled` passes it, then to the training thread until its next call. Slot of step number s is
+ * s % (ring + 1): one more than the ring, because the training thread still reads the latest one. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -52,14 +52,16 @@ struct ls_loader {
 static pthread_mutex_t loaders_lock = PTHREAD_MUTEX_INITIALIZER;
 static ls_loader *loaders;
 
-static ls_loader *loader_on(const ls_dataset *set) {
+static ls_loader *loader_on(const ls_dataset *set)
+{
     ls_loader *l = loaders;
     while (l && l->set != set)
         l = l->next;
     return l;
 }
 
-static void enlist(ls_loader *l) {
+static void enlist(ls_loader *l)
+{
     pthread_mutex_lock(&loaders_lock);
     l->next = loaders;
     loaders = l;
@@ -67,7 +69,8 @@ static void enlist(ls_loader *l) {
 }
 
 /* Closes the set too, if that was asked for and no other loader is on it. */
-static void leave(ls_loader *l) {
+static void leave(ls_loader *l)
+{
     pthread_mutex_lock(&loaders_lock);
     for (ls_loader **at = &loaders; *at; at = &(*at)->next)
         if (*at == l) {
@@ -85,7 +88,8 @@ static void leave(ls_loader *l) {
         last->close(last);
 }
 
-bool ls_loader_keeps(ls_dataset *set) {
+bool ls_loader_keeps(ls_dataset *set)
+{
     pthread_mutex_lock(&loaders_lock);
     ls_loader *l = loader_on(set);
     if (l)
@@ -97,13 +101,15 @@ bool ls_loader_keeps(ls_dataset *set) {
 /* ---- the loader thread */
 
 /* Fills one step; gives up early when nobody wants it any more. */
-static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
+static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
+{
     bool wanted = true;
-    size_t inputs = l->slot_inputs / (size_t)l->share.count, targets = l->slot_targets / sizeof(int32_t) / (size_t)l->share.count;
+    size_t inputs = l->slot_inputs / (size_t)l->share.count,
+           targets = l->slot_targets / sizeof(int32_t) / (size_t)l->share.count;
     to->count = ls_order_count(&l->order, l->set, to->epoch, to->step);
     for (int64_t i = 0; wanted && i < l->share.count; i++) {
-        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride, to->inputs + (size_t)i * inputs,
-                             to->targets + (size_t)i * targets));
+        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride,
+                             to->inputs + (size_t)i * inputs, to->targets + (size_t)i * targets));
         pthread_mutex_lock(&l->lock);
         wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
@@ -112,7 +118,8 @@ static ls_status fill(ls_loader *l, slot *to, uint64_t generation) {
 }
 
 /* The loader thread. */
-static void *run(void *context) {
+static void *run(void *context)
+{
     ls_loader *l = context;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -150,22 +157,30 @@ static void *run(void *context) {
     return NULL;
 }
 
-static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step) {
+static ls_status check_start(const ls_loader *l, int64_t epoch, int64_t step)
+{
     if (epoch < 0 || step < 0 || step >= l->steps)
-        return ls_fail(LS_E_ARG, "the loader cannot start at epoch %lld, step %lld: an epoch has steps 0 to %lld",
+        return ls_fail(LS_E_ARG,
+                       "the loader cannot start at epoch %lld, step %lld: an epoch has steps 0 to %lld",
                        (long long)epoch, (long long)step, (long long)l->steps - 1);
     return LS_OK;
 }
 
-static ls_status check_share(const ls_share *s, int64_t micro_batches) {
-    bool each = s->count >= 1 && s->count <= micro_batches && s->first >= 0 && s->first < micro_batches && s->stride >= 1 && s->stride <= micro_batches;
+static ls_status check_share(const ls_share *s, int64_t micro_batches)
+{
+    bool each = s->count >= 1 && s->count <= micro_batches && s->first >= 0 && s->first < micro_batches &&
+                s->stride >= 1 && s->stride <= micro_batches;
     if (!each || s->first + (s->count - 1) * s->stride >= micro_batches)
-        return ls_fail(LS_E_ARG, "a share of %lld micro-batches from %lld in strides of %lld: the step has micro-batches 0 to %lld",
-                       (long long)s->count, (long long)s->first, (long long)s->stride, (long long)micro_batches - 1);
+        return ls_fail(LS_E_ARG,
+                       "a share of %lld micro-batches from %lld in strides of %lld: the step has "
+                       "micro-batches 0 to %lld",
+                       (long long)s->count, (long long)s->first, (long long)s->stride,
+                       (long long)micro_batches - 1);
     return LS_OK;
 }
 
-static ls_status allocate(ls_loader *l) {
+static ls_status allocate(ls_loader *l)
+{
     l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
         l->slots[i].inputs = ls_sys_aligned_alloc(64, (l->slot_inputs + 63) / 64 * 64);
@@ -177,7 +192,8 @@ static ls_status allocate(ls_loader *l) {
     return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
 
-static ls_status start(ls_loader *l) {
+static ls_status start(ls_loader *l)
+{
     pthread_condattr_t a;
     pthread_condattr_init(&a);
     pthread_condattr_setclock(&a, CLOCK_MONOTONIC); /* deadlines must not jump with the wall clock */
@@ -196,7 +212,9 @@ static ls_status start(ls_loader *l) {
     return LS_OK;
 }
 
-ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order, const ls_loader_options *o) {
+ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
+                                const ls_loader_options *o)
+{
     LS_ARG(out);
     LS_ARG(set);
     LS_ARG(order);
@@ -204,7 +222,8 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     *out = NULL;
     LS_TRY(ls_order_check(order));
     if (order->n != set->n)
-        return ls_fail(LS_E_ARG, "the order is of %lld samples, %s has %lld", (long long)order->n, set->name, (long long)set->n);
+        return ls_fail(LS_E_ARG, "the order is of %lld samples, %s has %lld", (long long)order->n, set->name,
+                       (long long)set->n);
     if (o->ring < 1)
         return ls_fail(LS_E_ARG, "a loader's ring of %d steps: at least 1", o->ring);
     int64_t micro_batches = order->global_batch / order->micro_batch;
@@ -237,7 +256,8 @@ fail:
     return s;
 }
 
-void ls_loader_destroy(ls_loader **loader) {
+void ls_loader_destroy(ls_loader **loader)
+{
     if (!loader)
         return;
     ls_loader *l = *loader;
@@ -262,7 +282,8 @@ void ls_loader_destroy(ls_loader **loader) {
     *loader = NULL;
 }
 
-static struct timespec in_seconds(double seconds) {
+static struct timespec in_seconds(double seconds)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     double whole = (double)(int64_t)seconds;
@@ -276,22 +297,28 @@ static struct timespec in_seconds(double seconds) {
 }
 
 /* Called, and returns, with the lock held. */
-static ls_status wait_for_step(ls_loader *l) {
-    double left = l->deadline; /* waited for in short pieces: time in which the process was stopped does not count */
+static ls_status wait_for_step(ls_loader *l)
+{
+    /* waited for in short pieces: time in which the process was stopped does not count */
+    double left = l->deadline;
     while (l->filled == l->taken && l->status == LS_OK && !l->ended) {
         const double piece = left < 0.5 ? left : 0.5;
         struct timespec until = in_seconds(piece);
         left -= pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT ? piece : 0;
         if (left <= 0 && l->filled == l->taken && l->status == LS_OK && !l->ended)
-            return ls_fail(LS_E_IO, "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
-                           (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
+            return ls_fail(
+                LS_E_IO,
+                "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
+                (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
     }
     if (l->filled == l->taken && l->status != LS_OK)
-        return ls_fail(l->status, "loading epoch %lld, step %lld: %s", (long long)l->epoch, (long long)l->step, l->message);
+        return ls_fail(l->status, "loading epoch %lld, step %lld: %s", (long long)l->epoch,
+                       (long long)l->step, l->message);
     return LS_OK;
 }
 
-ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
+ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
+{
     LS_ARG(l);
     LS_ARG(step);
     LS_ARG(done);
@@ -316,7 +343,8 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done) {
     return s;
 }
 
-ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step) {
+ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)
+{
     LS_ARG(l);
     LS_TRY(check_start(l, epoch, step));
     pthread_mutex_lock(&l->lock);

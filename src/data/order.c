@@ -1,5 +1,5 @@
-/* order.c - which sample stands where. No permutation is stored: position -> sample is computed (ls_permute), so an epoch can
- * be entered anywhere, by anybody, at no cost. */
+/* order.c - which sample stands where. No permutation is stored: position -> sample is computed (ls_permute),
+ * so an epoch can be entered anywhere, by anybody, at no cost. */
 #include <string.h>
 
 #include "base/argument.h"
@@ -7,30 +7,33 @@
 #include "base/rng.h"
 #include "lockstep/data.h"
 
-ls_status ls_order_check(const ls_order *o) {
+ls_status ls_order_check(const ls_order *o)
+{
     LS_ARG(o);
     if (o->global_batch < 1 || o->micro_batch < 1)
         return ls_fail(LS_E_USAGE, "train.global_batch %lld and train.micro_batch %lld must be at least 1",
                        (long long)o->global_batch, (long long)o->micro_batch);
     if (o->global_batch % o->micro_batch != 0)
-        return ls_fail(LS_E_USAGE, "train.micro_batch %lld does not divide train.global_batch %lld", (long long)o->micro_batch,
-                       (long long)o->global_batch);
+        return ls_fail(LS_E_USAGE, "train.micro_batch %lld does not divide train.global_batch %lld",
+                       (long long)o->micro_batch, (long long)o->global_batch);
     if (o->n < 1)
         return ls_fail(LS_E_USAGE, "the data set has no samples");
     if (o->drop_last && o->n < o->global_batch)
-        return ls_fail(
-            LS_E_USAGE,
-            "the data set has %lld samples, fewer than one train.global_batch of %lld: lower it, or set train.drop_last: false",
-            (long long)o->n, (long long)o->global_batch);
+        return ls_fail(LS_E_USAGE,
+                       "the data set has %lld samples, fewer than one train.global_batch of %lld: lower it, "
+                       "or set train.drop_last: false",
+                       (long long)o->n, (long long)o->global_batch);
     return LS_OK;
 }
 
-int64_t ls_order_steps(const ls_order *o) {
+int64_t ls_order_steps(const ls_order *o)
+{
     LS_ARG_OR(o, 0);
     return o->drop_last ? o->n / o->global_batch : o->n / o->global_batch + (o->n % o->global_batch != 0);
 }
 
-int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position) {
+int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)
+{
     LS_ARG_OR(o, 0);
     if (!o->shuffle)
         return position;
@@ -38,19 +41,23 @@ int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position) {
     return (int64_t)ls_permute_index(key, (uint64_t)position, (uint64_t)o->n);
 }
 
-int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row) {
+int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row)
+{
     LS_ARG_OR(o, -1);
-    int64_t micro_batches = o->global_batch / o->micro_batch, position = step * o->global_batch + m + row * micro_batches;
+    int64_t micro_batches = o->global_batch / o->micro_batch,
+            position = step * o->global_batch + m + row * micro_batches;
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
 }
 
-int64_t ls_order_samples(const ls_order *o, int64_t step) {
+int64_t ls_order_samples(const ls_order *o, int64_t step)
+{
     LS_ARG_OR(o, 0);
     int64_t left = o->n - step * o->global_batch;
     return left < 0 ? 0 : left < o->global_batch ? left : o->global_batch;
 }
 
-int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step) {
+int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step)
+{
     LS_ARG_OR(o, 0);
     LS_ARG_OR(set, 0);
     int64_t samples = ls_order_samples(o, step), n = 0;
@@ -61,8 +68,9 @@ int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, 
     return n;
 }
 
-ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m, void *inputs,
-                        int32_t *targets) {
+ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
+                        void *inputs, int32_t *targets)
+{
     LS_ARG(o);
     LS_ARG(set);
     LS_ARG(inputs);

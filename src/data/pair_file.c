@@ -9,13 +9,15 @@
 /* ---- CSV */
 
 /* Whether column number `at` has this name; LS_E_FORMAT when another one had it before. */
-static ls_status find_column(int64_t *column, int64_t at, const char *name, const char *wanted, const char *key)
+static ls_status find_column(int64_t *column, int64_t at, const char *name, const char *wanted,
+                             const char *key)
 {
     if (strcmp(name, wanted))
         return LS_OK;
     if (*column >= 0)
-        return ls_fail(LS_E_FORMAT, "columns %lld and %lld are both called \"%s\" (data.%s): rename or remove one", (long long)*column + 1, (long long)at + 1,
-                       wanted, key);
+        return ls_fail(LS_E_FORMAT,
+                       "columns %lld and %lld are both called \"%s\" (data.%s): rename or remove one",
+                       (long long)*column + 1, (long long)at + 1, wanted, key);
     *column = at;
     return LS_OK;
 }
@@ -36,8 +38,11 @@ static ls_status read_header(ls_pair_file *f)
         ls_str_printf(&all, "%s%s", f->columns ? ", " : "", ls_str_text(&name));
     }
     if (s == LS_OK && (f->source < 0 || f->target < 0))
-        s = ls_fail(LS_E_FORMAT, "the first line of a CSV file names its columns, and \"%s\" (data.%s) is none of them: %s",
-                    f->source < 0 ? f->names->source : f->names->target, f->source < 0 ? "source" : "target", ls_str_text(&all));
+        s = ls_fail(
+            LS_E_FORMAT,
+            "the first line of a CSV file names its columns, and \"%s\" (data.%s) is none of them: %s",
+            f->source < 0 ? f->names->source : f->names->target, f->source < 0 ? "source" : "target",
+            ls_str_text(&all));
     ls_str_release(&name);
     ls_str_release(&all);
     return s;
@@ -63,14 +68,18 @@ static ls_status next_record(ls_pair_file *f, ls_document *out, bool *done)
     for (bool last = *done; !last; fields++)
         LS_TRY(ls_csv_field(t->text, t->n, &f->at.at, NULL, &last));
     if (!*done && fields != f->columns)
-        return ls_fail(LS_E_FORMAT, "%lld fields, and the header names %lld columns: a comma or a quote too many, or too few; a field with a comma is "
-                                    "written in quotes", (long long)fields, (long long)f->columns);
+        return ls_fail(LS_E_FORMAT,
+                       "%lld fields, and the header names %lld columns: a comma or a quote too many, or too "
+                       "few; a field with a comma is "
+                       "written in quotes",
+                       (long long)fields, (long long)f->columns);
     out->n = f->at.at - begin;
     f->at.line += lines_in(t->text + begin, out->n);
     return LS_OK;
 }
 
-static ls_status read_record(const ls_pair_file *f, const char *record, size_t n, ls_str *source, ls_str *target)
+static ls_status read_record(const ls_pair_file *f, const char *record, size_t n, ls_str *source,
+                             ls_str *target)
 {
     size_t at = 0;
     bool last = false;
@@ -81,7 +90,8 @@ static ls_status read_record(const ls_pair_file *f, const char *record, size_t n
 
 /* ---- JSON lines */
 
-/* A string; or a list of strings, of which a source takes all, with a space between them, and a target the first. */
+/* A string; or a list of strings, of which a source takes all, with a space between them, and a target the
+ * first. */
 static ls_status add_member(const json_t *root, const char *name, const char *key, bool all, ls_str *out)
 {
     const json_t *value = json_object_get(root, name);
@@ -90,7 +100,9 @@ static ls_status add_member(const json_t *root, const char *name, const char *ke
     for (size_t i = 0; i < n; i++) {
         const json_t *text = list ? json_array_get(value, i) : value;
         if (!json_is_string(text))
-            return ls_fail(LS_E_FORMAT, "this is no JSON object with a text, or a list of texts, called \"%s\" (data.%s)", name, key);
+            return ls_fail(LS_E_FORMAT,
+                           "this is no JSON object with a text, or a list of texts, called \"%s\" (data.%s)",
+                           name, key);
         if (i)
             ls_str_add_n(out, " ", 1);
         ls_str_add_n(out, json_string_value(text), json_string_length(text));
@@ -141,6 +153,7 @@ ls_status ls_pair_file_read(const ls_pair_file *f, const ls_document *pair, ls_s
     LS_TRY((f->columns ? read_record : read_line)(f, f->text->text + pair->begin, pair->n, source, target));
     const bool no_source = is_blank(ls_str_text(source) + before, source->len - before);
     if (no_source || is_blank(ls_str_text(target), target->len))
-        return ls_fail(LS_E_FORMAT, "its %s is empty: take the pair out of the file", no_source ? "source" : "target");
+        return ls_fail(LS_E_FORMAT, "its %s is empty: take the pair out of the file",
+                       no_source ? "source" : "target");
     return LS_OK;
 }

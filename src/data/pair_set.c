@@ -1,4 +1,5 @@
-/* pair_set.c - samples of source and target out of a file of tokens, whose documents 2i and 2i + 1 they are. */
+/* pair_set.c - samples of source and target out of a file of tokens, whose documents 2i and 2i + 1 they are.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@ enum { PAD = 0 }; /* behind a source, as T5's tokenizers have it */
 typedef struct pair_set {
     ls_dataset set;
     ls_token_store tokens;
-    int64_t length[2];  /* of a sample: source, target */
-    int64_t *pair;      /* [set.n]; their numbers in the file */
+    int64_t length[2]; /* of a sample: source, target */
+    int64_t *pair;     /* [set.n]; their numbers in the file */
     char *source;
 } pair_set;
 
@@ -22,7 +23,10 @@ typedef struct pair_set {
 static int64_t document_of(const pair_set *d, int64_t i, int side) { return 2 * d->pair[i] + side; }
 
 /* Tokens of a document, its end token included, and how many of them a sample has. */
-static int64_t all_tokens(const pair_set *d, int64_t document) { return d->tokens.ends[document] - ls_tokens_begin(&d->tokens, document); }
+static int64_t all_tokens(const pair_set *d, int64_t document)
+{
+    return d->tokens.ends[document] - ls_tokens_begin(&d->tokens, document);
+}
 
 static int64_t kept_tokens(const pair_set *d, int64_t i, int side)
 {
@@ -30,15 +34,21 @@ static int64_t kept_tokens(const pair_set *d, int64_t i, int side)
     return n < d->length[side] ? n : d->length[side];
 }
 
-static int64_t count_targets(const ls_dataset *set, int64_t i) { return kept_tokens((const pair_set *)set, i, 1); }
+static int64_t count_targets(const ls_dataset *set, int64_t i)
+{
+    return kept_tokens((const pair_set *)set, i, 1);
+}
 
 /* What is cut still ends in the end token. */
 static ls_status read_side(const pair_set *d, int64_t i, int side, int32_t fill, int32_t *to)
 {
     const int64_t begin = ls_tokens_begin(&d->tokens, document_of(d, i, side)), n = kept_tokens(d, i, side);
     if (!ls_tokens_read(&d->tokens, begin, n, to))
-        return ls_fail(LS_E_FORMAT, "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is damaged; delete the folder tokens "
-                                    "of the cache", d->source, (long long)begin, (long long)(begin + n), d->tokens.footer.vocabulary);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is "
+                       "damaged; delete the folder tokens "
+                       "of the cache",
+                       d->source, (long long)begin, (long long)(begin + n), d->tokens.footer.vocabulary);
     to[n - 1] = d->tokens.footer.end;
     for (int64_t k = n; k < d->length[side]; k++)
         to[k] = fill;
@@ -62,7 +72,8 @@ static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_
     d->pair = ls_sys_malloc(sizeof *d->pair * (size_t)n);
     ls_status s = marks && d->pair ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld pairs", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail(LS_E_USAGE, "%s is one pair, which data.eval_fraction cannot divide: set data.eval_text", path);
+        s = ls_fail(LS_E_USAGE, "%s is one pair, which data.eval_fraction cannot divide: set data.eval_text",
+                    path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK && (!o->samples || d->set.n < o->samples); i++) {
         d->pair[d->set.n] = i;
@@ -82,12 +93,16 @@ static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
             tokens += n;
             cut[side] += n > d->length[side];
         }
-    if (asprintf(&d->source, "%s (%lld of %lld pairs, %lld tokens; cut: %lld sources to %lld, %lld targets to %lld; tokenizer %s)", path,
-                 (long long)d->set.n, (long long)d->tokens.footer.documents / 2, (long long)tokens, (long long)cut[0], (long long)d->length[0],
-                 (long long)cut[1], (long long)d->length[1], tokenizer) < 0)
+    if (asprintf(&d->source,
+                 "%s (%lld of %lld pairs, %lld tokens; cut: %lld sources to %lld, %lld targets to %lld; "
+                 "tokenizer %s)",
+                 path, (long long)d->set.n, (long long)d->tokens.footer.documents / 2, (long long)tokens,
+                 (long long)cut[0], (long long)d->length[0], (long long)cut[1], (long long)d->length[1],
+                 tokenizer) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
     d->set.source = d->source;
-    const int64_t choice[] = { d->length[0], d->length[1], (int64_t)ls_hash64(d->pair, sizeof *d->pair * (size_t)d->set.n) };
+    const int64_t choice[] = { d->length[0], d->length[1],
+                               (int64_t)ls_hash64(d->pair, sizeof *d->pair * (size_t)d->set.n) };
     d->set.digest = ls_tokens_digest(&d->tokens, choice, sizeof choice);
     d->set.parts = d->tokens.parts;
     d->set.n_parts = d->tokens.n_parts;
@@ -103,35 +118,43 @@ static void close_set(ls_dataset *set)
     free(d);
 }
 
-static ls_status open_split(pair_set *d, ls_split split, const char *path, const char *tokenizer, const ls_pairs_options *o)
+static ls_status open_split(pair_set *d, ls_split split, const char *path, const char *tokenizer,
+                            const ls_pairs_options *o)
 {
     const ls_pair_names names = { o->source, o->target, o->prefix };
-    const ls_text_options text = { LS_TEXT_DEFAULTS, .end_token = o->end_token, .threads = o->threads, .progress = o->progress, .context = o->context };
+    const ls_text_options text = { LS_TEXT_DEFAULTS, .end_token = o->end_token, .threads = o->threads,
+                                   .progress = o->progress, .context = o->context };
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, &text));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(LS_E_USAGE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
-                       f->vocabulary - 1, o->vocabulary, f->vocabulary);
+        return ls_fail(
+            LS_E_USAGE,
+            "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d",
+            tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     d->set.classes = f->vocabulary;
     LS_TRY(choose(d, split, path, o));
     return describe(d, path, tokenizer);
 }
 
-static ls_status check(const char *path, const char *tokenizer, const int64_t length[2], const ls_pairs_options *o)
+static ls_status check(const char *path, const char *tokenizer, const int64_t length[2],
+                       const ls_pairs_options *o)
 {
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "data.type pairs needs data.%s",
-                       *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`" : "train_text: CSV files or JSON lines");
+                       *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
+                             : "train_text: CSV files or JSON lines");
     if (!strcmp(o->source, o->target))
-        return ls_fail(LS_E_USAGE, "data.target: \"%s\" is data.source, too; they are two columns", o->target);
+        return ls_fail(LS_E_USAGE, "data.target: \"%s\" is data.source, too; they are two columns",
+                       o->target);
     for (int side = 0; side < 2; side++)
         if (length[side] < 2 || length[side] > 1 << 24)
-            return ls_fail(LS_E_USAGE, "data.%s_length %lld: 2 to %d tokens are possible", side ? "target" : "source", (long long)length[side], 1 << 24);
+            return ls_fail(LS_E_USAGE, "data.%s_length %lld: 2 to %d tokens are possible",
+                           side ? "target" : "source", (long long)length[side], 1 << 24);
     return LS_OK;
 }
 
-ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t source_length, int64_t target_length,
-                             const ls_pairs_options *o)
+ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
+                             int64_t source_length, int64_t target_length, const ls_pairs_options *o)
 {
     LS_ARG(out);
     LS_ARG(path);
@@ -144,9 +167,16 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
     memcpy(d->length, length, sizeof length);
-    d->set = (ls_dataset){ .name = "pairs", .source = path, .split = split, .input = LS_TYPE(LS_I32, source_length),
-                           .target = LS_TYPE(LS_I32, target_length), .read = read_pair, .count = count_targets, .close = close_set };
-    ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path, tokenizer, o);
+    d->set = (ls_dataset){ .name = "pairs",
+                           .source = path,
+                           .split = split,
+                           .input = LS_TYPE(LS_I32, source_length),
+                           .target = LS_TYPE(LS_I32, target_length),
+                           .read = read_pair,
+                           .count = count_targets,
+                           .close = close_set };
+    ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path,
+                             tokenizer, o);
     if (s != LS_OK)
         close_set(&d->set);
     else

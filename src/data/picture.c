@@ -1,6 +1,6 @@
-/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for its probability; short names
- * stand in one line ("label: 7; pred: 7"). A right prediction is green, a wrong one red; so is the frame, and a wrong one is thicker, for
- * those who do not tell the colours apart. */
+/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for
+ * its probability; short names stand in one line ("label: 7; pred: 7"). A right prediction is green, a wrong
+ * one red; so is the frame, and a wrong one is thicker, for those who do not tell the colours apart. */
 #include "data/picture.h"
 
 #include <stdio.h>
@@ -11,24 +11,39 @@
 #include "base/check.h"
 #include "base/file.h"
 
-enum { MOST_SAMPLES = 10000, MOST_PIXELS = 100000000 }; /* of a page: a PNG is painted in memory, three bytes a pixel */
-enum { MARGIN = 24, GAP = 20, TEXT = 2, TITLE = 3, LINE = LS_GLYPH_ROWS * TEXT + 6, IMAGE_WISH = 168, FRAME = 6, MOST_TEXT = 28 };
-static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de, AMBER = 0x9a6700,
-                      BLUE = 0x0550ae;
+/* of a page: a PNG is painted in memory, three bytes a pixel */
+enum { MOST_SAMPLES = 10000, MOST_PIXELS = 100000000 };
+enum {
+    MARGIN = 24,
+    GAP = 20,
+    TEXT = 2,
+    TITLE = 3,
+    LINE = LS_GLYPH_ROWS * TEXT + 6,
+    IMAGE_WISH = 168,
+    FRAME = 6,
+    MOST_TEXT = 28
+};
+static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de,
+                      AMBER = 0x9a6700, BLUE = 0x0550ae;
 
-static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height, uint32_t colour) {
+static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height,
+                            uint32_t colour)
+{
     if (d->n == d->capacity) {
         d->capacity = d->capacity ? 2 * d->capacity : 64;
         d->marks = realloc(d->marks, (size_t)d->capacity * sizeof *d->marks);
         LS_CHECK(d->marks, "no memory for a drawing");
     }
     ls_drawing_mark *m = &d->marks[d->n++];
-    *m = (ls_drawing_mark){ .kind = kind, .x = x, .y = y, .width = width, .height = height, .colour = colour };
+    *m = (ls_drawing_mark){
+        .kind = kind, .x = x, .y = y, .width = width, .height = height, .colour = colour
+    };
     return m;
 }
 
 /* At most `most` characters; more end in "..". */
-static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most) {
+static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most)
+{
     const char *end = text, *cut = text;
     int n = 0;
     for (; *end && n < most; n++) {
@@ -36,21 +51,25 @@ static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, con
             cut = end;
         ls_next_codepoint(&end);
     }
-    ls_drawing_mark *m = add(d, LS_MARK_TEXT, x, y, most * LS_GLYPH_ADVANCE * size, LS_GLYPH_HEIGHT * size, colour);
+    ls_drawing_mark *m = add(d, LS_MARK_TEXT, x, y, most * LS_GLYPH_ADVANCE * size, LS_GLYPH_HEIGHT * size,
+                             colour);
     m->size = size;
     int r = *end ? asprintf(&m->text, "%.*s..", (int)(cut - text), text) : asprintf(&m->text, "%s", text);
     LS_CHECK(r >= 0, "no memory for a drawing");
 }
 
-static int characters(const char *text) {
+static int characters(const char *text)
+{
     int n = 0;
     for (; *text; n++)
         ls_next_codepoint(&text);
     return n;
 }
 
-/* Sets text in lines of at most `most` characters, broken at spaces where there are any; returns the y below it. */
-static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most) {
+/* Sets text in lines of at most `most` characters, broken at spaces where there are any; returns the y below
+ * it. */
+static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most)
+{
     while (*text) {
         const char *p = text, *space = NULL;
         int n = 0;
@@ -81,7 +100,8 @@ typedef struct layout {
 
 static int probability_text(char out[16], double p) { return snprintf(out, 16, "%.2f", p); }
 
-static layout plan(const ls_picture *p) {
+static layout plan(const ls_picture *p)
+{
     layout l = { 0 };
     int longest = 0, short_names = 0;
     bool both = true;
@@ -106,12 +126,14 @@ static layout plan(const ls_picture *p) {
     int text = l.text_chars * LS_GLYPH_ADVANCE * TEXT;
     l.cell_width = (l.image_width + 2 * FRAME > text ? l.image_width + 2 * FRAME : text);
     l.text_chars = l.cell_width / (LS_GLYPH_ADVANCE * TEXT);
-    l.cell_height = l.image_height + 2 * FRAME + 6 + (l.labels && !l.one_line ? LINE : 0) + (l.predictions ? 2 * LINE : 0);
+    l.cell_height = l.image_height + 2 * FRAME + 6 + (l.labels && !l.one_line ? LINE : 0) +
+                    (l.predictions ? 2 * LINE : 0);
     if (p->columns > 0) {
         l.columns = p->columns;
     } else { /* about 3 : 2 */
         l.columns = 1;
-        while ((int64_t)l.columns * l.columns * l.cell_width * 2 < p->n * l.cell_height * 3 && l.columns < p->n)
+        while ((int64_t)l.columns * l.columns * l.cell_width * 2 < p->n * l.cell_height * 3 &&
+               l.columns < p->n)
             l.columns++;
         for (int side = 2; (int64_t)side * side <= p->n; side++) /* a square number stands in a square */
             if ((int64_t)side * side == p->n)
@@ -122,12 +144,14 @@ static layout plan(const ls_picture *p) {
     return l;
 }
 
-static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const ls_picture_cell *c, int x, int y) {
+static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const ls_picture_cell *c, int x,
+                     int y)
+{
     bool judged = c->label && c->predicted, right = judged && !strcmp(c->label, c->predicted);
     uint32_t colour = judged ? right ? GREEN : RED : c->predicted ? BLUE : SOFT;
     int frame = judged && !right ? FRAME : FRAME / 2;
-    add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame, l->image_height + 2 * frame,
-        judged ? colour : PALE);
+    add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame,
+        l->image_height + 2 * frame, judged ? colour : PALE);
     ls_drawing_mark *m = add(d, LS_MARK_IMAGE, x + FRAME, y + FRAME, l->image_width, l->image_height, 0);
     m->image = c->image;
     m->channels = p->channels;
@@ -149,7 +173,8 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
     if (!c->predicted)
         return;
     add_text(d, x, y, TEXT, SOFT, "pred:", 6);
-    add_text(d, x + (l->one_line ? 6 : 7) * LS_GLYPH_ADVANCE * TEXT, y, TEXT, colour, c->predicted, l->text_chars - 7);
+    add_text(d, x + (l->one_line ? 6 : 7) * LS_GLYPH_ADVANCE * TEXT, y, TEXT, colour, c->predicted,
+             l->text_chars - 7);
     if (c->probability < 0)
         return;
     x = left;
@@ -165,7 +190,8 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
         add(d, LS_MARK_RECT, x + indent, y + 2, filled, LS_GLYPH_HEIGHT * TEXT - 4, colour);
 }
 
-static void draw(ls_drawing *d, const ls_picture *p) {
+static void draw(ls_drawing *d, const ls_picture *p)
+{
     layout l = plan(p);
     int64_t rows = (p->n + l.columns - 1) / l.columns;
     int grid = l.columns * l.cell_width + (l.columns - 1) * GAP, least = 32 * LS_GLYPH_ADVANCE * TEXT;
@@ -183,35 +209,45 @@ static void draw(ls_drawing *d, const ls_picture *p) {
     d->height = y + (int)rows * (l.cell_height + GAP) - GAP + MARGIN;
 }
 
-static bool ends_in(const char *path, const char *ending) {
+static bool ends_in(const char *path, const char *ending)
+{
     size_t n = strlen(path), k = strlen(ending);
     return n > k && !strcasecmp(path + n - k, ending);
 }
 
-ls_status ls_picture_fits(const char *path, const ls_picture *p) {
+ls_status ls_picture_fits(const char *path, const ls_picture *p)
+{
     LS_ARG(path);
     LS_ARG(p);
     const bool svg = ends_in(path, ".svg");
     if (!svg && !ends_in(path, ".png"))
         return ls_fail(LS_E_USAGE, "%s: a picture's name must end in .svg or .png", path);
-    if (p->n < 1 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 || p->height > 4096 || p->width > 4096)
-        return ls_fail(LS_E_ARG, "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 or 3 channels, at most 4096 x 4096",
+    if (p->n < 1 || (p->channels != 1 && p->channels != 3) || p->height < 1 || p->width < 1 ||
+        p->height > 4096 || p->width > 4096)
+        return ls_fail(LS_E_ARG,
+                       "%s: cannot draw %lld samples of %d x %d x %d (channels, height, width): 1 or 3 "
+                       "channels, at most 4096 x 4096",
                        path, (long long)p->n, p->channels, p->height, p->width);
     if (p->n > MOST_SAMPLES)
-        return ls_fail(LS_E_USAGE, "%s: %lld samples in one picture: at most %d, so ask for fewer", path, (long long)p->n, MOST_SAMPLES);
+        return ls_fail(LS_E_USAGE, "%s: %lld samples in one picture: at most %d, so ask for fewer", path,
+                       (long long)p->n, MOST_SAMPLES);
     const layout l = plan(p);
-    const int64_t rows = (p->n + l.columns - 1) / l.columns, cell_width = l.cell_width + GAP, cell_height = l.cell_height + GAP;
+    const int64_t rows = (p->n + l.columns - 1) / l.columns, cell_width = l.cell_width + GAP,
+                  cell_height = l.cell_height + GAP;
     const int64_t width = l.columns * cell_width, height = rows * cell_height;
     if (!svg && width * height > MOST_PIXELS)
         return ls_fail(LS_E_USAGE,
-                       "%s: %lld samples in %lld rows of %d, each %lld x %lld pixels, make %lld x %lld: more than the %d million of a PNG; "
+                       "%s: %lld samples in %lld rows of %d, each %lld x %lld pixels, make %lld x %lld: more "
+                       "than the %d million of a PNG; "
                        "ask for %lld samples at most, or for .svg",
-                       path, (long long)p->n, (long long)rows, l.columns, (long long)cell_width, (long long)cell_height, (long long)width,
-                       (long long)height, MOST_PIXELS / 1000000, (long long)(MOST_PIXELS / (cell_width * cell_height)));
+                       path, (long long)p->n, (long long)rows, l.columns, (long long)cell_width,
+                       (long long)cell_height, (long long)width, (long long)height, MOST_PIXELS / 1000000,
+                       (long long)(MOST_PIXELS / (cell_width * cell_height)));
     return LS_OK;
 }
 
-ls_status ls_picture_write(const char *path, const ls_picture *p) {
+ls_status ls_picture_write(const char *path, const ls_picture *p)
+{
     LS_ARG(path);
     LS_ARG(p);
     LS_TRY(ls_picture_fits(path, p));

@@ -1,11 +1,17 @@
-/* picture.h - a drawing: a list of rectangles, texts and pixel images on a white page, made by the layout (picture.c) and
- * written by two back ends, as SVG (picture_svg.c) and as PNG (picture_png.c). Lengths are pixels; texts are set in a fixed
- * grid of `size` * 6 pixels a character and `size` * 7 high, so that both back ends take the same room. */
+/* picture.h - a drawing: a list of rectangles, texts and pixel images on a white page, made by the layout
+ * (picture.c) and written by two back ends, as SVG (picture_svg.c) and as PNG (picture_png.c). Lengths are
+ * pixels; texts are set in a fixed grid of `size` * 6 pixels a character and `size` * 7 high, so that both
+ * back ends take the same room. */
 #pragma once
 #include "base/str.h"
 #include "lockstep/data.h"
 
-enum { LS_GLYPH_ADVANCE = 6, LS_GLYPH_WIDTH = 5, LS_GLYPH_HEIGHT = 7, LS_GLYPH_ROWS = 9 /* with the two below the line */ };
+enum {
+    LS_GLYPH_ADVANCE = 6,
+    LS_GLYPH_WIDTH = 5,
+    LS_GLYPH_HEIGHT = 7,
+    LS_GLYPH_ROWS = 9 /* with the two below the line */
+};
 
 typedef enum ls_mark_kind { LS_MARK_RECT, LS_MARK_TEXT, LS_MARK_IMAGE } ls_mark_kind;
 

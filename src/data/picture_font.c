@@ -1,5 +1,5 @@
-/* picture_font.c - a 5 x 7 dot font for PNG pictures, drawn for this project: printable ASCII, seven rows a glyph and two
- * more below the line where it has them. */
+/* picture_font.c - a 5 x 7 dot font for PNG pictures, drawn for this project: printable ASCII, seven rows a
+ * glyph and two more below the line where it has them. */
 #include "data/picture.h"
 
 #include <pthread.h>
@@ -105,7 +105,8 @@ static const char *const GLYPHS[95] = {
 
 static uint8_t dots[96][LS_GLYPH_ROWS];
 
-static void unpack(void) {
+static void unpack(void)
+{
     for (int g = 0; g < 95; g++)
         for (size_t y = 0; y < (strlen(GLYPHS[g]) + 1) / 6; y++)
             for (size_t x = 0; x < LS_GLYPH_WIDTH; x++)
@@ -113,13 +114,15 @@ static void unpack(void) {
     memcpy(dots[95], "\37\21\21\21\21\21\37", LS_GLYPH_HEIGHT); /* a box */
 }
 
-const uint8_t *ls_glyph(uint32_t codepoint) {
+const uint8_t *ls_glyph(uint32_t codepoint)
+{
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, unpack);
     return dots[codepoint >= 32 && codepoint < 127 ? codepoint - 32 : 95];
 }
 
-uint32_t ls_next_codepoint(const char **text) {
+uint32_t ls_next_codepoint(const char **text)
+{
     const uint8_t *p = (const uint8_t *)*text;
     int more = p[0] < 0x80                   ? 0
                : p[0] >= 0xc2 && p[0] < 0xe0 ? 1

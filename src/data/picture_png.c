@@ -10,7 +10,8 @@ typedef struct canvas {
     int width, height;
 } canvas;
 
-static void paint(canvas *c, int x, int y, int width, int height, uint32_t colour) {
+static void paint(canvas *c, int x, int y, int width, int height, uint32_t colour)
+{
     for (int j = y < 0 ? 0 : y; j < y + height && j < c->height; j++)
         for (int i = x < 0 ? 0 : x; i < x + width && i < c->width; i++) {
             uint8_t *p = c->rgb + ((size_t)j * (size_t)c->width + (size_t)i) * 3;
@@ -20,7 +21,8 @@ static void paint(canvas *c, int x, int y, int width, int height, uint32_t colou
         }
 }
 
-static void paint_text(canvas *c, const ls_drawing_mark *m) {
+static void paint_text(canvas *c, const ls_drawing_mark *m)
+{
     int x = m->x;
     for (const char *t = m->text; *t; x += LS_GLYPH_ADVANCE * m->size) {
         const uint8_t *rows = ls_glyph(ls_next_codepoint(&t));
@@ -31,7 +33,8 @@ static void paint_text(canvas *c, const ls_drawing_mark *m) {
     }
 }
 
-static void paint_image(canvas *c, const ls_drawing_mark *m) {
+static void paint_image(canvas *c, const ls_drawing_mark *m)
+{
     int scale = m->width / m->columns;
     size_t plane = m->channels == 3 ? (size_t)m->rows * (size_t)m->columns : 0;
     for (int y = 0; y < m->rows; y++)
@@ -42,12 +45,14 @@ static void paint_image(canvas *c, const ls_drawing_mark *m) {
         }
 }
 
-ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n) {
+ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n)
+{
     canvas c = { .width = d->width, .height = d->height };
     size_t bytes = (size_t)c.width * (size_t)c.height * 3;
     c.rgb = malloc(bytes);
     if (!c.rgb)
-        return ls_fail(LS_E_MEMORY, "out of memory for a PNG of %d x %d pixels: fewer samples, or .svg", d->width, d->height);
+        return ls_fail(LS_E_MEMORY, "out of memory for a PNG of %d x %d pixels: fewer samples, or .svg",
+                       d->width, d->height);
     memset(c.rgb, 255, bytes);
     for (int64_t i = 0; i < d->n; i++) {
         const ls_drawing_mark *m = &d->marks[i];

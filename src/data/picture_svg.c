@@ -1,11 +1,12 @@
-/* picture_svg.c - a drawing as SVG: text stays text, images are PNG inside it, shown with hard pixels. Nothing is fetched from
- * elsewhere. */
+/* picture_svg.c - a drawing as SVG: text stays text, images are PNG inside it, shown with hard pixels.
+ * Nothing is fetched from elsewhere. */
 #include <stdlib.h>
 
 #include "data/image.h"
 #include "data/picture.h"
 
-static void add_escaped(ls_str *out, const char *text) {
+static void add_escaped(ls_str *out, const char *text)
+{
     while (*text) {
         const char *start = text;
         uint32_t c = ls_next_codepoint(&text);
@@ -23,17 +24,20 @@ static void add_escaped(ls_str *out, const char *text) {
     }
 }
 
-static void add_base64(ls_str *out, const uint8_t *p, size_t n) {
+static void add_base64(ls_str *out, const uint8_t *p, size_t n)
+{
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0u);
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (i + 2 < n ? p[i + 2] : 0u);
         char four[4] = { DIGITS[v >> 18], DIGITS[v >> 12 & 63], i + 1 < n ? DIGITS[v >> 6 & 63] : '=',
                          i + 2 < n ? DIGITS[v & 63] : '=' };
         ls_str_add_n(out, four, 4);
     }
 }
 
-static ls_status add_image(ls_str *out, const ls_drawing_mark *m) {
+static ls_status add_image(ls_str *out, const ls_drawing_mark *m)
+{
     size_t n = (size_t)m->rows * (size_t)m->columns, channels = (size_t)m->channels, size;
     uint8_t *pixels = malloc(n * channels), *png;
     if (!pixels)
@@ -43,32 +47,37 @@ static ls_status add_image(ls_str *out, const ls_drawing_mark *m) {
     ls_status s = ls_png_encode(&png, &size, m->channels, m->rows, m->columns, pixels);
     free(pixels);
     LS_TRY(s);
-    ls_str_printf(
-        out,
-        "<image x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" style=\"image-rendering:pixelated\" href=\"data:image/png;base64,",
-        m->x, m->y, m->width, m->height);
+    ls_str_printf(out,
+                  "<image x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" style=\"image-rendering:pixelated\" "
+                  "href=\"data:image/png;base64,",
+                  m->x, m->y, m->width, m->height);
     add_base64(out, png, size);
     ls_str_add(out, "\"/>\n");
     free(png);
     return LS_OK;
 }
 
-ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out) {
-    ls_str_printf(out,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                  "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\">\n<title>",
-                  d->width, d->height, d->width, d->height);
+ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out)
+{
+    ls_str_printf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+        "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\">\n<title>",
+        d->width, d->height, d->width, d->height);
     add_escaped(out, d->title);
-    ls_str_printf(out, "</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", d->width, d->height);
+    ls_str_printf(out, "</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", d->width,
+                  d->height);
     for (int64_t i = 0; i < d->n; i++) {
         const ls_drawing_mark *m = &d->marks[i];
         if (m->kind == LS_MARK_RECT) {
-            ls_str_printf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"/>\n", m->x, m->y, m->width,
-                          m->height, m->colour);
+            ls_str_printf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"/>\n", m->x,
+                          m->y, m->width, m->height, m->colour);
         } else if (m->kind == LS_MARK_TEXT) {
-            /* A monospaced letter is about 0.6 of the font's size wide: size 9.6 fills the grid. The baseline is at y + height. */
-            ls_str_printf(out, "<text x=\"%d\" y=\"%d\" font-size=\"%.1f\" fill=\"#%06x\" xml:space=\"preserve\">", m->x,
-                          m->y + LS_GLYPH_HEIGHT * m->size, 9.6 * m->size, m->colour);
+            /* A monospaced letter is about 0.6 of the font's size wide: size 9.6 fills the grid. The baseline
+             * is at y + height. */
+            ls_str_printf(out,
+                          "<text x=\"%d\" y=\"%d\" font-size=\"%.1f\" fill=\"#%06x\" xml:space=\"preserve\">",
+                          m->x, m->y + LS_GLYPH_HEIGHT * m->size, 9.6 * m->size, m->colour);
             add_escaped(out, m->text);
             ls_str_add(out, "</text>\n");
         } else {

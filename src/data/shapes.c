@@ -1,6 +1,7 @@
-/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried with no files and
- * no network. A sample is a pure function of (split, index): class, place, size, turn, stroke, brightness and noise come from
- * the counter RNG. Only + - * / and sqrt are used (exact in IEEE arithmetic), so every machine draws the same bytes. */
+/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried
+ * with no files and no network. A sample is a pure function of (split, index): class, place, size, turn,
+ * stroke, brightness and noise come from the counter RNG. Only + - * / and sqrt are used (exact in IEEE
+ * arithmetic), so every machine draws the same bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "base/rng.h"
 #include "data/known.h"
 
-static const char *const NAMES[10] = { "disk", "ring", "square", "frame", "triangle", "plus", "cross", "bars", "moon", "arrow" };
+static const char *const NAMES[10] = { "disk", "ring",  "square", "frame", "triangle",
+                                       "plus", "cross", "bars",   "moon",  "arrow" };
 enum { DISK, RING, SQUARE, FRAME, TRIANGLE, PLUS, CROSS, BARS, MOON, ARROW };
 
 static float max2(float a, float b) { return a > b ? a : b; }
@@ -17,27 +19,33 @@ static float min2(float a, float b) { return a < b ? a : b; }
 static float circle(float x, float y, float r) { return sqrtf(x * x + y * y) - r; }
 static float box(float x, float y, float w, float h) { return max2(fabsf(x) - w, fabsf(y) - h); }
 
-/* Signed distance (about; negative inside) from (x, y) to the shape of unit size; t: half the stroke's width. */
-static float distance_to(int shape, float x, float y, float t) {
+/* Signed distance (about; negative inside) from (x, y) to the shape of unit size; t: half the stroke's width.
+ */
+static float distance_to(int shape, float x, float y, float t)
+{
     const float r = 0.70710678f; /* sin 45 degrees */
     switch (shape) {
     case DISK: return circle(x, y, 0.9f);
     case RING: return fabsf(circle(x, y, 0.85f)) - t;
     case SQUARE: return box(x, y, 0.8f, 0.8f);
     case FRAME: return fabsf(box(x, y, 0.8f, 0.8f)) - t;
-    case TRIANGLE: return max2(0.894f * fabsf(x) - 0.447f * (y + 1.0f), y - 0.8f); /* apex (0, -1), base y = 0.8 */
+    case TRIANGLE:
+        return max2(0.894f * fabsf(x) - 0.447f * (y + 1.0f), y - 0.8f); /* apex (0, -1), base y = 0.8 */
     case PLUS: return min2(box(x, y, 1.0f, t), box(x, y, t, 1.0f));
     case CROSS: return min2(box(r * (x + y), r * (x - y), 1.1f, t), box(r * (x + y), r * (x - y), t, 1.1f));
     case BARS: return min2(box(x, y - 0.65f, 1.0f, t), min2(box(x, y, 1.0f, t), box(x, y + 0.65f, 1.0f, t)));
     case MOON: return max2(circle(x, y, 1.0f), -circle(x - 0.55f, y, 0.85f));
     default: /* ARROW: a shaft, and a head of two strokes at its right end */
-        return min2(box(x, y, 0.9f, t), max2(fabsf(r * (fabsf(y) + x - 0.9f)) - t, max2(fabsf(y) - 0.75f, 0.0f - x)));
+        return min2(box(x, y, 0.9f, t),
+                    max2(fabsf(r * (fabsf(y) + x - 0.9f)) - t, max2(fabsf(y) - 0.75f, 0.0f - x)));
     }
 }
 
-int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE]) {
+int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE])
+{
     static const uint64_t PURPOSE[2] = { 0x7368617065730001u,
-                                         0x7368617065730002u }; /* fixed: the set is the same for every seed */
+                                         /* fixed: the set is the same for every seed */
+                                         0x7368617065730002u };
     ls_rng_key key = ls_rng_key_of(0, PURPOSE[split]);
     uint32_t w[12];
     for (uint64_t b = 0; b < 3; b++)
@@ -52,7 +60,8 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
     float stroke = 0.14f + 0.10f * u[5];
     float a = 0.7f * (u[6] - 0.5f); /* radians: up to 20 degrees either way */
     float sine = a * (1.0f - a * a * (1.0f / 6.0f)), cosine = 1.0f - a * a * (0.5f - a * a * (1.0f / 24.0f));
-    float ink = 130.0f + 125.0f * u[7], paper = 60.0f * u[8], slope = 60.0f * (u[9] - 0.5f), noise = 20.0f + 60.0f * u[10];
+    float ink = 130.0f + 125.0f * u[7], paper = 60.0f * u[8], slope = 60.0f * (u[9] - 0.5f),
+          noise = 20.0f + 60.0f * u[10];
 
     uint32_t r[4] = { 0 };
     for (int p = 0; p < LS_SHAPES_SIZE * LS_SHAPES_SIZE; p++) {
@@ -60,7 +69,8 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
             ls_rng_block(key, (uint64_t)i, 3 + (uint64_t)p / 16, r);
         float dx = (float)(p % LS_SHAPES_SIZE) - cx, dy = (float)(p / LS_SHAPES_SIZE) - cy;
         float x = (cosine * dx + sine * dy) / (scale * squeeze), y = (cosine * dy - sine * dx) / scale;
-        float cover = min2(max2(0.5f - distance_to(shape, x, y, stroke) * scale, 0.0f), 1.0f); /* soft edge one pixel wide */
+        /* soft edge one pixel wide */
+        float cover = min2(max2(0.5f - distance_to(shape, x, y, stroke) * scale, 0.0f), 1.0f);
         float grain = (float)(r[p % 16 / 4] >> p % 4 * 8 & 255) * (1.0f / 255.0f) - 0.5f;
         float value = paper + (ink - paper) * cover + slope * dx * (1.0f / 14.0f) + noise * grain;
         image[p] = (uint8_t)min2(max2(value, 0.0f), 255.0f);
@@ -73,20 +83,23 @@ typedef struct shapes {
     char *source;
 } shapes;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+{
     *label = ls_shapes_draw(set->split, i, image);
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set) {
+static void close_set(ls_dataset *set)
+{
     free(((shapes *)set)->source);
     free(set);
 }
 
-ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of) {
+ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of)
+{
     shapes *d = calloc(1, sizeof *d);
-    if (!d || asprintf(&d->source, "built-in shapes%s%s%s", instead_of ? " (" : "", instead_of ? instead_of : "",
-                       instead_of ? " was not found)" : "") < 0) {
+    if (!d || asprintf(&d->source, "built-in shapes%s%s%s", instead_of ? " (" : "",
+                       instead_of ? instead_of : "", instead_of ? " was not found)" : "") < 0) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
     }
@@ -99,7 +112,8 @@ ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_o
                            .target = LS_SCALAR(LS_I32),
                            .classes = 10,
                            .class_names = NAMES,
-                           .digest = ls_hash_text(split == LS_SPLIT_TRAIN ? "built-in shapes 1, train" : "built-in shapes 1, eval"),
+                           .digest = ls_hash_text(split == LS_SPLIT_TRAIN ? "built-in shapes 1, train"
+                                                                          : "built-in shapes 1, eval"),
                            .read = read_sample,
                            .close = close_set };
     *out = &d->set;

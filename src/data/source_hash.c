@@ -24,8 +24,8 @@ uint64_t ls_source_key(const char *path)
     struct timespec now;
     char *real = realpath(path, NULL);
     uint64_t key = 0;
-    if (real && stat(real, &st) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0 && now.tv_sec - st.st_mtim.tv_sec > 2 &&
-        now.tv_sec - st.st_ctim.tv_sec > 2) {
+    if (real && stat(real, &st) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+        now.tv_sec - st.st_mtim.tv_sec > 2 && now.tv_sec - st.st_ctim.tv_sec > 2) {
         int64_t id[] = { (int64_t)st.st_size,        (int64_t)st.st_mtim.tv_sec,  (int64_t)st.st_mtim.tv_nsec,
                          (int64_t)st.st_ctim.tv_sec, (int64_t)st.st_ctim.tv_nsec, (int64_t)st.st_ino,
                          (int64_t)st.st_dev };

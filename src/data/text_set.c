@@ -1,4 +1,5 @@
-/* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a row. */
+/* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a
+ * row. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +13,20 @@
 typedef struct text_set {
     ls_dataset set;
     ls_token_store tokens;
-    int64_t length;      /* of a sample */
-    int64_t documents;   /* of this split */
-    int64_t *document;   /* [documents]; their numbers in the file */
-    int64_t *first;      /* [documents + 1]; packed: where each begins in the stream, and where that ends */
+    int64_t length;    /* of a sample */
+    int64_t documents; /* of this split */
+    int64_t *document; /* [documents]; their numbers in the file */
+    int64_t *first;    /* [documents + 1]; packed: where each begins in the stream, and where that ends */
     char *source;
 } text_set;
 
 static ls_status damaged(const text_set *d, int64_t at)
 {
-    return ls_fail(LS_E_FORMAT, "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is damaged; delete the folder tokens "
-                                "of the cache", d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
+    return ls_fail(LS_E_FORMAT,
+                   "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is "
+                   "damaged; delete the folder tokens "
+                   "of the cache",
+                   d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
 }
 
 /* ---- packed: window i of the stream */
@@ -43,7 +47,8 @@ static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
 {
     for (int64_t k = find(d, at); n > 0; k++) {
         const int64_t left = d->first[k + 1] - at, some = left < n ? left : n;
-        if (!ls_tokens_read(&d->tokens, ls_tokens_begin(&d->tokens, d->document[k]) + at - d->first[k], some, to))
+        if (!ls_tokens_read(&d->tokens, ls_tokens_begin(&d->tokens, d->document[k]) + at - d->first[k], some,
+                            to))
             return false;
         to += some;
         at += some;
@@ -85,7 +90,10 @@ static int64_t row_tokens(const text_set *d, int64_t i)
     return n < d->length ? n : d->length;
 }
 
-static int64_t row_count(const ls_dataset *set, int64_t i) { return row_tokens((const text_set *)set, i) - 1; }
+static int64_t row_count(const ls_dataset *set, int64_t i)
+{
+    return row_tokens((const text_set *)set, i) - 1;
+}
 
 static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t *target)
 {
@@ -109,10 +117,14 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
     const int64_t n = d->tokens.footer.documents;
     char *marks = ls_sys_calloc((size_t)n, 1);
     d->document = ls_sys_malloc(sizeof *d->document * (size_t)n);
-    ls_status s = marks && d->document ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
+    ls_status s = marks && d->document ? LS_OK
+                                       : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail(LS_E_USAGE, "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: blank or line, or set "
-                                "data.eval_text", path);
+        s = ls_fail(LS_E_USAGE,
+                    "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: "
+                    "blank or line, or set "
+                    "data.eval_text",
+                    path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         d->document[d->documents] = i;
@@ -129,7 +141,8 @@ static ls_status lay_out(text_set *d)
         return ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)d->documents);
     d->first[0] = 0;
     for (int64_t k = 0; k < d->documents; k++)
-        d->first[k + 1] = d->first[k] + d->tokens.ends[d->document[k]] - ls_tokens_begin(&d->tokens, d->document[k]);
+        d->first[k + 1] = d->first[k] + d->tokens.ends[d->document[k]] -
+                          ls_tokens_begin(&d->tokens, d->document[k]);
     return LS_OK;
 }
 
@@ -146,8 +159,10 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     LS_TRY(lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
     if (split == LS_SPLIT_TRAIN && targets < d->length)
-        return ls_fail(LS_E_USAGE, "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens",
-                       (long long)d->length, path, (long long)targets + 1);
+        return ls_fail(
+            LS_E_USAGE,
+            "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens",
+            (long long)d->length, path, (long long)targets + 1);
     set->n = (targets + d->length - 1) / d->length;
     set->read = read_window;
     set->count = window_count;
@@ -164,28 +179,33 @@ static void close_set(ls_dataset *set)
     free(d);
 }
 
-static ls_status open_split(text_set *d, ls_split split, const char *path, const char *tokenizer, const ls_text_options *o)
+static ls_status open_split(text_set *d, ls_split split, const char *path, const char *tokenizer,
+                            const ls_text_options *o)
 {
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, NULL, o));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(LS_E_USAGE, "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d", tokenizer,
-                       f->vocabulary - 1, o->vocabulary, f->vocabulary);
+        return ls_fail(
+            LS_E_USAGE,
+            "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d",
+            tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));
-    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path, (long long)d->documents,
-                 (long long)f->documents, (long long)f->tokens, tokenizer) < 0)
+    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path,
+                 (long long)d->documents, (long long)f->documents, (long long)f->tokens, tokenizer) < 0)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->set.source = d->source;
     d->set.classes = f->vocabulary;
-    const int64_t cut[] = { d->length, o->pack, (int64_t)ls_hash64(d->document, sizeof *d->document * (size_t)d->documents) };
+    const int64_t cut[] = { d->length, o->pack,
+                            (int64_t)ls_hash64(d->document, sizeof *d->document * (size_t)d->documents) };
     d->set.digest = ls_tokens_digest(&d->tokens, cut, sizeof cut);
     d->set.parts = d->tokens.parts;
     d->set.n_parts = d->tokens.n_parts;
     return LS_OK;
 }
 
-ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer, int64_t seq_length, const ls_text_options *o)
+ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
+                            int64_t seq_length, const ls_text_options *o)
 {
     LS_ARG(out);
     LS_ARG(path);
@@ -194,16 +214,21 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     *out = NULL;
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "data.type text needs data.%s",
-                       *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`" : "train_text: text files");
+                       *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
+                             : "train_text: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
-        return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length, 1 << 24);
+        return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length,
+                       1 << 24);
     text_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->length = seq_length;
     const ls_type tokens = LS_TYPE(LS_I32, seq_length);
-    d->set = (ls_dataset){ .name = "text", .source = path, .split = split, .input = tokens, .target = tokens, .close = close_set };
-    ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path, tokenizer, o);
+    d->set = (ls_dataset){
+        .name = "text", .source = path, .split = split, .input = tokens, .target = tokens, .close = close_set
+    };
+    ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path,
+                             tokenizer, o);
     if (s != LS_OK)
         close_set(&d->set);
     else

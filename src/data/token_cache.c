@@ -1,5 +1,6 @@
-/* token_cache.c - tokens are kept in CACHE/tokens/KEY.tokens, KEY being a hash of what the files hold, of the tokenizer and of how documents are cut. A
- * start with the same ones maps that file. Everything in the folder may be deleted at any time. */
+/* token_cache.c - tokens are kept in CACHE/tokens/KEY.tokens, KEY being a hash of what the files hold, of the
+ * tokenizer and of how documents are cut. A start with the same ones maps that file. Everything in the folder
+ * may be deleted at any time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,7 +39,8 @@ static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t 
     }
 }
 
-/* What the tokens depend on, and the files of it as to->parts. `known`: the folder that remembers hashes of files. */
+/* What the tokens depend on, and the files of it as to->parts. `known`: the folder that remembers hashes of
+ * files. */
 static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_source *from, const char *known)
 {
     const ls_text_options *o = from->o;
@@ -47,10 +49,13 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     ls_status s = LS_OK;
     *key = ls_hash64_more(ls_hash_text(o->end_token), field, strlen(field));
     *key = ls_hash64_more(*key, &h, sizeof h);
-    const char *const names[] = { from->pairs ? from->pairs->source : "", from->pairs ? from->pairs->target : "", from->pairs ? from->pairs->prefix : "" };
+    const char *const names[] = { from->pairs ? from->pairs->source : "",
+                                  from->pairs ? from->pairs->target : "",
+                                  from->pairs ? from->pairs->prefix : "" };
     for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL: where one ends counts */
         *key = ls_hash64_more(*key, names[i], strlen(names[i]) + 1);
-    to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 2, sizeof *to->parts);
+    to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 2,
+                              sizeof *to->parts);
     if (!to->parts)
         return ls_fail(LS_E_MEMORY, "no memory to tokenize");
     h = 0;
@@ -66,7 +71,8 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     return s;
 }
 
-/* The checksum of the ids, unless this process has compared that of the same file just before: both splits may come from one. */
+/* The checksum of the ids, unless this process has compared that of the same file just before: both splits
+ * may come from one. */
 static ls_status verify_once(const ls_token_store *t, const char *path)
 {
     static _Atomic uint64_t sound; /* key of the file */
@@ -110,7 +116,9 @@ static ls_status lock(int *fd, const char *path, const ls_token_source *from)
         if (error == EINTR && !ls_stop_asked())
             continue;
         close(*fd);
-        return error == EINTR ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern) : ls_fail_os(path, "lock", error);
+        return error == EINTR
+                   ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern)
+                   : ls_fail_os(path, "lock", error);
     }
     return LS_OK;
 }
@@ -169,17 +177,23 @@ ls_status ls_tokenizer_missing(const char *name)
 {
     ls_str places = { 0 };
     ls_find_places(&places, name);
-    ls_status s = ls_fail(LS_E_USAGE, "data.tokenizer: %s: no such file, and no folder with a tokenizer.json or spiece.model%s%s; name another one, or `bytes`, which is built in",
+    ls_status s = ls_fail(LS_E_USAGE,
+                          "data.tokenizer: %s: no such file, and no folder with a tokenizer.json or "
+                          "spiece.model%s%s; name another one, or `bytes`, which is built in",
                           name, places.len ? ": looked " : "", ls_str_text(&places));
     ls_str_release(&places);
     return s;
 }
 
-ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer, const ls_pair_names *pairs, const ls_text_options *o)
+ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer,
+                         const ls_pair_names *pairs, const ls_text_options *o)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
-    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .tokenizer_file = ls_tokenizer_find(tokenizer),
-                             .pairs = pairs, .o = o };
+    ls_token_source from = { .pattern = pattern,
+                             .tokenizer = tokenizer,
+                             .tokenizer_file = ls_tokenizer_find(tokenizer),
+                             .pairs = pairs,
+                             .o = o };
     ls_token_store made_of = { 0 };
     uint64_t key;
     ls_status s = LS_OK;

@@ -1,4 +1,5 @@
-/* tokenize.c - documents, or pairs of them, into ids: a batch on all threads at a time, written in their order. */
+/* tokenize.c - documents, or pairs of them, into ids: a batch on all threads at a time, written in their
+ * order. */
 #include "data/tokenize.h"
 
 #include <stdlib.h>
@@ -14,20 +15,26 @@
 
 enum { BATCH_BYTES = 1 << 22, BATCH_DOCUMENTS = 1 << 14 };
 
-typedef struct encoded { ls_tokens ids; int64_t source; ls_status status; char *message; } encoded; /* of a pair: `source` ids, then the target's */
+/* of a pair: `source` ids, then the target's */
+typedef struct encoded {
+    ls_tokens ids;
+    int64_t source;
+    ls_status status;
+    char *message;
+} encoded;
 
 typedef struct job {
     const ls_token_source *from;
     const ls_text_options *o;
     ls_tokenizer *tokenizer;
     ls_token_writer writer;
-    const char *path;        /* of the file that is being read */
+    const char *path; /* of the file that is being read */
     ls_text_file file;
-    ls_pair_file pairs;      /* of the file, when it has pairs */
-    ls_document *documents;  /* [BATCH_DOCUMENTS], n of them; a pair is one */
-    encoded *results;        /* [BATCH_DOCUMENTS] */
+    ls_pair_file pairs;     /* of the file, when it has pairs */
+    ls_document *documents; /* [BATCH_DOCUMENTS], n of them; a pair is one */
+    encoded *results;       /* [BATCH_DOCUMENTS] */
     int64_t n;
-    int64_t done;            /* bytes on disk of the files before */
+    int64_t done; /* bytes on disk of the files before */
     double start;
 } job;
 
@@ -41,8 +48,10 @@ static ls_status encode_json(const job *j, const char *line, size_t n, ls_tokens
     json_t *root;
     LS_TRY(ls_json_parse(&root, line, n, "JSON"));
     const json_t *value = json_object_get(root, j->o->field);
-    ls_status s = json_is_string(value) ? encode_text(j, json_string_value(value), json_string_length(value), out)
-                                        : ls_fail(LS_E_FORMAT, "this is no JSON object with a text called \"%s\" (data.field)", j->o->field);
+    ls_status s = json_is_string(value)
+                      ? encode_text(j, json_string_value(value), json_string_length(value), out)
+                      : ls_fail(LS_E_FORMAT, "this is no JSON object with a text called \"%s\" (data.field)",
+                                j->o->field);
     json_decref(root);
     return s;
 }
@@ -65,7 +74,8 @@ static ls_status encode(const job *j, const ls_document *d, encoded *e)
 {
     if (j->from->pairs)
         return encode_pair(j, d, e);
-    return (j->o->documents == LS_DOCUMENTS_JSON ? encode_json : encode_text)(j, j->file.text + d->begin, d->n, &e->ids);
+    return (j->o->documents == LS_DOCUMENTS_JSON ? encode_json : encode_text)(j, j->file.text + d->begin,
+                                                                              d->n, &e->ids);
 }
 
 static void encode_some(void *context, int64_t begin, int64_t end, int worker)
@@ -83,14 +93,16 @@ static void encode_some(void *context, int64_t begin, int64_t end, int worker)
 
 static ls_status wrong(const job *j, ls_status status, int64_t line, const char *message)
 {
-    return ls_fail(status, "%s, %s at line %lld: %s", j->path, j->from->pairs ? "pair" : "document", (long long)line, message);
+    return ls_fail(status, "%s, %s at line %lld: %s", j->path, j->from->pairs ? "pair" : "document",
+                   (long long)line, message);
 }
 
 static ls_status encode_batch(job *j)
 {
     ls_parallel_for(j->o->threads ? j->o->threads : ls_cpu_count(), j->n, encode_some, j);
     if (ls_stop_asked())
-        return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again", j->from->pattern);
+        return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again",
+                       j->from->pattern);
     for (int64_t i = 0; i < j->n; i++) {
         const encoded *e = &j->results[i];
         if (e->status != LS_OK)
@@ -108,7 +120,8 @@ static void show(const job *j, int64_t size, size_t at)
 {
     const int64_t done = j->done + (j->file.n ? (int64_t)((double)size * (double)at / (double)j->file.n) : 0);
     if (j->o->progress)
-        j->o->progress(j->o->context, j->path, done, j->from->corpus.bytes, (double)done / (ls_now() - j->start));
+        j->o->progress(j->o->context, j->path, done, j->from->corpus.bytes,
+                       (double)done / (ls_now() - j->start));
 }
 
 static ls_status next(job *j, ls_document_cursor *at, ls_document *out, bool *done)
@@ -171,7 +184,8 @@ static ls_status tokenize_files(job *j)
     free(j->documents);
     free(j->results);
     if (s == LS_OK && !j->writer.footer.documents)
-        s = ls_fail(LS_E_USAGE, "%s: no %s in %s", j->from->pattern, j->from->pairs ? "pair" : "text", c->n == 1 ? "this file" : "these files");
+        s = ls_fail(LS_E_USAGE, "%s: no %s in %s", j->from->pattern, j->from->pairs ? "pair" : "text",
+                    c->n == 1 ? "this file" : "these files");
     return s;
 }
 
@@ -185,16 +199,22 @@ ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *want
         return LS_OK;
     if (*wanted)
         return ls_fail(LS_E_USAGE, "data.end_token: the tokenizer %s has no token %s", name, wanted);
-    return ls_fail(LS_E_USAGE, "data.end_token: name the token that ends a document; the tokenizer %s has none of %s %s %s %s", name, USUAL[0],
-                   USUAL[1], USUAL[2], USUAL[3]);
+    return ls_fail(
+        LS_E_USAGE,
+        "data.end_token: name the token that ends a document; the tokenizer %s has none of %s %s %s %s", name,
+        USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
 }
 
 /* Sources are filled up with id 0, which must be no token of their text. */
 static ls_status check_pad(const job *j)
 {
     const int32_t pad = ls_tokenizer_id(j->tokenizer, "<pad>");
-    return pad <= 0 ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "data.tokenizer: <pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
-                                      j->from->tokenizer, pad);
+    return pad <= 0
+               ? LS_OK
+               : ls_fail(
+                     LS_E_UNSUPPORTED,
+                     "data.tokenizer: <pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
+                     j->from->tokenizer, pad);
 }
 
 static ls_status run(job *j, uint64_t key, const char *path)
@@ -211,8 +231,11 @@ static ls_status run(job *j, uint64_t key, const char *path)
     }
     const ls_token_footer f = j->writer.footer;
     LS_TRY(ls_tokens_commit(&j->writer));
-    ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; %s%s", j->from->pattern, (long long)(j->from->pairs ? f.documents / 2 : f.documents),
-                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start, ls_cache_is_frozen() ? "a dry run keeps none of it" : "kept in ", ls_cache_is_frozen() ? "" : path);
+    ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; %s%s", j->from->pattern,
+                (long long)(j->from->pairs ? f.documents / 2 : f.documents),
+                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start,
+                ls_cache_is_frozen() ? "a dry run keeps none of it" : "kept in ",
+                ls_cache_is_frozen() ? "" : path);
     return LS_OK;
 }
 

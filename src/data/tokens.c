@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC 0x324e454b4f54534cu /* "LSTOKEN2" where the low byte comes first: another order of bytes is another file */
+#define MAGIC                                                                                                \
+    0x324e454b4f54534cu /* "LSTOKEN2" where the low byte comes first: another order of bytes is another file \
+                         */
 
 static size_t padded(int64_t bytes) { return (size_t)(bytes + 7) / 8 * 8; }
-static uint64_t footer_hash(const ls_token_footer *f) { return ls_hash64(f, offsetof(ls_token_footer, hash)); }
+static uint64_t footer_hash(const ls_token_footer *f)
+{
+    return ls_hash64(f, offsetof(ls_token_footer, hash));
+}
 
 /* ---- reading */
 
@@ -20,13 +25,17 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no file of tokens", what, size);
     memcpy(&f, p + size - sizeof f, sizeof f);
     if (f.magic != MAGIC || f.hash != footer_hash(&f) || f.key != key)
-        return ls_fail(LS_E_FORMAT, "%s: the footer at offset %zu is damaged, of other text, or of an older version", what, size - sizeof f);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: the footer at offset %zu is damaged, of other text, or of an older version", what,
+                       size - sizeof f);
     const int64_t most = (int64_t)(size / 2);
-    const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 && f.end < f.vocabulary;
-    const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most; /* so that the next line cannot overflow */
+    const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 &&
+                       f.end < f.vocabulary;
+    /* so that the next line cannot overflow */
+    const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most;
     if (!known || !fits || padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f != size)
-        return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size, (long long)f.tokens,
-                       (long long)f.documents);
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size,
+                       (long long)f.tokens, (long long)f.documents);
     const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
     bool rising = ls_hash64(ends, (size_t)f.documents * 8) == f.ends_hash;
     for (int64_t i = 0; i < f.documents && rising; i++)
@@ -42,7 +51,8 @@ ls_status ls_tokens_verify(const ls_token_store *t, const char *what)
     const ls_token_footer *f = &t->footer;
     if (ls_hash64(t->ids, (size_t)(f->tokens * f->width)) == f->ids_hash)
         return LS_OK;
-    return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what, (long long)f->tokens);
+    return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what,
+                   (long long)f->tokens);
 }
 
 bool ls_tokens_read(const ls_token_store *t, int64_t at, int64_t n, int32_t *to)
@@ -77,10 +87,13 @@ void ls_tokens_close(ls_token_store *t)
 
 /* ---- writing */
 
-ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary, int32_t end)
+ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary,
+                           int32_t end)
 {
     const int32_t width = vocabulary <= 1 << 16 ? 2 : 4;
-    *w = (ls_token_writer){ .footer = { .magic = MAGIC, .key = key, .width = width, .vocabulary = vocabulary, .end = end } };
+    *w = (ls_token_writer){
+        .footer = { .magic = MAGIC, .key = key, .width = width, .vocabulary = vocabulary, .end = end }
+    };
     if (!(w->ids = ls_hasher_create()))
         return ls_fail(LS_E_MEMORY, "no memory to write %s", path);
     const ls_status s = ls_writer_open(&w->file, path);

@@ -1,75 +1,145 @@
 /* attrs.h - the constants of each op, shared by its row (src/ops) and its kernels (src/device).
  *
- * One struct per op that has any. Every field is listed in the op's field table (ops/op.h), which drives printing, comparing, copying
- * and digests; structs are zeroed before they are filled. An attribute never holds a size that splitting a tensor over ranks would
- * change (head_dim, not the number of heads); where a size must be named, -1 means "what is left". */
+ * One struct per op that has any. Every field is listed in the op's field table (ops/op.h), which drives
+ * printing, comparing, copying and digests; structs are zeroed before they are filled. An attribute never
+ * holds a size that splitting a tensor over ranks would change (head_dim, not the number of heads); where a
+ * size must be named, -1 means "what is left". */
 #pragma once
 #include "lockstep/types.h"
 
-typedef struct ls_i64_list { int64_t n; const int64_t *v; } ls_i64_list; /* owned by the graph's arena */
-typedef struct ls_f64_list { int64_t n; const double *v; } ls_f64_list;
+typedef struct ls_i64_list {
+    int64_t n;
+    const int64_t *v;
+} ls_i64_list; /* owned by the graph's arena */
+typedef struct ls_f64_list {
+    int64_t n;
+    const double *v;
+} ls_f64_list;
 
-/* Activations that a matrix product can apply while its tile is still in registers. gelu is the erf form (PyTorch's default). */
+/* Activations that a matrix product can apply while its tile is still in registers. gelu is the erf form
+ * (PyTorch's default). */
 typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } ls_act;
 
+/* clang-format off */
 /* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
-typedef struct ls_tp_split { int64_t dim, at, of; } ls_tp_split; /* of a parameter, block number `at` of `of` equal ones along `dim`; of 0: all of it */
-typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b; ls_tp_split split; } ls_source_attrs;
+/* of a parameter, block number `at` of `of` equal ones along `dim`; of 0: all of it */
+typedef struct ls_tp_split { int64_t dim, at, of; } ls_tp_split;
+typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
+    ls_tp_split split; } ls_source_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
 typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
-typedef struct ls_number_attrs { double value; } ls_number_attrs;                            /* mul_const, add_const, max_const */
-typedef struct ls_reshape_attrs { ls_i64_list dims; } ls_reshape_attrs;                      /* reshape: one -1 allowed */
-typedef struct ls_permute_attrs { ls_i64_list perm; } ls_permute_attrs;                      /* permute (a copy) */
-typedef struct ls_slice_attrs { int64_t dim, start, count; } ls_slice_attrs;                 /* slice (a view) along one dim */
-typedef struct ls_flat_view_attrs { int64_t offset; ls_i64_list dims; } ls_flat_view_attrs;  /* view of a flat buffer at `offset` elements */
-typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pack_attrs;     /* pack: inputs laid at starts[i] along dim of a tensor whose size there is extent; the rest is zero */
-typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;                  /* broadcast_to, sum_to: numpy rules; -1 keeps */
-typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;                             /* linear, linear_dx */
-typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;                      /* linear_dw: 1 = also the bias gradient */
-typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;                                  /* layer_norm, rms_norm and their gradients */
-typedef struct ls_batch_norm_attrs { double eps; int64_t act; } ls_batch_norm_attrs;         /* batch_norm, its gradient, batch_norm_eval; relu or none */
-/* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for conv2d_dx and the kernel's for
+/* mul_const, add_const, max_const */
+typedef struct ls_number_attrs { double value; } ls_number_attrs;
+/* reshape: one -1 allowed */
+typedef struct ls_reshape_attrs { ls_i64_list dims; } ls_reshape_attrs;
+/* permute (a copy) */
+typedef struct ls_permute_attrs { ls_i64_list perm; } ls_permute_attrs;
+/* slice (a view) along one dim */
+typedef struct ls_slice_attrs { int64_t dim, start, count; } ls_slice_attrs;
+/* view of a flat buffer at `offset` elements */
+typedef struct ls_flat_view_attrs { int64_t offset; ls_i64_list dims; } ls_flat_view_attrs;
+/* pack: inputs laid at starts[i] along dim of a tensor whose size there is extent; the rest is zero */
+typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pack_attrs;
+/* broadcast_to, sum_to: numpy rules; -1 keeps */
+typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;
+/* linear, linear_dx */
+typedef struct ls_linear_attrs { int64_t act; } ls_linear_attrs;
+/* linear_dw: 1 = also the bias gradient */
+typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;
+/* layer_norm, rms_norm and their gradients */
+typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;
+/* batch_norm, its gradient, batch_norm_eval; relu or none */
+typedef struct ls_batch_norm_attrs { double eps; int64_t act; } ls_batch_norm_attrs;
+/* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for
+ * conv2d_dx and the kernel's for
  * conv2d_dw. bias 1: conv2d_dw also gives the bias gradient. */
-typedef struct ls_conv_attrs { int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, height, width, bias; } ls_conv_attrs;
+typedef struct ls_conv_attrs { int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+    height, width, bias; } ls_conv_attrs;
 typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_update_attrs;
 /* max_pool2d and its gradient, which needs height and width of the picture */
-typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height, width; } ls_max_pool_attrs;
-typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;               /* of the output: adaptive_avg_pool2d, and its gradient */
-/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's; first_head: number in the whole of the first query head here */
-typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad; double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
-typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both; } ls_position_bias_attrs; /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
-typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;                        /* shift_right: first id of a row; in place of ids below 0 */
-/* A table, or classes, of which a rank of the tensor axis has some: numbers `first` and on, of `of` altogether; of 0: all are here. rows: of the table, for embedding_grad */
-typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;           /* embedding and its gradient */
-typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;     /* rope; inverse 1: turns back, which is its gradient */
-typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;             /* cross_entropy, its gradient and its part */
-typedef struct ls_argmax_attrs { int64_t first; } ls_argmax_attrs;                           /* argmax_part: the number of column 0 */
-typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs; /* decoupled 1: AdamW */
+typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height,
+    width; } ls_max_pool_attrs;
+/* of the output: adaptive_avg_pool2d, and its gradient */
+typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;
+/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's;
+ * first_head: number in the whole of the first query head here */
+typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
+    double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
+/* position_bias and its gradient; both 1: keys after the query have buckets of their own */
+typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both;
+    } ls_position_bias_attrs;
+/* shift_right: first id of a row; in place of ids below 0 */
+typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
+/* A table, or classes, of which a rank of the tensor axis has some: numbers `first` and on, of `of`
+ * altogether; of 0: all are here. rows: of the table, for embedding_grad */
+/* embedding and its gradient */
+typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;
+/* rope; inverse 1: turns back, which is its gradient */
+typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
+/* cross_entropy, its gradient and its part */
+typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;
+/* argmax_part: the number of column 0 */
+typedef struct ls_argmax_attrs { int64_t first; } ls_argmax_attrs;
+/* decoupled 1: AdamW */
+typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs;
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
-typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs; /* dynamic loss scaling */
-/* dropout. purpose: hash of the scope path. extent not 0: of dimension `dim` (not 0), which has `extent` elements, those from `start` on are here */
+/* dynamic loss scaling */
+typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs;
+/* dropout. purpose: hash of the scope path. extent not 0: of dimension `dim` (not 0), which has `extent`
+ * elements, those from `start` on are here */
 typedef struct ls_dropout_attrs { double p; uint64_t purpose; int64_t dim, start, extent; } ls_dropout_attrs;
 
-/* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is what it is for, for people. */
-typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs; /* all_gather: result type; type of its gradient's sums; 1 = a mapping */
-typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs; /* reduce_scatter, all_reduce: result type, type that sums are rounded to */
-typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;    /* replicate: its gradient is summed over the group */
-enum { LS_TO_SAME = 31 }; /* result type of a gather or reduce_scatter: the operand's, whatever a pass makes that */
-/* all_reduce. wide: 128-bit integers as pairs of i64. shared: a sum with which all ranks go on alike, so that its gradient is what each already has */
+/* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is
+ * what it is for, for people. */
+/* all_gather: result type; type of its gradient's sums; 1 = a mapping */
+typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs;
+/* reduce_scatter, all_reduce: result type, type that sums are rounded to */
+typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
+/* replicate: its gradient is summed over the group */
+typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
+/* clang-format on */
+/* result type of a gather or reduce_scatter: the operand's, whatever a pass makes that */
+enum { LS_TO_SAME = 31 };
+/* all_reduce. wide: 128-bit integers as pairs of i64. shared: a sum with which all ranks go on alike, so that
+ * its gradient is what each already has */
 enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
 
-/* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each instruction appends one
- * register; the last one is the result. Four numbers an instruction: opcode (ls_ew), register a, register b (or -1), dtype that the
- * result is rounded to (where the unfused graph would have stored it). `numbers[i]` is instruction i's constant. */
+/* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each
+ * instruction appends one register; the last one is the result. Four numbers an instruction: opcode (ls_ew),
+ * register a, register b (or -1), dtype that the result is rounded to (where the unfused graph would have
+ * stored it). `numbers[i]` is instruction i's constant. */
+/* clang-format off */
 typedef struct ls_fused_attrs { ls_i64_list code; ls_f64_list numbers; int64_t to; } ls_fused_attrs;
+/* clang-format on */
 
-/* Element-wise opcodes: op rows of the same name exist for each. Arithmetic is f32 (f64 where an operand is f64). */
+/* Element-wise opcodes: op rows of the same name exist for each. Arithmetic is f32 (f64 where an operand is
+ * f64). */
 typedef enum ls_ew {
-    LS_EW_ADD, LS_EW_SUB, LS_EW_MUL, LS_EW_DIV, LS_EW_MAX, LS_EW_MIN,          /* a, b */
-    LS_EW_NEG, LS_EW_SQRT, LS_EW_EXP, LS_EW_LOG, LS_EW_TANH, LS_EW_SQUARE,     /* a */
-    LS_EW_RELU, LS_EW_GELU, LS_EW_GELU_TANH, LS_EW_SILU,                       /* a */
-    LS_EW_RELU_GRAD, LS_EW_GELU_GRAD, LS_EW_GELU_TANH_GRAD, LS_EW_SILU_GRAD,   /* a = dy, b = x; result dy * f'(x) */
-    LS_EW_SWIGLU,                                                              /* a = gate, b: silu(a) * b */
-    LS_EW_ADD_CONST, LS_EW_MUL_CONST, LS_EW_DIV_CONST, LS_EW_CAST,             /* a, number */
+    LS_EW_ADD,
+    LS_EW_SUB,
+    LS_EW_MUL,
+    LS_EW_DIV,
+    LS_EW_MAX,
+    LS_EW_MIN, /* a, b */
+    LS_EW_NEG,
+    LS_EW_SQRT,
+    LS_EW_EXP,
+    LS_EW_LOG,
+    LS_EW_TANH,
+    LS_EW_SQUARE, /* a */
+    LS_EW_RELU,
+    LS_EW_GELU,
+    LS_EW_GELU_TANH,
+    LS_EW_SILU, /* a */
+    /* a = dy, b = x; result dy * f'(x) */
+    LS_EW_RELU_GRAD,
+    LS_EW_GELU_GRAD,
+    LS_EW_GELU_TANH_GRAD,
+    LS_EW_SILU_GRAD,
+    LS_EW_SWIGLU, /* a = gate, b: silu(a) * b */
+    LS_EW_ADD_CONST,
+    LS_EW_MUL_CONST,
+    LS_EW_DIV_CONST,
+    LS_EW_CAST, /* a, number */
     LS_EW_COUNT
 } ls_ew;

@@ -1,4 +1,5 @@
-/* conv.h - the sizes of one convolution, from the operands of conv2d, conv2d_dx or conv2d_dw, and which pictures' elements meet. */
+/* conv.h - the sizes of one convolution, from the operands of conv2d, conv2d_dx or conv2d_dw, and which
+ * pictures' elements meet. */
 #pragma once
 #include <string.h>
 #include "device.h"
@@ -13,16 +14,26 @@ typedef struct ls_conv {
 
 static inline ls_conv ls_conv_of(const ls_kernel_args *a, ls_conv_kind kind)
 {
-    const ls_type *x = kind == LS_CONV_Y ? &a->in[0].type : kind == LS_CONV_DX ? &a->out[0].type : &a->in[1].type;
+    const ls_type *x = kind == LS_CONV_Y    ? &a->in[0].type
+                       : kind == LS_CONV_DX ? &a->out[0].type
+                                            : &a->in[1].type;
     const ls_type *y = kind == LS_CONV_Y ? &a->out[0].type : &a->in[0].type;
     const ls_type *w = kind == LS_CONV_DW ? &a->out[0].type : &a->in[1].type;
-    ls_conv s = { .n = x->dims[0], .c = x->dims[1], .h = x->dims[2], .w = x->dims[3], .o = y->dims[1], .kh = w->dims[2], .kw = w->dims[3],
-                  .oh = y->dims[2], .ow = y->dims[3] };
+    ls_conv s = { .n = x->dims[0],
+                  .c = x->dims[1],
+                  .h = x->dims[2],
+                  .w = x->dims[3],
+                  .o = y->dims[1],
+                  .kh = w->dims[2],
+                  .kw = w->dims[3],
+                  .oh = y->dims[2],
+                  .ow = y->dims[3] };
     memcpy(&s.at, a->attrs, sizeof s.at);
     return s;
 }
 
-/* Position in x (h * w of them) that the result at `position` (oh * ow) sees through kernel element `tap` (kh * kw); -1: padding. */
+/* Position in x (h * w of them) that the result at `position` (oh * ow) sees through kernel element `tap` (kh
+ * * kw); -1: padding. */
 static inline int64_t ls_conv_seen(const ls_conv *s, int64_t position, int64_t tap)
 {
     const int64_t ih = position / s->ow * s->at.stride_h - s->at.pad_h + tap / s->kw * s->at.dilation_h;
@@ -35,7 +46,8 @@ static inline int64_t ls_conv_seer(const ls_conv *s, int64_t position, int64_t t
 {
     const int64_t h = position / s->w + s->at.pad_h - tap / s->kw * s->at.dilation_h;
     const int64_t w = position % s->w + s->at.pad_w - tap % s->kw * s->at.dilation_w;
-    if (h < 0 || w < 0 || h % s->at.stride_h || w % s->at.stride_w || h / s->at.stride_h >= s->oh || w / s->at.stride_w >= s->ow)
+    if (h < 0 || w < 0 || h % s->at.stride_h || w % s->at.stride_w || h / s->at.stride_h >= s->oh ||
+        w / s->at.stride_w >= s->ow)
         return -1;
     return h / s->at.stride_h * s->ow + w / s->at.stride_w;
 }

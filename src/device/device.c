@@ -8,7 +8,8 @@
 #include "device/cpu/onednn.h"
 #endif
 
-static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_device_opts *o) {
+static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_device_opts *o)
+{
     const char *word = getenv("LOCKSTEP_ISA");
     const ls_isa best = ls_isa_best();
     if (o->isa < -1 || o->isa >= LS_ISA_COUNT)
@@ -18,7 +19,10 @@ static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_devi
         *out = (ls_isa)o->isa;
     } else if (named) {
         if (!ls_isa_parse(word, out))
-            return ls_fail(LS_E_USAGE, "LOCKSTEP_ISA=%s: not an instruction-set level; use generic, avx2, avx512 or avx512bf16", word);
+            return ls_fail(
+                LS_E_USAGE,
+                "LOCKSTEP_ISA=%s: not an instruction-set level; use generic, avx2, avx512 or avx512bf16",
+                word);
     } else {
         *out = best;
         while (*out > LS_ISA_GENERIC && !ops->tables(*out)) /* the best that was also built */
@@ -28,13 +32,16 @@ static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_devi
         return LS_OK;
     const char *who = named ? "LOCKSTEP_ISA" : "isa";
     if (*out > best)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: this machine has no %s; the best here is %s", who, ls_isa_name(*out), ls_isa_name(best));
+        return ls_fail(LS_E_UNSUPPORTED, "%s: this machine has no %s; the best here is %s", who,
+                       ls_isa_name(*out), ls_isa_name(best));
     if (!ops->tables(*out))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: %s was not built (CMake option LS_LEVELS)", who, ls_isa_name(*out));
+        return ls_fail(LS_E_UNSUPPORTED, "%s: %s was not built (CMake option LS_LEVELS)", who,
+                       ls_isa_name(*out));
     return LS_OK;
 }
 
-static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const char *word) {
+static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const char *word)
+{
     *out = NULL;
     if (!word || strcmp(word, "own") == 0)
         return LS_OK;
@@ -52,7 +59,8 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
 #endif
 }
 
-ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o) {
+ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o)
+{
     static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
     const char *words[3];
     const ls_device_ops *ops = NULL;
@@ -63,8 +71,8 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     }
     if (!ops) {
         const char *near = ls_nearest_name(name, words, 3);
-        return ls_fail(LS_E_UNSUPPORTED, "device \"%s\" is not known; there are cpu, ref and null%s%s%s", name,
-                       near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        return ls_fail(LS_E_UNSUPPORTED, "device \"%s\" is not known; there are cpu, ref and null%s%s%s",
+                       name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
@@ -76,17 +84,21 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     return LS_OK;
 }
 
-static const ls_kernel *search(const ls_kernel *table, const char *op) {
+static const ls_kernel *search(const ls_kernel *table, const char *op)
+{
     for (; table && table->op; table++)
         if (strcmp(table->op, op) == 0)
             return table;
     return NULL;
 }
 
-const ls_kernel *ls_device_find(const ls_device *d, const char *op, const ls_kernel_args *shapes, const char **why) {
+const ls_kernel *ls_device_find(const ls_device *d, const char *op, const ls_kernel_args *shapes,
+                                const char **why)
+{
     const ls_kernel *k = search(d->overrides, op);
     if (!k && d->ops->tables) {
-        /* A plan for another machine asks the generic build, the only one that runs everywhere; see kernels/level.h. */
+        /* A plan for another machine asks the generic build, the only one that runs everywhere; see
+         * kernels/level.h. */
         const ls_isa level = d->isa <= ls_isa_best() && d->ops->tables(d->isa) ? d->isa : LS_ISA_GENERIC;
         for (const ls_kernel *const *t = d->ops->tables(level); t && *t && !k; t++)
             k = search(*t, op);

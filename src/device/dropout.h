@@ -1,5 +1,6 @@
-/* dropout.h - which random number decides about an element: a function of the op's purpose, the key (seed and step), the sample's position in the step and
- * the element's in the whole sample, so that all devices, ranks and layouts drop the same ones. */
+/* dropout.h - which random number decides about an element: a function of the op's purpose, the key (seed and
+ * step), the sample's position in the step and the element's in the whole sample, so that all devices, ranks
+ * and layouts drop the same ones. */
 #pragma once
 #include "attrs.h"
 #include "base/rng.h"
@@ -7,19 +8,22 @@
 typedef struct ls_dropping {
     ls_rng_key key;
     uint64_t sample, apart; /* positions in the step: of the first sample here, and from one to the next */
-    int32_t below;      /* elements whose 16 bits are below this are kept */
-    double scale;       /* of those */
-    int64_t run;        /* elements of a sample that are neighbours here and in the whole sample; */
-    int64_t runs, step; /* how many runs a sample has, and from one to the next in the whole sample */
-    int64_t start;      /* of the first of them */
+    int32_t below;          /* elements whose 16 bits are below this are kept */
+    double scale;           /* of those */
+    int64_t run;            /* elements of a sample that are neighbours here and in the whole sample; */
+    int64_t runs, step;     /* how many runs a sample has, and from one to the next in the whole sample */
+    int64_t start;          /* of the first of them */
 } ls_dropping;
 
 /* key: result of random_key. */
 static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_t purpose)
 {
     const int64_t *k = key->data;
-    return (ls_dropping){ .key = ls_rng_key_of((uint64_t)k[0], purpose), .sample = (uint64_t)k[1], .apart = (uint64_t)k[2],
-                          .below = (int32_t)((1 - p) * 65536 + 0.5), .scale = 1 / (1 - p) };
+    return (ls_dropping){ .key = ls_rng_key_of((uint64_t)k[0], purpose),
+                          .sample = (uint64_t)k[1],
+                          .apart = (uint64_t)k[2],
+                          .below = (int32_t)((1 - p) * 65536 + 0.5),
+                          .scale = 1 / (1 - p) };
 }
 
 static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a)
@@ -37,7 +41,8 @@ static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type 
     return d;
 }
 
-/* Attention: of a sample's probabilities [heads, queries, keys], rows are counted as if their keys filled whole groups of 64. */
+/* Attention: of a sample's probabilities [heads, queries, keys], rows are counted as if their keys filled
+ * whole groups of 64. */
 static inline uint64_t ls_dropping_row(int64_t head, int64_t query, int64_t queries, int64_t keys)
 {
     return (uint64_t)(head * queries + query) * (uint64_t)((keys + 63) / 64) * 64;

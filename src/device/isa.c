@@ -1,5 +1,6 @@
-/* isa.c - which instruction-set level this CPU and its operating system offer. An instruction is usable only if cpuid lists it and the
- * system saves its registers on a context switch (XCR0 bits: 1 SSE, 2 AVX, 5-7 AVX-512; Intel SDM vol. 1, 13.3). */
+/* isa.c - which instruction-set level this CPU and its operating system offer. An instruction is usable only
+ * if cpuid lists it and the system saves its registers on a context switch (XCR0 bits: 1 SSE, 2 AVX, 5-7
+ * AVX-512; Intel SDM vol. 1, 13.3). */
 #include <stdatomic.h>
 #include <string.h>
 #include "device.h"
@@ -9,11 +10,10 @@
 
 static const char *const names[LS_ISA_COUNT] = { "generic", "avx2", "avx512", "avx512bf16" };
 
-const char *ls_isa_name(ls_isa isa) {
-    return names[isa];
-}
+const char *ls_isa_name(ls_isa isa) { return names[isa]; }
 
-bool ls_isa_parse(const char *name, ls_isa *out) {
+bool ls_isa_parse(const char *name, ls_isa *out)
+{
     for (int i = 0; i < LS_ISA_COUNT; i++)
         if (strcmp(name, names[i]) == 0) {
             *out = (ls_isa)i;
@@ -22,7 +22,8 @@ bool ls_isa_parse(const char *name, ls_isa *out) {
     return false;
 }
 
-static ls_isa detect(void) {
+static ls_isa detect(void)
+{
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d))
@@ -32,7 +33,8 @@ static ls_isa detect(void) {
         return LS_ISA_GENERIC;
     unsigned saved, saved_high;
     __asm__("xgetbv" : "=a"(saved), "=d"(saved_high) : "c"(0)); /* the intrinsic needs -mxsave */
-    if ((saved & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || !(b & bit_BMI2))
+    if ((saved & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) ||
+        !(b & bit_BMI2))
         return LS_ISA_GENERIC;
     const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     if ((saved & 0xe6) != 0xe6 || (b & avx512) != avx512)
@@ -43,8 +45,10 @@ static ls_isa detect(void) {
 #endif
 }
 
-ls_isa ls_isa_best(void) {
-    static _Atomic int known = -1; /* cpuid is slow inside virtual machines; threads that race find the same value */
+ls_isa ls_isa_best(void)
+{
+    /* cpuid is slow inside virtual machines; threads that race find the same value */
+    static _Atomic int known = -1;
     int isa = atomic_load_explicit(&known, memory_order_relaxed);
     if (isa < 0) {
         isa = detect();

@@ -1,5 +1,6 @@
-/* position.h - the bucket of a distance between a query and a key (Raffel et al. 2020, T5): one for each small distance, then one for each step of
- * its logarithm up to max_distance. The logarithm is rounded to f32, as where the weights come from: a bucket's border is a matter of one rounding. */
+/* position.h - the bucket of a distance between a query and a key (Raffel et al. 2020, T5): one for each
+ * small distance, then one for each step of its logarithm up to max_distance. The logarithm is rounded to
+ * f32, as where the weights come from: a bucket's border is a matter of one rounding. */
 #pragma once
 #include <math.h>
 #include "device/attrs.h"
@@ -7,10 +8,12 @@
 static inline int64_t ls_position_bucket(const ls_position_bias_attrs *a, int64_t distance) /* key - query */
 {
     const int64_t half = a->both ? a->buckets / 2 : a->buckets, exact = half / 2;
-    const int64_t first = a->both && distance > 0 ? half : 0, n = distance > 0 ? (a->both ? distance : 0) : -distance;
+    const int64_t first = a->both && distance > 0 ? half : 0,
+                  n = distance > 0 ? (a->both ? distance : 0) : -distance;
     if (n < exact)
         return first + n;
-    const float steps = (float)log((double)((float)n / (float)exact)) / (float)log((double)a->max_distance / (double)exact) * (float)(half - exact);
+    const float steps = (float)log((double)((float)n / (float)exact)) /
+                        (float)log((double)a->max_distance / (double)exact) * (float)(half - exact);
     const int64_t far = exact + (int64_t)steps;
     return first + (far < half ? far : half - 1);
 }

@@ -1,4 +1,5 @@
-/* autodiff.c - reverse mode over ordinary ops. Knows the chain rule and nothing about any op, layer or parallelism. */
+/* autodiff.c - reverse mode over ordinary ops. Knows the chain rule and nothing about any op, layer or
+ * parallelism. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "autodiff.h"
 
@@ -31,7 +32,10 @@ static void contribute(tape *t, ls_value to, ls_value grad)
 
 static bool is_pack(const ls_graph *g, ls_value v) { return ls_node_of(g, v)->op == &ls_op_pack; }
 
-typedef struct part { ls_value value; int64_t start, end; } part;
+typedef struct part {
+    ls_value value;
+    int64_t start, end;
+} part;
 
 static int by_start(const void *a, const void *b)
 {
@@ -39,7 +43,8 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Merges the packs among n contributions that agree on the dimension and do not overlap; returns how many contributions remain. */
+/* Merges the packs among n contributions that agree on the dimension and do not overlap; returns how many
+ * contributions remain. */
 static int merge_packs(tape *t, ls_value *v, int n)
 {
     ls_graph *g = t->g;
@@ -50,7 +55,8 @@ static int merge_packs(tape *t, ls_value *v, int n)
         const ls_node *p = ls_node_of(g, v[i]);
         if (first < 0)
             first = i;
-        if (((const ls_pack_attrs *)p->attrs)->dim != ((const ls_pack_attrs *)ls_node_of(g, v[first])->attrs)->dim)
+        if (((const ls_pack_attrs *)p->attrs)->dim !=
+            ((const ls_pack_attrs *)ls_node_of(g, v[first])->attrs)->dim)
             return n;
         packs++;
         parts += p->n_in;
@@ -143,7 +149,9 @@ static void differentiate(tape *t, const ls_node *node)
     if (!any_out)
         return;
     if (!node->op->grad) {
-        ls_graph_error(g, LS_E_UNSUPPORTED, "%s has no gradient, but a parameter's gradient would have to flow through it", node->op->name);
+        ls_graph_error(g, LS_E_UNSUPPORTED,
+                       "%s has no gradient, but a parameter's gradient would have to flow through it",
+                       node->op->name);
         return;
     }
     ls_value *din = LS_ARENA_ARRAY(&t->arena, ls_value, node->n_in + 1);

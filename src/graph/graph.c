@@ -86,18 +86,23 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     g->status = code;
-    if (asprintf(&g->message, "%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text, g->scope->path[0] ? " in " : "",
-                 g->scope->path) < 0)
+    if (asprintf(&g->message, "%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text,
+                 g->scope->path[0] ? " in " : "", g->scope->path) < 0)
         g->message = NULL;
 }
 
 ls_status ls_graph_status(const ls_graph *g)
 {
     LS_ARG(g);
-    return g->status == LS_OK ? LS_OK : ls_fail(g->status, "%s", g->message ? g->message : "building the graph failed");
+    return g->status == LS_OK
+               ? LS_OK
+               : ls_fail(g->status, "%s", g->message ? g->message : "building the graph failed");
 }
 
-bool ls_graph_has(const ls_graph *g, ls_value v) { return v.id >= 0 && v.id < g->n_vals && (!v.graph || v.graph == g->number); }
+bool ls_graph_has(const ls_graph *g, ls_value v)
+{
+    return v.id >= 0 && v.id < g->n_vals && (!v.graph || v.graph == g->number);
+}
 
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
 {
@@ -105,7 +110,8 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     if (g->status != LS_OK)
         return NULL;
     if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in)) {
-        ls_graph_error(g, LS_E_ARG, "%s takes %d to %d operands, got %d", op->name, op->min_in, op->max_in, n_in);
+        ls_graph_error(g, LS_E_ARG, "%s takes %d to %d operands, got %d", op->name, op->min_in, op->max_in,
+                       n_in);
         return NULL;
     }
     ls_infer infer = { .op = op, .n_in = n_in, .attrs = attrs, .n_out = op->n_out };
@@ -114,8 +120,8 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     for (int i = 0; i < n_in; i++) {
         if (!ls_graph_has(g, in[i])) {
             free(types);
-            ls_graph_error(g, LS_E_ARG, "operand %d of %s is not a value of graph \"%s\"%s", i, op->name, g->name,
-                           in[i].id > 0 ? ": another graph made it" : "");
+            ls_graph_error(g, LS_E_ARG, "operand %d of %s is not a value of graph \"%s\"%s", i, op->name,
+                           g->name, in[i].id > 0 ? ": another graph made it" : "");
             return NULL;
         }
         if (!ls_present(in[i]) && !(i < 32 && (op->optional_in >> i & 1))) {
@@ -134,8 +140,15 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     }
 
     ls_node *n = LS_ARENA_NEW(&g->arena, ls_node);
-    *n = (ls_node){ .op = op, .id = g->n_nodes, .n_in = n_in, .n_out = infer.n_out, .scope = g->scope, .phase = g->phase,
-                    .clone_of = -1, .file = g->file, .line = g->line };
+    *n = (ls_node){ .op = op,
+                    .id = g->n_nodes,
+                    .n_in = n_in,
+                    .n_out = infer.n_out,
+                    .scope = g->scope,
+                    .phase = g->phase,
+                    .clone_of = -1,
+                    .file = g->file,
+                    .line = g->line };
     n->in = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in);
     for (int i = 0; i < n_in; i++)
         n->in[i].graph = 0; /* inside its graph a value is its id */
@@ -199,7 +212,8 @@ ls_value ls_nth(ls_graph *g, ls_value v, int n)
     if (v.id <= 0)
         return v;
     if (!ls_graph_has(g, v)) {
-        ls_graph_error(g, LS_E_ARG, "ls_nth: v is not a value of graph \"%s\": another graph made it", g->name);
+        ls_graph_error(g, LS_E_ARG, "ls_nth: v is not a value of graph \"%s\": another graph made it",
+                       g->name);
         return (ls_value){ .id = -1 };
     }
     const ls_node *node = ls_node_of(g, v);
@@ -217,7 +231,8 @@ void ls_scope_push(ls_graph *g, const char *name, const char *block)
     ls_scope *s = LS_ARENA_NEW(&g->arena, ls_scope);
     const char *up = g->scope->path;
     s->parent = g->scope;
-    s->path = up[0] && name[0] ? ls_arena_printf(&g->arena, "%s.%s", up, name) : ls_arena_strdup(&g->arena, name[0] ? name : up);
+    s->path = up[0] && name[0] ? ls_arena_printf(&g->arena, "%s.%s", up, name)
+                               : ls_arena_strdup(&g->arena, name[0] ? name : up);
     s->block = block && block[0] ? ls_arena_strdup(&g->arena, block) : "";
     s->id = g->n_scopes++;
     g->scope = s;
@@ -238,7 +253,8 @@ void(ls_output)(ls_graph *g, const char *name, ls_value v)
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
     if (v.id <= 0 || !ls_graph_has(g, v)) {
-        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value%s", name, v.id > 0 ? " of this graph: another one made it" : "");
+        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value%s", name,
+                       v.id > 0 ? " of this graph: another one made it" : "");
         return;
     }
     v.graph = 0;

@@ -48,7 +48,9 @@ static void add_field(ls_str *s, const ls_attr_field *f, const void *record)
         ls_str_add(s, "]");
         break;
     }
-    case LS_FIELD_TEXT: ls_str_printf(s, "\"%s\"", *(const char *const *)p ? *(const char *const *)p : ""); break;
+    case LS_FIELD_TEXT:
+        ls_str_printf(s, "\"%s\"", *(const char *const *)p ? *(const char *const *)p : "");
+        break;
     case LS_FIELD_TYPE: {
         char b[128];
         ls_str_add(s, ls_type_text(b, p));
@@ -79,9 +81,13 @@ char *ls_graph_print(const ls_graph *g, bool with_sites)
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (n->phase != phase)
-            ls_str_printf(&s, "# --- %s\n", n->phase == LS_PHASE_BACKWARD ? "backward" : n->phase == LS_PHASE_UPDATE ? "update" : "forward");
+            ls_str_printf(&s, "# --- %s\n",
+                          n->phase == LS_PHASE_BACKWARD ? "backward"
+                          : n->phase == LS_PHASE_UPDATE ? "update"
+                                                        : "forward");
         if (n->scope != scope && (n->scope->path[0] || scope->path[0]))
-            ls_str_printf(&s, "# %s%s%s\n", n->scope->path[0] ? n->scope->path : "(top)", n->scope->block[0] ? "  " : "", n->scope->block);
+            ls_str_printf(&s, "# %s%s%s\n", n->scope->path[0] ? n->scope->path : "(top)",
+                          n->scope->block[0] ? "  " : "", n->scope->block);
         phase = n->phase;
         scope = n->scope;
         for (int k = 0; k < n->n_out; k++)

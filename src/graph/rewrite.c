@@ -32,8 +32,10 @@ static const ls_scope *scope_of(ls_rewrite *r, const ls_scope *old)
 {
     if (!r->scopes[old->id]) {
         ls_scope *s = LS_ARENA_NEW(&r->to->arena, ls_scope);
-        *s = (ls_scope){ .parent = scope_of(r, old->parent), .path = ls_arena_strdup(&r->to->arena, old->path),
-                         .block = ls_arena_strdup(&r->to->arena, old->block), .id = old->id };
+        *s = (ls_scope){ .parent = scope_of(r, old->parent),
+                         .path = ls_arena_strdup(&r->to->arena, old->path),
+                         .block = ls_arena_strdup(&r->to->arena, old->block),
+                         .id = old->id };
         r->scopes[old->id] = s;
     }
     return r->scopes[old->id];

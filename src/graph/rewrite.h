@@ -1,5 +1,6 @@
-/* rewrite.h - how a pass makes a new graph from an old one: walk the old nodes in order, copy each or emit something else, and keep a
- * map from old values to new ones. Shape rules run again on every copy, so a type changed upstream spreads by itself.
+/* rewrite.h - how a pass makes a new graph from an old one: walk the old nodes in order, copy each or emit
+ * something else, and keep a map from old values to new ones. Shape rules run again on every copy, so a type
+ * changed upstream spreads by itself.
  *
  *     ls_rewrite r;
  *     ls_rewrite_begin(&r, *g);
@@ -11,23 +12,29 @@
 typedef struct ls_rewrite {
     const ls_graph *from;
     ls_graph *to;
-    ls_value *map;            /* per old value id; {0} = not (yet) there */
-    const ls_scope **scopes;  /* per old scope id */
+    ls_value *map;           /* per old value id; {0} = not (yet) there */
+    const ls_scope **scopes; /* per old scope id */
 } ls_rewrite;
 
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from);
-ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old); /* absent stays absent; -1 if its producer was dropped */
+/* absent stays absent; -1 if its producer was dropped */
+ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old);
 /* New nodes take scope, phase and call site of old node `n` from here on. */
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n);
 /* Copies n with mapped operands and maps its outputs; NULL after an error. */
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n);
 /* The same with other operands or attributes. */
 ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs);
-/* Copies the outputs, destroys *g and puts the new graph in its place; after an error *g stays and the error is returned. */
+/* Copies the outputs, destroys *g and puts the new graph in its place; after an error *g stays and the error
+ * is returned. */
 ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g);
 void ls_rewrite_abort(ls_rewrite *r);
 
-/* Who uses what: uses[v] is the number of operands (and graph outputs) that read value v; user[v] the last such node, -1 for none. */
-typedef struct ls_uses { int *count; int *user; } ls_uses;
+/* Who uses what: uses[v] is the number of operands (and graph outputs) that read value v; user[v] the last
+ * such node, -1 for none. */
+typedef struct ls_uses {
+    int *count;
+    int *user;
+} ls_uses;
 void ls_uses_init(ls_uses *u, const ls_graph *g);
 void ls_uses_release(ls_uses *u);

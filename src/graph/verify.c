@@ -1,4 +1,5 @@
-/* verify.c - what must hold of every graph; run when a model is finished and after every pass in dev builds and tests. */
+/* verify.c - what must hold of every graph; run when a model is finished and after every pass in dev builds
+ * and tests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
         if (v < 0 || v >= g->n_vals)
             s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is no value", i, index, name);
         else if (v > 0 && g->vals[v].node >= index)
-            s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is computed later, by node %d", i, index, name, g->vals[v].node);
+            s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is computed later, by node %d", i, index,
+                        name, g->vals[v].node);
         else if (v == 0 && !(i < 32 && (n->op->optional_in >> i & 1)))
             s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is missing", i, index, name);
         else
@@ -31,15 +33,17 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
     free(types);
     LS_TRY(s);
     if (infer.n_out != n->n_out)
-        return ls_fail(LS_E_INTERNAL, "node %d (%s) has %d outputs, its rule says %d", index, name, n->n_out, infer.n_out);
+        return ls_fail(LS_E_INTERNAL, "node %d (%s) has %d outputs, its rule says %d", index, name, n->n_out,
+                       infer.n_out);
     for (int i = 0; i < n->n_out; i++) {
         const ls_val *v = ls_val_of(g, n->out[i]);
         char a[128], b[128];
         if (v->node != index || v->out != i)
-            return ls_fail(LS_E_INTERNAL, "output %d of node %d (%s) points to node %d", i, index, name, v->node);
+            return ls_fail(LS_E_INTERNAL, "output %d of node %d (%s) points to node %d", i, index, name,
+                           v->node);
         if (!ls_type_equal(&v->type, &infer.out[i]))
-            return ls_fail(LS_E_INTERNAL, "output %d of node %d (%s) is %s, its rule says %s", i, index, name, ls_type_text(a, &v->type),
-                           ls_type_text(b, &infer.out[i]));
+            return ls_fail(LS_E_INTERNAL, "output %d of node %d (%s) is %s, its rule says %s", i, index, name,
+                           ls_type_text(a, &v->type), ls_type_text(b, &infer.out[i]));
     }
     return LS_OK;
 }

@@ -5,7 +5,8 @@
 
 ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std)
 {
-    return ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, channels, size, size)), mean, std);
+    return ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, channels, size, size)), mean,
+                               std);
 }
 
 void ls_classifier_outputs(ls_graph *g, ls_value logits)

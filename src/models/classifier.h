@@ -2,5 +2,6 @@
 #pragma once
 #include "lockstep/graph.h"
 
-ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std); /* normalised f32 */
+/* normalised f32 */
+ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std);
 void ls_classifier_outputs(ls_graph *g, ls_value logits);

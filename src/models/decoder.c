@@ -1,5 +1,6 @@
-/* decoder.c - language models of the Llama family (Touvron et al. 2023; Qwen2 has biases on q, k and v) with Hugging Face's names, structure
- * and initial values: pre-norm blocks of rotary, causal, grouped-query attention and a gated MLP. */
+/* decoder.c - language models of the Llama family (Touvron et al. 2023; Qwen2 has biases on q, k and v) with
+ * Hugging Face's names, structure and initial values: pre-norm blocks of rotary, causal, grouped-query
+ * attention and a gated MLP. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,15 +8,18 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers the first by its outputs, the second by its inputs; rows of the vocabulary where the ranks divide it. */
-static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:gate_proj colwise:up_proj rowwise:down_proj "
+/* Of each pair of layers the first by its outputs, the second by its inputs; rows of the vocabulary where the
+ * ranks divide it. */
+static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj "
+                                  "colwise:gate_proj colwise:up_proj rowwise:down_proj "
                                   "rowwise:embed_tokens? colwise:lm_head?";
 
 typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
     ls_init weight, zero;
-    ls_value positions; /* of the tokens, where keys and values are kept in caches; LS_NONE: whole sequences */
+    /* of the tokens, where keys and values are kept in caches; LS_NONE: whole sequences */
+    ls_value positions;
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -44,18 +48,21 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     k = ls_rope(b->g, k, b->positions, c->head_dim, c->rope_theta);
     if (!b->positions.id) {
         ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, scale, true);
-        return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout), c->hidden_size, c->output_bias);
+        return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout),
+                      c->hidden_size, c->output_bias);
     }
     k = remember(b, "k", i, k);
     v = remember(b, "v", i, v);
-    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, c->head_dim, scale), c->hidden_size, c->output_bias);
+    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, c->head_dim, scale),
+                  c->hidden_size, c->output_bias);
 }
 
 static ls_value mlp(const builder *b, ls_value x)
 {
     LS_SCOPE(b->g, "mlp", "MLP");
     const ls_decoder_config *c = b->c;
-    ls_value gate = linear(b, "gate_proj", x, c->mlp_size, c->mlp_bias), up = linear(b, "up_proj", x, c->mlp_size, c->mlp_bias);
+    ls_value gate = linear(b, "gate_proj", x, c->mlp_size, c->mlp_bias),
+             up = linear(b, "up_proj", x, c->mlp_size, c->mlp_bias);
     return linear(b, "down_proj", ls_swiglu(b->g, gate, up), c->hidden_size, c->mlp_bias);
 }
 
@@ -71,25 +78,33 @@ static ls_value layer(const builder *b, ls_value x, int64_t i)
 static ls_status check(const ls_decoder_config *c)
 {
     if (c->seq_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 || c->mlp_size < 1 || c->layers < 1)
-        return ls_fail(LS_E_SHAPE, "decoder: seq_length %lld, vocab_size %lld, hidden_size %lld, mlp_size %lld and layers %lld must be positive",
-                       (long long)c->seq_length, (long long)c->vocab_size, (long long)c->hidden_size, (long long)c->mlp_size, (long long)c->layers);
+        return ls_fail(LS_E_SHAPE,
+                       "decoder: seq_length %lld, vocab_size %lld, hidden_size %lld, mlp_size %lld and "
+                       "layers %lld must be positive",
+                       (long long)c->seq_length, (long long)c->vocab_size, (long long)c->hidden_size,
+                       (long long)c->mlp_size, (long long)c->layers);
     if (c->heads < 1 || c->kv_heads < 1 || c->heads % c->kv_heads)
-        return ls_fail(LS_E_SHAPE, "decoder: heads %lld is no multiple of kv_heads %lld", (long long)c->heads, (long long)c->kv_heads);
+        return ls_fail(LS_E_SHAPE, "decoder: heads %lld is no multiple of kv_heads %lld", (long long)c->heads,
+                       (long long)c->kv_heads);
     if (c->head_dim < 2 || c->head_dim % 2)
-        return ls_fail(LS_E_SHAPE, "decoder: rotary positions turn pairs of features, and head_dim is %lld", (long long)c->head_dim);
+        return ls_fail(LS_E_SHAPE, "decoder: rotary positions turn pairs of features, and head_dim is %lld",
+                       (long long)c->head_dim);
     return LS_OK;
 }
 
 static builder begin(ls_graph *g, const ls_decoder_config *c)
 {
-    return (builder){ .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO } };
+    return (builder){
+        .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO }
+    };
 }
 
 /* ids -> what the output head reads; *table: the embedding's, which may be the head's weight, too. */
 static ls_value layers(const builder *b, ls_value ids, ls_value *table)
 {
     const ls_decoder_config *c = b->c;
-    *table = ls_param(b->g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), b->weight);
+    *table = ls_param(b->g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size),
+                      b->weight);
     ls_value x = ls_embedding_op(b->g, ids, *table);
     for (int64_t i = 0; i < c->layers; i++)
         x = layer(b, x, i);
@@ -98,7 +113,8 @@ static ls_value layers(const builder *b, ls_value ids, ls_value *table)
 
 static ls_value head(const builder *b, ls_value x, ls_value table)
 {
-    return b->c->tied ? ls_matmul_wt(b->g, x, table, LS_NONE) : linear(b, "lm_head", x, b->c->vocab_size, false);
+    return b->c->tied ? ls_matmul_wt(b->g, x, table, LS_NONE)
+                      : linear(b, "lm_head", x, b->c->vocab_size, false);
 }
 
 ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch)
@@ -110,7 +126,8 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     const builder b = begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
-    ls_value targets = ls_reshape(g, ls_input(g, "targets", ids), -1), count = ls_input(g, "count", LS_SCALAR(LS_F32));
+    ls_value targets = ls_reshape(g, ls_input(g, "targets", ids), -1),
+             count = ls_input(g, "count", LS_SCALAR(LS_F32));
     ls_value loss = ls_cross_entropy(g, logits, targets, count, -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
@@ -129,6 +146,7 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
     b.positions = ls_input(g, positions, LS_TYPE(LS_I32, 1, tokens));
     ls_value table, x = layers(&b, ls_input(g, ids, LS_TYPE(LS_I32, 1, tokens)), &table);
-    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, 1)), x), table)); /* of no more than the row that is wanted */
+    /* of no more than the row that is wanted */
+    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, 1)), x), table));
     return ls_graph_finish(g);
 }

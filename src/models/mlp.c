@@ -16,7 +16,9 @@ ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
         char name[32];
         snprintf(name, sizeof name, "layers.%d", i);
         x = ls_linear(g, name, x, c->hidden[i]);
-        x = c->act == LS_MLP_ACT_RELU ? ls_relu(g, x) : c->act == LS_MLP_ACT_GELU ? ls_gelu(g, x) : ls_gelu_tanh(g, x);
+        x = c->act == LS_MLP_ACT_RELU   ? ls_relu(g, x)
+            : c->act == LS_MLP_ACT_GELU ? ls_gelu(g, x)
+                                        : ls_gelu_tanh(g, x);
     }
     ls_classifier_outputs(g, ls_linear(g, "head", x, c->classes));
     return ls_graph_finish(g);

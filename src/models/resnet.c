@@ -6,8 +6,13 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-static const struct { int64_t depth, blocks[4]; bool bottleneck; } KINDS[] = {
-    { 18, { 2, 2, 2, 2 }, false }, { 34, { 3, 4, 6, 3 }, false }, { 50, { 3, 4, 6, 3 }, true },
+static const struct {
+    int64_t depth, blocks[4];
+    bool bottleneck;
+} KINDS[] = {
+    { 18, { 2, 2, 2, 2 }, false },
+    { 34, { 3, 4, 6, 3 }, false },
+    { 50, { 3, 4, 6, 3 }, true },
 };
 
 typedef struct builder {
@@ -17,13 +22,18 @@ typedef struct builder {
 } builder;
 
 /* A convolution that keeps the size (stride 1), without bias, as all but the stem's may be. */
-static ls_value conv(const builder *b, const char *name, ls_value x, int64_t out, int64_t kernel, int64_t stride)
+static ls_value conv(const builder *b, const char *name, ls_value x, int64_t out, int64_t kernel,
+                     int64_t stride)
 {
     const ls_init init = ls_init_kaiming_normal(out * kernel * kernel);
-    return ls_conv2d(b->g, name, x, out, kernel, .stride = stride, .padding = kernel / 2, .bias = false, .weight_init = &init);
+    return ls_conv2d(b->g, name, x, out, kernel, .stride = stride, .padding = kernel / 2, .bias = false,
+                     .weight_init = &init);
 }
 
-static ls_value norm(const builder *b, const char *name, ls_value x) { return ls_batch_norm(b->g, name, x, .track = b->track); }
+static ls_value norm(const builder *b, const char *name, ls_value x)
+{
+    return ls_batch_norm(b->g, name, x, .track = b->track);
+}
 
 static ls_value residual_block(const builder *b, const char *name, ls_value x, int64_t width, int64_t stride)
 {
@@ -53,7 +63,8 @@ ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
     ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
     if (!ls_graph_is_evaluation(g))
         b.track = ls_input(g, "track", LS_SCALAR(LS_I32));
-    if (c->in_channels == 3) /* torchvision's own; else a fresh Conv2d has taken its place, with its default initial values */
+    if (c->in_channels ==
+        3) /* torchvision's own; else a fresh Conv2d has taken its place, with its default initial values */
         x = conv(&b, "conv1", x, 64, 7, 2);
     else
         x = ls_conv2d(g, "conv1", x, 64, 7, .stride = 2, .padding = 3, .bias = false);

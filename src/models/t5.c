@@ -1,6 +1,7 @@
-/* t5.c - T5 (Raffel et al. 2020), from text to text, with Hugging Face's names, structure and initial values: attention without a scale, whose
- * relative positions belong to the first block of a stack and are those of all its blocks; no biases; RMS norms. Where transformers drops probabilities
- * inside attention too, nothing is dropped here. */
+/* t5.c - T5 (Raffel et al. 2020), from text to text, with Hugging Face's names, structure and initial values:
+ * attention without a scale, whose relative positions belong to the first block of a stack and are those of
+ * all its blocks; no biases; RMS norms. Where transformers drops probabilities inside attention too, nothing
+ * is dropped here. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,8 +9,10 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers the first by its outputs, the second by its inputs; columns of the vocabulary where the ranks divide them. */
-static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 colwise:wi_1 rowwise:wo colwise:lm_head?";
+/* Of each pair of layers the first by its outputs, the second by its inputs; columns of the vocabulary where
+ * the ranks divide them. */
+static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 "
+                                  "colwise:wi_1 rowwise:wo colwise:lm_head?";
 
 /* Encoder or decoder. */
 typedef struct stack {
@@ -36,7 +39,8 @@ static ls_value dropout(const stack *s, ls_value x) { return ls_dropout(s->g, "d
 static ls_value norm(const stack *s, const char *name, ls_value x)
 {
     LS_SCOPE(s->g, name, "T5LayerNorm");
-    ls_value gain = ls_param(s->g, "weight", LS_TYPE(LS_F32, s->c->hidden_size), (ls_init){ LS_INIT_CONST, s->c->init_factor, 0 });
+    ls_value gain = ls_param(s->g, "weight", LS_TYPE(LS_F32, s->c->hidden_size),
+                             (ls_init){ LS_INIT_CONST, s->c->init_factor, 0 });
     return ls_rms_norm_op(s->g, x, gain, s->c->norm_eps);
 }
 
@@ -55,12 +59,14 @@ static ls_value attention(stack *s, const char *name, ls_value x, ls_value from,
     const ls_t5_config *c = s->c;
     const int64_t inner = c->heads * c->head_dim;
     ls_value q = linear(s, "q", x, inner, root(c->hidden_size * c->head_dim));
-    ls_value k = linear(s, "k", from, inner, root(c->hidden_size)), v = linear(s, "v", from, inner, root(c->hidden_size));
+    ls_value k = linear(s, "k", from, inner, root(c->hidden_size)),
+             v = linear(s, "v", from, inner, root(c->hidden_size));
     if (self && !s->position_bias.id)
         s->position_bias = position_bias(s);
     ls_value bias = self ? s->position_bias : LS_NONE;
-    ls_value y = self && decodes(s) ? ls_attention(s->g, q, k, v, bias, c->head_dim, 1, true)
-                                    : ls_padded_attention(s->g, q, k, v, bias, s->ids, c->pad_token, c->head_dim, 1);
+    ls_value y = self && decodes(s)
+                     ? ls_attention(s->g, q, k, v, bias, c->head_dim, 1, true)
+                     : ls_padded_attention(s->g, q, k, v, bias, s->ids, c->pad_token, c->head_dim, 1);
     y = ls_attention_dropout(s->g, "dropout", y, c->dropout);
     return linear(s, "o", y, c->hidden_size, root(inner));
 }
@@ -89,7 +95,8 @@ static ls_value self_attention(stack *s, ls_value x)
 static ls_value cross_attention(stack *s, ls_value x)
 {
     LS_SCOPE(s->g, "layer.1", "T5LayerCrossAttention");
-    return ls_add(s->g, x, dropout(s, attention(s, "EncDecAttention", norm(s, "layer_norm", x), s->source, false)));
+    return ls_add(s->g, x,
+                  dropout(s, attention(s, "EncDecAttention", norm(s, "layer_norm", x), s->source, false)));
 }
 
 static ls_value feed_forward(const stack *s, ls_value x)
@@ -120,14 +127,20 @@ static ls_value run(stack s, ls_value x, int64_t layers)
 
 static ls_status check(const ls_t5_config *c)
 {
-    if (c->source_length < 1 || c->target_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 || c->mlp_size < 1 || c->layers < 1 || c->decoder_layers < 1
-        || c->heads < 1 || c->head_dim < 1)
-        return ls_fail(LS_E_SHAPE, "t5: source_length %lld, target_length %lld, vocab_size %lld, hidden_size %lld, mlp_size %lld, layers %lld, decoder_layers %lld, "
-                       "heads %lld and head_dim %lld must be positive", (long long)c->source_length, (long long)c->target_length, (long long)c->vocab_size,
-                       (long long)c->hidden_size, (long long)c->mlp_size, (long long)c->layers, (long long)c->decoder_layers, (long long)c->heads, (long long)c->head_dim);
-    if (c->pad_token < 0 || c->pad_token >= c->vocab_size || c->start_token < 0 || c->start_token >= c->vocab_size)
-        return ls_fail(LS_E_SHAPE, "t5: pad_token %lld and start_token %lld must be ids of a vocabulary of %lld", (long long)c->pad_token, (long long)c->start_token,
-                       (long long)c->vocab_size);
+    if (c->source_length < 1 || c->target_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 ||
+        c->mlp_size < 1 || c->layers < 1 || c->decoder_layers < 1 || c->heads < 1 || c->head_dim < 1)
+        return ls_fail(LS_E_SHAPE,
+                       "t5: source_length %lld, target_length %lld, vocab_size %lld, hidden_size %lld, "
+                       "mlp_size %lld, layers %lld, decoder_layers %lld, "
+                       "heads %lld and head_dim %lld must be positive",
+                       (long long)c->source_length, (long long)c->target_length, (long long)c->vocab_size,
+                       (long long)c->hidden_size, (long long)c->mlp_size, (long long)c->layers,
+                       (long long)c->decoder_layers, (long long)c->heads, (long long)c->head_dim);
+    if (c->pad_token < 0 || c->pad_token >= c->vocab_size || c->start_token < 0 ||
+        c->start_token >= c->vocab_size)
+        return ls_fail(LS_E_SHAPE,
+                       "t5: pad_token %lld and start_token %lld must be ids of a vocabulary of %lld",
+                       (long long)c->pad_token, (long long)c->start_token, (long long)c->vocab_size);
     return LS_OK;
 }
 
@@ -138,15 +151,21 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
     LS_TRY(check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
     const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
-    ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)), targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
-    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)), table = ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
-    stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length }, decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
+    ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)),
+             targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
+    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)),
+             table = ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+    stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length },
+          decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
     decoder.source = run(encoder, ls_embedding_op(g, ids, table), c->layers);
-    ls_value x = run(decoder, ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table), c->decoder_layers);
+    ls_value x = run(decoder,
+                     ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table),
+                     c->decoder_layers);
     x = ls_reshape(g, x, -1, c->hidden_size);
     if (c->scale_output > 0 || (c->scale_output == 0 && c->tied))
         x = ls_mul_const(g, x, root(c->hidden_size));
-    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE) : linear(&decoder, "lm_head", x, c->vocab_size, 1);
+    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE)
+                              : linear(&decoder, "lm_head", x, c->vocab_size, 1);
     ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, targets, -1), count, -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));

@@ -15,9 +15,11 @@ static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, i
     snprintf(name, sizeof name, "encoder_layer_%lld", (long long)i);
     LS_SCOPE(g, name, "EncoderBlock");
     ls_init tiny = { LS_INIT_NORMAL, 0, 1e-6 };
-    ls_init up = ls_init_xavier_uniform(c->hidden_size, c->mlp_size), down = ls_init_xavier_uniform(c->mlp_size, c->hidden_size);
+    ls_init up = ls_init_xavier_uniform(c->hidden_size, c->mlp_size),
+            down = ls_init_xavier_uniform(c->mlp_size, c->hidden_size);
     ls_value h = ls_layer_norm(g, "ln_1", x, EPS);
-    h = ls_dropout(g, "dropout", ls_self_attention(g, "self_attention", h, c->heads, c->attention_dropout), c->dropout);
+    h = ls_dropout(g, "dropout", ls_self_attention(g, "self_attention", h, c->heads, c->attention_dropout),
+                   c->dropout);
     x = ls_add(g, h, x);
     h = ls_layer_norm(g, "ln_2", x, EPS);
     h = ls_gelu(g, ls_linear(g, "mlp.0", h, c->mlp_size, .weight_init = &up, .bias_init = &tiny));
@@ -31,14 +33,18 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
     LS_ARG(g);
     LS_ARG(c);
     if (c->image_size <= 0 || c->hidden_size <= 0)
-        return ls_fail(LS_E_SHAPE, "vit: image_size %lld and hidden_size %lld must be positive", (long long)c->image_size, (long long)c->hidden_size);
+        return ls_fail(LS_E_SHAPE, "vit: image_size %lld and hidden_size %lld must be positive",
+                       (long long)c->image_size, (long long)c->hidden_size);
     if (c->patch_size <= 0 || c->image_size % c->patch_size)
-        return ls_fail(LS_E_SHAPE, "vit: image_size %lld is no multiple of patch_size %lld", (long long)c->image_size, (long long)c->patch_size);
+        return ls_fail(LS_E_SHAPE, "vit: image_size %lld is no multiple of patch_size %lld",
+                       (long long)c->image_size, (long long)c->patch_size);
     if (c->heads <= 0 || c->hidden_size % c->heads)
-        return ls_fail(LS_E_SHAPE, "vit: hidden_size %lld is no multiple of heads %lld", (long long)c->hidden_size, (long long)c->heads);
+        return ls_fail(LS_E_SHAPE, "vit: hidden_size %lld is no multiple of heads %lld",
+                       (long long)c->hidden_size, (long long)c->heads);
     int64_t side = c->image_size / c->patch_size, tokens = side * side + 1, hidden = c->hidden_size;
     int64_t fan_in = c->in_channels * c->patch_size * c->patch_size;
-    ls_init zero = { .kind = LS_INIT_ZERO }, trunc = { LS_INIT_TRUNC_NORMAL, sqrt(1.0 / (double)fan_in), 2.0 };
+    ls_init zero = { .kind = LS_INIT_ZERO },
+            trunc = { LS_INIT_TRUNC_NORMAL, sqrt(1.0 / (double)fan_in), 2.0 };
     ls_linear_opts projection = { LS_LINEAR_DEFAULTS };
     if (c->in_channels == 3) {
         projection.weight_init = &trunc;
@@ -51,7 +57,8 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
     x = ls_concat(g, 1, 2, (ls_value[]){ ls_broadcast(g, class_token, batch, 1, hidden), x });
     {
         LS_SCOPE(g, "encoder", "Encoder");
-        ls_value position = ls_param(g, "pos_embedding", LS_TYPE(LS_F32, 1, tokens, hidden), ((ls_init){ LS_INIT_NORMAL, 0, 0.02 }));
+        ls_value position = ls_param(g, "pos_embedding", LS_TYPE(LS_F32, 1, tokens, hidden),
+                                     ((ls_init){ LS_INIT_NORMAL, 0, 0.02 }));
         x = ls_dropout(g, "dropout", ls_add(g, x, position), c->dropout);
         {
             LS_SCOPE(g, "layers", "");
@@ -61,6 +68,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
         x = ls_layer_norm(g, "ln", x, EPS);
     }
     x = ls_reshape(g, ls_slice(g, x, 1, 0, 1), batch, hidden); /* the class token */
-    ls_classifier_outputs(g, ls_linear(g, "heads.head", x, c->classes, .weight_init = &zero, .bias_init = &zero));
+    ls_classifier_outputs(
+        g, ls_linear(g, "heads.head", x, c->classes, .weight_init = &zero, .bias_init = &zero));
     return ls_graph_finish(g);
 }

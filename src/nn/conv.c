@@ -6,7 +6,10 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-ls_init ls_init_kaiming_normal(int64_t fan) { return (ls_init){ LS_INIT_NORMAL, 0, sqrt(2.0 / (double)fan) }; }
+ls_init ls_init_kaiming_normal(int64_t fan)
+{
+    return (ls_init){ LS_INIT_NORMAL, 0, sqrt(2.0 / (double)fan) };
+}
 
 /* Channels, or 0 where x is no picture: the op says so. */
 static int64_t channels(const ls_graph *g, ls_value x)
@@ -15,7 +18,8 @@ static int64_t channels(const ls_graph *g, ls_value x)
     return t.ndim >= 2 ? t.dims[1] : 0;
 }
 
-ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o)
+ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
+                        const ls_conv2d_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
@@ -23,9 +27,13 @@ ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     LS_SCOPE(g, name, "Conv2d");
     const int64_t in = o->groups > 0 ? channels(g, x) / o->groups : 0;
     const ls_init init = ls_init_fan_in(in * kernel * kernel);
-    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in, kernel, kernel), o->weight_init ? *o->weight_init : init);
-    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init) : LS_NONE;
-    const ls_conv_opts op = { { o->stride, o->stride }, { o->padding, o->padding }, { o->dilation, o->dilation }, o->groups };
+    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in, kernel, kernel),
+                          o->weight_init ? *o->weight_init : init);
+    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
+                         : LS_NONE;
+    const ls_conv_opts op = {
+        { o->stride, o->stride }, { o->padding, o->padding }, { o->dilation, o->dilation }, o->groups
+    };
     return ls_conv2d_op(g, x, w, b, &op);
 }
 
@@ -40,7 +48,8 @@ ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_
     ls_value bias = ls_param(g, "bias", stat, (ls_init){ .kind = LS_INIT_ZERO });
     ls_value mean = ls_buffer(g, "running_mean", stat, (ls_init){ .kind = LS_INIT_ZERO });
     ls_value variance = ls_buffer(g, "running_var", stat, (ls_init){ .kind = LS_INIT_ONE });
-    ls_value tracked = ls_buffer(g, "num_batches_tracked", LS_SCALAR(LS_I64), (ls_init){ .kind = LS_INIT_ZERO });
+    ls_value tracked = ls_buffer(g, "num_batches_tracked", LS_SCALAR(LS_I64),
+                                 (ls_init){ .kind = LS_INIT_ZERO });
     if (ls_graph_is_evaluation(g))
         return ls_batch_norm_eval(g, x, gain, bias, mean, variance, o->eps);
     ls_value y = ls_batch_norm_op(g, x, gain, bias, o->eps);

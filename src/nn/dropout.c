@@ -1,11 +1,13 @@
-/* dropout.c - random numbers of a model: what they are for follows from the layer's path, when and for whom from three numbers that the trainer gives. */
+/* dropout.c - random numbers of a model: what they are for follows from the layer's path, when and for whom
+ * from three numbers that the trainer gives. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "base/hash.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 
-/* The graph's one key, made by the first layer that needs it. At the root's scope: no block's recomputation takes it along. */
+/* The graph's one key, made by the first layer that needs it. At the root's scope: no block's recomputation
+ * takes it along. */
 static ls_value random_key(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
@@ -14,7 +16,9 @@ static ls_value random_key(ls_graph *g)
     const ls_scope *scope = g->scope;
     const ls_type number = LS_SCALAR(LS_I64);
     g->scope = &g->root;
-    ls_value in[] = { ls_state(g, "random_seed", number, (ls_init){ 0 }), ls_state(g, "step", number, (ls_init){ 0 }), ls_input(g, "sample_places", LS_TYPE(LS_I64, 2)) };
+    ls_value in[] = { ls_state(g, "random_seed", number, (ls_init){ 0 }),
+                      ls_state(g, "step", number, (ls_init){ 0 }),
+                      ls_input(g, "sample_places", LS_TYPE(LS_I64, 2)) };
     ls_value key = ls_graph_apply(g, &ls_op_random_key, 3, in, NULL);
     g->scope = scope;
     return key;
@@ -27,15 +31,21 @@ static uint64_t purpose(ls_graph *g, const char *name)
     const uint64_t hash = ls_hash_text(path);
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        const bool taken = n->op == &ls_op_dropout ? ((const ls_dropout_attrs *)n->attrs)->purpose == hash
-                                                   : n->op == &ls_op_attention && ((const ls_attention_attrs *)n->attrs)->purpose == hash;
+        const bool taken = n->op == &ls_op_dropout
+                               ? ((const ls_dropout_attrs *)n->attrs)->purpose == hash
+                               : n->op == &ls_op_attention &&
+                                     ((const ls_attention_attrs *)n->attrs)->purpose == hash;
         if (taken)
-            ls_graph_error(g, LS_E_ARG, "there is a dropout \"%s\" already, which would drop the same elements", path);
+            ls_graph_error(g, LS_E_ARG,
+                           "there is a dropout \"%s\" already, which would drop the same elements", path);
     }
     return hash;
 }
 
-static bool nothing_to_do(const ls_graph *g, ls_value v, double p) { return v.id < 0 || ls_graph_is_evaluation(g) || p == 0; }
+static bool nothing_to_do(const ls_graph *g, ls_value v, double p)
+{
+    return v.id < 0 || ls_graph_is_evaluation(g) || p == 0;
+}
 
 ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p)
 {
@@ -56,7 +66,8 @@ ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double 
         return y;
     const ls_node *n = ls_node_of(g, y);
     if (n->op != &ls_op_attention || n->n_in > 5) {
-        ls_graph_error(g, LS_E_ARG, "%s has no probabilities to drop; give what ls_attention returned", n->op->name);
+        ls_graph_error(g, LS_E_ARG, "%s has no probabilities to drop; give what ls_attention returned",
+                       n->op->name);
         return (ls_value){ .id = -1 };
     }
     ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;

@@ -1,4 +1,5 @@
-/* init.c - initial values from the counter RNG. Element i uses word i%4 of block i/4 (uniform) or block i (normal). */
+/* init.c - initial values from the counter RNG. Element i uses word i%4 of block i/4 (uniform) or block i
+ * (normal). */
 #include "init.h"
 
 #include <math.h>
@@ -26,7 +27,8 @@ static void store(const job *j, int64_t i, double x)
         return;
     }
     if (j->dtype == LS_F64)
-        ((double *)j->data)[i] = (double)(float)x; /* the same start as f32, so that the two can be compared */
+        ((double *)j->data)[i] = (double)(float)
+            x; /* the same start as f32, so that the two can be compared */
     else
         ((float *)j->data)[i] = (float)x;
 }
@@ -94,7 +96,8 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-void ls_init_values(void *data, ls_dtype dtype, int64_t first, int64_t n, ls_init init, uint64_t seed, const char *name, int threads)
+void ls_init_values(void *data, ls_dtype dtype, int64_t first, int64_t n, ls_init init, uint64_t seed,
+                    const char *name, int threads)
 {
     job j = { data, dtype, first, init, ls_rng_key_of(seed, ls_hash_text(name)) };
     ls_parallel_for(n < 8192 ? 1 : threads, n, fill, &j);

@@ -35,7 +35,8 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     int64_t in = last_dim(g, x);
     ls_init init = ls_init_fan_in(in);
     ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in), o->weight_init ? *o->weight_init : init);
-    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init) : LS_NONE;
+    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
+                         : LS_NONE;
     return ls_matmul_wt(g, x, w, b);
 }
 
@@ -55,7 +56,8 @@ ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     LS_SCOPE(g, name, "RMSNorm");
-    return ls_rms_norm_op(g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
+    return ls_rms_norm_op(
+        g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
 }
 
 ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout)
@@ -65,21 +67,26 @@ ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t he
     LS_SCOPE(g, name, "MultiheadAttention");
     int64_t hidden = last_dim(g, x);
     if (heads <= 0 || hidden % heads) {
-        ls_graph_error(g, LS_E_SHAPE, "%lld heads do not divide the hidden size %lld", (long long)heads, (long long)hidden);
+        ls_graph_error(g, LS_E_SHAPE, "%lld heads do not divide the hidden size %lld", (long long)heads,
+                       (long long)hidden);
         return (ls_value){ .id = -1 };
     }
     int64_t head_dim = hidden / heads;
     ls_init zero = { .kind = LS_INIT_ZERO };
-    ls_value w = ls_param(g, "in_proj_weight", LS_TYPE(LS_F32, 3 * hidden, hidden), ls_init_xavier_uniform(hidden, 3 * hidden));
+    ls_value w = ls_param(g, "in_proj_weight", LS_TYPE(LS_F32, 3 * hidden, hidden),
+                          ls_init_xavier_uniform(hidden, 3 * hidden));
     ls_value b = ls_param(g, "in_proj_bias", LS_TYPE(LS_F32, 3 * hidden), zero);
     ls_value qkv = ls_matmul_wt(g, x, w, b);
-    ls_value q = ls_slice(g, qkv, 2, 0, hidden), k = ls_slice(g, qkv, 2, hidden, hidden), v = ls_slice(g, qkv, 2, 2 * hidden, hidden);
+    ls_value q = ls_slice(g, qkv, 2, 0, hidden), k = ls_slice(g, qkv, 2, hidden, hidden),
+             v = ls_slice(g, qkv, 2, 2 * hidden, hidden);
     ls_value y = ls_attention(g, q, k, v, LS_NONE, head_dim, 1.0 / sqrt((double)head_dim), false);
     y = ls_attention_dropout(g, "dropout", y, dropout);
-    return ls_linear_with(g, "out_proj", y, hidden, &(ls_linear_opts){ LS_LINEAR_DEFAULTS, .bias_init = &zero });
+    return ls_linear_with(g, "out_proj", y, hidden,
+                          &(ls_linear_opts){ LS_LINEAR_DEFAULTS, .bias_init = &zero });
 }
 
-ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out, const ls_linear_opts *o)
+ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int64_t patch, int64_t out,
+                            const ls_linear_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
@@ -87,15 +94,20 @@ ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int6
     LS_SCOPE(g, name, "Conv2d");
     ls_type t = ls_value_type(g, images);
     if (t.ndim != 4 || patch <= 0 || t.dims[2] % patch || t.dims[3] % patch) {
-        ls_graph_error(g, LS_E_SHAPE, "patches of %lld x %lld do not tile images of %lld x %lld", (long long)patch, (long long)patch,
-                       (long long)(t.ndim == 4 ? t.dims[2] : 0), (long long)(t.ndim == 4 ? t.dims[3] : 0));
+        ls_graph_error(g, LS_E_SHAPE, "patches of %lld x %lld do not tile images of %lld x %lld",
+                       (long long)patch, (long long)patch, (long long)(t.ndim == 4 ? t.dims[2] : 0),
+                       (long long)(t.ndim == 4 ? t.dims[3] : 0));
         return (ls_value){ .id = -1 };
     }
-    int64_t batch = t.dims[0], channels = t.dims[1], rows = t.dims[2] / patch, columns = t.dims[3] / patch, in = channels * patch * patch;
+    int64_t batch = t.dims[0], channels = t.dims[1], rows = t.dims[2] / patch, columns = t.dims[3] / patch,
+            in = channels * patch * patch;
     ls_init init = ls_init_fan_in(in);
-    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, channels, patch, patch), o->weight_init ? *o->weight_init : init);
-    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init) : LS_NONE;
-    /* [B, C, rows, p, columns, p] -> [B, rows, columns, C, p, p]: each token is one patch in the order of the kernel's weights */
+    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, channels, patch, patch),
+                          o->weight_init ? *o->weight_init : init);
+    ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
+                         : LS_NONE;
+    /* [B, C, rows, p, columns, p] -> [B, rows, columns, C, p, p]: each token is one patch in the order of the
+     * kernel's weights */
     ls_value cut = ls_reshape_dims(g, images, 6, (int64_t[]){ batch, channels, rows, patch, columns, patch });
     cut = ls_permute_dims(g, cut, 6, (int64_t[]){ 0, 2, 4, 1, 3, 5 });
     ls_value tokens = ls_reshape_dims(g, cut, 3, (int64_t[]){ batch, rows * columns, in });

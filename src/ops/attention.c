@@ -1,5 +1,6 @@
-/* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking; the gradient rebuilds the
- * probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq x Tk is kept. */
+/* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking;
+ * the gradient rebuilds the probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq
+ * x Tk is kept. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -12,10 +13,13 @@ static ls_status check_bias(const ls_infer *i, const ls_type *b, const ls_type *
     const int64_t h = heads(q, i->attrs);
     LS_RULE_CHECK(i, b->dtype == q->dtype, "q and bias have different types");
     if (b->ndim == 2)
-        LS_RULE_CHECK(i, b->dims[0] == h && b->dims[1] == q->dims[1] + k->dims[1] - 1, "bias by distance is [heads, Tq + Tk - 1]");
+        LS_RULE_CHECK(i, b->dims[0] == h && b->dims[1] == q->dims[1] + k->dims[1] - 1,
+                      "bias by distance is [heads, Tq + Tk - 1]");
     else
-        LS_RULE_CHECK(i, b->ndim == 4 && (b->dims[0] == 1 || b->dims[0] == q->dims[0]) && b->dims[1] == h && b->dims[2] == q->dims[1]
-                             && b->dims[3] == k->dims[1], "bias is [1 or batch, heads, Tq, Tk], or [heads, Tq + Tk - 1]");
+        LS_RULE_CHECK(i,
+                      b->ndim == 4 && (b->dims[0] == 1 || b->dims[0] == q->dims[0]) && b->dims[1] == h &&
+                          b->dims[2] == q->dims[1] && b->dims[3] == k->dims[1],
+                      "bias is [1 or batch, heads, Tq, Tk], or [heads, Tq + Tk - 1]");
     return LS_OK;
 }
 
@@ -23,21 +27,24 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
 {
     const ls_attention_attrs *a = i->attrs;
     const ls_type *q = &i->in[first + Q], *k = &i->in[first + K], *v = &i->in[first + V];
-    LS_RULE_CHECK(i, q->ndim == 3 && k->ndim == 3 && v->ndim == 3, "q, k and v are [batch, tokens, heads * head_dim]");
-    LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dtype == v->dtype, "q, k and v have different types");
+    LS_RULE_CHECK(i, q->ndim == 3 && k->ndim == 3 && v->ndim == 3,
+                  "q, k and v are [batch, tokens, heads * head_dim]");
+    LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dtype == v->dtype,
+                  "q, k and v have different types");
     LS_RULE_CHECK(i, ls_type_equal(k, v), "k and v have different shapes");
     LS_RULE_CHECK(i, q->dims[0] == k->dims[0], "q and k have different batches");
     LS_RULE_CHECK(i, a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0,
                   "head_dim %lld does not divide the features", (long long)a->head_dim);
-    LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are no multiple of %lld key heads", (long long)heads(q, a),
-                  (long long)heads(k, a));
+    LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are no multiple of %lld key heads",
+                  (long long)heads(q, a), (long long)heads(k, a));
     const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
     if (b && b->ndim >= 0)
         LS_TRY(check_bias(i, b, q, k));
     if (i->n_in > ids && i->in[ids].ndim >= 0)
         LS_TRY(ls_infer_expect(i, ids, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "ids"));
     const bool keyed = i->n_in > ids + 1 && i->in[ids + 1].ndim >= 0;
-    LS_RULE_CHECK(i, a->dropout >= 0 && a->dropout < 1 && keyed == (a->dropout > 0), "dropout %g is not in [0, 1), or has no key", a->dropout);
+    LS_RULE_CHECK(i, a->dropout >= 0 && a->dropout < 1 && keyed == (a->dropout > 0),
+                  "dropout %g is not in [0, 1), or has no key", a->dropout);
     if (keyed)
         LS_TRY(ls_infer_expect(i, ids + 1, &LS_TYPE(LS_I64, 3), "key"));
     *lse = LS_TYPE(ls_stat_dtype(q->dtype), q->dims[0], heads(q, a), q->dims[1]);
@@ -89,16 +96,22 @@ static ls_cost cost_attention_grad(const ls_infer *i) { return cost(i, 1, 5); }
 static void grad_attention(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE, key = n->n_in > KEY ? n->in[KEY] : LS_NONE;
+    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE,
+             key = n->n_in > KEY ? n->in[KEY] : LS_NONE;
     ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1], ids, key };
-    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, ls_present(key) ? 9 : ls_present(ids) ? 8 : 7, in, n->attrs);
+    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad,
+                                 ls_present(key)   ? 9
+                                 : ls_present(ids) ? 8
+                                                   : 7,
+                                 in, n->attrs);
     for (int j = 0; j < 3; j++)
         c->din[j] = ls_nth(c->g, dq, j);
     if (ls_present(bias))
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
-/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here; so are the samples where dropout asks for theirs. */
+/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here; so are the samples
+ * where dropout asks for theirs. */
 static ls_status dims_attention(ls_rule *r, const ls_infer *i)
 {
     const ls_attention_attrs *a = i->attrs;
@@ -130,23 +143,47 @@ static const ls_attr_field FIELDS[] = {
     { "first_head", LS_FIELD_I64, offsetof(ls_attention_attrs, first_head), NULL },
     { 0 },
 };
-const ls_op ls_op_attention = { .name = "attention", .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k! -> b t h, b h t", .dims = dims_attention, .part = part_attention,
-                                .min_in = 3, .max_in = 6, .n_out = 2, .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
-                                .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention,
-                                .grad = grad_attention, .cost = cost_attention,
-                                .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row" };
-const ls_op ls_op_attention_grad = { .name = "attention_grad", .rule = LS_RULE_LATER, .min_in = 7, .max_in = 9, .n_out = 3, .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
-                                     .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS,
-                                     .infer = infer_attention_grad, .cost = cost_attention_grad, .summary = "dq, dk, dv (and dbias)" };
+const ls_op ls_op_attention = {
+    .name = "attention",
+    .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k! -> b t h, b h t",
+    .dims = dims_attention,
+    .part = part_attention,
+    .min_in = 3,
+    .max_in = 6,
+    .n_out = 2,
+    .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
+    .attrs_size = sizeof(ls_attention_attrs),
+    .fields = FIELDS,
+    .infer = infer_attention,
+    .grad = grad_attention,
+    .cost = cost_attention,
+    .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row",
+};
+const ls_op ls_op_attention_grad = {
+    .name = "attention_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 7,
+    .max_in = 9,
+    .n_out = 3,
+    .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_attention_attrs),
+    .fields = FIELDS,
+    .infer = infer_attention_grad,
+    .cost = cost_attention_grad,
+    .summary = "dq, dk, dv (and dbias)",
+};
 
-ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim, double scale, bool causal)
+ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim,
+                      double scale, bool causal)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .causal = causal, .scale = scale };
     return ls_graph_apply(g, &ls_op_attention, bias.id ? 4 : 3, (ls_value[]){ q, k, v, bias }, &a);
 }
 
-ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids, int64_t pad, int64_t head_dim, double scale)
+ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, ls_value ids,
+                             int64_t pad, int64_t head_dim, double scale)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .scale = scale, .pad = pad };

@@ -1,5 +1,6 @@
-/* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels, as PyTorch has it: biased
- * variance in the result, unbiased in the running statistics. The fuse pass joins a residual and ReLU to it, and ReLU's mask to its gradient. */
+/* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels,
+ * as PyTorch has it: biased variance in the result, unbiased in the running statistics. The fuse pass joins a
+ * residual and ReLU to it, and ReLU's mask to its gradient. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -40,7 +41,8 @@ static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias, residual? */
     const ls_type *x = &i->in[0];
     ls_type channel, stat;
     LS_TRY(expect_picture(i, x, &channel, &stat));
-    LS_RULE_CHECK(i, values_per_channel(x) > 1, "one value per channel has no variance; a larger micro-batch has");
+    LS_RULE_CHECK(i, values_per_channel(x) > 1,
+                  "one value per channel has no variance; a larger micro-batch has");
     LS_TRY(ls_infer_expect(i, 1, &channel, "gain"));
     LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
     LS_TRY(expect_like(i, 3, x, "the residual"));
@@ -61,7 +63,9 @@ static ls_status infer_batch_norm_grad(ls_infer *i) /* dy, x, gain, mean, rstd, 
     LS_TRY(ls_infer_expect(i, 4, &stat, "rstd"));
     LS_TRY(expect_like(i, 5, x, "y"));
     LS_TRY(expect_relu_or_none(i));
-    LS_RULE_CHECK(i, (((const ls_batch_norm_attrs *)i->attrs)->act == LS_ACT_RELU) == (i->n_in > 5 && i->in[5].ndim >= 0),
+    LS_RULE_CHECK(i,
+                  (((const ls_batch_norm_attrs *)i->attrs)->act == LS_ACT_RELU) ==
+                      (i->n_in > 5 && i->in[5].ndim >= 0),
                   "needs relu's result y, and only then");
     i->out[0] = *x;
     i->out[1] = i->out[2] = channel;
@@ -83,10 +87,12 @@ static ls_status infer_batch_norm_eval(ls_infer *i) /* x, gain, bias, mean, vari
     return LS_OK;
 }
 
-static ls_status infer_batch_norm_update(ls_infer *i) /* running mean, running variance, tracked, mean, variance, apply? */
+static ls_status infer_batch_norm_update(
+    ls_infer *i) /* running mean, running variance, tracked, mean, variance, apply? */
 {
     const ls_type *t = &i->in[0];
-    LS_RULE_CHECK(i, t->ndim == 1 && (t->dtype == LS_F32 || t->dtype == LS_F64), "running statistics are f32 or f64 [C]");
+    LS_RULE_CHECK(i, t->ndim == 1 && (t->dtype == LS_F32 || t->dtype == LS_F64),
+                  "running statistics are f32 or f64 [C]");
     LS_TRY(ls_infer_expect(i, 1, t, "the running variance"));
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(LS_I64), "the number of batches"));
     LS_TRY(ls_infer_expect(i, 3, t, "the mean"));
@@ -101,13 +107,16 @@ static ls_status infer_batch_norm_update(ls_infer *i) /* running mean, running v
 static void grad_batch_norm(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] }, n->attrs);
+    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5,
+                                 (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] },
+                                 n->attrs);
     c->din[0] = dx;
     c->din[1] = ls_nth(c->g, dx, 1);
     c->din[2] = ls_nth(c->g, dx, 2);
 }
 
-/* With fixed statistics the layer is a product and a sum: dx = dy * gain / deviation, dgain = sum of dy * (x - mean) / deviation. */
+/* With fixed statistics the layer is a product and a sum: dx = dy * gain / deviation, dgain = sum of dy * (x
+ * - mean) / deviation. */
 static void grad_batch_norm_eval(ls_grad *c)
 {
     const ls_node *n = c->node;
@@ -134,44 +143,95 @@ static void grad_batch_norm_eval(ls_grad *c)
 
 static const char *const ACTS[] = { "none", "relu", NULL };
 static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_batch_norm_attrs, eps), NULL },
-                                        { "act", LS_FIELD_I64, offsetof(ls_batch_norm_attrs, act), ACTS }, { 0 } };
-static const ls_attr_field UPDATE_FIELDS[] = { { "momentum", LS_FIELD_F64, offsetof(ls_batch_norm_update_attrs, momentum), NULL }, { 0 } };
+                                        { "act", LS_FIELD_I64, offsetof(ls_batch_norm_attrs, act), ACTS },
+                                        { 0 } };
+static const ls_attr_field UPDATE_FIELDS[] = {
+    { "momentum", LS_FIELD_F64, offsetof(ls_batch_norm_update_attrs, momentum), NULL }, { 0 }
+};
 
-const ls_op ls_op_batch_norm = { .name = "batch_norm", .rule = "b c s!.., c, c, b c s.. -> b c s.., c, c, c; join b",
-                                 .min_in = 3, .max_in = 4, .n_out = 4, .optional_in = 1 << 3,
-                                 .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm,
-                                 .grad = grad_batch_norm, .cost = cost_norm, .inplace = 1 << 3,
-                                 .summary = "act((x - mean) * rstd * gain + bias + residual) per channel, by the batch's own mean and variance" };
-const ls_op ls_op_batch_norm_grad = { .name = "batch_norm_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
-                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS,
-                                      .infer = infer_batch_norm_grad, .cost = cost_norm, .inplace = 1, .summary = "dx, dgain, dbias" };
-const ls_op ls_op_batch_norm_eval = { .name = "batch_norm_eval", .rule = "b c s.., c, c, c, c, b c s.. -> b c s..",
-                                      .min_in = 5, .max_in = 6, .n_out = 1, .optional_in = 1 << 5,
-                                      .attrs_size = sizeof(ls_batch_norm_attrs), .fields = FIELDS, .infer = infer_batch_norm_eval,
-                                      .grad = grad_batch_norm_eval, .cost = cost_norm, .inplace = 1 | 1 << 5,
-                                      .summary = "the same by running statistics" };
-const ls_op ls_op_batch_norm_update = { .name = "batch_norm_update", .rule = "c!, c!, ., c!, c!, . -> c!, c!, .",
-                                        .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
-                                        .flags = LS_OP_EFFECT | LS_OP_NO_GRAD, .attrs_size = sizeof(ls_batch_norm_update_attrs),
-                                        .fields = UPDATE_FIELDS, .infer = infer_batch_norm_update, .alias = { 1, 2, 3 },
-                                        .summary = "running += momentum * (batch - running); tracked += 1" };
+const ls_op ls_op_batch_norm = {
+    .name = "batch_norm",
+    .rule = "b c s!.., c, c, b c s.. -> b c s.., c, c, c; join b",
+    .min_in = 3,
+    .max_in = 4,
+    .n_out = 4,
+    .optional_in = 1 << 3,
+    .attrs_size = sizeof(ls_batch_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_batch_norm,
+    .grad = grad_batch_norm,
+    .cost = cost_norm,
+    .inplace = 1 << 3,
+    .summary =
+        "act((x - mean) * rstd * gain + bias + residual) per channel, by the batch's own mean and variance",
+};
+const ls_op ls_op_batch_norm_grad = {
+    .name = "batch_norm_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 5,
+    .max_in = 6,
+    .n_out = 3,
+    .optional_in = 1 << 5,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_batch_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_batch_norm_grad,
+    .cost = cost_norm,
+    .inplace = 1,
+    .summary = "dx, dgain, dbias",
+};
+const ls_op ls_op_batch_norm_eval = {
+    .name = "batch_norm_eval",
+    .rule = "b c s.., c, c, c, c, b c s.. -> b c s..",
+    .min_in = 5,
+    .max_in = 6,
+    .n_out = 1,
+    .optional_in = 1 << 5,
+    .attrs_size = sizeof(ls_batch_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_batch_norm_eval,
+    .grad = grad_batch_norm_eval,
+    .cost = cost_norm,
+    .inplace = 1 | 1 << 5,
+    .summary = "the same by running statistics",
+};
+const ls_op ls_op_batch_norm_update = {
+    .name = "batch_norm_update",
+    .rule = "c!, c!, ., c!, c!, . -> c!, c!, .",
+    .min_in = 5,
+    .max_in = 6,
+    .n_out = 3,
+    .optional_in = 1 << 5,
+    .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_batch_norm_update_attrs),
+    .fields = UPDATE_FIELDS,
+    .infer = infer_batch_norm_update,
+    .alias = { 1, 2, 3 },
+    .summary = "running += momentum * (batch - running); tracked += 1",
+};
 
 ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
+    return ls_graph_apply(g, &ls_op_batch_norm, 3, (ls_value[]){ x, gain, bias },
+                          &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
-ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean, ls_value variance, double eps)
+ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_value bias, ls_value mean,
+                            ls_value variance, double eps)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance }, &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
+    return ls_graph_apply(g, &ls_op_batch_norm_eval, 5, (ls_value[]){ x, gain, bias, mean, variance },
+                          &(ls_batch_norm_attrs){ eps, LS_ACT_NONE });
 }
 
-ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked, ls_value normalized,
-                              ls_value apply, double momentum)
+ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance, ls_value tracked,
+                              ls_value normalized, ls_value apply, double momentum)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    ls_value in[] = { running_mean, running_variance, tracked, ls_nth(g, normalized, 1), ls_nth(g, normalized, 3), apply };
-    return ls_graph_apply(g, &ls_op_batch_norm_update, apply.id ? 6 : 5, in, &(ls_batch_norm_update_attrs){ momentum });
+    ls_value in[] = {
+        running_mean, running_variance, tracked, ls_nth(g, normalized, 1), ls_nth(g, normalized, 3), apply
+    };
+    return ls_graph_apply(g, &ls_op_batch_norm_update, apply.id ? 6 : 5, in,
+                          &(ls_batch_norm_update_attrs){ momentum });
 }

@@ -1,16 +1,20 @@
-/* cache.c - what a language model that makes text needs beside its layers: keys and values of the tokens so far, kept in states that grow in place, and
- * attention to them. How much of a cache is filled is data (positions), so the program is the same for every token. */
+/* cache.c - what a language model that makes text needs beside its layers: keys and values of the tokens so
+ * far, kept in states that grow in place, and attention to them. How much of a cache is filled is data
+ * (positions), so the program is the same for every token. */
 #include "rules.h"
 #include "base/argument.h"
 
-enum { CACHE, X, AT };              /* of cache_write */
-enum { Q, K, V, POSITIONS };        /* of attention_cached */
+enum { CACHE, X, AT };       /* of cache_write */
+enum { Q, K, V, POSITIONS }; /* of attention_cached */
 
 static ls_status infer_cache_write(ls_infer *i)
 {
     const ls_type *cache = &i->in[CACHE], *x = &i->in[X];
-    LS_RULE_CHECK(i, cache->ndim == 3 && x->ndim == 3 && ls_dtype_is_float(x->dtype) && cache->dtype == x->dtype && cache->dims[0] == x->dims[0] &&
-                         cache->dims[2] == x->dims[2], "a cache [batch, places, F] takes rows [batch, tokens, F] of its own type");
+    LS_RULE_CHECK(i,
+                  cache->ndim == 3 && x->ndim == 3 && ls_dtype_is_float(x->dtype) &&
+                      cache->dtype == x->dtype && cache->dims[0] == x->dims[0] &&
+                      cache->dims[2] == x->dims[2],
+                  "a cache [batch, places, F] takes rows [batch, tokens, F] of its own type");
     LS_TRY(ls_infer_expect(i, AT, &LS_TYPE(LS_I32, x->dims[0], x->dims[1]), "positions"));
     return ls_infer_same(i);
 }
@@ -19,15 +23,23 @@ static ls_status infer_attention_cached(ls_infer *i)
 {
     const ls_attention_attrs *a = i->attrs;
     const ls_type *q = &i->in[Q], *k = &i->in[K];
-    LS_RULE_CHECK(i, q->ndim == 3 && k->ndim == 3 && ls_type_equal(k, &i->in[V]), "q, and k and v alike, are [batch, tokens, heads * head_dim]");
-    LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dims[0] == k->dims[0], "q and the cache differ in type or batch");
-    LS_RULE_CHECK(i, a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0 && k->dims[2] > 0 &&
-                         q->dims[2] % k->dims[2] == 0, "heads of %lld do not divide the features, or key heads the query heads", (long long)a->head_dim);
+    LS_RULE_CHECK(i, q->ndim == 3 && k->ndim == 3 && ls_type_equal(k, &i->in[V]),
+                  "q, and k and v alike, are [batch, tokens, heads * head_dim]");
+    LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dims[0] == k->dims[0],
+                  "q and the cache differ in type or batch");
+    LS_RULE_CHECK(i,
+                  a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0 &&
+                      k->dims[2] > 0 && q->dims[2] % k->dims[2] == 0,
+                  "heads of %lld do not divide the features, or key heads the query heads",
+                  (long long)a->head_dim);
     LS_TRY(ls_infer_expect(i, POSITIONS, &LS_TYPE(LS_I32, q->dims[0], q->dims[1]), "positions"));
     return ls_infer_same(i);
 }
 
-static ls_cost cost_cache_write(const ls_infer *i) { return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) }; }
+static ls_cost cost_cache_write(const ls_infer *i)
+{
+    return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
+}
 
 /* As if the cache were full. */
 static ls_cost cost_attention_cached(const ls_infer *i)
@@ -42,14 +54,31 @@ static const ls_attr_field FIELDS[] = {
     { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
     { 0 },
 };
-const ls_op ls_op_cache_write = { .name = "cache_write", .rule = "b p! f, b t! f, b t -> b p f",
-                                  .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
-                                  .infer = infer_cache_write, .cost = cost_cache_write, .alias = { 1 },
-                                  .summary = "rows of x into a cache, each where its position says" };
-const ls_op ls_op_attention_cached = { .name = "attention_cached", .rule = "b t h*, b p! h*, b p! h*, b t -> b t h",
-                                       .min_in = 4, .max_in = 4, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                       .attrs_size = sizeof(ls_attention_attrs), .fields = FIELDS, .infer = infer_attention_cached,
-                                       .cost = cost_attention_cached, .summary = "attention of each query to a cache's keys up to its position" };
+const ls_op ls_op_cache_write = {
+    .name = "cache_write",
+    .rule = "b p! f, b t! f, b t -> b p f",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
+    .infer = infer_cache_write,
+    .cost = cost_cache_write,
+    .alias = { 1 },
+    .summary = "rows of x into a cache, each where its position says",
+};
+const ls_op ls_op_attention_cached = {
+    .name = "attention_cached",
+    .rule = "b t h*, b p! h*, b p! h*, b t -> b t h",
+    .min_in = 4,
+    .max_in = 4,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_attention_attrs),
+    .fields = FIELDS,
+    .infer = infer_attention_cached,
+    .cost = cost_attention_cached,
+    .summary = "attention of each query to a cache's keys up to its position",
+};
 
 ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions)
 {
@@ -57,7 +86,8 @@ ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positi
     return ls_graph_apply(g, &ls_op_cache_write, 3, (ls_value[]){ cache, x, positions }, NULL);
 }
 
-ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions, int64_t head_dim, double scale)
+ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
+                             int64_t head_dim, double scale)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     const ls_attention_attrs a = { .head_dim = head_dim, .causal = true, .scale = scale };

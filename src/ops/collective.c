@@ -1,10 +1,13 @@
-/* collective.c - ops over the ranks of a group, and transfers between host and device memory. A parameter's use becomes a chain of them
- * (docs/ranks.md); each one's gradient is another: all_gather and reduce_scatter, replicate and all_reduce, to_device and to_host. They have no
- * kernels: the session runs collectives through src/comm. */
+/* collective.c - ops over the ranks of a group, and transfers between host and device memory. A parameter's
+ * use becomes a chain of them (docs/ranks.md); each one's gradient is another: all_gather and reduce_scatter,
+ * replicate and all_reduce, to_device and to_host. They have no kernels: the session runs collectives through
+ * src/comm. */
 #include "base/check.h"
 #include "rules.h"
 
-static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16", [LS_TO_SAME] = "same" };
+static const char *const FLOATS[] = {
+    [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16", [LS_TO_SAME] = "same"
+};
 static const char *const HOWS[] = { "sum", "max", "wide", "shared", NULL };
 
 static ls_status check_group(const ls_infer *i, int64_t ranks)
@@ -14,7 +17,10 @@ static ls_status check_group(const ls_infer *i, int64_t ranks)
     return LS_OK;
 }
 
-static ls_dtype to_type(const ls_infer *i, int64_t to) { return to == LS_TO_SAME ? i->in[0].dtype : (ls_dtype)to; }
+static ls_dtype to_type(const ls_infer *i, int64_t to)
+{
+    return to == LS_TO_SAME ? i->in[0].dtype : (ls_dtype)to;
+}
 
 static ls_status infer_all_gather(ls_infer *i)
 {
@@ -28,16 +34,23 @@ static ls_status infer_all_gather(ls_infer *i)
 
 ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to)
 {
-    return ls_reduce_scatter(g, dy, &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via, .to = (int64_t)to });
+    return ls_reduce_scatter(
+        g, dy,
+        &(ls_reduce_attrs){
+            .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via, .to = (int64_t)to });
 }
 
-static void grad_all_gather(ls_grad *c) { c->din[0] = ls_gather_gradient(c->g, c->dout[0], c->node->attrs, ls_type_of(c->g, c->node->in[0])->dtype); }
+static void grad_all_gather(ls_grad *c)
+{
+    c->din[0] = ls_gather_gradient(c->g, c->dout[0], c->node->attrs, ls_type_of(c->g, c->node->in[0])->dtype);
+}
 
 static ls_status infer_reduce_scatter(ls_infer *i)
 {
     const ls_reduce_attrs *a = i->attrs;
     LS_TRY(check_group(i, a->ranks));
-    LS_RULE_CHECK(i, i->in[0].dims[0] % a->ranks == 0, "%lld elements do not divide by %lld ranks", (long long)i->in[0].dims[0], (long long)a->ranks);
+    LS_RULE_CHECK(i, i->in[0].dims[0] % a->ranks == 0, "%lld elements do not divide by %lld ranks",
+                  (long long)i->in[0].dims[0], (long long)a->ranks);
     const ls_dtype to = to_type(i, a->to);
     LS_RULE_CHECK(i, ls_dtype_is_float(to), "reduces into a float type");
     i->out[0] = LS_TYPE(to, i->in[0].dims[0] / a->ranks);
@@ -47,21 +60,28 @@ static ls_status infer_reduce_scatter(ls_infer *i)
 static void grad_reduce_scatter(ls_grad *c)
 {
     const ls_reduce_attrs *a = c->node->attrs;
-    c->din[0] = ls_all_gather(c->g, c->dout[0], &(ls_gather_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via,
-                                                                    .to = ls_type_of(c->g, c->node->in[0])->dtype });
+    c->din[0] = ls_all_gather(c->g, c->dout[0],
+                              &(ls_gather_attrs){ .group = a->group,
+                                                  .unit = a->unit,
+                                                  .ranks = a->ranks,
+                                                  .via = a->via,
+                                                  .to = ls_type_of(c->g, c->node->in[0])->dtype });
 }
 
 static ls_status infer_all_reduce(ls_infer *i)
 {
     const ls_reduce_attrs *a = i->attrs;
     const ls_type *t = &i->in[0];
-    LS_RULE_CHECK(i, a->how == LS_HOW_WIDE ? t->dtype == LS_I64 && ls_type_count(t) % 2 == 0 : ls_dtype_is_float(t->dtype),
+    LS_RULE_CHECK(i,
+                  a->how == LS_HOW_WIDE ? t->dtype == LS_I64 && ls_type_count(t) % 2 == 0
+                                        : ls_dtype_is_float(t->dtype),
                   "sums and maxima are of floats, wide sums of pairs of i64");
     i->out[0] = *t;
     return LS_OK;
 }
 
-/* Everybody's result has my operand in it; where all results are one value, which is used once, its gradient is there already. */
+/* Everybody's result has my operand in it; where all results are one value, which is used once, its gradient
+ * is there already. */
 static void grad_all_reduce(ls_grad *c)
 {
     const int64_t how = ((const ls_reduce_attrs *)c->node->attrs)->how;
@@ -71,10 +91,18 @@ static void grad_all_reduce(ls_grad *c)
 
 ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a)
 {
-    return ls_all_reduce(g, dy, &(ls_reduce_attrs){ .group = a->group, .unit = a->unit, .ranks = a->ranks, .via = a->via, .to = (int64_t)ls_value_type(g, dy).dtype });
+    return ls_all_reduce(g, dy,
+                         &(ls_reduce_attrs){ .group = a->group,
+                                             .unit = a->unit,
+                                             .ranks = a->ranks,
+                                             .via = a->via,
+                                             .to = (int64_t)ls_value_type(g, dy).dtype });
 }
 
-static void grad_replicate(ls_grad *c) { c->din[0] = ls_replicate_gradient(c->g, c->dout[0], c->node->attrs); }
+static void grad_replicate(ls_grad *c)
+{
+    c->din[0] = ls_replicate_gradient(c->g, c->dout[0], c->node->attrs);
+}
 
 static bool view_replicate(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
 {
@@ -92,31 +120,118 @@ static ls_cost cost_collective(const ls_infer *i)
     return (ls_cost){ .bytes = (double)ls_type_bytes(&i->in[0]) + (double)ls_type_bytes(&i->out[0]) };
 }
 
-#define GROUP(T) { "group", LS_FIELD_TEXT, offsetof(T, group), NULL }, { "unit", LS_FIELD_TEXT, offsetof(T, unit), NULL }, \
-                 { "ranks", LS_FIELD_I64, offsetof(T, ranks), NULL }, { "via", LS_FIELD_I64, offsetof(T, via), FLOATS }
-static const ls_attr_field GATHER_FIELDS[] = { GROUP(ls_gather_attrs), { "to", LS_FIELD_I64, offsetof(ls_gather_attrs, to), FLOATS },
-                                               { "map", LS_FIELD_I64, offsetof(ls_gather_attrs, map), NULL }, { 0 } };
-static const ls_attr_field REDUCE_FIELDS[] = { GROUP(ls_reduce_attrs), { "to", LS_FIELD_I64, offsetof(ls_reduce_attrs, to), FLOATS },
-                                               { "how", LS_FIELD_I64, offsetof(ls_reduce_attrs, how), HOWS }, { 0 } };
+#define GROUP(T)                                             \
+    { "group", LS_FIELD_TEXT, offsetof(T, group), NULL },    \
+        { "unit", LS_FIELD_TEXT, offsetof(T, unit), NULL },  \
+        { "ranks", LS_FIELD_I64, offsetof(T, ranks), NULL }, \
+    {                                                        \
+        "via", LS_FIELD_I64, offsetof(T, via), FLOATS        \
+    }
+static const ls_attr_field GATHER_FIELDS[] = { GROUP(ls_gather_attrs),
+                                               { "to", LS_FIELD_I64, offsetof(ls_gather_attrs, to), FLOATS },
+                                               { "map", LS_FIELD_I64, offsetof(ls_gather_attrs, map), NULL },
+                                               { 0 } };
+static const ls_attr_field REDUCE_FIELDS[] = { GROUP(ls_reduce_attrs),
+                                               { "to", LS_FIELD_I64, offsetof(ls_reduce_attrs, to), FLOATS },
+                                               { "how", LS_FIELD_I64, offsetof(ls_reduce_attrs, how), HOWS },
+                                               { 0 } };
 static const ls_attr_field REPLICATE_FIELDS[] = { GROUP(ls_replicate_attrs), { 0 } };
 
-const ls_op ls_op_all_gather = { .name = "all_gather", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
-                                 .attrs_size = sizeof(ls_gather_attrs), .fields = GATHER_FIELDS, .infer = infer_all_gather,
-                                 .grad = grad_all_gather, .cost = cost_collective, .summary = "the slices of a group's ranks, in order" };
-const ls_op ls_op_reduce_scatter = { .name = "reduce_scatter", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE, .attrs_size = sizeof(ls_reduce_attrs),
-                                     .fields = REDUCE_FIELDS, .infer = infer_reduce_scatter, .grad = grad_reduce_scatter, .cost = cost_collective, .summary = "this rank's slice of the sum over a group" };
-const ls_op ls_op_all_reduce = { .name = "all_reduce", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_COLLECTIVE,
-                                 .attrs_size = sizeof(ls_reduce_attrs), .fields = REDUCE_FIELDS, .infer = infer_all_reduce, .inplace = 1,
-                                 .grad = grad_all_reduce, .cost = cost_collective, .summary = "sum or maximum over a group" };
-const ls_op ls_op_replicate = { .name = "replicate", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
-                                .attrs_size = sizeof(ls_replicate_attrs), .fields = REPLICATE_FIELDS, .infer = ls_infer_same,
-                                .grad = grad_replicate, .view = view_replicate, .summary = "the same on every rank of a group; gradients are summed over it" };
-const ls_op ls_op_to_device = { .name = "to_device", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
-                                .grad = grad_to_device, .cost = cost_collective, .summary = "host memory to the device's" };
-const ls_op ls_op_to_host = { .name = "to_host", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_TRANSFER, .infer = ls_infer_same,
-                              .grad = grad_to_host, .cost = cost_collective, .summary = "the device's memory to the host's" };
+const ls_op ls_op_all_gather = {
+    .name = "all_gather",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_COLLECTIVE,
+    .attrs_size = sizeof(ls_gather_attrs),
+    .fields = GATHER_FIELDS,
+    .infer = infer_all_gather,
+    .grad = grad_all_gather,
+    .cost = cost_collective,
+    .summary = "the slices of a group's ranks, in order",
+};
+const ls_op ls_op_reduce_scatter = {
+    .name = "reduce_scatter",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_COLLECTIVE,
+    .attrs_size = sizeof(ls_reduce_attrs),
+    .fields = REDUCE_FIELDS,
+    .infer = infer_reduce_scatter,
+    .grad = grad_reduce_scatter,
+    .cost = cost_collective,
+    .summary = "this rank's slice of the sum over a group",
+};
+const ls_op ls_op_all_reduce = {
+    .name = "all_reduce",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_COLLECTIVE,
+    .attrs_size = sizeof(ls_reduce_attrs),
+    .fields = REDUCE_FIELDS,
+    .infer = infer_all_reduce,
+    .inplace = 1,
+    .grad = grad_all_reduce,
+    .cost = cost_collective,
+    .summary = "sum or maximum over a group",
+};
+const ls_op ls_op_replicate = {
+    .name = "replicate",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_VIEW,
+    .attrs_size = sizeof(ls_replicate_attrs),
+    .fields = REPLICATE_FIELDS,
+    .infer = ls_infer_same,
+    .grad = grad_replicate,
+    .view = view_replicate,
+    .summary = "the same on every rank of a group; gradients are summed over it",
+};
+const ls_op ls_op_to_device = {
+    .name = "to_device",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_TRANSFER,
+    .infer = ls_infer_same,
+    .grad = grad_to_device,
+    .cost = cost_collective,
+    .summary = "host memory to the device's",
+};
+const ls_op ls_op_to_host = {
+    .name = "to_host",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_TRANSFER,
+    .infer = ls_infer_same,
+    .grad = grad_to_host,
+    .cost = cost_collective,
+    .summary = "the device's memory to the host's",
+};
 
-ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a) { return ls_graph_apply(g, &ls_op_all_gather, 1, &slice, a); }
-ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a) { return ls_graph_apply(g, &ls_op_reduce_scatter, 1, &flat, a); }
-ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a) { return ls_graph_apply(g, &ls_op_all_reduce, 1, &v, a); }
-ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a) { return ls_graph_apply(g, &ls_op_replicate, 1, &v, a); }
+ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a)
+{
+    return ls_graph_apply(g, &ls_op_all_gather, 1, &slice, a);
+}
+ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a)
+{
+    return ls_graph_apply(g, &ls_op_reduce_scatter, 1, &flat, a);
+}
+ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a)
+{
+    return ls_graph_apply(g, &ls_op_all_reduce, 1, &v, a);
+}
+ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a)
+{
+    return ls_graph_apply(g, &ls_op_replicate, 1, &v, a);
+}

@@ -5,14 +5,19 @@
 static int64_t reach(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
 
 /* Pictures of h x w seen through a kernel of kh x kw: the size of the result. */
-static ls_status result_size(const ls_infer *i, int64_t h, int64_t w, int64_t kh, int64_t kw, int64_t *oh, int64_t *ow)
+static ls_status result_size(const ls_infer *i, int64_t h, int64_t w, int64_t kh, int64_t kw, int64_t *oh,
+                             int64_t *ow)
 {
     const ls_conv_attrs *a = i->attrs;
-    LS_RULE_CHECK(i, a->stride_h > 0 && a->stride_w > 0 && a->dilation_h > 0 && a->dilation_w > 0 && a->pad_h >= 0 && a->pad_w >= 0,
+    LS_RULE_CHECK(i,
+                  a->stride_h > 0 && a->stride_w > 0 && a->dilation_h > 0 && a->dilation_w > 0 &&
+                      a->pad_h >= 0 && a->pad_w >= 0,
                   "stride and dilation must be positive, padding not negative");
-    LS_RULE_CHECK(i, kh > 0 && kw > 0 && h + 2 * a->pad_h >= reach(kh, a->dilation_h) && w + 2 * a->pad_w >= reach(kw, a->dilation_w),
-                  "a kernel of %lld x %lld, dilated, does not fit pictures of %lld x %lld, padded", (long long)kh, (long long)kw, (long long)h,
-                  (long long)w);
+    LS_RULE_CHECK(i,
+                  kh > 0 && kw > 0 && h + 2 * a->pad_h >= reach(kh, a->dilation_h) &&
+                      w + 2 * a->pad_w >= reach(kw, a->dilation_w),
+                  "a kernel of %lld x %lld, dilated, does not fit pictures of %lld x %lld, padded",
+                  (long long)kh, (long long)kw, (long long)h, (long long)w);
     *oh = (h + 2 * a->pad_h - reach(kh, a->dilation_h)) / a->stride_h + 1;
     *ow = (w + 2 * a->pad_w - reach(kw, a->dilation_w)) / a->stride_w + 1;
     return LS_OK;
@@ -21,9 +26,10 @@ static ls_status result_size(const ls_infer *i, int64_t h, int64_t w, int64_t kh
 static ls_status expect_groups(const ls_infer *i, int64_t channels, int64_t per_group, int64_t out)
 {
     const int64_t groups = ((const ls_conv_attrs *)i->attrs)->groups;
-    LS_RULE_CHECK(i, groups > 0 && out % groups == 0, "%lld groups do not divide %lld output channels", (long long)groups, (long long)out);
-    LS_RULE_CHECK(i, channels == per_group * groups, "the picture has %lld channels, the kernel wants %lld", (long long)channels,
-                  (long long)(per_group * groups));
+    LS_RULE_CHECK(i, groups > 0 && out % groups == 0, "%lld groups do not divide %lld output channels",
+                  (long long)groups, (long long)out);
+    LS_RULE_CHECK(i, channels == per_group * groups, "the picture has %lld channels, the kernel wants %lld",
+                  (long long)channels, (long long)(per_group * groups));
     return LS_OK;
 }
 
@@ -46,10 +52,12 @@ static ls_status infer_conv2d_dx(ls_infer *i) /* dy, w */
     const ls_type *dy = &i->in[0], *w = &i->in[1];
     const ls_conv_attrs *a = i->attrs;
     int64_t oh, ow;
-    LS_RULE_CHECK(i, dy->ndim == 4 && w->ndim == 4 && dy->dtype == w->dtype, "needs dy [N, O, OH, OW] and w [O, C/groups, KH, KW] of one type");
+    LS_RULE_CHECK(i, dy->ndim == 4 && w->ndim == 4 && dy->dtype == w->dtype,
+                  "needs dy [N, O, OH, OW] and w [O, C/groups, KH, KW] of one type");
     LS_TRY(expect_groups(i, w->dims[1] * a->groups, w->dims[1], w->dims[0]));
     LS_TRY(result_size(i, a->height, a->width, w->dims[2], w->dims[3], &oh, &ow));
-    LS_RULE_CHECK(i, dy->dims[1] == w->dims[0] && dy->dims[2] == oh && dy->dims[3] == ow, "dy is not the size of the result");
+    LS_RULE_CHECK(i, dy->dims[1] == w->dims[0] && dy->dims[2] == oh && dy->dims[3] == ow,
+                  "dy is not the size of the result");
     i->out[0] = LS_TYPE(dy->dtype, dy->dims[0], w->dims[1] * a->groups, a->height, a->width);
     return LS_OK;
 }
@@ -61,8 +69,8 @@ static ls_status infer_conv2d_dw(ls_infer *i) /* dy, x */
     int64_t oh, ow;
     LS_RULE_CHECK(i, dy->ndim == 4 && x->ndim == 4 && dy->dtype == x->dtype && dy->dims[0] == x->dims[0],
                   "needs dy [N, O, OH, OW] and x [N, C, H, W] of one type");
-    LS_RULE_CHECK(i, a->groups > 0 && x->dims[1] % a->groups == 0, "%lld groups do not divide %lld channels", (long long)a->groups,
-                  (long long)x->dims[1]);
+    LS_RULE_CHECK(i, a->groups > 0 && x->dims[1] % a->groups == 0, "%lld groups do not divide %lld channels",
+                  (long long)a->groups, (long long)x->dims[1]);
     LS_TRY(expect_groups(i, x->dims[1], x->dims[1] / a->groups, dy->dims[1]));
     LS_TRY(result_size(i, x->dims[2], x->dims[3], a->height, a->width, &oh, &ow));
     LS_RULE_CHECK(i, dy->dims[2] == oh && dy->dims[3] == ow, "dy is not the size of the result");
@@ -73,7 +81,8 @@ static ls_status infer_conv2d_dw(ls_infer *i) /* dy, x */
     return LS_OK;
 }
 
-/* Products as the field counts them: also those with the padding's zeros. `y`: the small pictures; `w`: the kernel. */
+/* Products as the field counts them: also those with the padding's zeros. `y`: the small pictures; `w`: the
+ * kernel. */
 static ls_cost cost(const ls_infer *i, const ls_type *y, const ls_type *w)
 {
     const double per_result = 2.0 * (double)(w->dims[1] * w->dims[2] * w->dims[3]);
@@ -119,26 +128,66 @@ static ls_status dims_conv2d(ls_rule *r, const ls_infer *i)
     return LS_OK;
 }
 
-#define FIELD(name) { #name, LS_FIELD_I64, offsetof(ls_conv_attrs, name), NULL }
-static const ls_attr_field FIELDS[] = { FIELD(stride_h), FIELD(stride_w), FIELD(pad_h), FIELD(pad_w), FIELD(dilation_h), FIELD(dilation_w),
-                                        FIELD(groups), FIELD(height), FIELD(width), FIELD(bias), { 0 } };
+#define FIELD(name)                                              \
+    {                                                            \
+#name, LS_FIELD_I64, offsetof(ls_conv_attrs, name), NULL \
+    }
+static const ls_attr_field FIELDS[] = { FIELD(stride_h),   FIELD(stride_w),   FIELD(pad_h),  FIELD(pad_w),
+                                        FIELD(dilation_h), FIELD(dilation_w), FIELD(groups), FIELD(height),
+                                        FIELD(width),      FIELD(bias),       { 0 } };
 
-const ls_op ls_op_conv2d = { .name = "conv2d", .rule = "b c y! x!, o c i! j!, +o -> b o u! w!", .dims = dims_conv2d,
-                             .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << 2, .attrs_size = sizeof(ls_conv_attrs),
-                             .fields = FIELDS, .infer = infer_conv2d, .grad = grad_conv2d, .cost = cost_conv2d,
-                             .summary = "convolution of NCHW pictures, plus bias" };
-const ls_op ls_op_conv2d_dx = { .name = "conv2d_dx", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                .attrs_size = sizeof(ls_conv_attrs), .fields = FIELDS, .infer = infer_conv2d_dx, .cost = cost_conv2d_dx,
-                                .summary = "gradient for the picture" };
-const ls_op ls_op_conv2d_dw = { .name = "conv2d_dw", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                .attrs_size = sizeof(ls_conv_attrs), .fields = FIELDS, .infer = infer_conv2d_dw, .cost = cost_conv2d_dw,
-                                .summary = "gradient for the kernel, and the sums of dy over each channel" };
+const ls_op ls_op_conv2d = {
+    .name = "conv2d",
+    .rule = "b c y! x!, o c i! j!, +o -> b o u! w!",
+    .dims = dims_conv2d,
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .optional_in = 1 << 2,
+    .attrs_size = sizeof(ls_conv_attrs),
+    .fields = FIELDS,
+    .infer = infer_conv2d,
+    .grad = grad_conv2d,
+    .cost = cost_conv2d,
+    .summary = "convolution of NCHW pictures, plus bias",
+};
+const ls_op ls_op_conv2d_dx = {
+    .name = "conv2d_dx",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_conv_attrs),
+    .fields = FIELDS,
+    .infer = infer_conv2d_dx,
+    .cost = cost_conv2d_dx,
+    .summary = "gradient for the picture",
+};
+const ls_op ls_op_conv2d_dw = {
+    .name = "conv2d_dw",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_conv_attrs),
+    .fields = FIELDS,
+    .infer = infer_conv2d_dw,
+    .cost = cost_conv2d_dw,
+    .summary = "gradient for the kernel, and the sums of dy over each channel",
+};
 
 ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     o = o ? o : &(const ls_conv_opts){ LS_CONV_DEFAULTS };
-    const ls_conv_attrs a = { .stride_h = o->stride[0], .stride_w = o->stride[1], .pad_h = o->padding[0], .pad_w = o->padding[1],
-                              .dilation_h = o->dilation[0], .dilation_w = o->dilation[1], .groups = o->groups };
+    const ls_conv_attrs a = { .stride_h = o->stride[0],
+                              .stride_w = o->stride[1],
+                              .pad_h = o->padding[0],
+                              .pad_w = o->padding[1],
+                              .dilation_h = o->dilation[0],
+                              .dilation_w = o->dilation[1],
+                              .groups = o->groups };
     return ls_graph_apply(g, &ls_op_conv2d, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &a);
 }

@@ -1,4 +1,5 @@
-/* dropout.c - dropout (Srivastava et al. 2014), and the key of a step's random numbers. Nothing is kept for the gradient: it draws the same numbers again. */
+/* dropout.c - dropout (Srivastava et al. 2014), and the key of a step's random numbers. Nothing is kept for
+ * the gradient: it draws the same numbers again. */
 #include "rules.h"
 
 enum { X, KEY, ADDEND };
@@ -19,8 +20,11 @@ static ls_status infer_dropout(ls_infer *i)
     const ls_type *x = &i->in[X], key = LS_TYPE(LS_I64, 3);
     LS_RULE_CHECK(i, ls_dtype_is_float(x->dtype) && x->ndim > 0, "x is a float tensor of samples");
     LS_RULE_CHECK(i, a->p >= 0 && a->p < 1, "p %g is not in [0, 1)", a->p);
-    LS_RULE_CHECK(i, !a->extent || (a->dim > 0 && a->dim < x->ndim && a->start >= 0 && a->start + x->dims[a->dim] <= a->extent),
-                  "elements %lld .. of %lld in dimension %lld", (long long)a->start, (long long)a->extent, (long long)a->dim);
+    LS_RULE_CHECK(i,
+                  !a->extent || (a->dim > 0 && a->dim < x->ndim && a->start >= 0 &&
+                                 a->start + x->dims[a->dim] <= a->extent),
+                  "elements %lld .. of %lld in dimension %lld", (long long)a->start, (long long)a->extent,
+                  (long long)a->dim);
     LS_TRY(ls_infer_expect(i, KEY, &key, "key"));
     if (i->n_in > ADDEND && i->in[ADDEND].ndim >= 0)
         LS_TRY(ls_infer_expect(i, ADDEND, x, "addend"));
@@ -52,12 +56,20 @@ static ls_status part_dropout(void *attrs, const ls_block_of *p)
 static void grad_dropout(ls_grad *c)
 {
     if (c->needs[X])
-        c->din[X] = ls_graph_apply(c->g, &ls_op_dropout, 2, (ls_value[]){ c->dout[0], c->node->in[KEY] }, c->node->attrs);
+        c->din[X] = ls_graph_apply(c->g, &ls_op_dropout, 2, (ls_value[]){ c->dout[0], c->node->in[KEY] },
+                                   c->node->attrs);
 }
 
-const ls_op ls_op_random_key = { .name = "random_key", .rule = "., ., p! -> k!",
-                                 .min_in = 3, .max_in = 3, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_key,
-                                 .summary = "[hash of (seed, step), place in the step of the first sample, from one to the next]" };
+const ls_op ls_op_random_key = {
+    .name = "random_key",
+    .rule = "., ., p! -> k!",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_key,
+    .summary = "[hash of (seed, step), place in the step of the first sample, from one to the next]",
+};
 
 static const ls_attr_field FIELDS[] = {
     { "p", LS_FIELD_F64, offsetof(ls_dropout_attrs, p), NULL },
@@ -67,7 +79,20 @@ static const ls_attr_field FIELDS[] = {
     { "extent", LS_FIELD_I64, offsetof(ls_dropout_attrs, extent), NULL },
     { 0 },
 };
-const ls_op ls_op_dropout = { .name = "dropout", .rule = "@r.., k!, +r.. -> r..", .dims = dims_dropout, .part = part_dropout,
-                              .min_in = 2, .max_in = 3, .n_out = 1, .flags = LS_OP_RANDOM, .optional_in = 1 << ADDEND,
-                              .attrs_size = sizeof(ls_dropout_attrs), .fields = FIELDS, .infer = infer_dropout, .grad = grad_dropout,
-                              .inplace = 1 << X | 1 << ADDEND, .summary = "x / (1 - p) with probability 1 - p, else 0; + addend" };
+const ls_op ls_op_dropout = {
+    .name = "dropout",
+    .rule = "@r.., k!, +r.. -> r..",
+    .dims = dims_dropout,
+    .part = part_dropout,
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .flags = LS_OP_RANDOM,
+    .optional_in = 1 << ADDEND,
+    .attrs_size = sizeof(ls_dropout_attrs),
+    .fields = FIELDS,
+    .infer = infer_dropout,
+    .grad = grad_dropout,
+    .inplace = 1 << X | 1 << ADDEND,
+    .summary = "x / (1 - p) with probability 1 - p, else 0; + addend",
+};

@@ -1,6 +1,6 @@
-/* elementwise.c - one row per element-wise op; each has an ls_ew opcode, so all of them can be fused into one pass over memory.
- * Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016), gelu_tanh its tanh approximation,
- * silu x*sigmoid(x) (the same paper; also called swish). */
+/* elementwise.c - one row per element-wise op; each has an ls_ew opcode, so all of them can be fused into one
+ * pass over memory. Derivatives: relu' is 0 at 0 as PyTorch's; gelu is x*Phi(x) (Hendrycks and Gimpel 2016),
+ * gelu_tanh its tanh approximation, silu x*sigmoid(x) (the same paper; also called swish). */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -51,7 +51,10 @@ static void grad_div(ls_grad *c)
 }
 
 static void grad_neg(ls_grad *c) { c->din[0] = ls_neg(c->g, c->dout[0]); }
-static void grad_sqrt(ls_grad *c) { c->din[0] = ls_mul_const(c->g, ls_div(c->g, c->dout[0], c->node->out[0]), 0.5); }
+static void grad_sqrt(ls_grad *c)
+{
+    c->din[0] = ls_mul_const(c->g, ls_div(c->g, c->dout[0], c->node->out[0]), 0.5);
+}
 static void grad_exp(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], c->node->out[0]); }
 static void grad_log(ls_grad *c) { c->din[0] = ls_div(c->g, c->dout[0], in0(c)); }
 static void grad_square(ls_grad *c) { c->din[0] = ls_mul_const(c->g, ls_mul(c->g, c->dout[0], in0(c)), 2.0); }
@@ -66,15 +69,24 @@ static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
 static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
 static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
 /* The result is positive where the operand is, and is there anyway: the operand need not be kept. */
-static void grad_relu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL); }
-static void grad_gelu(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL); }
+static void grad_relu(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
+}
+static void grad_gelu(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
+}
 
 static void grad_gelu_tanh(ls_grad *c)
 {
     c->din[0] = ls_graph_apply(c->g, &ls_op_gelu_tanh_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
 }
 
-static ls_value silu_grad(ls_graph *g, ls_value dy, ls_value x) { return ls_graph_apply(g, &ls_op_silu_grad, 2, (ls_value[]){ dy, x }, NULL); }
+static ls_value silu_grad(ls_graph *g, ls_value dy, ls_value x)
+{
+    return ls_graph_apply(g, &ls_op_silu_grad, 2, (ls_value[]){ dy, x }, NULL);
+}
 static void grad_silu(ls_grad *c) { c->din[0] = silu_grad(c->g, c->dout[0], in0(c)); }
 
 /* silu(gate) is computed again: to keep it would cost as much memory as gate itself. */
@@ -86,17 +98,38 @@ static void grad_swiglu(ls_grad *c)
         give(c, 1, ls_mul(c->g, c->dout[0], ls_silu(c->g, in0(c))));
 }
 
-static const ls_attr_field NUMBER_FIELDS[] = { { "value", LS_FIELD_F64, offsetof(ls_number_attrs, value), NULL }, { 0 } };
+static const ls_attr_field NUMBER_FIELDS[] = {
+    { "value", LS_FIELD_F64, offsetof(ls_number_attrs, value), NULL }, { 0 }
+};
 
-#define ROW(symbol, text, arity, opcode, gradient, about)                                                                             \
-    const ls_op ls_op_##symbol = { .name = text, .min_in = arity, .max_in = arity, .n_out = 1,                                        \
-                                   .flags = LS_OP_ELEMENTWISE, .dims = ls_rule_broadcast, .infer = ls_infer_broadcast,                 \
-                                   .grad = gradient, .cost = cost_elementwise, .inplace = (arity) == 2 ? 3 : 1, .ew = opcode,         \
+#define ROW(symbol, text, arity, opcode, gradient, about)           \
+    const ls_op ls_op_##symbol = { .name = text,                    \
+                                   .min_in = arity,                 \
+                                   .max_in = arity,                 \
+                                   .n_out = 1,                      \
+                                   .flags = LS_OP_ELEMENTWISE,      \
+                                   .dims = ls_rule_broadcast,       \
+                                   .infer = ls_infer_broadcast,     \
+                                   .grad = gradient,                \
+                                   .cost = cost_elementwise,        \
+                                   .inplace = (arity) == 2 ? 3 : 1, \
+                                   .ew = opcode,                    \
                                    .summary = about }
-#define ROW_CONST(symbol, text, opcode, gradient, about)                                                                              \
-    const ls_op ls_op_##symbol = { .name = text, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,                    \
-                                   .attrs_size = sizeof(ls_number_attrs), .fields = NUMBER_FIELDS, .dims = ls_rule_broadcast, .infer = ls_infer_broadcast, \
-                                   .grad = gradient, .cost = cost_elementwise, .inplace = 1, .ew = opcode, .summary = about }
+#define ROW_CONST(symbol, text, opcode, gradient, about)                  \
+    const ls_op ls_op_##symbol = { .name = text,                          \
+                                   .min_in = 1,                           \
+                                   .max_in = 1,                           \
+                                   .n_out = 1,                            \
+                                   .flags = LS_OP_ELEMENTWISE,            \
+                                   .attrs_size = sizeof(ls_number_attrs), \
+                                   .fields = NUMBER_FIELDS,               \
+                                   .dims = ls_rule_broadcast,             \
+                                   .infer = ls_infer_broadcast,           \
+                                   .grad = gradient,                      \
+                                   .cost = cost_elementwise,              \
+                                   .inplace = 1,                          \
+                                   .ew = opcode,                          \
+                                   .summary = about }
 
 ROW(add, "add", 2, LS_EW_ADD, grad_add, "a + b");
 ROW(sub, "sub", 2, LS_EW_SUB, grad_sub, "a - b");
@@ -141,16 +174,30 @@ static void grad_cast(ls_grad *c)
 }
 
 static const char *const DTYPE_WORDS[] = { "f32", "f64", "bf16", "f16", "i32", "i64", "u8", NULL };
-static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS }, { 0 } };
-const ls_op ls_op_cast = { .name = "cast", .dims = ls_rule_broadcast, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_ELEMENTWISE,
-                           .attrs_size = sizeof(ls_cast_attrs), .fields = CAST_FIELDS, .infer = infer_cast, .grad = grad_cast,
-                           .cost = cost_elementwise, .ew = LS_EW_CAST, .summary = "another element type, rounded to nearest even" };
+static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS },
+                                             { 0 } };
+const ls_op ls_op_cast = {
+    .name = "cast",
+    .dims = ls_rule_broadcast,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_ELEMENTWISE,
+    .attrs_size = sizeof(ls_cast_attrs),
+    .fields = CAST_FIELDS,
+    .infer = infer_cast,
+    .grad = grad_cast,
+    .cost = cost_elementwise,
+    .ew = LS_EW_CAST,
+    .summary = "another element type, rounded to nearest even",
+};
 
 /* fused: made by passes/fuse.c after differentiation, so it needs no gradient. */
 static ls_status infer_fused(ls_infer *i)
 {
     const ls_fused_attrs *a = i->attrs;
-    LS_RULE_CHECK(i, a->code.n > 0 && a->code.n % 4 == 0 && a->numbers.n == a->code.n / 4, "malformed element-wise program");
+    LS_RULE_CHECK(i, a->code.n > 0 && a->code.n % 4 == 0 && a->numbers.n == a->code.n / 4,
+                  "malformed element-wise program");
     ls_type out = i->in[0];
     for (int k = 1; k < i->n_in; k++)
         for (int d = 1; d <= (i->in[k].ndim > out.ndim ? i->in[k].ndim : out.ndim); d++) {
@@ -183,9 +230,20 @@ static const ls_attr_field FUSED_FIELDS[] = {
     { "to", LS_FIELD_I64, offsetof(ls_fused_attrs, to), DTYPE_WORDS },
     { 0 },
 };
-const ls_op ls_op_fused = { .name = "fused", .rule = LS_RULE_LATER, .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_fused_attrs),
-                            .flags = LS_OP_NO_GRAD, .fields = FUSED_FIELDS, .infer = infer_fused, .cost = cost_fused, .inplace = 0xff,
-                            .summary = "several element-wise ops in one pass over memory" };
+const ls_op ls_op_fused = {
+    .name = "fused",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = -1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_fused_attrs),
+    .flags = LS_OP_NO_GRAD,
+    .fields = FUSED_FIELDS,
+    .infer = infer_fused,
+    .cost = cost_fused,
+    .inplace = 0xff,
+    .summary = "several element-wise ops in one pass over memory",
+};
 
 /* An operator as a function of the graph. `...` are its operands. */
 #define APPLY(row, count, attrs, ...)                                              \
@@ -195,7 +253,8 @@ const ls_op ls_op_fused = { .name = "fused", .rule = LS_RULE_LATER, .min_in = 1,
     }
 #define UNARY(name, row) ls_value name(ls_graph *g, ls_value a) APPLY(row, 1, NULL, a)
 #define BINARY(name, row) ls_value name(ls_graph *g, ls_value a, ls_value b) APPLY(row, 2, NULL, a, b)
-#define WITH_CONST(name, row) ls_value name(ls_graph *g, ls_value a, double c) APPLY(row, 1, &(ls_number_attrs){ .value = c }, a)
+#define WITH_CONST(name, row) \
+    ls_value name(ls_graph *g, ls_value a, double c) APPLY(row, 1, &(ls_number_attrs){ .value = c }, a)
 BINARY(ls_add, ls_op_add)
 BINARY(ls_sub, ls_op_sub)
 BINARY(ls_mul, ls_op_mul)

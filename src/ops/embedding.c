@@ -1,9 +1,10 @@
-/* embedding.c - rows of a table by their number, and the gradient of the table: dense, each row the sum over the places that read it. */
+/* embedding.c - rows of a table by their number, and the gradient of the table: dense, each row the sum over
+ * the places that read it. */
 #include "rules.h"
 #include "base/argument.h"
 
-enum { IDS, TABLE };       /* of embedding */
-enum { DY, AT, ADDEND };   /* of its gradient; AT: the ids */
+enum { IDS, TABLE };     /* of embedding */
+enum { DY, AT, ADDEND }; /* of its gradient; AT: the ids */
 
 static ls_status check_ids(const ls_infer *i, const ls_type *ids)
 {
@@ -25,7 +26,8 @@ static ls_status infer_embedding(ls_infer *i)
     LS_TRY(check_ids(i, &i->in[IDS]));
     LS_RULE_CHECK(i, table->ndim == 2 && ls_dtype_is_float(table->dtype), "needs a float table [rows, K]");
     const ls_embedding_attrs *a = i->attrs;
-    LS_RULE_CHECK(i, !a->of || a->first + table->dims[0] <= a->of, "rows %lld and on of %lld", (long long)a->first, (long long)a->of);
+    LS_RULE_CHECK(i, !a->of || a->first + table->dims[0] <= a->of, "rows %lld and on of %lld",
+                  (long long)a->first, (long long)a->of);
     i->out[0] = rows_of(&i->in[IDS], table);
     return LS_OK;
 }
@@ -34,8 +36,11 @@ static ls_status infer_embedding_grad(ls_infer *i)
 {
     const ls_type *dy = &i->in[DY], *ids = &i->in[AT];
     LS_TRY(check_ids(i, ids));
-    LS_RULE_CHECK(i, dy->ndim == ids->ndim + 1 && ls_dtype_is_float(dy->dtype), "dy must have one dimension more than the ids");
-    const ls_type table = LS_TYPE(dy->dtype, ((const ls_embedding_attrs *)i->attrs)->rows, dy->dims[dy->ndim - 1]), want = rows_of(ids, &table);
+    LS_RULE_CHECK(i, dy->ndim == ids->ndim + 1 && ls_dtype_is_float(dy->dtype),
+                  "dy must have one dimension more than the ids");
+    const ls_type table = LS_TYPE(dy->dtype, ((const ls_embedding_attrs *)i->attrs)->rows,
+                                  dy->dims[dy->ndim - 1]),
+                  want = rows_of(ids, &table);
     LS_RULE_CHECK(i, table.dims[0] > 0, "a table of %lld rows", (long long)table.dims[0]);
     LS_TRY(ls_infer_expect(i, DY, &want, "dy"));
     if (i->n_in > ADDEND && i->in[ADDEND].ndim >= 0)
@@ -50,7 +55,8 @@ static void grad_embedding(ls_grad *c)
     ls_embedding_attrs a = *(const ls_embedding_attrs *)n->attrs;
     a.rows = ls_type_of(c->g, n->in[TABLE])->dims[0];
     if (c->needs[TABLE])
-        c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] }, &a);
+        c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] },
+                                       &a);
 }
 
 static ls_status part_embedding(void *attrs, const ls_block_of *p)
@@ -63,25 +69,54 @@ static ls_status part_embedding(void *attrs, const ls_block_of *p)
     return LS_OK;
 }
 
-static ls_cost cost_embedding(const ls_infer *i) { return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->out[0]) }; }
+static ls_cost cost_embedding(const ls_infer *i)
+{
+    return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->out[0]) };
+}
 
 static ls_cost cost_embedding_grad(const ls_infer *i)
 {
     const double dy = (double)ls_type_bytes(&i->in[DY]), table = (double)ls_type_bytes(&i->out[0]);
-    return (ls_cost){ .flops = (double)ls_type_count(&i->in[DY]), .bytes = dy + (i->n_in > ADDEND ? 2 * dy : table) }; /* in place when joined */
+    /* in place when joined */
+    return (ls_cost){ .flops = (double)ls_type_count(&i->in[DY]),
+                      .bytes = dy + (i->n_in > ADDEND ? 2 * dy : table) };
 }
 
-#define PART(T) { "first", LS_FIELD_I64, offsetof(T, first), NULL }, { "of", LS_FIELD_I64, offsetof(T, of), NULL }
+#define PART(T) \
+    { "first", LS_FIELD_I64, offsetof(T, first), NULL }, { "of", LS_FIELD_I64, offsetof(T, of), NULL }
 static const ls_attr_field FIELDS[] = { PART(ls_embedding_attrs), { 0 } };
-static const ls_attr_field GRAD_FIELDS[] = { { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, PART(ls_embedding_attrs), { 0 } };
-const ls_op ls_op_embedding = { .name = "embedding", .rule = "i.., @v f -> i.. f", .part = part_embedding,
-                                .min_in = 2, .max_in = 2, .n_out = 1, .attrs_size = sizeof(ls_embedding_attrs), .fields = FIELDS,
-                                .infer = infer_embedding, .grad = grad_embedding, .cost = cost_embedding,
-                                .summary = "row ids[i] of a table for each i; 0 where another rank has it, NaN where there is none" };
-const ls_op ls_op_embedding_grad = { .name = "embedding_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 3, .n_out = 1, .optional_in = 1 << ADDEND,
-                                     .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_embedding_attrs), .fields = GRAD_FIELDS,
-                                     .infer = infer_embedding_grad, .cost = cost_embedding_grad, .inplace = 1 << ADDEND,
-                                     .summary = "dtable[v] = sum of dy[i] with ids[i] = v (+ addend)" };
+static const ls_attr_field GRAD_FIELDS[] = {
+    { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, PART(ls_embedding_attrs), { 0 }
+};
+const ls_op ls_op_embedding = {
+    .name = "embedding",
+    .rule = "i.., @v f -> i.. f",
+    .part = part_embedding,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_embedding_attrs),
+    .fields = FIELDS,
+    .infer = infer_embedding,
+    .grad = grad_embedding,
+    .cost = cost_embedding,
+    .summary = "row ids[i] of a table for each i; 0 where another rank has it, NaN where there is none",
+};
+const ls_op ls_op_embedding_grad = {
+    .name = "embedding_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 3,
+    .n_out = 1,
+    .optional_in = 1 << ADDEND,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_embedding_attrs),
+    .fields = GRAD_FIELDS,
+    .infer = infer_embedding_grad,
+    .cost = cost_embedding_grad,
+    .inplace = 1 << ADDEND,
+    .summary = "dtable[v] = sum of dy[i] with ids[i] = v (+ addend)",
+};
 
 ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table)
 {

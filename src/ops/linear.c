@@ -1,10 +1,11 @@
-/* linear.c - the matrix products: y = x * w^T + b as PyTorch's F.linear, and its two gradients. The optional operands are epilogues that
- * passes/fuse.c attaches: kernels apply them while the tile is in registers, rounding where the unfused graph would. */
+/* linear.c - the matrix products: y = x * w^T + b as PyTorch's F.linear, and its two gradients. The optional
+ * operands are epilogues that passes/fuse.c attaches: kernels apply them while the tile is in registers,
+ * rounding where the unfused graph would. */
 #include "rules.h"
 #include "base/argument.h"
 
-enum { X, W, BIAS, RESIDUAL };        /* linear */
-enum { DY, DXW, PRE, ADDEND };        /* linear_dx */
+enum { X, W, BIAS, RESIDUAL }; /* linear */
+enum { DY, DXW, PRE, ADDEND }; /* linear_dx */
 
 static int64_t last(const ls_type *t) { return t->ndim ? t->dims[t->ndim - 1] : 1; }
 static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
@@ -21,8 +22,10 @@ static ls_status infer_linear(ls_infer *i)
     const ls_type *x = &i->in[X], *w = &i->in[W];
     const ls_linear_attrs *a = i->attrs;
     LS_RULE_CHECK(i, x->ndim >= 1 && w->ndim == 2, "needs x [.., K] and w [N, K]");
-    LS_RULE_CHECK(i, ls_dtype_is_float(x->dtype) && x->dtype == w->dtype, "x and w have different types; cast one");
-    LS_RULE_CHECK(i, last(x) == w->dims[1], "x has %lld features, w wants %lld", (long long)last(x), (long long)w->dims[1]);
+    LS_RULE_CHECK(i, ls_dtype_is_float(x->dtype) && x->dtype == w->dtype,
+                  "x and w have different types; cast one");
+    LS_RULE_CHECK(i, last(x) == w->dims[1], "x has %lld features, w wants %lld", (long long)last(x),
+                  (long long)w->dims[1]);
     ls_type y = with_last(x, w->dims[0]);
     if (given(i, BIAS))
         LS_TRY(ls_infer_expect(i, BIAS, &LS_TYPE(x->dtype, w->dims[0]), "bias"));
@@ -41,8 +44,10 @@ static ls_status infer_linear_dx(ls_infer *i)
     const ls_linear_attrs *a = i->attrs;
     LS_RULE_CHECK(i, dy->ndim >= 1 && w->ndim == 2, "needs dy [.., N] and w [N, K]");
     LS_RULE_CHECK(i, dy->dtype == w->dtype, "dy and w have different types");
-    LS_RULE_CHECK(i, last(dy) == w->dims[0], "dy has %lld features, w has %lld rows", (long long)last(dy), (long long)w->dims[0]);
-    LS_RULE_CHECK(i, (a->act != LS_ACT_NONE) == given(i, PRE), "an activation's gradient needs its input, and only that");
+    LS_RULE_CHECK(i, last(dy) == w->dims[0], "dy has %lld features, w has %lld rows", (long long)last(dy),
+                  (long long)w->dims[0]);
+    LS_RULE_CHECK(i, (a->act != LS_ACT_NONE) == given(i, PRE),
+                  "an activation's gradient needs its input, and only that");
     ls_type dx = with_last(dy, w->dims[1]);
     if (given(i, PRE))
         LS_TRY(ls_infer_expect(i, PRE, &dx, "pre"));
@@ -55,7 +60,8 @@ static ls_status infer_linear_dx(ls_infer *i)
 static ls_status infer_linear_dw(ls_infer *i)
 {
     const ls_type *dy = &i->in[0], *x = &i->in[1];
-    LS_RULE_CHECK(i, dy->ndim >= 1 && dy->ndim == x->ndim && dy->dtype == x->dtype, "needs dy [.., N] and x [.., K] of one type");
+    LS_RULE_CHECK(i, dy->ndim >= 1 && dy->ndim == x->ndim && dy->dtype == x->dtype,
+                  "needs dy [.., N] and x [.., K] of one type");
     for (int d = 0; d + 1 < dy->ndim; d++)
         LS_RULE_CHECK(i, dy->dims[d] == x->dims[d], "dy and x have different rows");
     i->out[0] = LS_TYPE(x->dtype, last(dy), last(x));
@@ -78,23 +84,28 @@ static double operand_bytes(const ls_infer *i)
 
 static ls_cost cost_product(const ls_infer *i) /* linear and linear_dx: w [N, K] meets every row */
 {
-    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->in[1]), .bytes = operand_bytes(i) };
+    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->in[1]),
+                      .bytes = operand_bytes(i) };
 }
 
 static ls_cost cost_linear_dw(const ls_infer *i)
 {
-    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->out[0]), .bytes = operand_bytes(i) };
+    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->out[0]),
+                      .bytes = operand_bytes(i) };
 }
 
 static void grad_linear(ls_grad *c)
 {
     const ls_node *n = c->node;
     bool bias = n->n_in > BIAS && ls_present(n->in[BIAS]) && c->needs[BIAS];
-    if (((const ls_linear_attrs *)n->attrs)->act != LS_ACT_NONE || (n->n_in > RESIDUAL && ls_present(n->in[RESIDUAL]))) {
+    if (((const ls_linear_attrs *)n->attrs)->act != LS_ACT_NONE ||
+        (n->n_in > RESIDUAL && ls_present(n->in[RESIDUAL]))) {
         ls_graph_error(c->g, LS_E_INTERNAL, "linear was fused before differentiation");
         return;
     }
-    if (c->needs[W] || bias) { /* first: x can go, and what the layer below differentiates, dx, is still in the caches when it begins */
+    if (c->needs[W] || bias) {
+        /* first: x can go, and what the layer below differentiates, dx, is still in the caches when it begins
+         */
         ls_value dw = ls_linear_dw(c->g, c->dout[0], n->in[X], bias);
         c->din[W] = dw;
         if (bias)
@@ -113,24 +124,60 @@ static ls_status dims_linear(ls_rule *r, const ls_infer *i)
 }
 
 static const char *const ACT_WORDS[] = { "none", "relu", "gelu", "gelu_tanh", NULL };
-static const ls_attr_field ACT_FIELDS[] = { { "act", LS_FIELD_I64, offsetof(ls_linear_attrs, act), ACT_WORDS }, { 0 } };
-static const ls_attr_field DW_FIELDS[] = { { "bias", LS_FIELD_I64, offsetof(ls_linear_dw_attrs, bias), NULL }, { 0 } };
+static const ls_attr_field ACT_FIELDS[] = {
+    { "act", LS_FIELD_I64, offsetof(ls_linear_attrs, act), ACT_WORDS }, { 0 }
+};
+static const ls_attr_field DW_FIELDS[] = { { "bias", LS_FIELD_I64, offsetof(ls_linear_dw_attrs, bias), NULL },
+                                           { 0 } };
 
-const ls_op ls_op_linear = { .name = "linear", .rule = "r.. k, n k, +n, +r.. n -> r.. n, r.. n", .dims = dims_linear,
-                             .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << BIAS | 1 << RESIDUAL,
-                             .attrs_size = sizeof(ls_linear_attrs), .fields = ACT_FIELDS, .infer = infer_linear, .grad = grad_linear,
-                             .cost = cost_product, .summary = "act(x * w^T + bias) + residual" };
-const ls_op ls_op_linear_dx = { .name = "linear_dx", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 4, .n_out = 1, .optional_in = 1 << PRE | 1 << ADDEND,
-                                .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_linear_attrs), .fields = ACT_FIELDS,
-                                .infer = infer_linear_dx, .cost = cost_product, .summary = "dy * w, times act'(pre), plus addend" };
-const ls_op ls_op_linear_dw = { .name = "linear_dw", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                .attrs_size = sizeof(ls_linear_dw_attrs), .fields = DW_FIELDS, .infer = infer_linear_dw,
-                                .cost = cost_linear_dw, .summary = "dy^T * x, and the column sums of dy" };
+const ls_op ls_op_linear = {
+    .name = "linear",
+    .rule = "r.. k, n k, +n, +r.. n -> r.. n, r.. n",
+    .dims = dims_linear,
+    .min_in = 2,
+    .max_in = 4,
+    .n_out = 1,
+    .optional_in = 1 << BIAS | 1 << RESIDUAL,
+    .attrs_size = sizeof(ls_linear_attrs),
+    .fields = ACT_FIELDS,
+    .infer = infer_linear,
+    .grad = grad_linear,
+    .cost = cost_product,
+    .summary = "act(x * w^T + bias) + residual",
+};
+const ls_op ls_op_linear_dx = {
+    .name = "linear_dx",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 4,
+    .n_out = 1,
+    .optional_in = 1 << PRE | 1 << ADDEND,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_linear_attrs),
+    .fields = ACT_FIELDS,
+    .infer = infer_linear_dx,
+    .cost = cost_product,
+    .summary = "dy * w, times act'(pre), plus addend",
+};
+const ls_op ls_op_linear_dw = {
+    .name = "linear_dw",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_linear_dw_attrs),
+    .fields = DW_FIELDS,
+    .infer = infer_linear_dw,
+    .cost = cost_linear_dw,
+    .summary = "dy^T * x, and the column sums of dy",
+};
 
 ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_linear, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &(ls_linear_attrs){ 0 });
+    return ls_graph_apply(g, &ls_op_linear, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b },
+                          &(ls_linear_attrs){ 0 });
 }
 
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w)
@@ -140,5 +187,6 @@ ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w)
 
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias)
 {
-    return ls_graph_apply(g, &ls_op_linear_dw, 2, (ls_value[]){ dy, x }, &(ls_linear_dw_attrs){ .bias = bias });
+    return ls_graph_apply(g, &ls_op_linear_dw, 2, (ls_value[]){ dy, x },
+                          &(ls_linear_dw_attrs){ .bias = bias });
 }

@@ -1,15 +1,16 @@
-/* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by `count`, the number of
- * valid targets of the whole optimizer step, which is an input: never a mean of means.
+/* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by
+ * `count`, the number of valid targets of the whole optimizer step, which is an input: never a mean of means.
  *
- * Where ranks have some of the columns each (`expand`), what a rank finds in its own is a `part`, and the parts of all ranks, [ranks, rows, ..],
- * give every rank the loss, or the argmax, of the whole. */
+ * Where ranks have some of the columns each (`expand`), what a rank finds in its own is a `part`, and the
+ * parts of all ranks, [ranks, rows, ..], give every rank the loss, or the argmax, of the whole. */
 #include "rules.h"
 #include "base/argument.h"
 
 static ls_cost cost_rows(const ls_infer *i)
 {
     return (ls_cost){ .flops = 6.0 * (double)ls_type_count(&i->in[0]),
-                      .bytes = (double)ls_type_bytes(&i->in[0]) * (ls_type_equal(&i->in[0], &i->out[0]) ? 2 : 1) };
+                      .bytes = (double)ls_type_bytes(&i->in[0]) *
+                               (ls_type_equal(&i->in[0], &i->out[0]) ? 2 : 1) };
 }
 
 static ls_status infer_softmax(ls_infer *i)
@@ -26,7 +27,8 @@ static ls_status infer_softmax_grad(ls_infer *i)
 
 static void grad_softmax(ls_grad *c)
 {
-    c->din[0] = ls_graph_apply(c->g, &ls_op_softmax_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
+    c->din[0] = ls_graph_apply(c->g, &ls_op_softmax_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] },
+                               NULL);
 }
 
 static ls_status infer_cross_entropy(ls_infer *i)
@@ -37,7 +39,8 @@ static ls_status infer_cross_entropy(ls_infer *i)
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
     if (i->n_in > 3 && i->in[3].ndim >= 0)
-        LS_TRY(ls_infer_expect(i, 3, &LS_TYPE(stat, i->in[3].ndim == 3 ? i->in[3].dims[0] : 1, z->dims[0], 3), "parts"));
+        LS_TRY(ls_infer_expect(i, 3, &LS_TYPE(stat, i->in[3].ndim == 3 ? i->in[3].dims[0] : 1, z->dims[0], 3),
+                               "parts"));
     i->out[0] = LS_SCALAR(stat);
     i->out[1] = i->out[2] = LS_TYPE(stat, z->dims[0]);
     return LS_OK;
@@ -80,7 +83,8 @@ static ls_status infer_argmax_part(ls_infer *i)
     const ls_type *a = &i->in[0];
     LS_RULE_CHECK(i, a->ndim >= 1 && ls_dtype_is_float(a->dtype), "needs float a [.., C]");
     const int64_t end = ((const ls_argmax_attrs *)i->attrs)->first + a->dims[a->ndim - 1];
-    LS_RULE_CHECK(i, end <= 1 << 24, "column %lld: floats count to 2^24", (long long)end); /* the parts are gathered as floats */
+    /* the parts are gathered as floats */
+    LS_RULE_CHECK(i, end <= 1 << 24, "column %lld: floats count to 2^24", (long long)end);
     i->out[0] = *a;
     i->out[0].dtype = ls_stat_dtype(a->dtype);
     i->out[0].dims[a->ndim - 1] = 2;
@@ -90,7 +94,8 @@ static ls_status infer_argmax_part(ls_infer *i)
 static ls_status infer_argmax_join(ls_infer *i)
 {
     const ls_type *p = &i->in[0];
-    LS_RULE_CHECK(i, p->ndim >= 2 && p->dims[p->ndim - 1] == 2 && ls_dtype_is_float(p->dtype), "needs float parts [ranks, .., 2]");
+    LS_RULE_CHECK(i, p->ndim >= 2 && p->dims[p->ndim - 1] == 2 && ls_dtype_is_float(p->dtype),
+                  "needs float parts [ranks, .., 2]");
     i->out[0] = (ls_type){ .dtype = LS_I32, .ndim = p->ndim - 2 };
     for (int d = 0; d < i->out[0].ndim; d++)
         i->out[0].dims[d] = p->dims[d + 1];
@@ -112,11 +117,15 @@ static ls_value of_all(const ls_expansion *e, ls_value part)
     int64_t dims[LS_MAX_DIMS] = { e->ranks };
     for (int d = 0; d < t.ndim; d++)
         dims[d + 1] = t.dims[d];
-    const ls_gather_attrs a = { .group = e->group, .unit = e->unit, .ranks = e->ranks, .to = t.dtype, .via = t.dtype };
-    return ls_reshape_dims(g, ls_all_gather(g, ls_reshape_dims(g, part, 1, (int64_t[]){ -1 }), &a), t.ndim + 1, dims);
+    const ls_gather_attrs a = {
+        .group = e->group, .unit = e->unit, .ranks = e->ranks, .to = t.dtype, .via = t.dtype
+    };
+    return ls_reshape_dims(g, ls_all_gather(g, ls_reshape_dims(g, part, 1, (int64_t[]){ -1 }), &a),
+                           t.ndim + 1, dims);
 }
 
-/* Each rank reduces its columns to three numbers a row; all ranks gather those and have the loss of the whole. Its gradient needs no others. */
+/* Each rank reduces its columns to three numbers a row; all ranks gather those and have the loss of the
+ * whole. Its gradient needs no others. */
 static ls_status expand_cross_entropy(ls_expansion *e)
 {
     ls_value in[4] = { e->in[0], e->in[1], e->in[2] };
@@ -141,33 +150,116 @@ static ls_status expand_argmax(ls_expansion *e)
     return LS_OK;
 }
 
-static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL },
+static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64,
+                                               offsetof(ls_loss_attrs, ignore_index), NULL },
                                              { "first", LS_FIELD_I64, offsetof(ls_loss_attrs, first), NULL },
-                                             { "of", LS_FIELD_I64, offsetof(ls_loss_attrs, of), NULL }, { 0 } };
-static const ls_attr_field ARGMAX_FIELDS[] = { { "first", LS_FIELD_I64, offsetof(ls_argmax_attrs, first), NULL }, { 0 } };
+                                             { "of", LS_FIELD_I64, offsetof(ls_loss_attrs, of), NULL },
+                                             { 0 } };
+static const ls_attr_field ARGMAX_FIELDS[] = {
+    { "first", LS_FIELD_I64, offsetof(ls_argmax_attrs, first), NULL }, { 0 }
+};
 
-const ls_op ls_op_softmax = { .name = "softmax", .rule = "r.. f! -> r.. f",
-                              .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_softmax, .grad = grad_softmax,
-                              .cost = cost_rows, .inplace = 1, .summary = "over the last dimension" };
-const ls_op ls_op_softmax_grad = { .name = "softmax_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                   .infer = infer_softmax_grad, .cost = cost_rows, .summary = "y * (dy - sum(dy * y))" };
-const ls_op ls_op_cross_entropy = { .name = "cross_entropy", .rule = "@r v, r, ., p! r z! -> ., r, r; join v", .expand = expand_cross_entropy,
-                                    .min_in = 3, .max_in = 4, .n_out = 3, .optional_in = 1 << 3, .attrs_size = sizeof(ls_loss_attrs),
-                                    .fields = LOSS_FIELDS, .infer = infer_cross_entropy, .grad = grad_cross_entropy, .cost = cost_rows,
-                                    .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row" };
-const ls_op ls_op_cross_entropy_grad = { .name = "cross_entropy_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 5, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                         .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_grad,
-                                         .cost = cost_rows, .inplace = 1, .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows" };
-const ls_op ls_op_cross_entropy_part = { .name = "cross_entropy_part", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                         .attrs_size = sizeof(ls_loss_attrs), .fields = LOSS_FIELDS, .infer = infer_cross_entropy_part, .cost = cost_rows,
-                                         .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0" };
-const ls_op ls_op_argmax_part = { .name = "argmax_part", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_argmax_attrs),
-                                  .fields = ARGMAX_FIELDS, .infer = infer_argmax_part, .cost = cost_rows, .summary = "of these columns: the largest, and its number" };
-const ls_op ls_op_argmax_join = { .name = "argmax_join", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax_join,
-                                  .cost = cost_rows, .summary = "number of the largest of all parts, the first of equals" };
-const ls_op ls_op_argmax = { .name = "argmax", .rule = "@r.. v -> r..; join v", .expand = expand_argmax,
-                             .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_argmax,
-                             .cost = cost_rows, .summary = "index of the largest of the last dimension, the first of equals" };
+const ls_op ls_op_softmax = {
+    .name = "softmax",
+    .rule = "r.. f! -> r.. f",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = infer_softmax,
+    .grad = grad_softmax,
+    .cost = cost_rows,
+    .inplace = 1,
+    .summary = "over the last dimension",
+};
+const ls_op ls_op_softmax_grad = {
+    .name = "softmax_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_softmax_grad,
+    .cost = cost_rows,
+    .summary = "y * (dy - sum(dy * y))",
+};
+const ls_op ls_op_cross_entropy = {
+    .name = "cross_entropy",
+    .rule = "@r v, r, ., p! r z! -> ., r, r; join v",
+    .expand = expand_cross_entropy,
+    .min_in = 3,
+    .max_in = 4,
+    .n_out = 3,
+    .optional_in = 1 << 3,
+    .attrs_size = sizeof(ls_loss_attrs),
+    .fields = LOSS_FIELDS,
+    .infer = infer_cross_entropy,
+    .grad = grad_cross_entropy,
+    .cost = cost_rows,
+    .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row",
+};
+const ls_op ls_op_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 5,
+    .max_in = 5,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_loss_attrs),
+    .fields = LOSS_FIELDS,
+    .infer = infer_cross_entropy_grad,
+    .cost = cost_rows,
+    .inplace = 1,
+    .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows",
+};
+const ls_op ls_op_cross_entropy_part = {
+    .name = "cross_entropy_part",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_loss_attrs),
+    .fields = LOSS_FIELDS,
+    .infer = infer_cross_entropy_part,
+    .cost = cost_rows,
+    .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0",
+};
+const ls_op ls_op_argmax_part = {
+    .name = "argmax_part",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_argmax_attrs),
+    .fields = ARGMAX_FIELDS,
+    .infer = infer_argmax_part,
+    .cost = cost_rows,
+    .summary = "of these columns: the largest, and its number",
+};
+const ls_op ls_op_argmax_join = {
+    .name = "argmax_join",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_argmax_join,
+    .cost = cost_rows,
+    .summary = "number of the largest of all parts, the first of equals",
+};
+const ls_op ls_op_argmax = {
+    .name = "argmax",
+    .rule = "@r.. v -> r..; join v",
+    .expand = expand_argmax,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_argmax,
+    .cost = cost_rows,
+    .summary = "index of the largest of the last dimension, the first of equals",
+};
 
 ls_value ls_softmax(ls_graph *g, ls_value a)
 {
@@ -183,5 +275,6 @@ ls_value ls_argmax(ls_graph *g, ls_value a)
 ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, &(ls_loss_attrs){ .ignore_index = ignore_index });
+    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count },
+                          &(ls_loss_attrs){ .ignore_index = ignore_index });
 }

@@ -1,5 +1,5 @@
-/* norm.c - layer normalisation (Ba, Kiros, Hinton 2016) with PyTorch's biased variance, and root mean square normalisation (Zhang and Sennrich
- * 2019), over the last dimension. */
+/* norm.c - layer normalisation (Ba, Kiros, Hinton 2016) with PyTorch's biased variance, and root mean square
+ * normalisation (Zhang and Sennrich 2019), over the last dimension. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -44,7 +44,8 @@ static ls_status infer_layer_norm_grad(ls_infer *i)
 static void grad_layer_norm(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value dx = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] },
+    ls_value dx = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5,
+                                 (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] },
                                  n->attrs);
     c->din[0] = dx;
     c->din[1] = ls_nth(c->g, dx, 1);
@@ -78,33 +79,74 @@ static ls_status infer_rms_norm_grad(ls_infer *i)
 static void grad_rms_norm(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value dx = ls_graph_apply(c->g, &ls_op_rms_norm_grad, 4, (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1] }, n->attrs);
+    ls_value dx = ls_graph_apply(c->g, &ls_op_rms_norm_grad, 4,
+                                 (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1] }, n->attrs);
     c->din[0] = dx;
     c->din[1] = ls_nth(c->g, dx, 1);
 }
 
 static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_norm_attrs, eps), NULL }, { 0 } };
-const ls_op ls_op_layer_norm = { .name = "layer_norm", .rule = "r.. f!, f, f -> r.. f, r.., r..",
-                                 .min_in = 3, .max_in = 3, .n_out = 3, .attrs_size = sizeof(ls_norm_attrs),
-                                 .fields = FIELDS, .infer = infer_layer_norm, .grad = grad_layer_norm, .cost = cost_norm,
-                                 .summary = "(x - mean) * rstd * gain + bias; mean and rstd are kept for the gradient" };
-const ls_op ls_op_layer_norm_grad = { .name = "layer_norm_grad", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 6, .n_out = 3, .optional_in = 1 << 5,
-                                      .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS,
-                                      .infer = infer_layer_norm_grad, .cost = cost_norm,
-                                      .summary = "dx (+ addend), dgain, dbias of layer_norm" };
+const ls_op ls_op_layer_norm = {
+    .name = "layer_norm",
+    .rule = "r.. f!, f, f -> r.. f, r.., r..",
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 3,
+    .attrs_size = sizeof(ls_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_layer_norm,
+    .grad = grad_layer_norm,
+    .cost = cost_norm,
+    .summary = "(x - mean) * rstd * gain + bias; mean and rstd are kept for the gradient",
+};
+const ls_op ls_op_layer_norm_grad = {
+    .name = "layer_norm_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 5,
+    .max_in = 6,
+    .n_out = 3,
+    .optional_in = 1 << 5,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_layer_norm_grad,
+    .cost = cost_norm,
+    .summary = "dx (+ addend), dgain, dbias of layer_norm",
+};
 
-const ls_op ls_op_rms_norm = { .name = "rms_norm", .rule = "r.. f!, f -> r.. f, r..",
-                               .min_in = 2, .max_in = 2, .n_out = 2, .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS,
-                               .infer = infer_rms_norm, .grad = grad_rms_norm, .cost = cost_norm,
-                               .summary = "x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps), which is kept for the gradient" };
-const ls_op ls_op_rms_norm_grad = { .name = "rms_norm_grad", .rule = LS_RULE_LATER, .min_in = 4, .max_in = 5, .n_out = 2, .optional_in = 1 << 4, .flags = LS_OP_NO_GRAD,
-                                    .attrs_size = sizeof(ls_norm_attrs), .fields = FIELDS, .infer = infer_rms_norm_grad, .cost = cost_norm,
-                                    .summary = "dx (+ addend), dgain of rms_norm" };
+const ls_op ls_op_rms_norm = {
+    .name = "rms_norm",
+    .rule = "r.. f!, f -> r.. f, r..",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 2,
+    .attrs_size = sizeof(ls_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_rms_norm,
+    .grad = grad_rms_norm,
+    .cost = cost_norm,
+    .summary = "x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps), which is kept for the gradient",
+};
+const ls_op ls_op_rms_norm_grad = {
+    .name = "rms_norm_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 4,
+    .max_in = 5,
+    .n_out = 2,
+    .optional_in = 1 << 4,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_norm_attrs),
+    .fields = FIELDS,
+    .infer = infer_rms_norm_grad,
+    .cost = cost_norm,
+    .summary = "dx (+ addend), dgain of rms_norm",
+};
 
 ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_layer_norm, 3, (ls_value[]){ x, gain, bias }, &(ls_norm_attrs){ .eps = eps });
+    return ls_graph_apply(g, &ls_op_layer_norm, 3, (ls_value[]){ x, gain, bias },
+                          &(ls_norm_attrs){ .eps = eps });
 }
 
 ls_value ls_rms_norm_op(ls_graph *g, ls_value x, ls_value gain, double eps)

@@ -1,4 +1,5 @@
-/* pool.c - pooling of NCHW pictures: the largest of each window, and means over windows that cover the picture evenly. */
+/* pool.c - pooling of NCHW pictures: the largest of each window, and means over windows that cover the
+ * picture evenly. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -17,11 +18,14 @@ static ls_status infer_max_pool2d(ls_infer *i)
     const ls_type *x = &i->in[0];
     const ls_max_pool_attrs *a = i->attrs;
     LS_RULE_CHECK(i, x->ndim == 4 && ls_dtype_is_float(x->dtype), "needs float x [N, C, H, W]");
-    LS_RULE_CHECK(i, a->kernel_h > 0 && a->kernel_w > 0 && a->stride_h > 0 && a->stride_w > 0, "kernel and stride must be positive");
-    LS_RULE_CHECK(i, a->pad_h >= 0 && a->pad_w >= 0 && a->pad_h <= a->kernel_h / 2 && a->pad_w <= a->kernel_w / 2,
-                  "padding must be at most half the kernel"); /* else a window could lie in it whole */
+    LS_RULE_CHECK(i, a->kernel_h > 0 && a->kernel_w > 0 && a->stride_h > 0 && a->stride_w > 0,
+                  "kernel and stride must be positive");
+    LS_RULE_CHECK(
+        i, a->pad_h >= 0 && a->pad_w >= 0 && a->pad_h <= a->kernel_h / 2 && a->pad_w <= a->kernel_w / 2,
+        "padding must be at most half the kernel"); /* else a window could lie in it whole */
     const int64_t h = x->dims[2] + 2 * a->pad_h - a->kernel_h, w = x->dims[3] + 2 * a->pad_w - a->kernel_w;
-    LS_RULE_CHECK(i, h >= 0 && w >= 0, "a window of %lld x %lld does not fit", (long long)a->kernel_h, (long long)a->kernel_w);
+    LS_RULE_CHECK(i, h >= 0 && w >= 0, "a window of %lld x %lld does not fit", (long long)a->kernel_h,
+                  (long long)a->kernel_w);
     i->out[0] = LS_TYPE(x->dtype, x->dims[0], x->dims[1], h / a->stride_h + 1, w / a->stride_w + 1);
     i->out[1] = i->out[0];
     i->out[1].dtype = LS_I32;
@@ -46,7 +50,8 @@ static void grad_max_pool2d(ls_grad *c)
     ls_max_pool_attrs a = *(const ls_max_pool_attrs *)c->node->attrs;
     a.height = x.dims[2];
     a.width = x.dims[3];
-    c->din[0] = ls_graph_apply(c->g, &ls_op_max_pool2d_grad, 2, (ls_value[]){ c->dout[0], c->node->out[1] }, &a);
+    c->din[0] = ls_graph_apply(c->g, &ls_op_max_pool2d_grad, 2, (ls_value[]){ c->dout[0], c->node->out[1] },
+                               &a);
 }
 
 /* Both directions: the result has the attributes' size. */
@@ -55,7 +60,8 @@ static ls_status infer_avg_pool(ls_infer *i)
     const ls_type *x = &i->in[0];
     const ls_avg_pool_attrs *a = i->attrs;
     LS_RULE_CHECK(i, x->ndim == 4 && ls_dtype_is_float(x->dtype), "needs a float tensor [N, C, H, W]");
-    LS_RULE_CHECK(i, a->height > 0 && a->width > 0, "the size %lld x %lld must be positive", (long long)a->height, (long long)a->width);
+    LS_RULE_CHECK(i, a->height > 0 && a->width > 0, "the size %lld x %lld must be positive",
+                  (long long)a->height, (long long)a->width);
     i->out[0] = LS_TYPE(x->dtype, x->dims[0], x->dims[1], a->height, a->width);
     return LS_OK;
 }
@@ -67,38 +73,88 @@ static void grad_avg_pool(ls_grad *c)
     c->din[0] = ls_graph_apply(c->g, &ls_op_adaptive_avg_pool2d_grad, 1, &c->dout[0], &a);
 }
 
-#define MAX_FIELD(name) { #name, LS_FIELD_I64, offsetof(ls_max_pool_attrs, name), NULL }
-static const ls_attr_field MAX_FIELDS[] = { MAX_FIELD(kernel_h), MAX_FIELD(kernel_w), MAX_FIELD(stride_h), MAX_FIELD(stride_w),
-                                            MAX_FIELD(pad_h), MAX_FIELD(pad_w), MAX_FIELD(height), MAX_FIELD(width), { 0 } };
-static const ls_attr_field AVG_FIELDS[] = { { "height", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, height), NULL },
-                                            { "width", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, width), NULL }, { 0 } };
+#define MAX_FIELD(name)                                              \
+    {                                                                \
+#name, LS_FIELD_I64, offsetof(ls_max_pool_attrs, name), NULL \
+    }
+static const ls_attr_field MAX_FIELDS[] = { MAX_FIELD(kernel_h), MAX_FIELD(kernel_w), MAX_FIELD(stride_h),
+                                            MAX_FIELD(stride_w), MAX_FIELD(pad_h),    MAX_FIELD(pad_w),
+                                            MAX_FIELD(height),   MAX_FIELD(width),    { 0 } };
+static const ls_attr_field AVG_FIELDS[] = {
+    { "height", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, height), NULL },
+    { "width", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, width), NULL },
+    { 0 }
+};
 
-const ls_op ls_op_max_pool2d = { .name = "max_pool2d", .rule = "b c y! x! -> b c u! w!, b c u w",
-                                 .min_in = 1, .max_in = 1, .n_out = 2, .attrs_size = sizeof(ls_max_pool_attrs),
-                                 .fields = MAX_FIELDS, .infer = infer_max_pool2d, .grad = grad_max_pool2d, .cost = cost_pool,
-                                 .summary = "largest element of each window, and where it was" };
-const ls_op ls_op_max_pool2d_grad = { .name = "max_pool2d_grad", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                      .attrs_size = sizeof(ls_max_pool_attrs), .fields = MAX_FIELDS, .infer = infer_max_pool2d_grad,
-                                      .cost = cost_pool, .summary = "dy added up where the largest elements were" };
-const ls_op ls_op_adaptive_avg_pool2d = { .name = "adaptive_avg_pool2d", .rule = "b c y! x! -> b c u! w!",
-                                          .min_in = 1, .max_in = 1, .n_out = 1,
-                                          .attrs_size = sizeof(ls_avg_pool_attrs), .fields = AVG_FIELDS, .infer = infer_avg_pool,
-                                          .grad = grad_avg_pool, .cost = cost_pool, .summary = "means over windows that cover the picture" };
-const ls_op ls_op_adaptive_avg_pool2d_grad = { .name = "adaptive_avg_pool2d_grad", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1,
-                                               .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_avg_pool_attrs), .fields = AVG_FIELDS,
-                                               .infer = infer_avg_pool, .cost = cost_pool, .summary = "dy spread over its windows" };
+const ls_op ls_op_max_pool2d = {
+    .name = "max_pool2d",
+    .rule = "b c y! x! -> b c u! w!, b c u w",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 2,
+    .attrs_size = sizeof(ls_max_pool_attrs),
+    .fields = MAX_FIELDS,
+    .infer = infer_max_pool2d,
+    .grad = grad_max_pool2d,
+    .cost = cost_pool,
+    .summary = "largest element of each window, and where it was",
+};
+const ls_op ls_op_max_pool2d_grad = {
+    .name = "max_pool2d_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_max_pool_attrs),
+    .fields = MAX_FIELDS,
+    .infer = infer_max_pool2d_grad,
+    .cost = cost_pool,
+    .summary = "dy added up where the largest elements were",
+};
+const ls_op ls_op_adaptive_avg_pool2d = {
+    .name = "adaptive_avg_pool2d",
+    .rule = "b c y! x! -> b c u! w!",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_avg_pool_attrs),
+    .fields = AVG_FIELDS,
+    .infer = infer_avg_pool,
+    .grad = grad_avg_pool,
+    .cost = cost_pool,
+    .summary = "means over windows that cover the picture",
+};
+const ls_op ls_op_adaptive_avg_pool2d_grad = {
+    .name = "adaptive_avg_pool2d_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_avg_pool_attrs),
+    .fields = AVG_FIELDS,
+    .infer = infer_avg_pool,
+    .cost = cost_pool,
+    .summary = "dy spread over its windows",
+};
 
 ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, o, ((ls_value){ .id = -1 }));
-    const ls_max_pool_attrs a = { .kernel_h = o->kernel[0], .kernel_w = o->kernel[1], .stride_h = o->stride[0], .stride_w = o->stride[1],
-                                  .pad_h = o->padding[0], .pad_w = o->padding[1] };
+    const ls_max_pool_attrs a = { .kernel_h = o->kernel[0],
+                                  .kernel_w = o->kernel[1],
+                                  .stride_h = o->stride[0],
+                                  .stride_w = o->stride[1],
+                                  .pad_h = o->padding[0],
+                                  .pad_w = o->padding[1] };
     return ls_graph_apply(g, &ls_op_max_pool2d, 1, &x, &a);
 }
 
 ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_adaptive_avg_pool2d, 1, &x, &(ls_avg_pool_attrs){ .height = height, .width = width });
+    return ls_graph_apply(g, &ls_op_adaptive_avg_pool2d, 1, &x,
+                          &(ls_avg_pool_attrs){ .height = height, .width = width });
 }

@@ -1,5 +1,6 @@
-/* reduce.c - totals that must not depend on how tensors are cut: the gradient norm as an exact integer sum (docs/ops.md, DESIGN §1.6).
- * max_abs first (over ranks: a maximum), then squares rounded one by one to a fixed point chosen from it and added as integers. */
+/* reduce.c - totals that must not depend on how tensors are cut: the gradient norm as an exact integer sum
+ * (docs/ops.md, DESIGN §1.6). max_abs first (over ranks: a maximum), then squares rounded one by one to a
+ * fixed point chosen from it and added as integers. */
 #include "rules.h"
 
 static ls_cost cost_reduce(const ls_infer *i)
@@ -12,7 +13,10 @@ static ls_cost cost_reduce(const ls_infer *i)
     return c;
 }
 
-static bool scalar_float(const ls_type *t) { return t->ndim == 0 && (t->dtype == LS_F32 || t->dtype == LS_F64); }
+static bool scalar_float(const ls_type *t)
+{
+    return t->ndim == 0 && (t->dtype == LS_F32 || t->dtype == LS_F64);
+}
 
 static ls_status infer_max_abs(ls_infer *i)
 {
@@ -46,12 +50,45 @@ static ls_status infer_is_finite(ls_infer *i)
     return LS_OK;
 }
 
-const ls_op ls_op_max_abs = { .name = "max_abs", .rule = LS_RULE_LATER, .min_in = 1, .max_in = -1, .n_out = 1, .flags = LS_OP_NO_GRAD, .infer = infer_max_abs,
-                              .cost = cost_reduce, .summary = "largest absolute value of all tensors; NaN if there is one" };
-const ls_op ls_op_sum_squares = { .name = "sum_squares", .rule = LS_RULE_LATER, .min_in = 2, .max_in = -1, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                  .infer = infer_sum_squares, .cost = cost_reduce,
-                                  .summary = "sum of squares as a 128-bit fixed-point integer: exact, so in any order" };
-const ls_op ls_op_norm_from_squares = { .name = "norm_from_squares", .rule = LS_RULE_LATER, .min_in = 2, .max_in = 2, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                        .infer = infer_norm, .summary = "square root of that sum" };
-const ls_op ls_op_is_finite = { .name = "is_finite", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD,
-                                .infer = infer_is_finite, .summary = "1 or 0" };
+const ls_op ls_op_max_abs = {
+    .name = "max_abs",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = -1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_max_abs,
+    .cost = cost_reduce,
+    .summary = "largest absolute value of all tensors; NaN if there is one",
+};
+const ls_op ls_op_sum_squares = {
+    .name = "sum_squares",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = -1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_sum_squares,
+    .cost = cost_reduce,
+    .summary = "sum of squares as a 128-bit fixed-point integer: exact, so in any order",
+};
+const ls_op ls_op_norm_from_squares = {
+    .name = "norm_from_squares",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_norm,
+    .summary = "square root of that sum",
+};
+const ls_op ls_op_is_finite = {
+    .name = "is_finite",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_is_finite,
+    .summary = "1 or 0",
+};

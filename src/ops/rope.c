@@ -1,5 +1,6 @@
-/* rope.c - rotary position embedding (Su et al. 2021) in the layout of Hugging Face's models: feature i of a head is turned together with
- * feature i + head_dim/2. A rotation's gradient is the rotation back, so the op is its own gradient. */
+/* rope.c - rotary position embedding (Su et al. 2021) in the layout of Hugging Face's models: feature i of a
+ * head is turned together with feature i + head_dim/2. A rotation's gradient is the rotation back, so the op
+ * is its own gradient. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -9,7 +10,8 @@ static ls_status infer_rope(ls_infer *i)
 {
     const ls_rope_attrs *a = i->attrs;
     const ls_type *x = &i->in[X];
-    LS_RULE_CHECK(i, x->ndim == 3 && ls_dtype_is_float(x->dtype), "x is float [batch, tokens, heads * head_dim]");
+    LS_RULE_CHECK(i, x->ndim == 3 && ls_dtype_is_float(x->dtype),
+                  "x is float [batch, tokens, heads * head_dim]");
     LS_RULE_CHECK(i, a->head_dim > 0 && a->head_dim % 2 == 0 && x->dims[2] % a->head_dim == 0,
                   "head_dim %lld is odd or does not divide the features", (long long)a->head_dim);
     LS_RULE_CHECK(i, a->theta > 0, "theta must be positive");
@@ -23,12 +25,15 @@ static void grad_rope(ls_grad *c)
     const ls_node *n = c->node;
     ls_rope_attrs back = *(const ls_rope_attrs *)n->attrs;
     back.inverse = !back.inverse;
-    c->din[X] = ls_graph_apply(c->g, &ls_op_rope, n->n_in, (ls_value[]){ c->dout[0], n->n_in > POSITIONS ? n->in[POSITIONS] : LS_NONE }, &back);
+    c->din[X] = ls_graph_apply(c->g, &ls_op_rope, n->n_in,
+                               (ls_value[]){ c->dout[0], n->n_in > POSITIONS ? n->in[POSITIONS] : LS_NONE },
+                               &back);
 }
 
 static ls_cost cost_rope(const ls_infer *i)
 {
-    return (ls_cost){ .flops = 3.0 * (double)ls_type_count(&i->in[X]), .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
+    return (ls_cost){ .flops = 3.0 * (double)ls_type_count(&i->in[X]),
+                      .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
 }
 
 /* Without positions they are the numbers of the tokens. */
@@ -45,11 +50,22 @@ static const ls_attr_field FIELDS[] = {
     { "theta", LS_FIELD_F64, offsetof(ls_rope_attrs, theta), NULL },
     { 0 },
 };
-const ls_op ls_op_rope = { .name = "rope", .rule = "b t h*, b t -> b t h", .dims = dims_rope,
-                           .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << POSITIONS,
-                           .attrs_size = sizeof(ls_rope_attrs), .fields = FIELDS, .infer = infer_rope, .grad = grad_rope, .cost = cost_rope,
-                           .inplace = 1 << X,
-                           .summary = "each head's features (i, i + head_dim/2) turned by position * theta^(-2i/head_dim)" };
+const ls_op ls_op_rope = {
+    .name = "rope",
+    .rule = "b t h*, b t -> b t h",
+    .dims = dims_rope,
+    .min_in = 1,
+    .max_in = 2,
+    .n_out = 1,
+    .optional_in = 1 << POSITIONS,
+    .attrs_size = sizeof(ls_rope_attrs),
+    .fields = FIELDS,
+    .infer = infer_rope,
+    .grad = grad_rope,
+    .cost = cost_rope,
+    .inplace = 1 << X,
+    .summary = "each head's features (i, i + head_dim/2) turned by position * theta^(-2i/head_dim)",
+};
 
 ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta)
 {

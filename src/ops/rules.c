@@ -25,7 +25,8 @@ ls_status ls_infer_fail(const ls_infer *i, const char *format, ...)
     va_end(ap);
     size_t n = 0;
     for (int k = 0; k < i->n_in && k < 6; k++)
-        n += (size_t)snprintf(operands + n, sizeof operands - n, "%s%s", k ? ", " : "", ls_type_text(one, &i->in[k]));
+        n += (size_t)snprintf(operands + n, sizeof operands - n, "%s%s", k ? ", " : "",
+                              ls_type_text(one, &i->in[k]));
     return ls_fail(LS_E_SHAPE, "%s(%s%s): %s", i->op->name, operands, i->n_in > 6 ? ", ..." : "", why);
 }
 
@@ -43,8 +44,10 @@ ls_status ls_infer_broadcast(ls_infer *i)
         LS_RULE_CHECK(i, t->dtype == out.dtype, "operands have different types; cast one");
         ls_type wide = t->ndim > out.ndim ? *t : out;
         for (int d = 1; d <= wide.ndim; d++) {
-            int64_t a = d <= out.ndim ? out.dims[out.ndim - d] : 1, b = d <= t->ndim ? t->dims[t->ndim - d] : 1;
-            LS_RULE_CHECK(i, a == b || a == 1 || b == 1, "shapes do not broadcast: %lld against %lld, dimension %d from the right",
+            int64_t a = d <= out.ndim ? out.dims[out.ndim - d] : 1,
+                    b = d <= t->ndim ? t->dims[t->ndim - d] : 1;
+            LS_RULE_CHECK(i, a == b || a == 1 || b == 1,
+                          "shapes do not broadcast: %lld against %lld, dimension %d from the right",
                           (long long)a, (long long)b, d);
             wide.dims[wide.ndim - d] = a == 1 ? b : a;
         }
@@ -87,4 +90,18 @@ ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like)
 {
     const ls_type t = ls_value_type(g, like);
     return ls_reshape_dims(g, v, t.ndim, t.dims);
+}
+
+ls_cost ls_cost_move(const ls_infer *i)
+{
+    ls_cost c = { .bytes = (double)ls_type_bytes(&i->out[0]) };
+    for (int k = 0; k < i->n_in; k++)
+        c.bytes += (double)ls_type_bytes(&i->in[k]);
+    return c;
+}
+
+void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out)
+{
+    dims->n = out->ndim;
+    dims->v = ls_arena_dup(a, out->ndim ? out->dims : NULL, sizeof(int64_t) * (size_t)out->ndim);
 }

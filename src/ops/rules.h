@@ -1,4 +1,5 @@
-/* rules.h - shared by the op files: shape-rule helpers and the builders of ops that only other ops' gradients make. */
+/* rules.h - shared by the op files: shape-rule helpers and the builders of ops that only other ops' gradients
+ * make. */
 #pragma once
 #ifndef LS_NO_CALL_SITES
 #define LS_NO_CALL_SITES /* gradients and layers keep the call site of the model's line */
@@ -13,38 +14,52 @@
             return ls_infer_fail((i), __VA_ARGS__); \
     } while (0)
 
-ls_status ls_infer_same(ls_infer *i);      /* out 0 like in 0 */
-ls_status ls_infer_broadcast(ls_infer *i); /* out 0: NumPy broadcast of all present inputs, which share one float type */
+ls_status ls_infer_same(ls_infer *i); /* out 0 like in 0 */
+/* out 0: NumPy broadcast of all present inputs, which share one float type */
+ls_status ls_infer_broadcast(ls_infer *i);
 /* Fails unless input j has this type exactly. */
 ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
-ls_dtype ls_stat_dtype(ls_dtype data);     /* f64 for f64, else f32 */
+ls_dtype ls_stat_dtype(ls_dtype data); /* f64 for f64, else f32 */
+ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: every operand and the result moved once */
+/* For `local` of a row: `dims` are those of `out`, in a's memory. */
+void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out);
 ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype);
 
-ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like); /* sum_to the shape of `like`; v itself if it has it */
+/* sum_to the shape of `like`; v itself if it has it */
+ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts);
 ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape);
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
-/* Over the ranks of a group (comm/comm.h has what they mean); operands are flat buffers, results of all_gather too. */
+/* Over the ranks of a group (comm/comm.h has what they mean); operands are flat buffers, results of
+ * all_gather too. */
 ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a);
 ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a);
 ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
 
-/* The gradients of all_gather and replicate, given that of the result; `to`: the type of the gathered slice. */
+/* The gradients of all_gather and replicate, given that of the result; `to`: the type of the gathered slice.
+ */
 ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to);
 ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a);
 
-/* chain.c: a unit's slice, whose states rest in host memory (offload), that `replicas` ranks hold alike and `shards` ranks have a slice of each, becomes its whole buffer. */
+/* chain.c: a unit's slice, whose states rest in host memory (offload), that `replicas` ranks hold alike and
+ * `shards` ranks have a slice of each, becomes its whole buffer. */
 enum { LS_UNIT_LINKS = 3 };
-typedef struct ls_link { const ls_op *op; union { ls_replicate_attrs replicate; ls_gather_attrs gather; }; } ls_link;
+typedef struct ls_link {
+    const ls_op *op;
+    union {
+        ls_replicate_attrs replicate;
+        ls_gather_attrs gather;
+    };
+} ls_link;
 typedef struct ls_unit_use {
     const char *unit, *shard, *replicate; /* name; groups */
     int shards, replicas;
-    bool offload, map;                    /* map: the gather is a mapping */
-    int64_t to, via;                      /* types of what is gathered, and of its gradient's sums */
+    bool offload, map; /* map: the gather is a mapping */
+    int64_t to, via;   /* types of what is gathered, and of its gradient's sums */
 } ls_unit_use;
 int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* how many links */
 ls_value ls_chain_use(ls_graph *g, ls_value slice, int n, const ls_link *links);
@@ -52,21 +67,26 @@ ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links
 
 /* Rows of the table, by what makes them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
-extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack, ls_op_broadcast_to, ls_op_sum_to;
-extern const ls_op ls_op_add, ls_op_sub, ls_op_mul, ls_op_div, ls_op_max, ls_op_min, ls_op_neg, ls_op_sqrt, ls_op_exp, ls_op_log,
-    ls_op_tanh, ls_op_square, ls_op_relu, ls_op_gelu, ls_op_gelu_tanh, ls_op_silu, ls_op_swiglu,
-    ls_op_relu_grad, ls_op_gelu_grad, ls_op_gelu_tanh_grad, ls_op_silu_grad,
-    ls_op_add_const, ls_op_mul_const, ls_op_div_const, ls_op_cast, ls_op_fused;
+extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack,
+    ls_op_broadcast_to, ls_op_sum_to;
+extern const ls_op ls_op_add, ls_op_sub, ls_op_mul, ls_op_div, ls_op_max, ls_op_min, ls_op_neg, ls_op_sqrt,
+    ls_op_exp, ls_op_log, ls_op_tanh, ls_op_square, ls_op_relu, ls_op_gelu, ls_op_gelu_tanh, ls_op_silu,
+    ls_op_swiglu, ls_op_relu_grad, ls_op_gelu_grad, ls_op_gelu_tanh_grad, ls_op_silu_grad, ls_op_add_const,
+    ls_op_mul_const, ls_op_div_const, ls_op_cast, ls_op_fused;
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
 extern const ls_op ls_op_batch_norm, ls_op_batch_norm_grad, ls_op_batch_norm_eval, ls_op_batch_norm_update;
-extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_adaptive_avg_pool2d, ls_op_adaptive_avg_pool2d_grad;
+extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_adaptive_avg_pool2d,
+    ls_op_adaptive_avg_pool2d_grad;
 extern const ls_op ls_op_layer_norm, ls_op_layer_norm_grad, ls_op_rms_norm, ls_op_rms_norm_grad;
-extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shift_right, ls_op_position_bias, ls_op_position_bias_grad;
+extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shift_right, ls_op_position_bias,
+    ls_op_position_bias_grad;
 extern const ls_op ls_op_attention, ls_op_attention_grad, ls_op_cache_write, ls_op_attention_cached;
-extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad, ls_op_argmax;
+extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad,
+    ls_op_argmax;
 extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
-extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device, ls_op_to_host;
+extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device,
+    ls_op_to_host;

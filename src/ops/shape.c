@@ -1,6 +1,7 @@
-/* shape.c - ops that move or rename elements and compute nothing: views (reshape, slice, flat_view), and copies (permute, pack,
- * broadcast_to, copy) with sum_to as the transpose of broadcasting. `pack` is the transpose of slice and flat_view: the planner lets
- * its inputs be computed in place inside its output, so gradients land in their flat buffer without a copy. */
+/* shape.c - ops that move or rename elements and compute nothing: views (reshape, slice, flat_view), and
+ * copies (permute, pack, copy). `pack` is the
+ * transpose of slice and flat_view: the planner lets its inputs be computed in place inside its output, so
+ * gradients land in their flat buffer without a copy. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -8,14 +9,6 @@
 
 static ls_value dy(const ls_grad *c) { return c->dout[0]; }
 static int64_t normal_dim(int64_t dim, int ndim) { return dim < 0 ? dim + ndim : dim; }
-
-static ls_cost cost_move(const ls_infer *i)
-{
-    ls_cost c = { .bytes = (double)ls_type_bytes(&i->out[0]) };
-    for (int k = 0; k < i->n_in; k++)
-        c.bytes += (double)ls_type_bytes(&i->in[k]);
-    return c;
-}
 
 /* reshape */
 static ls_status infer_reshape(ls_infer *i)
@@ -36,10 +29,12 @@ static ls_status infer_reshape(ls_infer *i)
         }
     }
     if (open >= 0) {
-        LS_RULE_CHECK(i, count % known == 0, "%lld elements do not divide into %lld", (long long)count, (long long)known);
+        LS_RULE_CHECK(i, count % known == 0, "%lld elements do not divide into %lld", (long long)count,
+                      (long long)known);
         t.dims[open] = count / known;
     } else {
-        LS_RULE_CHECK(i, count == known, "%lld elements cannot become %lld", (long long)count, (long long)known);
+        LS_RULE_CHECK(i, count == known, "%lld elements cannot become %lld", (long long)count,
+                      (long long)known);
     }
     i->out[0] = t;
     return LS_OK;
@@ -54,7 +49,8 @@ static void contiguous_strides(ls_tensor *t)
     }
 }
 
-/* The strides of a reshape exist when every group of new dimensions lies inside a run of old ones that collapse. */
+/* The strides of a reshape exist when every group of new dimensions lies inside a run of old ones that
+ * collapse. */
 static bool view_reshape(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
 {
     *offset = 0;
@@ -102,8 +98,9 @@ static ls_status infer_slice(ls_infer *i)
     const ls_slice_attrs *a = i->attrs;
     ls_type t = i->in[0];
     LS_RULE_CHECK(i, a->dim >= 0 && a->dim < t.ndim, "no dimension %lld", (long long)a->dim);
-    LS_RULE_CHECK(i, a->start >= 0 && a->count > 0 && a->start + a->count <= t.dims[a->dim], "[%lld, %lld) is outside dimension %lld",
-                  (long long)a->start, (long long)(a->start + a->count), (long long)a->dim);
+    LS_RULE_CHECK(i, a->start >= 0 && a->count > 0 && a->start + a->count <= t.dims[a->dim],
+                  "[%lld, %lld) is outside dimension %lld", (long long)a->start,
+                  (long long)(a->start + a->count), (long long)a->dim);
     t.dims[a->dim] = a->count;
     i->out[0] = t;
     return LS_OK;
@@ -132,8 +129,9 @@ static ls_status infer_flat_view(ls_infer *i)
     LS_RULE_CHECK(i, i->in[0].ndim == 1, "needs a flat buffer");
     ls_type t = { .dtype = i->in[0].dtype, .ndim = (int)a->dims.n };
     memcpy(t.dims, a->dims.v, sizeof(int64_t) * (size_t)a->dims.n);
-    LS_RULE_CHECK(i, a->offset >= 0 && a->offset + ls_type_count(&t) <= i->in[0].dims[0], "view at %lld of %lld elements is outside",
-                  (long long)a->offset, (long long)ls_type_count(&t));
+    LS_RULE_CHECK(i, a->offset >= 0 && a->offset + ls_type_count(&t) <= i->in[0].dims[0],
+                  "view at %lld of %lld elements is outside", (long long)a->offset,
+                  (long long)ls_type_count(&t));
     i->out[0] = t;
     return LS_OK;
 }
@@ -160,7 +158,8 @@ static ls_status infer_permute(ls_infer *i)
 {
     const ls_permute_attrs *a = i->attrs;
     ls_type t = i->in[0];
-    LS_RULE_CHECK(i, a->perm.n == t.ndim, "permutation of %lld for %d dimensions", (long long)a->perm.n, t.ndim);
+    LS_RULE_CHECK(i, a->perm.n == t.ndim, "permutation of %lld for %d dimensions", (long long)a->perm.n,
+                  t.ndim);
     unsigned seen = 0;
     for (int d = 0; d < t.ndim; d++) {
         int64_t from = a->perm.v[d];
@@ -208,55 +207,16 @@ static void grad_pack(ls_grad *c)
     const ls_pack_attrs *a = c->node->attrs;
     for (int k = 0; k < c->node->n_in; k++)
         if (c->needs[k])
-            c->din[k] = ls_slice(c->g, dy(c), (int)a->dim, a->starts.v[k], ls_type_of(c->g, c->node->in[k])->dims[a->dim]);
-}
-
-/* broadcast_to and sum_to */
-static ls_status infer_broadcast_to(ls_infer *i)
-{
-    const ls_broadcast_attrs *a = i->attrs;
-    const ls_type *in = &i->in[0];
-    LS_RULE_CHECK(i, a->dims.n >= in->ndim && a->dims.n <= LS_MAX_DIMS, "cannot broadcast to fewer dimensions");
-    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
-    for (int d = 1; d <= t.ndim; d++) {
-        int64_t have = d <= in->ndim ? in->dims[in->ndim - d] : 1, want = a->dims.v[t.ndim - d];
-        want = want < 0 ? have : want;
-        LS_RULE_CHECK(i, have == want || have == 1, "size %lld cannot become %lld", (long long)have, (long long)want);
-        t.dims[t.ndim - d] = want;
-    }
-    i->out[0] = t;
-    return LS_OK;
-}
-
-static ls_status infer_sum_to(ls_infer *i)
-{
-    const ls_broadcast_attrs *a = i->attrs;
-    const ls_type *in = &i->in[0];
-    LS_RULE_CHECK(i, a->dims.n <= in->ndim, "cannot sum to more dimensions");
-    LS_RULE_CHECK(i, ls_dtype_is_float(in->dtype), "needs a float type");
-    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
-    for (int d = 1; d <= t.ndim; d++) {
-        int64_t have = in->dims[in->ndim - d], want = a->dims.v[t.ndim - d];
-        LS_RULE_CHECK(i, have == want || want == 1, "size %lld cannot be summed to %lld", (long long)have, (long long)want);
-        t.dims[t.ndim - d] = want;
-    }
-    i->out[0] = t;
-    return LS_OK;
-}
-
-static void grad_broadcast_to(ls_grad *c) { c->din[0] = ls_sum_like(c->g, dy(c), c->node->in[0]); }
-
-static void grad_sum_to(ls_grad *c)
-{
-    const ls_type t = *ls_type_of(c->g, c->node->in[0]);
-    c->din[0] = ls_broadcast_dims(c->g, dy(c), t.ndim, t.dims);
+            c->din[k] = ls_slice(c->g, dy(c), (int)a->dim, a->starts.v[k],
+                                 ls_type_of(c->g, c->node->in[k])->dims[a->dim]);
 }
 
 static void grad_copy(ls_grad *c) { c->din[0] = dy(c); }
 
 /* ---- loops */
 
-/* Runs of dimensions with the same product on both sides: the outermost of each run splits alike there, in equal blocks of elements. */
+/* Runs of dimensions with the same product on both sides: the outermost of each run splits alike there, in
+ * equal blocks of elements. */
 static ls_status dims_reshape(ls_rule *r, const ls_infer *i)
 {
     const ls_type *a = &i->in[0], *b = &i->out[0];
@@ -302,41 +262,22 @@ static ls_status all_but(ls_rule *r, const ls_infer *i, int64_t dim)
     return LS_OK;
 }
 
-static ls_status dims_slice(ls_rule *r, const ls_infer *i) { return all_but(r, i, ((const ls_slice_attrs *)i->attrs)->dim); }
-static ls_status dims_pack(ls_rule *r, const ls_infer *i) { return all_but(r, i, ((const ls_pack_attrs *)i->attrs)->dim); }
-
-static ls_status dims_broadcast_to(ls_rule *r, const ls_infer *i)
+static ls_status dims_slice(ls_rule *r, const ls_infer *i)
 {
-    for (int d = 0; d < i->out[0].ndim; d++) {
-        const int at = d - (i->out[0].ndim - i->in[0].ndim), l = ls_rule_loop(r);
-        r->out[0][d] = (int8_t)l;
-        if (at >= 0 && i->in[0].dims[at] == i->out[0].dims[d])
-            r->in[0][at] = (int8_t)l;
-    }
-    return LS_OK;
+    return all_but(r, i, ((const ls_slice_attrs *)i->attrs)->dim);
+}
+static ls_status dims_pack(ls_rule *r, const ls_infer *i)
+{
+    return all_but(r, i, ((const ls_pack_attrs *)i->attrs)->dim);
 }
 
-static ls_status dims_sum_to(ls_rule *r, const ls_infer *i)
+static void local_reshape(ls_arena *a, void *attrs, const ls_type *out)
 {
-    for (int d = 0; d < i->in[0].ndim; d++) {
-        const int at = d - (i->in[0].ndim - i->out[0].ndim), l = ls_rule_loop(r);
-        r->in[0][d] = (int8_t)l;
-        if (at >= 0 && i->in[0].dims[d] == i->out[0].dims[at])
-            r->out[0][at] = (int8_t)l;
-    }
-    return LS_OK;
+    ls_local_dims(a, &((ls_reshape_attrs *)attrs)->dims, out);
 }
-
-static void local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out)
-{
-    dims->n = out->ndim;
-    dims->v = ls_arena_dup(a, out->ndim ? out->dims : NULL, sizeof(int64_t) * (size_t)out->ndim);
-}
-static void local_reshape(ls_arena *a, void *attrs, const ls_type *out) { local_dims(a, &((ls_reshape_attrs *)attrs)->dims, out); }
-static void local_broadcast(ls_arena *a, void *attrs, const ls_type *out) { local_dims(a, &((ls_broadcast_attrs *)attrs)->dims, out); }
-
 #define LIST(record, field) offsetof(record, field), NULL
-static const ls_attr_field RESHAPE_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_reshape_attrs, dims) }, { 0 } };
+static const ls_attr_field RESHAPE_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_reshape_attrs, dims) },
+                                                { 0 } };
 static const ls_attr_field SLICE_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_slice_attrs, dim) },
                                               { "start", LS_FIELD_I64, LIST(ls_slice_attrs, start) },
                                               { "count", LS_FIELD_I64, LIST(ls_slice_attrs, count) },
@@ -344,37 +285,92 @@ static const ls_attr_field SLICE_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_sli
 static const ls_attr_field FLAT_VIEW_FIELDS[] = { { "at", LS_FIELD_I64, LIST(ls_flat_view_attrs, offset) },
                                                   { "dims", LS_FIELD_I64S, LIST(ls_flat_view_attrs, dims) },
                                                   { 0 } };
-static const ls_attr_field PERMUTE_FIELDS[] = { { "perm", LS_FIELD_I64S, LIST(ls_permute_attrs, perm) }, { 0 } };
+static const ls_attr_field PERMUTE_FIELDS[] = { { "perm", LS_FIELD_I64S, LIST(ls_permute_attrs, perm) },
+                                                { 0 } };
 static const ls_attr_field PACK_FIELDS[] = { { "dim", LS_FIELD_I64, LIST(ls_pack_attrs, dim) },
                                              { "extent", LS_FIELD_I64, LIST(ls_pack_attrs, extent) },
                                              { "starts", LS_FIELD_I64S, LIST(ls_pack_attrs, starts) },
                                              { 0 } };
-static const ls_attr_field BROADCAST_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) }, { 0 } };
-
-const ls_op ls_op_copy = { .name = "copy", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .infer = ls_infer_same, .grad = grad_copy,
-                           .cost = cost_move, .summary = "the same elements, contiguous; the planner inserts it" };
-const ls_op ls_op_reshape = { .name = "reshape", .dims = dims_reshape, .local = local_reshape, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
-                              .attrs_size = sizeof(ls_reshape_attrs), .fields = RESHAPE_FIELDS, .infer = infer_reshape,
-                              .grad = grad_reshape, .view = view_reshape, .summary = "the same elements under another shape" };
-const ls_op ls_op_slice = { .name = "slice", .dims = dims_slice, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
-                            .attrs_size = sizeof(ls_slice_attrs), .fields = SLICE_FIELDS, .infer = infer_slice, .grad = grad_slice,
-                            .view = view_slice, .summary = "a range of one dimension" };
-const ls_op ls_op_flat_view = { .name = "flat_view", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_VIEW,
-                                .attrs_size = sizeof(ls_flat_view_attrs), .fields = FLAT_VIEW_FIELDS, .infer = infer_flat_view,
-                                .grad = grad_flat_view, .view = view_flat_view, .summary = "a tensor inside a unit's flat buffer" };
-const ls_op ls_op_permute = { .name = "permute", .dims = dims_permute, .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_permute_attrs),
-                              .fields = PERMUTE_FIELDS, .infer = infer_permute, .grad = grad_permute, .cost = cost_move,
-                              .summary = "dimensions in another order, copied" };
-const ls_op ls_op_pack = { .name = "pack", .dims = dims_pack, .min_in = 1, .max_in = -1, .n_out = 1, .attrs_size = sizeof(ls_pack_attrs),
-                           .fields = PACK_FIELDS, .infer = infer_pack, .grad = grad_pack, .cost = cost_move,
-                           .summary = "parts laid side by side along one dimension, zeros between; computed in place where possible" };
-const ls_op ls_op_broadcast_to = { .name = "broadcast_to", .dims = dims_broadcast_to, .local = local_broadcast, .min_in = 1, .max_in = 1, .n_out = 1,
-                                   .attrs_size = sizeof(ls_broadcast_attrs), .fields = BROADCAST_FIELDS, .infer = infer_broadcast_to,
-                                   .grad = grad_broadcast_to, .cost = cost_move, .summary = "NumPy broadcasting, copied" };
-const ls_op ls_op_sum_to = { .name = "sum_to", .dims = dims_sum_to, .local = local_broadcast, .min_in = 1, .max_in = 1, .n_out = 1, .attrs_size = sizeof(ls_broadcast_attrs),
-                             .fields = BROADCAST_FIELDS, .infer = infer_sum_to, .grad = grad_sum_to, .cost = cost_move,
-                             .summary = "sums over what broadcasting would expand" };
-
+const ls_op ls_op_copy = {
+    .name = "copy",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = ls_infer_same,
+    .grad = grad_copy,
+    .cost = ls_cost_move,
+    .summary = "the same elements, contiguous; the planner inserts it",
+};
+const ls_op ls_op_reshape = {
+    .name = "reshape",
+    .dims = dims_reshape,
+    .local = local_reshape,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_VIEW,
+    .attrs_size = sizeof(ls_reshape_attrs),
+    .fields = RESHAPE_FIELDS,
+    .infer = infer_reshape,
+    .grad = grad_reshape,
+    .view = view_reshape,
+    .summary = "the same elements under another shape",
+};
+const ls_op ls_op_slice = {
+    .name = "slice",
+    .dims = dims_slice,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_VIEW,
+    .attrs_size = sizeof(ls_slice_attrs),
+    .fields = SLICE_FIELDS,
+    .infer = infer_slice,
+    .grad = grad_slice,
+    .view = view_slice,
+    .summary = "a range of one dimension",
+};
+const ls_op ls_op_flat_view = {
+    .name = "flat_view",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_VIEW,
+    .attrs_size = sizeof(ls_flat_view_attrs),
+    .fields = FLAT_VIEW_FIELDS,
+    .infer = infer_flat_view,
+    .grad = grad_flat_view,
+    .view = view_flat_view,
+    .summary = "a tensor inside a unit's flat buffer",
+};
+const ls_op ls_op_permute = {
+    .name = "permute",
+    .dims = dims_permute,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_permute_attrs),
+    .fields = PERMUTE_FIELDS,
+    .infer = infer_permute,
+    .grad = grad_permute,
+    .cost = ls_cost_move,
+    .summary = "dimensions in another order, copied",
+};
+const ls_op ls_op_pack = {
+    .name = "pack",
+    .dims = dims_pack,
+    .min_in = 1,
+    .max_in = -1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_pack_attrs),
+    .fields = PACK_FIELDS,
+    .infer = infer_pack,
+    .grad = grad_pack,
+    .cost = ls_cost_move,
+    .summary = "parts laid side by side along one dimension, zeros between; computed in place where possible",
+};
 ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
@@ -431,22 +427,4 @@ ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
         extent += t.dims[d];
     }
     return ls_pack(g, n, parts, d, extent, starts);
-}
-
-ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
-{
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    if (ndim)
-        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
-    ls_broadcast_attrs at = { .dims = { ndim, dims } };
-    return ls_graph_apply(g, &ls_op_broadcast_to, 1, &a, &at);
-}
-
-ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
-{
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    if (ndim)
-        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
-    ls_broadcast_attrs at = { .dims = { ndim, dims } };
-    return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
 }

@@ -1,4 +1,5 @@
-/* shift_right.c - what a decoder has been told when it shall say an id: all before it, and a start in front of the first. */
+/* shift_right.c - what a decoder has been told when it shall say an id: all before it, and a start in front
+ * of the first. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -13,9 +14,18 @@ static const ls_attr_field FIELDS[] = {
     { "pad", LS_FIELD_I64, offsetof(ls_shift_attrs, pad), NULL },
     { 0 },
 };
-const ls_op ls_op_shift_right = { .name = "shift_right", .rule = "b.. t! -> b.. t",
-                                  .min_in = 1, .max_in = 1, .n_out = 1, .flags = LS_OP_NO_GRAD, .attrs_size = sizeof(ls_shift_attrs),
-                                  .fields = FIELDS, .infer = infer_shift_right, .summary = "y[.., t] = ids[.., t - 1], y[.., 0] = start; ids below 0 become pad" };
+const ls_op ls_op_shift_right = {
+    .name = "shift_right",
+    .rule = "b.. t! -> b.. t",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_shift_attrs),
+    .fields = FIELDS,
+    .infer = infer_shift_right,
+    .summary = "y[.., t] = ids[.., t - 1], y[.., 0] = start; ids below 0 become pad",
+};
 
 ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad)
 {

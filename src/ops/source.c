@@ -1,4 +1,5 @@
-/* source.c - values that come from outside the step (input), live between steps (param, state) or are constant (fill). */
+/* source.c - values that come from outside the step (input), live between steps (param, state) or are
+ * constant (fill). */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -8,7 +9,8 @@ static ls_status infer_source(ls_infer *i)
 {
     const ls_source_attrs *a = i->attrs;
     for (int d = 0; d < a->type.ndim; d++)
-        LS_RULE_CHECK(i, a->type.dims[d] > 0, "\"%s\" has size %lld in dimension %d", a->name, (long long)a->type.dims[d], d);
+        LS_RULE_CHECK(i, a->type.dims[d] > 0, "\"%s\" has size %lld in dimension %d", a->name,
+                      (long long)a->type.dims[d], d);
     i->out[0] = a->type;
     return LS_OK;
 }
@@ -35,16 +37,51 @@ static const ls_attr_field FILL_FIELDS[] = {
     { 0 },
 };
 
-const ls_op ls_op_input = { .name = "input", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
-                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "filled by the caller before each run" };
-const ls_op ls_op_param = { .name = "param", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
-                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "a trained tensor, named as PyTorch names it" };
-const ls_op ls_op_state = { .name = "state", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
-                            .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "lives between steps; not differentiated" };
-const ls_op ls_op_buffer = { .name = "buffer", .n_out = 1, .flags = LS_OP_SOURCE, .attrs_size = sizeof(ls_source_attrs),
-                             .fields = SOURCE_FIELDS, .infer = infer_source, .summary = "state of the model, saved with its weights" };
-const ls_op ls_op_fill = { .name = "fill", .n_out = 1, .attrs_size = sizeof(ls_fill_attrs), .fields = FILL_FIELDS, .infer = infer_fill,
-                           .flags = LS_OP_NO_GRAD, .summary = "a constant" };
+const ls_op ls_op_input = {
+    .name = "input",
+    .n_out = 1,
+    .flags = LS_OP_SOURCE,
+    .attrs_size = sizeof(ls_source_attrs),
+    .fields = SOURCE_FIELDS,
+    .infer = infer_source,
+    .summary = "filled by the caller before each run",
+};
+const ls_op ls_op_param = {
+    .name = "param",
+    .n_out = 1,
+    .flags = LS_OP_SOURCE,
+    .attrs_size = sizeof(ls_source_attrs),
+    .fields = SOURCE_FIELDS,
+    .infer = infer_source,
+    .summary = "a trained tensor, named as PyTorch names it",
+};
+const ls_op ls_op_state = {
+    .name = "state",
+    .n_out = 1,
+    .flags = LS_OP_SOURCE,
+    .attrs_size = sizeof(ls_source_attrs),
+    .fields = SOURCE_FIELDS,
+    .infer = infer_source,
+    .summary = "lives between steps; not differentiated",
+};
+const ls_op ls_op_buffer = {
+    .name = "buffer",
+    .n_out = 1,
+    .flags = LS_OP_SOURCE,
+    .attrs_size = sizeof(ls_source_attrs),
+    .fields = SOURCE_FIELDS,
+    .infer = infer_source,
+    .summary = "state of the model, saved with its weights",
+};
+const ls_op ls_op_fill = {
+    .name = "fill",
+    .n_out = 1,
+    .attrs_size = sizeof(ls_fill_attrs),
+    .fields = FILL_FIELDS,
+    .infer = infer_fill,
+    .flags = LS_OP_NO_GRAD,
+    .summary = "a constant",
+};
 
 static ls_value source(ls_graph *g, const ls_op *op, const char *name, ls_type type, ls_init init)
 {
@@ -53,11 +90,14 @@ static ls_value source(ls_graph *g, const ls_op *op, const char *name, ls_type t
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if ((n->op->flags & LS_OP_SOURCE) && !strcmp(((const ls_source_attrs *)n->attrs)->name, name)) {
-            ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name, n->file ? n->file : "?", n->line);
+            ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name,
+                           n->file ? n->file : "?", n->line);
             return (ls_value){ .id = -1 };
         }
     }
-    ls_source_attrs a = { .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b };
+    ls_source_attrs a = {
+        .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b
+    };
     return ls_graph_apply(g, op, 0, NULL, &a);
 }
 
@@ -73,7 +113,8 @@ ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
-    return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
+    return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type,
+                  init);
 }
 
 /* A buffer is a state whose name is a path, as a parameter's is. */
@@ -82,7 +123,8 @@ ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
-    return source(g, &ls_op_buffer, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
+    return source(g, &ls_op_buffer, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type,
+                  init);
 }
 
 ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init)

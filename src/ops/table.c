@@ -3,10 +3,13 @@
 
 #include "rules.h"
 
+/* clang-format off */
 const ls_op *const ls_ops[] = {
     &ls_op_input, &ls_op_param, &ls_op_state, &ls_op_buffer, &ls_op_fill,
-    &ls_op_copy, &ls_op_reshape, &ls_op_slice, &ls_op_flat_view, &ls_op_permute, &ls_op_pack, &ls_op_broadcast_to, &ls_op_sum_to,
-    &ls_op_add, &ls_op_sub, &ls_op_mul, &ls_op_div, &ls_op_max, &ls_op_min, &ls_op_neg, &ls_op_sqrt, &ls_op_exp, &ls_op_log, &ls_op_tanh,
+    &ls_op_copy, &ls_op_reshape, &ls_op_slice, &ls_op_flat_view, &ls_op_permute, &ls_op_pack,
+        &ls_op_broadcast_to, &ls_op_sum_to,
+    &ls_op_add, &ls_op_sub, &ls_op_mul, &ls_op_div, &ls_op_max, &ls_op_min, &ls_op_neg, &ls_op_sqrt,
+        &ls_op_exp, &ls_op_log, &ls_op_tanh,
     &ls_op_square, &ls_op_relu, &ls_op_gelu, &ls_op_gelu_tanh, &ls_op_silu, &ls_op_swiglu,
     &ls_op_relu_grad, &ls_op_gelu_grad, &ls_op_gelu_tanh_grad, &ls_op_silu_grad,
     &ls_op_add_const, &ls_op_mul_const, &ls_op_div_const, &ls_op_cast, &ls_op_fused,
@@ -16,15 +19,19 @@ const ls_op *const ls_ops[] = {
     &ls_op_max_pool2d, &ls_op_max_pool2d_grad, &ls_op_adaptive_avg_pool2d, &ls_op_adaptive_avg_pool2d_grad,
     &ls_op_batch_norm, &ls_op_batch_norm_grad, &ls_op_batch_norm_eval, &ls_op_batch_norm_update,
     &ls_op_layer_norm, &ls_op_layer_norm_grad, &ls_op_rms_norm, &ls_op_rms_norm_grad,
-    &ls_op_embedding, &ls_op_embedding_grad, &ls_op_rope, &ls_op_shift_right, &ls_op_position_bias, &ls_op_position_bias_grad,
+    &ls_op_embedding, &ls_op_embedding_grad, &ls_op_rope, &ls_op_shift_right, &ls_op_position_bias,
+        &ls_op_position_bias_grad,
     &ls_op_attention, &ls_op_attention_grad, &ls_op_cache_write, &ls_op_attention_cached,
-    &ls_op_softmax, &ls_op_softmax_grad, &ls_op_cross_entropy, &ls_op_cross_entropy_grad, &ls_op_cross_entropy_part,
+    &ls_op_softmax, &ls_op_softmax_grad, &ls_op_cross_entropy, &ls_op_cross_entropy_grad,
+        &ls_op_cross_entropy_part,
     &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join,
     &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,
-    &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device, &ls_op_to_host,
+    &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device,
+        &ls_op_to_host,
     &ls_op_count_step, &ls_op_adam, &ls_op_sgd, &ls_op_loss_scale_update,
     NULL,
 };
+/* clang-format on */
 
 const ls_op *ls_op_find(const char *name)
 {

@@ -1,6 +1,7 @@
-/* update.c - ops that write state in place: optimizers, the step counter, the loss scale. Learning rate, scale and whether to apply are
- * data, so the program is the same at every step: adam and sgd with apply = 0 leave everything as it was (a skipped f16 step).
- * Adam: Kingma and Ba 2015; AdamW: Loshchilov and Hutter 2019; formulas and rounding order as in PyTorch's single-tensor CPU path. */
+/* update.c - ops that write state in place: optimizers, the step counter, the loss scale. Learning rate,
+ * scale and whether to apply are data, so the program is the same at every step: adam and sgd with apply = 0
+ * leave everything as it was (a skipped f16 step). Adam: Kingma and Ba 2015; AdamW: Loshchilov and Hutter
+ * 2019; formulas and rounding order as in PyTorch's single-tensor CPU path. */
 #include "rules.h"
 
 static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
@@ -10,7 +11,8 @@ static ls_status expect_scalars(const ls_infer *i, int step, int lr, int scale, 
     LS_TRY(ls_infer_expect(i, step, &LS_SCALAR(LS_I64), "step"));
     LS_TRY(ls_infer_expect(i, lr, &LS_SCALAR(LS_F64), "lr"));
     if (given(i, scale))
-        LS_RULE_CHECK(i, i->in[scale].ndim == 0 && ls_dtype_is_float(i->in[scale].dtype), "scale must be a float scalar");
+        LS_RULE_CHECK(i, i->in[scale].ndim == 0 && ls_dtype_is_float(i->in[scale].dtype),
+                      "scale must be a float scalar");
     if (given(i, apply))
         LS_TRY(ls_infer_expect(i, apply, &LS_SCALAR(LS_I32), "apply"));
     return LS_OK;
@@ -20,7 +22,8 @@ static ls_status expect_like_param(const ls_infer *i, int j, const char *what, b
 {
     ls_type t = i->in[0];
     t.dtype = same_dtype ? t.dtype : i->in[j].dtype;
-    LS_RULE_CHECK(i, ls_type_equal(&i->in[j], &t) && ls_dtype_is_float(t.dtype), "%s does not match the parameter", what);
+    LS_RULE_CHECK(i, ls_type_equal(&i->in[j], &t) && ls_dtype_is_float(t.dtype),
+                  "%s does not match the parameter", what);
     return LS_OK;
 }
 
@@ -40,7 +43,8 @@ static ls_status infer_sgd(ls_infer *i) /* p, g, buf?, step, lr, scale?, apply? 
 {
     LS_TRY(expect_like_param(i, 1, "the gradient", false));
     bool momentum = given(i, 2);
-    LS_RULE_CHECK(i, momentum == (((const ls_sgd_attrs *)i->attrs)->momentum != 0), "momentum needs a buffer, and only then");
+    LS_RULE_CHECK(i, momentum == (((const ls_sgd_attrs *)i->attrs)->momentum != 0),
+                  "momentum needs a buffer, and only then");
     if (momentum)
         LS_TRY(expect_like_param(i, 2, "the momentum buffer", true));
     LS_TRY(expect_scalars(i, 3, 4, 5, 6));
@@ -102,14 +106,58 @@ static const ls_attr_field SCALE_FIELDS[] = {
 };
 
 #define UPDATE (LS_OP_EFFECT | LS_OP_NO_GRAD)
-const ls_op ls_op_count_step = { .name = "count_step", .rule = LS_RULE_LATER, .min_in = 1, .max_in = 2, .n_out = 1, .optional_in = 1 << 1, .flags = UPDATE,
-                                 .infer = infer_count_step, .alias = { 1 }, .summary = "step += apply" };
-const ls_op ls_op_adam = { .name = "adam", .rule = LS_RULE_LATER, .min_in = 6, .max_in = 8, .n_out = 3, .optional_in = 1 << 6 | 1 << 7, .flags = UPDATE,
-                           .attrs_size = sizeof(ls_adam_attrs), .fields = ADAM_FIELDS, .infer = infer_adam, .cost = cost_update,
-                           .alias = { 1, 3, 4 }, .summary = "Adam; decoupled = 1: AdamW" };
-const ls_op ls_op_sgd = { .name = "sgd", .rule = LS_RULE_LATER, .min_in = 5, .max_in = 7, .n_out = 1, .optional_in = 1 << 2 | 1 << 5 | 1 << 6, .flags = UPDATE,
-                          .attrs_size = sizeof(ls_sgd_attrs), .fields = SGD_FIELDS, .infer = infer_sgd, .cost = cost_update,
-                          .alias = { 1, 3 }, .summary = "SGD with momentum, Nesterov, weight decay" };
-const ls_op ls_op_loss_scale_update = { .name = "loss_scale_update", .rule = LS_RULE_LATER, .min_in = 3, .max_in = 3, .n_out = 2, .flags = UPDATE,
-                                        .attrs_size = sizeof(ls_scale_update_attrs), .fields = SCALE_FIELDS, .infer = infer_loss_scale,
-                                        .alias = { 1, 2 }, .summary = "grows after `interval` good steps, backs off after an overflow" };
+const ls_op ls_op_count_step = {
+    .name = "count_step",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 2,
+    .n_out = 1,
+    .optional_in = 1 << 1,
+    .flags = UPDATE,
+    .infer = infer_count_step,
+    .alias = { 1 },
+    .summary = "step += apply",
+};
+const ls_op ls_op_adam = {
+    .name = "adam",
+    .rule = LS_RULE_LATER,
+    .min_in = 6,
+    .max_in = 8,
+    .n_out = 3,
+    .optional_in = 1 << 6 | 1 << 7,
+    .flags = UPDATE,
+    .attrs_size = sizeof(ls_adam_attrs),
+    .fields = ADAM_FIELDS,
+    .infer = infer_adam,
+    .cost = cost_update,
+    .alias = { 1, 3, 4 },
+    .summary = "Adam; decoupled = 1: AdamW",
+};
+const ls_op ls_op_sgd = {
+    .name = "sgd",
+    .rule = LS_RULE_LATER,
+    .min_in = 5,
+    .max_in = 7,
+    .n_out = 1,
+    .optional_in = 1 << 2 | 1 << 5 | 1 << 6,
+    .flags = UPDATE,
+    .attrs_size = sizeof(ls_sgd_attrs),
+    .fields = SGD_FIELDS,
+    .infer = infer_sgd,
+    .cost = cost_update,
+    .alias = { 1, 3 },
+    .summary = "SGD with momentum, Nesterov, weight decay",
+};
+const ls_op ls_op_loss_scale_update = {
+    .name = "loss_scale_update",
+    .rule = LS_RULE_LATER,
+    .min_in = 3,
+    .max_in = 3,
+    .n_out = 2,
+    .flags = UPDATE,
+    .attrs_size = sizeof(ls_scale_update_attrs),
+    .fields = SCALE_FIELDS,
+    .infer = infer_loss_scale,
+    .alias = { 1, 2 },
+    .summary = "grows after `interval` good steps, backs off after an overflow",
+};

@@ -1,5 +1,6 @@
-/* update.c - the second program of a step: from summed gradients to new parameters, all of it data flow. Whether to skip an overflowed
- * f16 step is a value (`apply`), not a branch; the step counter advances only when the step is applied. */
+/* update.c - the second program of a step: from summed gradients to new parameters, all of it data flow.
+ * Whether to skip an overflowed f16 step is a value (`apply`), not a branch; the step counter advances only
+ * when the step is applied. */
 #define LS_NO_CALL_SITES
 #include "lockstep/optim.h"
 #include "ops/rules.h"
@@ -10,7 +11,10 @@ static ls_value state_like(ls_graph *g, const char *prefix, const char *unit, ls
     return ls_state(g, ls_arena_printf(&g->arena, "%s.%s", prefix, unit), t, (ls_init){ 0 });
 }
 
-static ls_value scalar(ls_graph *g, ls_value like, double x) { return ls_fill(g, LS_SCALAR(ls_value_type(g, like).dtype), x); }
+static ls_value scalar(ls_graph *g, ls_value like, double x)
+{
+    return ls_fill(g, LS_SCALAR(ls_value_type(g, like).dtype), x);
+}
 
 /* min(1, clip / (norm + 1e-6)) */
 static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
@@ -21,7 +25,8 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-/* What the optimizer reads: the input, or, where `micro` has left that to this program, the gradient of the unit's chain. */
+/* What the optimizer reads: the input, or, where `micro` has left that to this program, the gradient of the
+ * unit's chain. */
 static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_link links[LS_UNIT_LINKS];
@@ -29,21 +34,32 @@ static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_o
     if (o->reduce)
         t.dims[0] *= o->shards;
     const ls_value v = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", u->name), t);
-    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = u->name, .shard = o->shard, .replicate = o->replicate, .shards = o->shards, .replicas = o->replicas,
-                                                       .offload = o->offload, .to = (int64_t)u->type.dtype, .via = (int64_t)o->via });
+    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = u->name,
+                                                       .shard = o->shard,
+                                                       .replicate = o->replicate,
+                                                       .shards = o->shards,
+                                                       .replicas = o->replicas,
+                                                       .offload = o->offload,
+                                                       .to = (int64_t)u->type.dtype,
+                                                       .via = (int64_t)o->via });
     return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
 /* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
-    const char *group = o->tensors == 1 ? o->shard : o->shards == 1 ? o->tensor : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->tensor);
+    const char *group = o->tensors == 1  ? o->shard
+                        : o->shards == 1 ? o->tensor
+                                         : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->tensor);
     const int ranks = o->shards * o->tensors;
-    return ranks == 1 ? v : ls_all_reduce(g, v, &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
+    return ranks == 1
+               ? v
+               : ls_all_reduce(g, v,
+                               &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 
-static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const ls_optimizer *opt, ls_value step, ls_value lr, ls_value scale,
-                     ls_value apply)
+static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const ls_optimizer *opt,
+                     ls_value step, ls_value lr, ls_value scale, ls_value apply)
 {
     ls_value p = ls_state(g, u->name, u->type, (ls_init){ 0 });
     if (opt->kind == LS_SGD) {
@@ -52,7 +68,8 @@ static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const 
         ls_graph_apply(g, &ls_op_sgd, 7, (ls_value[]){ p, grad, buffer, step, lr, scale, apply }, &a);
     } else {
         ls_adam_attrs a = { opt->beta1, opt->beta2, opt->eps, opt->weight_decay, opt->kind == LS_ADAMW };
-        ls_value m = state_like(g, "exp_avg", u->name, u->type), v = state_like(g, "exp_avg_sq", u->name, u->type);
+        ls_value m = state_like(g, "exp_avg", u->name, u->type),
+                 v = state_like(g, "exp_avg_sq", u->name, u->type);
         ls_graph_apply(g, &ls_op_adam, 8, (ls_value[]){ p, grad, m, v, step, lr, scale, apply }, &a);
     }
 }
@@ -87,8 +104,10 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         for (int i = 0; i < n; i++)
             if (units[i].split || o->tensor_position == 0) /* each once */
                 mine[count++] = grads[i];
-        ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, count, mine, NULL), o, LS_HOW_WIDE);
-        ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares }, NULL);
+        ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, count, mine, NULL), o,
+                                  LS_HOW_WIDE);
+        ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares },
+                                       NULL);
         norm = times(g, scale, norm);
         ls_output(g, "grad_norm", norm);
         scale = times(g, scale, clip_factor(g, norm, o->clip_norm));
@@ -97,7 +116,8 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     for (int i = 0; i < n; i++)
         optimize(g, &units[i], grads[i], &o->optimizer, step, lr, scale, apply);
     if (o->loss_scaling) { /* last: it overwrites what the others read */
-        ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 }; /* torch.amp.GradScaler's defaults */
+        /* torch.amp.GradScaler's defaults */
+        ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }
     return ls_graph_finish(g);

@@ -17,7 +17,8 @@ ls_status ls_pass_dce(ls_graph **gp)
         live[ls_node_of(g, g->outputs[i].value)->id] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
-        live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer; /* part of the model, also where nothing reads it */
+        /* part of the model, also where nothing reads it */
+        live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer;
         for (int k = 0; k < n->n_in && live[i]; k++)
             if (ls_present(n->in[k]))
                 live[ls_node_of(g, n->in[k])->id] = true;
@@ -41,8 +42,8 @@ static uint64_t digest(const ls_node *n, const ls_value *in)
 
 static bool same(const ls_node *a, const ls_node *b, const ls_value *in)
 {
-    return a->op == b->op && a->n_in == b->n_in && !memcmp(a->in, in, sizeof *in * (size_t)a->n_in)
-           && ls_attrs_equal(a->op, a->attrs, b->attrs);
+    return a->op == b->op && a->n_in == b->n_in && !memcmp(a->in, in, sizeof *in * (size_t)a->n_in) &&
+           ls_attrs_equal(a->op, a->attrs, b->attrs);
 }
 
 ls_status ls_pass_cse(ls_graph **gp)
@@ -58,7 +59,8 @@ ls_status ls_pass_cse(ls_graph **gp)
     ls_status s = ls_rewrite_begin(&r, g);
     for (int i = 0; i < g->n_nodes && s == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
-        bool unique = (n->op->flags & (LS_OP_EFFECT | LS_OP_SOURCE | LS_OP_RANDOM | LS_OP_COLLECTIVE)) || n->clone_of >= 0;
+        bool unique = (n->op->flags & (LS_OP_EFFECT | LS_OP_SOURCE | LS_OP_RANDOM | LS_OP_COLLECTIVE)) ||
+                      n->clone_of >= 0;
         ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++)
             in[k] = ls_rewrite_value(&r, n->in[k]);

@@ -1,14 +1,14 @@
-/* fuse.c - epilogues and element-wise chains. A first sweep decides which nodes become one; a second one emits. An epilogue is emitted
- * where its product stands if its other operand is there by then, else where the epilogue stood.
+/* fuse.c - epilogues and element-wise chains. A first sweep decides which nodes become one; a second one
+ * emits. An epilogue is emitted where its product stands if its other operand is there by then, else where
+ * the epilogue stood.
  *
  *     gelu(linear)                 -> linear act=gelu, whose second output is the value before it
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
- *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad, embedding_grad likewise
- *     add(dropout, r)              -> dropout with addend r
- *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
- *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
- *     element-wise trees           -> fused */
+ *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad, embedding_grad
+ * likewise add(dropout, r)              -> dropout with addend r relu(add(batch_norm, r))     -> batch_norm
+ * act=relu with residual r, or with one of the two batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad
+ * act=relu of dy with y element-wise trees           -> fused */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
 
@@ -29,16 +29,24 @@ typedef struct fusion {
 
 static ls_act activation(const ls_op *op)
 {
-    return op == &ls_op_relu ? LS_ACT_RELU : op == &ls_op_gelu ? LS_ACT_GELU : op == &ls_op_gelu_tanh ? LS_ACT_GELU_TANH : LS_ACT_NONE;
+    return op == &ls_op_relu        ? LS_ACT_RELU
+           : op == &ls_op_gelu      ? LS_ACT_GELU
+           : op == &ls_op_gelu_tanh ? LS_ACT_GELU_TANH
+                                    : LS_ACT_NONE;
 }
 
 static ls_act activation_grad(const ls_op *op)
 {
-    return op == &ls_op_relu_grad ? LS_ACT_RELU : op == &ls_op_gelu_grad ? LS_ACT_GELU
-           : op == &ls_op_gelu_tanh_grad ? LS_ACT_GELU_TANH : LS_ACT_NONE;
+    return op == &ls_op_relu_grad        ? LS_ACT_RELU
+           : op == &ls_op_gelu_grad      ? LS_ACT_GELU
+           : op == &ls_op_gelu_tanh_grad ? LS_ACT_GELU_TANH
+                                         : LS_ACT_NONE;
 }
 
-static const ls_node *producer(const fusion *f, ls_value v) { return ls_present(v) ? ls_node_of(f->r.from, v) : NULL; }
+static const ls_node *producer(const fusion *f, ls_value v)
+{
+    return ls_present(v) ? ls_node_of(f->r.from, v) : NULL;
+}
 static bool first_output(const fusion *f, ls_value v) { return f->r.from->vals[v.id].out == 0; }
 static bool single_use(const fusion *f, ls_value v) { return f->uses.count[v.id] == 1; }
 
@@ -50,17 +58,25 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
 /* Ops whose last operand is an addend. */
 static bool ends_with_addend(const ls_op *op)
 {
-    return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad || op == &ls_op_dropout;
+    return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad ||
+           op == &ls_op_dropout;
 }
 
-static bool is_norm(const ls_node *p) { return p->op == &ls_op_batch_norm || p->op == &ls_op_batch_norm_eval; }
+static bool is_norm(const ls_node *p)
+{
+    return p->op == &ls_op_batch_norm || p->op == &ls_op_batch_norm_eval;
+}
 
 static bool plain_norm(const ls_node *p)
 {
-    return p && is_norm(p) && p->n_in == p->op->min_in && ((const ls_batch_norm_attrs *)p->attrs)->act == LS_ACT_NONE;
+    return p && is_norm(p) && p->n_in == p->op->min_in &&
+           ((const ls_batch_norm_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
-static bool absorbed(const fusion *f, const ls_node *p) { return f->into[p->id] >= 0 || f->epilogue[p->id] >= 0; }
+static bool absorbed(const fusion *f, const ls_node *p)
+{
+    return f->into[p->id] >= 0 || f->epilogue[p->id] >= 0;
+}
 
 /* May `add` become the epilogue of the producer of its operand k? */
 static bool takes_addend(const fusion *f, const ls_node *add, int k)
@@ -70,10 +86,11 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
     if (!p || !single_use(f, v) || !first_output(f, v) || absorbed(f, p) || p->phase != add->phase)
         return false;
     const ls_type *out = ls_type_of(f->r.from, add->out[0]);
-    if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) || !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
+    if (!ls_type_equal(out, ls_type_of(f->r.from, add->in[0])) ||
+        !ls_type_equal(out, ls_type_of(f->r.from, add->in[1])))
         return false;
-    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p)
-           || (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
+    return plain_product(p, &ls_op_linear, 3) || plain_product(p, &ls_op_linear_dx, 2) || plain_norm(p) ||
+           (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
 }
 
 /* A later output of p (dgain, dbias) is read before node `at`: p cannot wait until then. */
@@ -89,7 +106,8 @@ static bool read_before(const fusion *f, const ls_node *p, int at)
 /* n = epilogue of p, whose other operand is `other` (absent for an activation). */
 static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
 {
-    const ls_node *q = producer(f, other); /* dgain of a layer_norm_grad that waits for its addend is not there before it */
+    /* dgain of a layer_norm_grad that waits for its addend is not there before it */
+    const ls_node *q = producer(f, other);
     if (!q || (q->id < p->id && f->into[q->id] < p->id)) {
         f->epilogue[p->id] = n->id;
         f->into[n->id] = p->id;
@@ -98,7 +116,10 @@ static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
     }
 }
 
-static bool same_pass(const ls_node *p, const ls_node *n) { return p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0); }
+static bool same_pass(const ls_node *p, const ls_node *n)
+{
+    return p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0);
+}
 
 /* relu of a batch norm, or of one that has taken its residual. */
 static void join_relu(fusion *f, const ls_node *n)
@@ -121,9 +142,10 @@ static void join_relu(fusion *f, const ls_node *n)
 static void join_mask(fusion *f, const ls_node *n)
 {
     const ls_node *mask = producer(f, n->in[0]);
-    if (n->n_in == 5 && mask->op == &ls_op_relu_grad && single_use(f, n->in[0]) && same_pass(mask, n) && !absorbed(f, mask)
-        && ls_type_equal(ls_type_of(f->r.from, mask->in[0]), ls_type_of(f->r.from, n->in[1]))
-        && ls_type_equal(ls_type_of(f->r.from, mask->in[1]), ls_type_of(f->r.from, n->in[1])))
+    if (n->n_in == 5 && mask->op == &ls_op_relu_grad && single_use(f, n->in[0]) && same_pass(mask, n) &&
+        !absorbed(f, mask) &&
+        ls_type_equal(ls_type_of(f->r.from, mask->in[0]), ls_type_of(f->r.from, n->in[1])) &&
+        ls_type_equal(ls_type_of(f->r.from, mask->in[1]), ls_type_of(f->r.from, n->in[1])))
         f->into[mask->id] = n->id;
 }
 
@@ -138,16 +160,17 @@ static void decide_epilogues(fusion *f)
             join_relu(f, n);
         } else if (activation(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
-            if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && !absorbed(f, p) && p->phase == n->phase
-                && (p->clone_of < 0) == (n->clone_of < 0))
+            if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && !absorbed(f, p) &&
+                p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0))
                 join(f, p, n, LS_NONE);
         } else if (activation_grad(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
-            if (plain_product(p, &ls_op_linear_dx, 2) && single_use(f, n->in[0]) && !absorbed(f, p)
-                && ls_type_equal(ls_type_of(g, n->in[0]), ls_type_of(g, n->in[1])))
+            if (plain_product(p, &ls_op_linear_dx, 2) && single_use(f, n->in[0]) && !absorbed(f, p) &&
+                ls_type_equal(ls_type_of(g, n->in[0]), ls_type_of(g, n->in[1])))
                 join(f, p, n, n->in[1]);
         } else if (n->op == &ls_op_add) {
-            int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0; /* the later one, whose addend is then there */
+            /* the later one, whose addend is then there */
+            int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0;
             k = takes_addend(f, n, k) ? k : 1 - k;
             if (takes_addend(f, n, k))
                 join(f, producer(f, n->in[k]), n, n->in[1 - k]);
@@ -164,16 +187,18 @@ static const ls_node *late_partner(const fusion *f, const ls_node *n)
     return NULL;
 }
 
-/* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed inside it. Registers of a
- * program are floats, so integers enter and never come out. */
+/* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed
+ * inside it. Registers of a program are floats, so integers enter and never come out. */
 static void decide_chains(fusion *f)
 {
     const ls_graph *g = f->r.from;
-    int *size = calloc((size_t)g->n_nodes + 1, sizeof *size), *operands = calloc((size_t)g->n_nodes + 1, sizeof *operands);
+    int *size = calloc((size_t)g->n_nodes + 1, sizeof *size),
+        *operands = calloc((size_t)g->n_nodes + 1, sizeof *operands);
     LS_CHECK(size && operands, "out of memory");
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0 || !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
+        if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0 ||
+            !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
             continue;
         if (late_partner(f, n))
             continue; /* it became part of a product */
@@ -181,11 +206,12 @@ static void decide_chains(fusion *f)
         operands[i] = n->n_in;
         for (int k = 0; k < n->n_in; k++) {
             const ls_node *p = producer(f, n->in[k]);
-            bool chain = size[p->id] > 0 && single_use(f, n->in[k]) && f->into[p->id] < 0 && p->phase == n->phase
-                         && (p->clone_of < 0) == (n->clone_of < 0)
-                         && ls_type_count(ls_type_of(g, p->out[0])) == ls_type_count(ls_type_of(g, n->out[0]))
-                         && ls_type_of(g, p->out[0])->ndim == ls_type_of(g, n->out[0])->ndim
-                         && size[i] + size[p->id] <= MAX_CODE && operands[i] - 1 + operands[p->id] <= MAX_OPERANDS;
+            bool chain = size[p->id] > 0 && single_use(f, n->in[k]) && f->into[p->id] < 0 &&
+                         p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0) &&
+                         ls_type_count(ls_type_of(g, p->out[0])) == ls_type_count(ls_type_of(g, n->out[0])) &&
+                         ls_type_of(g, p->out[0])->ndim == ls_type_of(g, n->out[0])->ndim &&
+                         size[i] + size[p->id] <= MAX_CODE &&
+                         operands[i] - 1 + operands[p->id] <= MAX_OPERANDS;
             if (!chain)
                 continue;
             f->into[p->id] = i;
@@ -239,7 +265,8 @@ static int emit_code(const fusion *f, const ls_node *n, program *p)
     code[1] = reg[0];
     code[2] = reg[1];
     code[3] = (int64_t)ls_type_of(f->r.from, n->out[0])->dtype;
-    p->numbers[p->n] = n->op->attrs_size && n->op != &ls_op_cast ? ((const ls_number_attrs *)n->attrs)->value : 0.0;
+    p->numbers[p->n] = n->op->attrs_size && n->op != &ls_op_cast ? ((const ls_number_attrs *)n->attrs)->value
+                                                                 : 0.0;
     return p->n_in + p->n++;
 }
 
@@ -248,7 +275,9 @@ static void emit_chain(fusion *f, const ls_node *n)
     program p = { 0 };
     collect_operands(f, n, &p);
     emit_code(f, n, &p);
-    ls_fused_attrs a = { .code = { 4 * p.n, p.code }, .numbers = { p.n, p.numbers }, .to = (int64_t)ls_type_of(f->r.from, n->out[0])->dtype };
+    ls_fused_attrs a = { .code = { 4 * p.n, p.code },
+                         .numbers = { p.n, p.numbers },
+                         .to = (int64_t)ls_type_of(f->r.from, n->out[0])->dtype };
     for (int k = 0; k < p.n_in; k++)
         p.in[k] = ls_rewrite_value(&f->r, p.in[k]);
     ls_rewrite_like(&f->r, n);
@@ -287,7 +316,8 @@ static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
         f->r.map[p->out[0].id] = fused->out[1]; /* the value before the activation */
 }
 
-static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, const void *attrs, const ls_node *last)
+static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, const void *attrs,
+                 const ls_node *last)
 {
     ls_rewrite_like(&f->r, n);
     ls_node *fused = ls_graph_add(f->r.to, n->op, n_in, in, attrs);
@@ -302,7 +332,8 @@ static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, cons
 /* A batch norm with what was joined to it. */
 static void emit_norm(fusion *f, const ls_node *p)
 {
-    const ls_node *first = f->r.from->nodes[f->epilogue[p->id]], *last = f->tail[p->id] < 0 ? first : f->r.from->nodes[f->tail[p->id]];
+    const ls_node *first = f->r.from->nodes[f->epilogue[p->id]],
+                  *last = f->tail[p->id] < 0 ? first : f->r.from->nodes[f->tail[p->id]];
     ls_batch_norm_attrs attrs = *(const ls_batch_norm_attrs *)p->attrs;
     ls_value in[6];
     int count = p->n_in;

@@ -1,5 +1,5 @@
-/* layout.c - which unit a parameter belongs to, and where in its flat buffer it lies. A function of the model and the policy alone, so that
- * every rank, and `plan` on any machine, finds the same. */
+/* layout.c - which unit a parameter belongs to, and where in its flat buffer it lies. A function of the model
+ * and the policy alone, so that every rank, and `plan` on any machine, finds the same. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +81,8 @@ static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
     return NULL;
 }
 
-/* Inner scopes first: one that holds `size` elements which no unit inside it has taken becomes a unit (FSDP's size_based_auto_wrap_policy). Inner scopes
- * have larger ids. */
+/* Inner scopes first: one that holds `size` elements which no unit inside it has taken becomes a unit (FSDP's
+ * size_based_auto_wrap_policy). Inner scopes have larger ids. */
 static void choose_by_size(policy *p, ls_arena *arena)
 {
     const ls_graph *g = p->g;
@@ -110,7 +110,8 @@ static bool starts(const char *text, const char *prefix, const char **rest)
     return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* LS_E_USAGE when `units` finds nothing in this model: a word that is wrong on four ranks is wrong on one too. */
+/* LS_E_USAGE when `units` finds nothing in this model: a word that is wrong on four ranks is wrong on one
+ * too. */
 static ls_status choose(policy *p, const char *units, ls_arena *arena)
 {
     const char *rest;
@@ -126,8 +127,11 @@ static ls_status choose(policy *p, const char *units, ls_arena *arena)
     for (int i = 0; i < p->g->n_nodes; i++)
         if (p->g->nodes[i]->op == &ls_op_param && scope_of_unit(p, p->g->nodes[i]))
             return LS_OK;
-    return ls_fail(LS_E_USAGE, "parallel.units: %s: the model has no block with parameters that matches (lockstep inspect RECIPE shows its modules and classes; "
-                   "`none` makes one unit of everything)", units);
+    return ls_fail(LS_E_USAGE,
+                   "parallel.units: %s: the model has no block with parameters that matches (lockstep "
+                   "inspect RECIPE shows its modules and classes; "
+                   "`none` makes one unit of everything)",
+                   units);
 }
 
 /* ---- what is frozen */
@@ -137,7 +141,8 @@ static bool word_matches(const char *word, const char *name)
 {
     char path[512];
     for (const char *end = name; end; end = strchr(end + 1, '.'))
-        if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path && path_matches(word, path))
+        if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path &&
+            path_matches(word, path))
             return true;
     return path_matches(word, name);
 }
@@ -155,9 +160,14 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
             found = u->slots[i].frozen = true;
         }
         if (!found)
-            return ls_fail(LS_E_USAGE, "train.freeze: %s: the model has no parameter or module of that name (lockstep inspect RECIPE lists them)", word);
+            return ls_fail(LS_E_USAGE,
+                           "train.freeze: %s: the model has no parameter or module of that name (lockstep "
+                           "inspect RECIPE lists them)",
+                           word);
     }
-    return left ? LS_OK : ls_fail(LS_E_USAGE, "train.freeze: every parameter is frozen, so there is nothing to train");
+    return left
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "train.freeze: every parameter is frozen, so there is nothing to train");
 }
 
 /* What is trained has one type, in which optimizers compute; what is frozen may be stored in half of it. */
@@ -169,10 +179,13 @@ static ls_status master_type(ls_units *u)
         first = first || s->frozen ? first : s;
         if (s->frozen ? s->type.dtype == LS_F16 : s->type.dtype != LS_F32 && s->type.dtype != LS_F64)
             return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s: %s", s->name, ls_dtype_name(s->type.dtype),
-                           s->frozen ? "frozen parameters are f32, bf16 or f64" : "trained parameters are f32 (f64 on device ref), and computed with in precision.param; or freeze it");
+                           s->frozen ? "frozen parameters are f32, bf16 or f64"
+                                     : "trained parameters are f32 (f64 on device ref), and computed with in "
+                                       "precision.param; or freeze it");
         if (!s->frozen && s->type.dtype != first->type.dtype)
-            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s, and %s is %s: trained parameters have one type", s->name, ls_dtype_name(s->type.dtype), first->name,
-                           ls_dtype_name(first->type.dtype));
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "parameter %s is %s, and %s is %s: trained parameters have one type", s->name,
+                           ls_dtype_name(s->type.dtype), first->name, ls_dtype_name(first->type.dtype));
     }
     u->dtype = first->type.dtype;
     return LS_OK;
@@ -182,7 +195,7 @@ static ls_status master_type(ls_units *u)
 
 typedef struct layout {
     ls_units *u;
-    const ls_scope **scope;     /* per unit; NULL for the root and buckets */
+    const ls_scope **scope; /* per unit; NULL for the root and buckets */
 } layout;
 
 static int unit_named(layout *l, const char *name, const ls_scope *scope, const ls_slot *slot)
@@ -190,12 +203,16 @@ static int unit_named(layout *l, const char *name, const ls_scope *scope, const 
     ls_units *u = l->u;
     char full[640];
     const bool other = slot->type.dtype != u->dtype;
-    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "", slot->split.of > 1 ? " split" : "", other ? " " : "",
+    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "",
+             slot->split.of > 1 ? " split" : "", other ? " " : "",
              other ? ls_dtype_name(slot->type.dtype) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && !strcmp(u->units[i].state, full))
             return i;
-    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full), .dtype = slot->type.dtype, .frozen = slot->frozen, .split = slot->split.of > 1 };
+    u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
+                                .dtype = slot->type.dtype,
+                                .frozen = slot->frozen,
+                                .split = slot->split.of > 1 };
     l->scope[u->n] = scope;
     return u->n++;
 }
@@ -209,8 +226,9 @@ static void put(layout *l, ls_slot *s, int unit)
     u->parameters += ls_type_count(&s->type);
 }
 
-/* ddp: buckets in the reverse order of declaration, which is about the order in which gradients come; the first is small, so that its sum starts early
- * (PyTorch's reducer). A bucket may exceed its size by one tensor. */
+/* ddp: buckets in the reverse order of declaration, which is about the order in which gradients come; the
+ * first is small, so that its sum starts early (PyTorch's reducer). A bucket may exceed its size by one
+ * tensor. */
 static void fill_buckets(layout *l, int64_t bytes)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
@@ -250,7 +268,8 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
     }
 }
 
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze, ls_dtype param)
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
+                           ls_dtype param)
 {
     *u = (ls_units){ .sharding = ls_sharding_of(p) };
     ls_arena_init(&u->arena);
@@ -265,7 +284,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         if (g->nodes[i]->op != &ls_op_param)
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
-        u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name), .type = a->type,
+        u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name),
+                                 .type = a->type,
                                  .split = a->split,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         params[k++] = g->nodes[i];
@@ -285,7 +305,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->parameters += ls_type_count(&u->slots[i].type) * (u->slots[i].split.of ? u->slots[i].split.of : 1);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
-        const size_t narrow = ls_dtype_size(param) < ls_dtype_size(x->dtype) ? ls_dtype_size(param) : ls_dtype_size(x->dtype);
+        const size_t narrow = ls_dtype_size(param) < ls_dtype_size(x->dtype) ? ls_dtype_size(param)
+                                                                             : ls_dtype_size(x->dtype);
         if (s->shards > 1)
             x->elements = up(x->elements, 64 / (int64_t)narrow * s->shards);
         x->slice = x->elements / s->shards;

@@ -1,17 +1,21 @@
-/* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and returns the error. None knows a
- * model; none changes what is computed by more than its comment says. Order in a training step (train/compile.c):
+/* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and
+ * returns the error. None knows a model; none changes what is computed by more than its comment says. Order
+ * in a training step (train/compile.c):
  *
- *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute,
+ * reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
 
 ls_status ls_pass_dce(ls_graph **g); /* drops what no output and no effect needs */
-ls_status ls_pass_cse(ls_graph **g); /* merges equal ops on equal operands; never effects, random ops or recompute clones */
+/* merges equal ops on equal operands; never effects, random ops or recompute clones */
+ls_status ls_pass_cse(ls_graph **g);
 
-/* Computes only what is read: where every reader of a value wants the same range of one dimension, the slice moves up through row-wise
- * ops to the producers (the class token of a ViT head; logits where labels are). A column slice under a row slice splits the matrix
- * product's weight. Exact: a row's result does not depend on the rows computed with it. Before differentiation. */
+/* Computes only what is read: where every reader of a value wants the same range of one dimension, the slice
+ * moves up through row-wise ops to the producers (the class token of a ViT head; logits where labels are). A
+ * column slice under a row slice splits the matrix product's weight. Exact: a row's result does not depend on
+ * the rows computed with it. Before differentiation. */
 ls_status ls_pass_slices_up(ls_graph **g);
 /* A matrix product of which only a range of columns is read computes only those. Before differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
@@ -25,15 +29,19 @@ typedef struct ls_sharding {
     const char *tensor;            /* the axis that splits layers */
     int shards, replicas;          /* their sizes */
     int position;                  /* of the rank among the shards */
-    bool map, offload, each;       /* gathers are mappings; states rest on the host; gradients are reduced in `micro` */
+    /* gathers are mappings; states rest on the host; gradients are reduced in `micro` */
+    bool map, offload, each;
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
-/* Tensor parallelism: parameters of layers that parallel.tensor names are split over the axis of role tensor, by outputs (colwise) or inputs (rowwise), and everything else follows from the
- * rules of the ops (ops/rule.h). What enters the first kind is Replicate; what leaves it is Shard in its last dimension and must reach the second kind, whose results are
- * summed. A vocabulary is split likewise: rows of an embedding's table, columns of the logits, in which the loss is found. With parallel.sequence values between these layers are
- * split by tokens. Nothing changes where that axis has one rank. LS_E_USAGE where something does not divide,
- * where a split value meets an op that cannot take it, and, on any number of ranks, for a word that names no layer. Before ls_pass_units. */
+/* Tensor parallelism: parameters of layers that parallel.tensor names are split over the axis of role tensor,
+ * by outputs (colwise) or inputs (rowwise), and everything else follows from the rules of the ops
+ * (ops/rule.h). What enters the first kind is Replicate; what leaves it is Shard in its last dimension and
+ * must reach the second kind, whose results are summed. A vocabulary is split likewise: rows of an
+ * embedding's table, columns of the logits, in which the loss is found. With parallel.sequence values between
+ * these layers are split by tokens. Nothing changes where that axis has one rank. LS_E_USAGE where something
+ * does not divide, where a split value meets an op that cannot take it, and, on any number of ranks, for a
+ * word that names no layer. Before ls_pass_units. */
 ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
 
 /* One parameter inside its unit's flat buffer. */
@@ -42,61 +50,73 @@ typedef struct ls_slot {
     ls_type type;     /* as the model declared it; with `split`, of this rank's block */
     ls_tp_split split;
     ls_init init;
-    bool frozen;      /* trained no further */
+    bool frozen; /* trained no further */
     int unit;
-    int64_t offset;   /* elements from the start of the unit's buffer; tensors begin at multiples of 64 bytes */
+    /* elements from the start of the unit's buffer; tensors begin at multiples of 64 bytes */
+    int64_t offset;
 } ls_slot;
 
-/* Parameters that are gathered, and whose gradients are reduced, together: one flat state named "unit NAME", of which a rank holds slice
- * `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen parameters lie in units of their own, which have no gradient and no moments. */
+/* Parameters that are gathered, and whose gradients are reduced, together: one flat state named "unit NAME",
+ * of which a rank holds slice `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen
+ * parameters lie in units of their own, which have no gradient and no moments. */
 typedef struct ls_unit {
-    const char *state;  /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
+    /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
+    const char *state;
     ls_dtype dtype;     /* of what is stored */
     bool frozen, split; /* of parameters that are; that the axis of role tensor has blocks of */
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
-    ls_value use;       /* in the graph that ls_pass_units made: what the loss is differentiated against to get this unit's gradient */
+    /* in the graph that ls_pass_units made: what the loss is differentiated against to get this unit's
+     * gradient */
+    ls_value use;
 } ls_unit;
 
 typedef struct ls_units {
-    ls_arena arena;     /* owns everything below */
+    ls_arena arena; /* owns everything below */
     ls_sharding sharding;
-    ls_dtype dtype;     /* of the trained parameters' masters, f32 or f64; frozen ones may be bf16 too */
-    int64_t elements, slice;    /* sums over the units */
-    int64_t parameters;         /* of the model, whatever part of them this rank has */
+    ls_dtype dtype;          /* of the trained parameters' masters, f32 or f64; frozen ones may be bf16 too */
+    int64_t elements, slice; /* sums over the units */
+    int64_t parameters;      /* of the model, whatever part of them this rank has */
     int n, trained;
-    ls_unit *units;     /* the trained ones, then the frozen ones; each in order of first use */
+    ls_unit *units; /* the trained ones, then the frozen ones; each in order of first use */
     int n_slots;
-    ls_slot *slots;     /* in order of declaration */
+    ls_slot *slots; /* in order of declaration */
 } ls_units;
 void ls_units_release(ls_units *u);
 int64_t ls_units_frozen(const ls_units *u); /* elements of the parameters that are */
 
-/* Decides which unit each parameter lies in, and where (layout.c). `freeze`: ls_trainer_opts. LS_E_USAGE when the policy, or a word of `freeze`, finds nothing in this
- * model. */
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze, ls_dtype param);
+/* Decides which unit each parameter lies in, and where (layout.c). `freeze`: ls_trainer_opts. LS_E_USAGE when
+ * the policy, or a word of `freeze`, finds nothing in this model. */
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
+                           ls_dtype param);
 
-/* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks for: state -> (to_device) ->
- * (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where operands then differ in float type, they are cast to `param`; logits
- * that a loss or an argmax reads are cast to `output` (FSDP's MixedPrecisionPolicy). */
-ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *units);
+/* Replaces every param by a view of its unit's flat buffer, reached through the chain that the strategy asks
+ * for: state -> (to_device) -> (replicate) -> all_gather into `param`, or a cast (docs/ranks.md). Where
+ * operands then differ in float type, they are cast to `param`; logits that a loss or an argmax reads are
+ * cast to `output` (FSDP's MixedPrecisionPolicy). */
+ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p,
+                        const char *freeze, ls_units *units);
 /* That cast, for other readers of logits: to a type that is not wider than theirs. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 
-/* parallel.sync_batch_norm: batch norm takes its statistics over the micro-batches that the data ranks compute side by side. After ls_pass_units,
- * before differentiation: `units` follow the new graph. LS_E_USAGE when the model has no batch norm. */
+/* parallel.sync_batch_norm: batch norm takes its statistics over the micro-batches that the data ranks
+ * compute side by side. After ls_pass_units, before differentiation: `units` follow the new graph. LS_E_USAGE
+ * when the model has no batch norm. */
 ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *units);
 
-/* reshard_after_forward: what the backward pass reads of a gathered unit is gathered again in front of its first reader there, so that the
- * first copy dies in the forward pass; with a number N, from a 1/N slice that is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and
- * so do mappings (they are no rank's own). After differentiation. */
+/* reshard_after_forward: what the backward pass reads of a gathered unit is gathered again in front of its
+ * first reader there, so that the first copy dies in the forward pass; with a number N, from a 1/N slice that
+ * is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and so do mappings
+ * (they are no rank's own). After differentiation. */
 ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p);
 
-/* Activation checkpointing: for each block of the given class, forward values that the backward pass reads are computed again in front of
- * their first reader there; only what enters the block is kept. LS_E_USAGE when no block has the class. After differentiation. */
+/* Activation checkpointing: for each block of the given class, forward values that the backward pass reads
+ * are computed again in front of their first reader there; only what enters the block is kept. LS_E_USAGE
+ * when no block has the class. After differentiation. */
 ls_status ls_pass_recompute(ls_graph **g, const char *block_class);
 
-/* Epilogues of matrix products (activation, residual, activation gradient, addend), addend of layer_norm_grad and its like, and element-wise chains
- * into one pass over memory. Rounds where the unfused graph rounds, so results are the same bits. After differentiation. */
+/* Epilogues of matrix products (activation, residual, activation gradient, addend), addend of layer_norm_grad
+ * and its like, and element-wise chains into one pass over memory. Rounds where the unfused graph rounds, so
+ * results are the same bits. After differentiation. */
 ls_status ls_pass_fuse(ls_graph **g);

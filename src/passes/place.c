@@ -104,10 +104,10 @@ static void advice(char text[300], const walk *w, const step *s, int k, int by)
     if (split(w, s->n->in[k])) {
         snprintf(text, 300, "the words of parallel.tensor split them unlike");
     } else if (w->at[s->n->in[by].id].soft) {
-        snprintf(
-            text, 300,
-            "with parallel.sequence what makes operand %d must be split by rows, too, as the table of an embedding",
-            k);
+        snprintf(text, 300,
+                 "with parallel.sequence what makes operand %d must be split by rows, too, as the table of "
+                 "an embedding",
+                 k);
     } else if (dot) {
         const char *from = dot;
         while (from > name && from[-1] != '.')
@@ -162,19 +162,19 @@ static ls_status operand(walk *w, step *s, int k)
         const ls_type *t = whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
-            return ls_fail(
-                LS_E_USAGE,
-                "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the %d ranks of axis %s do not divide",
-                dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks,
-                w->axis.name);
+            return ls_fail(LS_E_USAGE,
+                           "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the "
+                           "%d ranks of axis %s do not divide",
+                           dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks,
+                           w->axis.name);
         v = is_float(w, old) ? replicate(w, old) : v;
         v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis,
                             "");
     } else {
         return conflict(w, s, k, s->by);
     }
-    if (dim >= 0 &&
-        (s->rule.heads[ls_rule_operand(k)] >> dim & 1)) { /* before the shape rule of the op says it in other words */
+    if (dim >= 0 && (s->rule.heads[ls_rule_operand(k)] >> dim &
+                     1)) { /* before the shape rule of the op says it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
             return ls_fail(LS_E_USAGE,
@@ -194,10 +194,10 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
     if (w->p->sequence && t->ndim > 1) {
         to = LS_ROWS_SHARDED(t->ndim - 1);
         if (!ls_placed_type(&mine, t, to, &w->axis))
-            return ls_fail(
-                LS_E_USAGE,
-                "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s do not divide",
-                (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
+            return ls_fail(LS_E_USAGE,
+                           "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s "
+                           "do not divide",
+                           (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
         w->at[old.id] = (spot){ .p = to, .soft = true };
     }
     w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,

@@ -5,14 +5,23 @@
 #include "redistribute.h"
 
 /* A parameter that is split along `dim`; word NULL: it is not. The word is of the list that names it. */
-typedef struct ls_seed { const char *word; int dim; } ls_seed;
-/* Fills out[], per value. LS_E_USAGE for a word that names nothing, for what the ranks do not divide, and where nothing is left to split. */
+typedef struct ls_seed {
+    const char *word;
+    int dim;
+} ls_seed;
+/* Fills out[], per value. LS_E_USAGE for a word that names nothing, for what the ranks do not divide, and
+ * where nothing is left to split. */
 ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis);
 
 /* The walk: `seeds` per value. outputs[k]: how output k then lies; NULL: a split one is refused. */
-ls_status ls_place(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis, ls_placement *outputs);
+ls_status ls_place(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
+                   ls_placement *outputs);
 
-/* A node with the types of its operands and results, for rules. LS_E_UNSUPPORTED with more of them than there is room for. */
+/* A node with the types of its operands and results, for rules. LS_E_UNSUPPORTED with more of them than there
+ * is room for. */
 enum { LS_PLACED_IN = 64 };
-typedef struct ls_placed_node { ls_infer infer; ls_type in[LS_PLACED_IN]; } ls_placed_node;
+typedef struct ls_placed_node {
+    ls_infer infer;
+    ls_type in[LS_PLACED_IN];
+} ls_placed_node;
 ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n);

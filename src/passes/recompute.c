@@ -1,6 +1,7 @@
-/* recompute.c - activation checkpointing. A block's forward nodes are cloned in front of the first backward node that reads any of their
- * values; backward readers use the clones, so the originals die in the forward pass. What the clones do not need is dead code.
- * A value that leaves its block is somebody else's input and is kept, as in PyTorch's checkpoint. */
+/* recompute.c - activation checkpointing. A block's forward nodes are cloned in front of the first backward
+ * node that reads any of their values; backward readers use the clones, so the originals die in the forward
+ * pass. What the clones do not need is dead code. A value that leaves its block is somebody else's input and
+ * is kept, as in PyTorch's checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,10 @@ static int block_of(const ls_scope *s, const char *block_class)
 
 typedef struct state {
     ls_rewrite r;
-    const int *block;   /* per node, -1 outside */
-    ls_value *again;    /* per old value: its clone, for backward readers */
-    bool *leaves;       /* per old value: a forward node outside its block reads it */
-    bool *cloned;       /* per scope id */
+    const int *block; /* per node, -1 outside */
+    ls_value *again;  /* per old value: its clone, for backward readers */
+    bool *leaves;     /* per old value: a forward node outside its block reads it */
+    bool *cloned;     /* per scope id */
 } state;
 
 static void clone_block(state *t, int block, int upto)
@@ -33,7 +34,8 @@ static void clone_block(state *t, int block, int upto)
     t->cloned[block] = true;
     for (int i = 0; i < upto; i++) {
         const ls_node *n = g->nodes[i];
-        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD || (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
+        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD ||
+            (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
             continue; /* what changes state does so once */
         ls_value *in = LS_ARENA_ARRAY(&t->r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++)
@@ -55,7 +57,8 @@ static void find_leaving(state *t)
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++) {
             ls_value v = g->nodes[i]->in[k];
-            if (ls_present(v) && g->nodes[i]->phase == LS_PHASE_FORWARD && t->block[ls_node_of(g, v)->id] != t->block[i])
+            if (ls_present(v) && g->nodes[i]->phase == LS_PHASE_FORWARD &&
+                t->block[ls_node_of(g, v)->id] != t->block[i])
                 t->leaves[v.id] = true;
         }
     for (int i = 0; i < g->n_outputs; i++)
@@ -74,7 +77,8 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
     }
     if (!blocks) {
         free(block);
-        return ls_fail(LS_E_USAGE, "parallel.recompute: the model \"%s\" has no block of class \"%s\"", g->name, block_class);
+        return ls_fail(LS_E_USAGE, "parallel.recompute: the model \"%s\" has no block of class \"%s\"",
+                       g->name, block_class);
     }
     state t = { .block = block };
     ls_status s = ls_rewrite_begin(&t.r, g);
@@ -94,7 +98,8 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
         for (int k = 0; k < n->n_in; k++) {
             ls_value v = n->in[k];
             const ls_node *p = ls_present(v) ? ls_node_of(g, v) : NULL;
-            bool again = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 && !(p->op->flags & LS_OP_SOURCE) && !t.leaves[v.id];
+            bool again = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 &&
+                         !(p->op->flags & LS_OP_SOURCE) && !t.leaves[v.id];
             if (again && !t.cloned[block[p->id]])
                 clone_block(&t, block[p->id], i);
             in[k] = again ? t.again[v.id] : ls_rewrite_value(&t.r, v);

@@ -1,6 +1,7 @@
-/* reshard.c - reshard_after_forward: recomputation of a gather. What the backward pass reads of a gathered unit comes from a second gather in
- * front of its first reader there. With a number N the forward pass keeps this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of
- * N neighbours, one host's ranks, say (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
+/* reshard.c - reshard_after_forward: recomputation of a gather. What the backward pass reads of a gathered
+ * unit comes from a second gather in front of its first reader there. With a number N the forward pass keeps
+ * this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of N neighbours, one
+ * host's ranks, say (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
 #define LS_NO_CALL_SITES
 #include <stdio.h>
 #include <string.h>
@@ -30,15 +31,20 @@ static const ls_node *gather_under(const ls_graph *g, ls_value v)
     return NULL;
 }
 
-/* Dropped after the forward pass: not the root, which the backward pass needs at once, nor what is one copy for the host anyway. */
+/* Dropped after the forward pass: not the root, which the backward pass needs at once, nor what is one copy
+ * for the host anyway. */
 static bool dropped(const ls_node *gather)
 {
     const ls_gather_attrs *a = gather->attrs;
     return gather->phase == LS_PHASE_FORWARD && !a->map && strcmp(a->unit, "unit root");
 }
 
-/* Of a unit: activations that an axis of the model gathers (passes/place.c) are this rank's tokens already. */
-static bool keeps_slice(const state *t, const ls_node *gather) { return t->n > 1 && !strncmp(((const ls_gather_attrs *)gather->attrs)->unit, "unit ", 5); }
+/* Of a unit: activations that an axis of the model gathers (passes/place.c) are this rank's tokens already.
+ */
+static bool keeps_slice(const state *t, const ls_node *gather)
+{
+    return t->n > 1 && !strncmp(((const ls_gather_attrs *)gather->attrs)->unit, "unit ", 5);
+}
 
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])
 {
@@ -81,7 +87,8 @@ static ls_value twin(state *t, ls_value v)
         block_group(t, n->attrs, &block, name);
         attrs = &block;
         in = t->kept[v.id];
-    } else if (!view && ls_node_of(t->r.from, n->in[0])->op == &ls_op_to_device) { /* offload: the slice comes from the host again, too */
+    } else if (!view && ls_node_of(t->r.from, n->in[0])->op == &ls_op_to_device) {
+        /* offload: the slice comes from the host again, too */
         ls_value slice = ls_rewrite_value(&t->r, ls_node_of(t->r.from, n->in[0])->in[0]);
         ls_node *copy = ls_graph_add(g, &ls_op_to_device, 1, &slice, NULL);
         if (!copy)

@@ -162,16 +162,16 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
         if (a->type.dims[dim] % axis->ranks && if_divided(w))
             continue;
         if (a->type.dims[dim] % axis->ranks)
-            return ls_fail(
-                LS_E_USAGE,
-                "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of axis %s do not divide",
-                dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
+            return ls_fail(LS_E_USAGE,
+                           "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of "
+                           "axis %s do not divide",
+                           dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
         out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim };
         n++;
     }
     return n ? LS_OK
-             : ls_fail(
-                   LS_E_USAGE,
-                   "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis %s; give them to dp or shard",
-                   p->tensor, axis->ranks, axis->name);
+             : ls_fail(LS_E_USAGE,
+                       "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis "
+                       "%s; give them to dp or shard",
+                       p->tensor, axis->ranks, axis->name);
 }

@@ -1,6 +1,6 @@
-/* slices.c - compute only what is read. A backward sweep finds, for every value, which range of one dimension its readers want; a
- * forward sweep emits the ops on those ranges. In the ViT this leaves, of the last block, the class token's row of everything but the
- * keys and values. */
+/* slices.c - compute only what is read. A backward sweep finds, for every value, which range of one dimension
+ * its readers want; a forward sweep emits the ops on those ranges. In the ViT this leaves, of the last block,
+ * the class token's row of everything but the keys and values. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
 
@@ -22,23 +22,29 @@ static void want(demand *d, demand more)
 {
     if (d->kind == NOTHING)
         *d = more;
-    else if (more.kind != NOTHING && (d->kind != more.kind || d->dim != more.dim || d->start != more.start || d->count != more.count))
+    else if (more.kind != NOTHING &&
+             (d->kind != more.kind || d->dim != more.dim || d->start != more.start || d->count != more.count))
         *d = EVERYTHING;
 }
 
-/* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. A range runs along a loop of the op's rule that its first operand has,
- * too: columns of a product are ls_pass_narrow's. */
+/* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. A
+ * range runs along a loop of the op's rule that its first operand has, too: columns of a product are
+ * ls_pass_narrow's. */
 static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand d)
 {
     ls_placed_node p;
     ls_rule r;
     const bool any_operand = n->op->flags & LS_OP_ELEMENTWISE;
-    if ((n->op->flags & LS_OP_EFFECT) || (!any_operand && !n->op->rule)) /* views are where the planner wants them */
+    if ((n->op->flags & LS_OP_EFFECT) ||
+        (!any_operand && !n->op->rule)) /* views are where the planner wants them */
         return EVERYTHING;
-    if ((!any_operand && !ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype)) || ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
+    if ((!any_operand && !ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype)) ||
+        ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
         return EVERYTHING;
-    const int loop = r.out[0][d.dim], first = ls_rule_in_dim(&r, &p.infer, 0, loop), dim = ls_rule_in_dim(&r, &p.infer, k, loop);
-    if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) || (first >= 0 && r.heads[0] >> first & 1))
+    const int loop = r.out[0][d.dim], first = ls_rule_in_dim(&r, &p.infer, 0, loop),
+              dim = ls_rule_in_dim(&r, &p.infer, k, loop);
+    if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) ||
+        (first >= 0 && r.heads[0] >> first & 1))
         return EVERYTHING; /* or broadcast along it */
     d.dim = dim;
     return d;
@@ -68,7 +74,8 @@ static demand *find_demands(const ls_graph *g)
             continue;
         if (n->op == &ls_op_slice) {
             const ls_slice_attrs *a = n->attrs;
-            want(&wanted[n->in[0].id], d->kind == ALL ? (demand){ RANGE, a->dim, a->start, a->count } : EVERYTHING);
+            want(&wanted[n->in[0].id],
+                 d->kind == ALL ? (demand){ RANGE, a->dim, a->start, a->count } : EVERYTHING);
             continue;
         }
         if (d->kind == RANGE && !passes_on(g, n, *d))
@@ -80,7 +87,10 @@ static demand *find_demands(const ls_graph *g)
     return wanted;
 }
 
-static bool same_range(demand a, demand b) { return a.kind == RANGE && a.dim == b.dim && a.start == b.start && a.count == b.count; }
+static bool same_range(demand a, demand b)
+{
+    return a.kind == RANGE && a.dim == b.dim && a.start == b.start && a.count == b.count;
+}
 
 /* Range d of old value v, in the new graph. */
 static ls_value range_of(ls_rewrite *r, const demand *wanted, ls_value v, demand d)
@@ -92,13 +102,15 @@ static ls_value range_of(ls_rewrite *r, const demand *wanted, ls_value v, demand
 }
 
 /* rows of (columns of linear(x, w, b)): multiply those rows by those rows of w. */
-static ls_value split_product(ls_rewrite *r, const ls_node *product, const ls_slice_attrs *columns, demand rows)
+static ls_value split_product(ls_rewrite *r, const ls_node *product, const ls_slice_attrs *columns,
+                              demand rows)
 {
     ls_graph *g = r->to;
     ls_value x = ls_slice(g, ls_rewrite_value(r, product->in[0]), (int)rows.dim, rows.start, rows.count);
     ls_value w = ls_slice(g, ls_rewrite_value(r, product->in[1]), 0, columns->start, columns->count);
     ls_value b = product->n_in > 2 && ls_present(product->in[2])
-                     ? ls_slice(g, ls_rewrite_value(r, product->in[2]), 0, columns->start, columns->count) : LS_NONE;
+                     ? ls_slice(g, ls_rewrite_value(r, product->in[2]), 0, columns->start, columns->count)
+                     : LS_NONE;
     return ls_matmul_wt(g, x, w, b);
 }
 
@@ -110,8 +122,9 @@ static void emit_slice(ls_rewrite *r, const demand *wanted, const ls_node *n)
     const ls_node *p = ls_node_of(g, n->in[0]);
     int last = ls_type_of(g, n->in[0])->ndim - 1;
     ls_rewrite_like(r, n);
-    if (above.kind == RANGE && above.dim != a->dim && a->dim == last && p->op == &ls_op_linear && wanted[n->in[0].id].kind == ALL
-        && p->n_in <= 3 && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE) {
+    if (above.kind == RANGE && above.dim != a->dim && a->dim == last && p->op == &ls_op_linear &&
+        wanted[n->in[0].id].kind == ALL && p->n_in <= 3 &&
+        ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE) {
         r->map[n->out[0].id] = split_product(r, p, a, above);
         return;
     }
@@ -147,8 +160,9 @@ ls_status ls_pass_slices_up(ls_graph **gp)
         ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
         ls_rewrite_like(&r, n);
         for (int k = 0; k < n->n_in; k++)
-            in[k] = ls_present(n->in[k])
-                        ? range_of(&r, wanted, n->in[k], d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING) : LS_NONE;
+            in[k] = ls_present(n->in[k]) ? range_of(&r, wanted, n->in[k],
+                                                    d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING)
+                                         : LS_NONE;
         if (d.kind == RANGE && n->op == &ls_op_dropout) {
             const ls_dropout_attrs part = dropout_of(g, n, d);
             ls_rewrite_copy_with(&r, n, in, &part);
@@ -160,8 +174,12 @@ ls_status ls_pass_slices_up(ls_graph **gp)
     return ls_rewrite_end(&r, gp);
 }
 
-/* The hull of the column ranges that the readers of each linear's output slice; count 0 where something reads it otherwise. */
-typedef struct hull { int64_t start, end; bool whole; } hull;
+/* The hull of the column ranges that the readers of each linear's output slice; count 0 where something reads
+ * it otherwise. */
+typedef struct hull {
+    int64_t start, end;
+    bool whole;
+} hull;
 
 ls_status ls_pass_narrow(ls_graph **gp)
 {
@@ -192,17 +210,21 @@ ls_status ls_pass_narrow(ls_graph **gp)
         const hull *h = n->n_in ? &hulls[n->op == &ls_op_slice ? n->in[0].id : n->out[0].id] : NULL;
         const ls_node *p = n->op == &ls_op_slice ? ls_node_of(g, n->in[0]) : n;
         int64_t columns = p->op == &ls_op_linear ? ls_type_of(g, p->in[1])->dims[0] : 0;
-        bool narrow = h && columns && !h->whole && h->end > 0 && h->end - h->start < columns && p->n_in <= 3
-                      && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
+        bool narrow = h && columns && !h->whole && h->end > 0 && h->end - h->start < columns &&
+                      p->n_in <= 3 && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
         ls_rewrite_like(&r, n);
         if (narrow && n == p) {
             int64_t count = h->end - h->start;
-            ls_value b = n->n_in > 2 && ls_present(n->in[2]) ? ls_slice(r.to, ls_rewrite_value(&r, n->in[2]), 0, h->start, count) : LS_NONE;
-            r.map[n->out[0].id] = ls_matmul_wt(r.to, ls_rewrite_value(&r, n->in[0]),
-                                               ls_slice(r.to, ls_rewrite_value(&r, n->in[1]), 0, h->start, count), b);
+            ls_value b = n->n_in > 2 && ls_present(n->in[2])
+                             ? ls_slice(r.to, ls_rewrite_value(&r, n->in[2]), 0, h->start, count)
+                             : LS_NONE;
+            r.map[n->out[0].id] = ls_matmul_wt(
+                r.to, ls_rewrite_value(&r, n->in[0]),
+                ls_slice(r.to, ls_rewrite_value(&r, n->in[1]), 0, h->start, count), b);
         } else if (narrow) {
             const ls_slice_attrs *a = n->attrs;
-            r.map[n->out[0].id] = ls_slice(r.to, ls_rewrite_value(&r, n->in[0]), (int)a->dim, a->start - h->start, a->count);
+            r.map[n->out[0].id] = ls_slice(r.to, ls_rewrite_value(&r, n->in[0]), (int)a->dim,
+                                           a->start - h->start, a->count);
         } else {
             ls_rewrite_copy(&r, n);
         }

@@ -1,12 +1,14 @@
-/* sync_norm.c - synchronized batch norm: every batch_norm of a training step becomes sums per channel, added over the ranks that compute side by side, and
- * arithmetic on their results. The gradient follows by the chain rule: that of a sum over ranks is a sum over ranks. */
+/* sync_norm.c - synchronized batch norm: every batch_norm of a training step becomes sums per channel, added
+ * over the ranks that compute side by side, and arithmetic on their results. The gradient follows by the
+ * chain rule: that of a sum over ranks is a sum over ranks. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
 
 /* Mean over the samples of all ranks: [N, C, ..] -> [C, 1, ..]. */
-static ls_value mean_over_ranks(ls_graph *g, ls_value x, const ls_type *channel, double count, const ls_reduce_attrs *a)
+static ls_value mean_over_ranks(ls_graph *g, ls_value x, const ls_type *channel, double count,
+                                const ls_reduce_attrs *a)
 {
     return ls_div_const(g, ls_all_reduce(g, ls_sum_to(g, x, channel->ndim, channel->dims), a), count);
 }
@@ -26,13 +28,15 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
     const double count = (double)a.ranks * (double)ls_type_count(&type) / (double)type.dims[1];
     ls_value wide = ls_cast(g, x, channel.dtype), affine[2];
     for (int k = 0; k < 2; k++) /* gain, bias */
-        affine[k] = ls_reshape_dims(g, ls_cast(g, ls_rewrite_value(r, n->in[1 + k]), channel.dtype), channel.ndim, channel.dims);
+        affine[k] = ls_reshape_dims(g, ls_cast(g, ls_rewrite_value(r, n->in[1 + k]), channel.dtype),
+                                    channel.ndim, channel.dims);
     ls_value mean = mean_over_ranks(g, wide, &channel, count, &a), centred = ls_sub(g, wide, mean);
     ls_value variance = mean_over_ranks(g, ls_square(g, centred), &channel, count, &a);
     ls_value deviation = ls_sqrt(g, ls_add_const(g, variance, ((const ls_batch_norm_attrs *)n->attrs)->eps));
     ls_value y = ls_add(g, ls_mul(g, ls_div(g, centred, deviation), affine[0]), affine[1]);
     r->map[n->out[0].id] = ls_cast(g, y, type.dtype);
-    /* What the running statistics read. Nothing reads the third result yet: gradients come after this pass. */
+    /* What the running statistics read. Nothing reads the third result yet: gradients come after this pass.
+     */
     const int64_t flat[] = { type.dims[1] };
     r->map[n->out[1].id] = ls_reshape_dims(g, mean, 1, flat);
     r->map[n->out[3].id] = ls_reshape_dims(g, ls_mul_const(g, variance, count / (count - 1)), 1, flat);
@@ -50,7 +54,8 @@ ls_status ls_pass_sync_batch_norm(ls_graph **gp, const ls_parallel *p, ls_units 
     for (int i = 0; i < g->n_nodes; i++)
         found += g->nodes[i]->op == &ls_op_batch_norm;
     if (!found)
-        return ls_fail(LS_E_USAGE, "parallel.sync_batch_norm: the model \"%s\" has no batch norm; leave it out", g->name);
+        return ls_fail(LS_E_USAGE,
+                       "parallel.sync_batch_norm: the model \"%s\" has no batch norm; leave it out", g->name);
     if (over.ranks == 1)
         return LS_OK;
     LS_TRY(ls_rewrite_begin(&r, g));

@@ -1,27 +1,36 @@
-/* units.c - how a parameter is used becomes a chain of ops on what this rank stores, ending in a view of its unit's flat buffer (docs/ranks.md).
- * The gradient of that chain puts every parameter's gradient into one flat buffer and reduces it over the ranks. Also the precision policy, which is
- * a matter of the same chain. */
+/* units.c - how a parameter is used becomes a chain of ops on what this rank stores, ending in a view of its
+ * unit's flat buffer (docs/ranks.md). The gradient of that chain puts every parameter's gradient into one
+ * flat buffer and reduces it over the ranks. Also the precision policy, which is a matter of the same chain.
+ */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
 
-static bool is_float(const ls_rewrite *r, ls_value v) { return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype); }
+static bool is_float(const ls_rewrite *r, ls_value v)
+{
+    return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype);
+}
 
-/* FSDP's MixedPrecisionPolicy(output_dtype=...): what the model gives, its logits, has this type for whoever reads it: the loss, predictions, probabilities. These
- * compute in f32 whatever logits are, so logits of 16 bits need no wider copy. */
+/* FSDP's MixedPrecisionPolicy(output_dtype=...): what the model gives, its logits, has this type for whoever
+ * reads it: the loss, predictions, probabilities. These compute in f32 whatever logits are, so logits of 16
+ * bits need no wider copy. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output)
 {
     const ls_dtype is = ls_value_type(g, logits).dtype;
-    return ls_dtype_is_float(is) && is != LS_F64 && ls_dtype_size(is) >= ls_dtype_size(output) ? ls_cast(g, logits, output) : logits;
+    return ls_dtype_is_float(is) && is != LS_F64 && ls_dtype_size(is) >= ls_dtype_size(output)
+               ? ls_cast(g, logits, output)
+               : logits;
 }
 
 static bool reads_logits(const ls_node *n)
 {
-    return n->op == &ls_op_cross_entropy || n->op == &ls_op_cross_entropy_part || n->op == &ls_op_argmax || n->op == &ls_op_argmax_part;
+    return n->op == &ls_op_cross_entropy || n->op == &ls_op_cross_entropy_part || n->op == &ls_op_argmax ||
+           n->op == &ls_op_argmax_part;
 }
 
-/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are left alone. */
+/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are
+ * left alone. */
 static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param, ls_dtype output)
 {
     if (reads_logits(n)) {
@@ -50,15 +59,23 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
     const int64_t via = p ? (int64_t)(u->dtype == LS_F64 ? LS_F64 : p->reduce) : LS_F32;
     ls_value v = unit->use = ls_state(g, name, LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
     ls_link links[LS_UNIT_LINKS];
-    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name, .shard = s->shard, .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas,
-                                                       .offload = s->offload, .map = s->map, .to = (int64_t)param, .via = via });
+    const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name,
+                                                       .shard = s->shard,
+                                                       .replicate = s->replicate,
+                                                       .shards = s->shards,
+                                                       .replicas = s->replicas,
+                                                       .offload = s->offload,
+                                                       .map = s->map,
+                                                       .to = (int64_t)param,
+                                                       .via = via });
     v = ls_chain_use(g, v, n, links);
     if (!s->each) /* the update program reduces: its gradient is that of the chain */
         unit->use = v;
     return s->shards == 1 ? ls_cast(g, v, param) : v;
 }
 
-ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p, const char *freeze, ls_units *u)
+ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls_parallel *p,
+                        const char *freeze, ls_units *u)
 {
     const ls_graph *g = *gp;
     ls_status s = ls_units_lay_out(u, g, p, freeze, param);
@@ -78,7 +95,8 @@ ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls
         ls_rewrite_like(&r, n);
         if (n->op == &ls_op_param) {
             const ls_slot *slot = &u->slots[k++];
-            if (!ls_present(buffer[slot->unit])) { /* at the root's scope, so that no block's recomputation takes the gather along */
+            if (!ls_present(buffer[slot->unit])) {
+                /* at the root's scope, so that no block's recomputation takes the gather along */
                 const ls_scope *scope = r.to->scope;
                 r.to->scope = &r.to->root;
                 buffer[slot->unit] = use(r.to, u, slot->unit, param, p);
@@ -109,7 +127,11 @@ ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
         ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++)
             in[k] = ls_rewrite_value(&r, n->in[k]);
-        union { ls_source_attrs source; ls_fill_attrs fill; ls_cast_attrs cast; } a;
+        union {
+            ls_source_attrs source;
+            ls_fill_attrs fill;
+            ls_cast_attrs cast;
+        } a;
         const void *attrs = n->attrs;
         if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32) {
             a.source = *(const ls_source_attrs *)attrs;

@@ -1,9 +1,10 @@
-/* arena.c - offsets. Allocations whose lifetimes meet must not overlap; the arena should be hardly larger than the most that is ever
- * live at once.
+/* arena.c - offsets. Allocations whose lifetimes meet must not overlap; the arena should be hardly larger
+ * than the most that is ever live at once.
  *
- * Greedy: take the allocations in some order and put each into the smallest gap that fits among those already placed that meet it in
- * time, lowest offset first among equals. Large-first is nearly always best for training steps; two other orders are tried only when
- * it is not perfect. All orders and ties are fixed, so a plan is a function of graph and device. */
+ * Greedy: take the allocations in some order and put each into the smallest gap that fits among those already
+ * placed that meet it in time, lowest offset first among equals. Large-first is nearly always best for
+ * training steps; two other orders are tried only when it is not perfect. All orders and ties are fixed, so a
+ * plan is a function of graph and device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,12 @@
 static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
 
 typedef enum packing_order { BY_SIZE, BY_AREA, BY_TIME, ORDERS } packing_order;
-typedef struct item { const ls_alloc *alloc; size_t size; double key; int index; } item;
+typedef struct item {
+    const ls_alloc *alloc;
+    size_t size;
+    double key;
+    int index;
+} item;
 
 static int by_key(const void *pa, const void *pb)
 {
@@ -24,7 +30,8 @@ static int by_key(const void *pa, const void *pb)
     return a->index - b->index;
 }
 
-/* Fills offsets (by alloc index); returns the arena's size, SIZE_MAX when it is stopped on request. `placed` is scratch: indices sorted by offset. */
+/* Fills offsets (by alloc index); returns the arena's size, SIZE_MAX when it is stopped on request. `placed`
+ * is scratch: indices sorted by offset. */
 static size_t pack(const ls_plan *p, packing_order order, item *items, int n, size_t *offsets, int *placed)
 {
     for (int i = 0; i < n; i++) {
@@ -72,7 +79,10 @@ static size_t pack(const ls_plan *p, packing_order order, item *items, int n, si
     return total;
 }
 
-static bool transient(const ls_alloc *a) { return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC; }
+static bool transient(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
+}
 
 static void find_peak(ls_plan *p)
 {
@@ -102,7 +112,8 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].memory == memory) {
             live[p->allocs[i].first] += ls_align_up(p->allocs[i].bytes);
-            live[p->allocs[i].last + 1] -= ls_align_up(p->allocs[i].bytes); /* unsigned wrap cancels in the running sum */
+            /* unsigned wrap cancels in the running sum */
+            live[p->allocs[i].last + 1] -= ls_align_up(p->allocs[i].bytes);
         }
     for (int k = 0; k <= p->n_steps; k++) {
         live[k] += k ? live[k - 1] : 0;
@@ -111,7 +122,8 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     return most;
 }
 
-/* Tries the orders until one is perfect; returns the region's size, SIZE_MAX when none was tried to its end. */
+/* Tries the orders until one is perfect; returns the region's size, SIZE_MAX when none was tried to its end.
+ */
 static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
@@ -124,7 +136,9 @@ static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
     for (packing_order order = 0; order < ORDERS && best > least; order++) {
         for (int i = 0, k = 0; i < p->n_allocs; i++)
             if (p->allocs[i].memory == memory)
-                items[k++] = (item){ .alloc = &p->allocs[i], .size = ls_align_up(p->allocs[i].bytes), .index = i };
+                items[k++] = (item){ .alloc = &p->allocs[i],
+                                     .size = ls_align_up(p->allocs[i].bytes),
+                                     .index = i };
         const size_t bytes = pack(p, order, items, n, offsets, placed);
         if (bytes >= best)
             continue;
@@ -141,7 +155,9 @@ bool ls_planner_pack_arena(ls_plan *p)
         ls_alloc *a = &p->allocs[i];
         if (transient(a))
             continue;
-        size_t *region = a->memory == LS_MEM_STATE ? &p->state_bytes : a->memory == LS_MEM_NODE ? &p->node_bytes : &p->io_bytes;
+        size_t *region = a->memory == LS_MEM_STATE  ? &p->state_bytes
+                         : a->memory == LS_MEM_NODE ? &p->node_bytes
+                                                    : &p->io_bytes;
         a->offset = *region;
         *region += ls_align_up(a->bytes);
         p->host_bytes += a->host ? ls_align_up(a->bytes) : 0;
@@ -162,7 +178,8 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
         if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) { /* (that is the host's, not this rank's) */
             const ls_alloc *a = &p->allocs[i];
             t[a->first].bytes[a->category] += ls_align_up(a->bytes);
-            t[a->last + 1].bytes[a->category] -= ls_align_up(a->bytes); /* unsigned wrap cancels in the running sum */
+            /* unsigned wrap cancels in the running sum */
+            t[a->last + 1].bytes[a->category] -= ls_align_up(a->bytes);
         }
     for (int k = 1; k < p->n_steps; k++)
         for (int c = 0; c < LS_CAT_COUNT; c++)
@@ -173,7 +190,8 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
 static const char *owner(const ls_plan *p, const ls_alloc *a, char text[64])
 {
     const int node = a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node;
-    snprintf(text, 64, "%s of node %d (%s)", a->value < 0 ? "workspace" : "value", node, p->graph->nodes[node]->op->name);
+    snprintf(text, 64, "%s of node %d (%s)", a->value < 0 ? "workspace" : "value", node,
+             p->graph->nodes[node]->op->name);
     return text;
 }
 
@@ -184,13 +202,17 @@ ls_status ls_plan_check(const ls_plan *p)
         const ls_alloc *a = &p->allocs[i];
         const size_t region = a->memory == LS_MEM_SYMMETRIC ? p->symmetric_bytes : p->arena_bytes;
         if (transient(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
-            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset, region);
+            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset,
+                           region);
         for (int k = 0; k < i; k++) {
             const ls_alloc *b = &p->allocs[k];
-            if (a->memory == b->memory && (!transient(a) || meet(a, b)) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
-                return ls_fail(LS_E_INTERNAL, "plan: %s at [%zu, %zu) live over steps %d-%d overlaps %s at [%zu, %zu) live over %d-%d",
-                               owner(p, a, x), a->offset, a->offset + a->bytes, a->first, a->last, owner(p, b, y), b->offset,
-                               b->offset + b->bytes, b->first, b->last);
+            if (a->memory == b->memory && (!transient(a) || meet(a, b)) && a->offset < b->offset + b->bytes &&
+                b->offset < a->offset + a->bytes)
+                return ls_fail(
+                    LS_E_INTERNAL,
+                    "plan: %s at [%zu, %zu) live over steps %d-%d overlaps %s at [%zu, %zu) live over %d-%d",
+                    owner(p, a, x), a->offset, a->offset + a->bytes, a->first, a->last, owner(p, b, y),
+                    b->offset, b->offset + b->bytes, b->first, b->last);
         }
     }
     for (int v = 1; v < p->graph->n_vals; v++) {
@@ -201,7 +223,8 @@ ls_status ls_plan_check(const ls_plan *p)
         memcpy(t.strides, at->strides, sizeof t.strides);
         const size_t end = at->offset + (size_t)ls_strides_extent(&t) * ls_dtype_size(t.type.dtype);
         if (end > p->allocs[at->alloc].bytes)
-            return ls_fail(LS_E_INTERNAL, "plan: value %d reaches byte %zu of an allocation of %zu", v, end, p->allocs[at->alloc].bytes);
+            return ls_fail(LS_E_INTERNAL, "plan: value %d reaches byte %zu of an allocation of %zu", v, end,
+                           p->allocs[at->alloc].bytes);
     }
     return LS_OK;
 }

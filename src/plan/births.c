@@ -1,12 +1,15 @@
-/* births.c - values that are born where they are wanted, decided before lowering because it fixes their strides.
+/* births.c - values that are born where they are wanted, decided before lowering because it fixes their
+ * strides.
  *
- * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place in the pack's output, if
- * that kernel can write with the strides that result and the value has no other home: it is no source, aliases nothing, is no graph
- * output and lies in no other pack. Packs are visited last to first, so an outer pack has its place before the inner ones look. What such a
- * kernel may overwrite, and nobody reads after it, is born there too: both gradients of a tied table are made in one memory.
+ * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place
+ * in the pack's output, if that kernel can write with the strides that result and the value has no other
+ * home: it is no source, aliases nothing, is no graph output and lies in no other pack. Packs are visited
+ * last to first, so an outer pack has its place before the inner ones look. What such a kernel may overwrite,
+ * and nobody reads after it, is born there too: both gradients of a tied table are made in one memory.
  *
- * An output that is named like a source replaces that source's content; where the op may work in place and nothing reads the old
- * content later, it is computed there. (Where not, lower.c ends the program with a copy.) */
+ * An output that is named like a source replaces that source's content; where the op may work in place and
+ * nothing reads the old content later, it is computed there. (Where not, lower.c ends the program with a
+ * copy.) */
 #include "internal.h"
 
 #include <string.h>
@@ -48,8 +51,9 @@ static int overwritten(const ls_planner *p, int v, const int *last_use)
         bool once = true; /* no other operand looks at it */
         for (int k = 0; k < n->n_in; k++)
             once = once && (k == j || !ls_present(n->in[k]) || p->root[n->in[k].id] != u);
-        if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && once && p->root[u] == u && last_use[u] == p->when[n->id] && !p->placed[u].host
-            && !p->named[u] && !has_alias(g, u) && p->kernel[g->vals[u].node] && ls_type_equal(&g->vals[u].type, &g->vals[v].type))
+        if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && once && p->root[u] == u &&
+            last_use[u] == p->when[n->id] && !p->placed[u].host && !p->named[u] && !has_alias(g, u) &&
+            p->kernel[g->vals[u].node] && ls_type_equal(&g->vals[u].type, &g->vals[v].type))
             return u;
     }
     return 0;
@@ -73,7 +77,8 @@ static void place_parts(ls_planner *p, const ls_node *pack, const int *last_use)
         if (!ls_strides_reshape(&part, &inside.type, inside.strides))
             continue;
         const ls_kernel *k = p->kernel[g->vals[v].node];
-        if (!ls_strides_are_contiguous(&inside) && !(k && ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
+        if (!ls_strides_are_contiguous(&inside) &&
+            !(k && ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
             continue;
         p->placed[v].host = out;
         p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
@@ -110,7 +115,8 @@ static void place_over_source(ls_planner *p, int v, int source, const int *last_
     for (int j = 0; j < n->n_in; j++) {
         if (!ls_present(n->in[j]) || p->root[n->in[j].id] != source)
             continue;
-        if (j > 30 || !(n->op->inplace >> j & 1) || ls_type_bytes(&g->vals[n->in[j].id].type) != ls_type_bytes(&g->vals[v].type))
+        if (j > 30 || !(n->op->inplace >> j & 1) ||
+            ls_type_bytes(&g->vals[n->in[j].id].type) != ls_type_bytes(&g->vals[v].type))
             return;
         takes = true;
     }
@@ -133,13 +139,18 @@ ls_status ls_planner_place(ls_planner *p)
         if (source && source != r) {
             if (!ls_type_equal(&g->vals[v].type, &g->vals[source].type)) {
                 char a[128], b[128];
-                return ls_fail(LS_E_SHAPE, "graph \"%s\": output \"%s\" is %s, but the source of that name is %s", g->name, o->name,
-                               ls_type_text(a, &g->vals[v].type), ls_type_text(b, &g->vals[source].type));
+                return ls_fail(LS_E_SHAPE,
+                               "graph \"%s\": output \"%s\" is %s, but the source of that name is %s",
+                               g->name, o->name, ls_type_text(a, &g->vals[v].type),
+                               ls_type_text(b, &g->vals[source].type));
             }
             for (int k = 0; k < g->n_outputs; k++)
                 if (p->root[g->outputs[k].value.id] == source)
-                    return ls_fail(LS_E_UNSUPPORTED, "graph \"%s\": output \"%s\" replaces the source of that name, whose old content "
-                                   "is output \"%s\"; give one of them another name", g->name, o->name, g->outputs[k].name);
+                    return ls_fail(
+                        LS_E_UNSUPPORTED,
+                        "graph \"%s\": output \"%s\" replaces the source of that name, whose old content "
+                        "is output \"%s\"; give one of them another name",
+                        g->name, o->name, g->outputs[k].name);
             p->replaces[i] = source;
         } else if (!ls_is_source(g->nodes[g->vals[r].node]) && !p->named[r] &&
                    ls_type_bytes(&g->vals[v].type) == ls_type_bytes(&g->vals[r].type)) {

@@ -1,23 +1,23 @@
-/* burst.c - the fastest that the processor can multiply and add f32 numbers: chains of independent fused multiply-adds in registers. What
- * a matrix product is measured against. Processor intrinsics, and nothing else, live here. */
+/* burst.c - the fastest that the processor can multiply and add f32 numbers: chains of independent fused
+ * multiply-adds in registers. What a matrix product is measured against. Processor intrinsics, and nothing
+ * else, live here. */
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "burst.h"
 
 #define CHAINS 12 /* latency 4-5 cycles times 2 units wants 8 to 10 in flight */
 
-#define BURST(name, attribute, vector, lanes, set1, fma)                      \
-    attribute static double name(int64_t rounds, float *sink)                 \
-    {                                                                         \
-        vector c[CHAINS], a = set1(1.0000001f), b = set1(1e-7f);              \
-        for (int k = 0; k < CHAINS; k++)                                      \
-            c[k] = set1((float)k);                                            \
-        for (int64_t i = 0; i < rounds; i++)                                  \
-            _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++)         \
-                c[k] = fma(c[k], a, b);                                       \
-        for (int k = 0; k < CHAINS; k++)                                      \
-            sink[k] = ((const float *)&c[k])[0];                              \
-        return 2.0 * lanes * CHAINS * (double)rounds;                         \
+#define BURST(name, attribute, vector, lanes, set1, fma)                                      \
+    attribute static double name(int64_t rounds, float *sink)                                 \
+    {                                                                                         \
+        vector c[CHAINS], a = set1(1.0000001f), b = set1(1e-7f);                              \
+        for (int k = 0; k < CHAINS; k++)                                                      \
+            c[k] = set1((float)k);                                                            \
+        for (int64_t i = 0; i < rounds; i++)                                                  \
+            _Pragma("GCC unroll 12") for (int k = 0; k < CHAINS; k++) c[k] = fma(c[k], a, b); \
+        for (int k = 0; k < CHAINS; k++)                                                      \
+            sink[k] = ((const float *)&c[k])[0];                                              \
+        return 2.0 * lanes * CHAINS * (double)rounds;                                         \
     }
 
 typedef float four __attribute__((vector_size(16)));
@@ -31,7 +31,12 @@ BURST(burst_avx2, __attribute__((target("avx2,fma"))), __m256, 8, _mm256_set1_ps
 BURST(burst_avx512, __attribute__((target("avx512f"))), __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
 #endif
 
-typedef struct job { double (*burst)(int64_t, float *); int64_t rounds; double flops[256]; float sink[256][CHAINS]; } job;
+typedef struct job {
+    double (*burst)(int64_t, float *);
+    int64_t rounds;
+    double flops[256];
+    float sink[256][CHAINS];
+} job;
 
 static void one(void *context, int64_t begin, int64_t end, int worker)
 {

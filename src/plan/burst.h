@@ -1,4 +1,5 @@
-/* burst.h - the fastest that the processor can multiply and add f32 numbers right now: what a matrix product is measured against. */
+/* burst.h - the fastest that the processor can multiply and add f32 numbers right now: what a matrix product
+ * is measured against. */
 #pragma once
 #include "device/device.h"
 

@@ -1,5 +1,6 @@
-/* calibrate.c - what this machine does per second, measured through the device's own kernels in about half a second, and kept as JSON
- * in the user's cache: one file for each processor, instruction set and number of threads. */
+/* calibrate.c - what this machine does per second, measured through the device's own kernels in about half a
+ * second, and kept as JSON in the user's cache: one file for each processor, instruction set and number of
+ * threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,11 @@ static void cpu_name(char out[64])
         fclose(f);
 }
 
-typedef struct bench { const ls_kernel *kernel; ls_kernel_args args; ls_tensor in[4], out[2]; } bench;
+typedef struct bench {
+    const ls_kernel *kernel;
+    ls_kernel_args args;
+    ls_tensor in[4], out[2];
+} bench;
 
 /* Seconds of one call: the fastest of as many as fit into `budget` seconds, at least two. */
 static double fastest(bench *b, double budget)
@@ -41,9 +46,16 @@ static double fastest(bench *b, double budget)
     return best;
 }
 
-static ls_status bench_make(bench *b, const ls_device *d, const char *op, const void *attrs, int n_in, const ls_type *in, const ls_type *out)
+static ls_status bench_make(bench *b, const ls_device *d, const char *op, const void *attrs, int n_in,
+                            const ls_type *in, const ls_type *out)
 {
-    *b = (bench){ .args = { .n_in = n_in, .n_out = 1, .in = b->in, .out = b->out, .attrs = attrs, .threads = d->threads, .isa = d->isa } };
+    *b = (bench){ .args = { .n_in = n_in,
+                            .n_out = 1,
+                            .in = b->in,
+                            .out = b->out,
+                            .attrs = attrs,
+                            .threads = d->threads,
+                            .isa = d->isa } };
     for (int i = 0; i < 4; i++)
         b->in[i] = (ls_tensor){ .type = { .ndim = -1 } };
     b->out[1] = (ls_tensor){ .type = { .ndim = -1 } };
@@ -52,10 +64,13 @@ static ls_status bench_make(bench *b, const ls_device *d, const char *op, const 
     b->out[0] = ls_tensor_of(NULL, out);
     const char *why = NULL;
     b->kernel = ls_device_find(d, op, &b->args, &why);
-    return b->kernel ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "calibration: device %s cannot run %s: %s", d->ops->name, op, why);
+    return b->kernel
+               ? LS_OK
+               : ls_fail(LS_E_UNSUPPORTED, "calibration: device %s cannot run %s: %s", d->ops->name, op, why);
 }
 
-/* One block of memory for all operands, filled with small numbers (denormals or NaN would change the speed). */
+/* One block of memory for all operands, filled with small numbers (denormals or NaN would change the speed).
+ */
 static ls_status bench_memory(bench *b, void **memory)
 {
     size_t bytes = b->kernel->workspace ? ls_align_up(b->kernel->workspace(&b->args)) : 0;
@@ -84,7 +99,8 @@ static ls_status product_rate(double *rate, const ls_device *d, int64_t m, int64
     const ls_linear_attrs attrs = { .act = LS_ACT_NONE };
     bench b;
     void *memory;
-    LS_TRY(bench_make(&b, d, "linear", &attrs, 2, (ls_type[]){ LS_TYPE(LS_F32, m, k), LS_TYPE(LS_F32, n, k) }, &LS_TYPE(LS_F32, m, n)));
+    LS_TRY(bench_make(&b, d, "linear", &attrs, 2, (ls_type[]){ LS_TYPE(LS_F32, m, k), LS_TYPE(LS_F32, n, k) },
+                      &LS_TYPE(LS_F32, m, n)));
     LS_TRY(bench_memory(&b, &memory));
     *rate = 2.0 * (double)(m * n * k) / fastest(&b, 0.03);
     free(memory);
@@ -96,7 +112,8 @@ static ls_status add_seconds(double *seconds, const ls_device *d, int64_t n)
 {
     bench b;
     void *memory;
-    LS_TRY(bench_make(&b, d, "add", NULL, 2, (ls_type[]){ LS_TYPE(LS_F32, n), LS_TYPE(LS_F32, n) }, &LS_TYPE(LS_F32, n)));
+    LS_TRY(bench_make(&b, d, "add", NULL, 2, (ls_type[]){ LS_TYPE(LS_F32, n), LS_TYPE(LS_F32, n) },
+                      &LS_TYPE(LS_F32, n)));
     LS_TRY(bench_memory(&b, &memory));
     *seconds = fastest(&b, 0.03);
     free(memory);
@@ -113,7 +130,8 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     cpu_name(c.cpu);
     c.flops = ls_burst(d->isa, d->threads, 5);
     double tall = 0, cube = 0, cache = 0, memory = 0;
-    LS_TRY(product_rate(&tall, d, 16384, 128, 128)); /* activations come from beyond the second-level cache, as in a step */
+    /* activations come from beyond the second-level cache, as in a step */
+    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
     LS_TRY(product_rate(&cube, d, 512, 512, 512));
     c.gemm_efficiency = (tall + cube) / 2 / c.flops;
     const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
@@ -130,7 +148,8 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
 static char *path_of(const ls_calibration *c)
 {
     char name[96], *dir = ls_cache_dir();
-    snprintf(name, sizeof name, "calibration-%08x-%s-%d.json", (unsigned)ls_hash_text(c->cpu), ls_isa_name(c->isa), c->threads);
+    snprintf(name, sizeof name, "calibration-%08x-%s-%d.json", (unsigned)ls_hash_text(c->cpu),
+             ls_isa_name(c->isa), c->threads);
     char *path = ls_path_join(dir, name);
     free(dir);
     return path;
@@ -162,16 +181,29 @@ ls_status ls_calibration_save(const ls_calibration *c)
 
 static ls_status read_calibration(ls_calibration *out, const json_t *root, const char *path)
 {
-    struct { const char *key; double *to; } fields[] = { { "flops", &out->flops }, { "gemm_efficiency", &out->gemm_efficiency },
-        { "bytes_cache", &out->bytes_cache }, { "bytes_memory", &out->bytes_memory }, { "op_overhead", &out->op_overhead } };
-    const char *cpu = json_string_value(json_object_get(root, "cpu")), *isa = json_string_value(json_object_get(root, "isa"));
+    struct {
+        const char *key;
+        double *to;
+    } fields[] = { { "flops", &out->flops },
+                   { "gemm_efficiency", &out->gemm_efficiency },
+                   { "bytes_cache", &out->bytes_cache },
+                   { "bytes_memory", &out->bytes_memory },
+                   { "op_overhead", &out->op_overhead } };
+    const char *cpu = json_string_value(json_object_get(root, "cpu")),
+               *isa = json_string_value(json_object_get(root, "isa"));
     const json_int_t threads = json_integer_value(json_object_get(root, "threads"));
-    if (!cpu || strcmp(cpu, out->cpu) || !isa || strcmp(isa, ls_isa_name(out->isa)) || threads != out->threads)
-        return ls_fail(LS_E_IO, "%s is for another processor, instruction set or number of threads; `lockstep doctor` measures again", path);
+    if (!cpu || strcmp(cpu, out->cpu) || !isa || strcmp(isa, ls_isa_name(out->isa)) ||
+        threads != out->threads)
+        return ls_fail(LS_E_IO,
+                       "%s is for another processor, instruction set or number of threads; `lockstep doctor` "
+                       "measures again",
+                       path);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *fields[i].to = json_number_value(json_object_get(root, fields[i].key));
         if (!(*fields[i].to > 0))
-            return ls_fail(LS_E_FORMAT, "%s: \"%s\" must be a positive number; `lockstep doctor` measures again", path, fields[i].key);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: \"%s\" must be a positive number; `lockstep doctor` measures again", path,
+                           fields[i].key);
     }
     return LS_OK;
 }

@@ -1,6 +1,7 @@
-/* cost.c - FLOPs, bytes and seconds of each step. Bytes are the floor: every operand moved once, with what was already in place left
- * out. Seconds come from the machine's calibration: the longer of arithmetic and traffic, plus the price of a call. A collective costs in its wait, at
- * the speed of memory: what a rank reads of the others' windows is in no cache of its own. */
+/* cost.c - FLOPs, bytes and seconds of each step. Bytes are the floor: every operand moved once, with what
+ * was already in place left out. Seconds come from the machine's calibration: the longer of arithmetic and
+ * traffic, plus the price of a call. A collective costs in its wait, at the speed of memory: what a rank
+ * reads of the others' windows is in no cache of its own. */
 #include <string.h>
 
 #include "internal.h"
@@ -10,7 +11,8 @@ static bool same_place(const ls_plan *p, const ls_node *pack, int j)
     const ls_pack_attrs *a = pack->attrs;
     const ls_place *out = &p->places[pack->out[0].id], *part = &p->places[pack->in[j].id];
     const size_t size = ls_dtype_size(ls_type_of(p->graph, pack->out[0])->dtype);
-    return part->alloc == out->alloc && part->offset == out->offset + (size_t)(a->starts.v[j] * out->strides[a->dim]) * size;
+    return part->alloc == out->alloc &&
+           part->offset == out->offset + (size_t)(a->starts.v[j] * out->strides[a->dim]) * size;
 }
 
 static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
@@ -35,12 +37,15 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
-/* What one rank reads and writes, on one host. An all_reduce is two halves: each rank sums a part, then takes the others' parts. */
+/* What one rank reads and writes, on one host. An all_reduce is two halves: each rank sums a part, then takes
+ * the others' parts. */
 static double collective_traffic(const ls_plan_collective *c)
 {
-    const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from), to = count * (double)ls_dtype_size(c->to);
+    const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
+                 to = count * (double)ls_dtype_size(c->to);
     if (c->kind == LS_ALL_GATHER)
-        return c->map ? (c->from == c->to ? 0 : from + to) : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is */
+        return c->map ? (c->from == c->to ? 0 : from + to)
+                      : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is */
     return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
 }
 
@@ -67,7 +72,8 @@ void ls_planner_cost(ls_plan *p, const ls_calibration *c)
 {
     int most = 1;
     for (int i = 0; i < p->n_steps; i++)
-        most = p->graph->nodes[p->steps[i].node]->n_in > most ? p->graph->nodes[p->steps[i].node]->n_in : most;
+        most = p->graph->nodes[p->steps[i].node]->n_in > most ? p->graph->nodes[p->steps[i].node]->n_in
+                                                              : most;
     ls_arena scratch;
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);

@@ -14,19 +14,25 @@ void ls_step_label(ls_str *out, const ls_plan *p, int step)
     const ls_step *s = &p->steps[step];
     const ls_node *n = p->graph->nodes[s->node];
     if (s->part != LS_PART_RUN) {
-        ls_str_printf(out, "%s %s  %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name, p->collectives[s->collective].unit);
+        ls_str_printf(out, "%s %s  %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name,
+                      p->collectives[s->collective].unit);
         return;
     }
     ls_str_printf(out, "%s%s%s", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
 }
 
-typedef struct named_bytes { const char *name; const ls_alloc *alloc; size_t bytes; } named_bytes;
+typedef struct named_bytes {
+    const char *name;
+    const ls_alloc *alloc;
+    size_t bytes;
+} named_bytes;
 
 static int by_name(const void *pa, const void *pb)
 {
     const named_bytes *a = pa, *b = pb;
     const int order = strcmp(a->name, b->name);
-    return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE); /* state first: it decides */
+    /* state first: it decides */
+    return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE);
 }
 
 /* One name of the session, whichever programs have it. */
@@ -60,7 +66,8 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
             if (!ls_is_transient(&p->allocs[k]))
-                names[n++] = (named_bytes){ p->allocs[k].name, &p->allocs[k], ls_align_up(p->allocs[k].bytes) };
+                names[n++] = (named_bytes){ p->allocs[k].name, &p->allocs[k],
+                                            ls_align_up(p->allocs[k].bytes) };
         out->arena = larger(out->arena, p->arena_bytes);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         if (p->live_peak_bytes > worst || i == 0) {
@@ -134,11 +141,13 @@ int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out)
 
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
 {
-    const ls_node *n = p->graph->nodes[a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node];
+    const ls_node *n =
+        p->graph->nodes[a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node];
     if (a->name)
         ls_str_add(out, a->name);
     else
-        ls_str_printf(out, "%s%s%s%s", a->value < 0 ? "workspace of " : "", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
+        ls_str_printf(out, "%s%s%s%s", a->value < 0 ? "workspace of " : "", n->op->name,
+                      n->scope->path[0] ? "  " : "", n->scope->path);
 }
 
 static const char *flops_text(char b[32], double flops)
@@ -153,23 +162,27 @@ static const char *flops_text(char b[32], double flops)
 
 static double lost(const ls_plan *p)
 {
-    return p->live_peak_bytes ? (double)(p->arena_bytes + p->symmetric_bytes - p->live_peak_bytes) / (double)p->live_peak_bytes : 0;
+    return p->live_peak_bytes ? (double)(p->arena_bytes + p->symmetric_bytes - p->live_peak_bytes) /
+                                    (double)p->live_peak_bytes
+                              : 0;
 }
 
 void ls_plan_text(ls_str *out, ls_plan *p, int top)
 {
     char a[32], b[32], c[32];
-    ls_str_printf(out, "program %s: %d steps, %s, %s moved", p->graph->name, p->n_steps, flops_text(a, p->flops),
-                  ls_format_bytes(b, (uint64_t)p->bytes));
+    ls_str_printf(out, "program %s: %d steps, %s, %s moved", p->graph->name, p->n_steps,
+                  flops_text(a, p->flops), ls_format_bytes(b, (uint64_t)p->bytes));
     if (p->n_collectives)
         ls_str_printf(out, ", %d collectives", p->n_collectives);
     if (p->seconds > 0)
         ls_str_printf(out, ", about %s", ls_format_duration(c, p->seconds));
-    ls_str_printf(out, "\n  state %s, inputs and outputs %s, ", ls_format_bytes(a, p->state_bytes), ls_format_bytes(b, p->io_bytes));
+    ls_str_printf(out, "\n  state %s, inputs and outputs %s, ", ls_format_bytes(a, p->state_bytes),
+                  ls_format_bytes(b, p->io_bytes));
     ls_str_printf(out, "arena %s", ls_format_bytes(a, p->arena_bytes));
     if (p->symmetric_bytes)
         ls_str_printf(out, " + %s in the window", ls_format_bytes(a, p->symmetric_bytes));
-    ls_str_printf(out, " (live peak %s, packing loses %.1f %%)\n", ls_format_bytes(b, p->live_peak_bytes), 100 * lost(p));
+    ls_str_printf(out, " (live peak %s, packing loses %.1f %%)\n", ls_format_bytes(b, p->live_peak_bytes),
+                  100 * lost(p));
     if (p->node_bytes)
         ls_str_printf(out, "  %s that the ranks of a host have once\n", ls_format_bytes(a, p->node_bytes));
     if (!p->n_steps)
@@ -179,7 +192,8 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     ls_str_add(out, "\n");
     for (int k = 0; k < LS_CAT_COUNT; k++)
         if (p->peak_by_category[k])
-            ls_str_printf(out, "    %-12s %12s\n", ls_category_name((ls_category)k), ls_format_bytes(a, p->peak_by_category[k]));
+            ls_str_printf(out, "    %-12s %12s\n", ls_category_name((ls_category)k),
+                          ls_format_bytes(a, p->peak_by_category[k]));
     ls_arena scratch;
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
@@ -187,7 +201,8 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     if (top > 0 && n)
         ls_str_add(out, "  the largest of it\n");
     for (int i = 0; i < n && i < top; i++) {
-        ls_str_printf(out, "    %12s  %-11s ", ls_format_bytes(a, alive[i]->bytes), ls_category_name(alive[i]->category));
+        ls_str_printf(out, "    %12s  %-11s ", ls_format_bytes(a, alive[i]->bytes),
+                      ls_category_name(alive[i]->category));
         ls_alloc_text(out, p, alive[i]);
         if (ls_is_transient(alive[i]))
             ls_str_printf(out, "  (steps %d-%d)", alive[i]->first, alive[i]->last);

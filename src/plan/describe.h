@@ -1,17 +1,24 @@
-/* describe.h - plans in words: what `lockstep plan` and `lockstep explain` print, as text for people and JSON for programs. */
+/* describe.h - plans in words: what `lockstep plan` and `lockstep explain` print, as text for people and JSON
+ * for programs. */
 #pragma once
 #include "base/json.h"
 #include "plan.h"
 
-/* Memory of a session over these plans: names are shared, the arenas are as large as the neediest program wants. Without guard pages. */
+/* Memory of a session over these plans: names are shared, the arenas are as large as the neediest program
+ * wants. Without guard pages. */
 typedef struct ls_footprint {
     size_t state, io, arena, symmetric, total; /* of one rank; total is the sum of the four */
-    size_t window;                    /* of that, what the other ranks of the host read: shared names and the symmetric arena */
-    size_t host;                      /* of that, what offload keeps off the device */
-    size_t node;                      /* beside it: what the ranks of a host have once. The slices of mapped units lie there and are not counted again */
-    size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT]; /* of state and io; and of these, what rests on the host */
-    size_t by_category[LS_CAT_COUNT]; /* at the worst moment of any program; sums to total minus what packing loses and alignment */
-    int peak_plan;                    /* the program with that moment */
+    /* of that, what the other ranks of the host read: shared names and the symmetric arena */
+    size_t window;
+    size_t host; /* of that, what offload keeps off the device */
+    /* beside it: what the ranks of a host have once. The slices of mapped units lie there and are not counted
+     * again */
+    size_t node;
+    /* of state and io; and of these, what rests on the host */
+    size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT];
+    /* at the worst moment of any program; sums to total minus what packing loses and alignment */
+    size_t by_category[LS_CAT_COUNT];
+    int peak_plan; /* the program with that moment */
 } ls_footprint;
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans);
 
@@ -20,18 +27,23 @@ typedef struct ls_traffic {
     ls_collective_kind kind;
     char group[64];
     int ranks;
-    bool map;              /* mappings of memory that a host has once */
+    bool map; /* mappings of memory that a host has once */
     int64_t calls;
     double bytes, seconds; /* that a rank takes in; estimate, 0 without a calibration */
 } ls_traffic;
 enum { LS_TRAFFIC_ROWS = 32 };
-/* Adds the collectives of `runs` runs of p to `rows`, which has n of them and room for LS_TRAFFIC_ROWS; returns how many it has now. */
+/* Adds the collectives of `runs` runs of p to `rows`, which has n of them and room for LS_TRAFFIC_ROWS;
+ * returns how many it has now. */
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs);
 void ls_traffic_text(ls_str *out, const ls_traffic *t); /* "all_gather over dp, mapped" */
 
 /* Packed by lifetime, as against state, io and what a host has once. */
-static inline bool ls_is_transient(const ls_alloc *a) { return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC; }
-/* Allocations of this rank that are alive at a step, the largest first; returns how many. `out` has room for p->n_allocs. */
+static inline bool ls_is_transient(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
+}
+/* Allocations of this rank that are alive at a step, the largest first; returns how many. `out` has room for
+ * p->n_allocs. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
 /* What an allocation holds: a name, or the op that makes the value and where in the model. */
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
@@ -39,18 +51,20 @@ void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 /* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
 void ls_step_label(ls_str *out, const ls_plan *p, int step);
 
-/* A program in short: steps, FLOPs, bytes, time; memory by category at the peak; the peak's moment; the largest things alive there. */
+/* A program in short: steps, FLOPs, bytes, time; memory by category at the peak; the peak's moment; the
+ * largest things alive there. */
 void ls_plan_text(ls_str *out, ls_plan *p, int top);
 void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top);
 
-/* The schedule line by line: phase, scope, op, operands with types, where each output lies, what is in place, a view or a copy; collectives with
- * both their halves. Blocks that repeat are shown once unless `full`. */
+/* The schedule line by line: phase, scope, op, operands with types, where each output lies, what is in place,
+ * a view or a copy; collectives with both their halves. Blocks that repeat are shown once unless `full`. */
 void ls_explain_text(ls_str *out, const ls_plan *p, bool full);
 void ls_explain_legend(ls_str *out);
 void ls_explain_json(ls_json *j, const char *key, const ls_plan *p);
 
-/* Where a parameter is stored: elements [offset, offset + count of type) of its unit's flat buffer, of which each rank of the sharding group stores one slice
- * as source `state`: the rank at position p the elements from p * slice. */
+/* Where a parameter is stored: elements [offset, offset + count of type) of its unit's flat buffer, of which
+ * each rank of the sharding group stores one slice as source `state`: the rank at position p the elements
+ * from p * slice. */
 typedef struct ls_stored_at {
     const char *name, *state;
     int64_t offset;
@@ -60,10 +74,13 @@ typedef struct ls_stored_at {
     int64_t slice;     /* 0: the source is the whole buffer, or the parameter itself */
     int shards;
 } ls_stored_at;
-/* Elements [first, end) of the flattened tensor that the rank at a position of the sharding group stores; equal: none. */
+/* Elements [first, end) of the flattened tensor that the rank at a position of the sharding group stores;
+ * equal: none. */
 void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_t *end);
-void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position); /* "elements 0 to 5120 of 16384: rows 0 to 39", "all of it", "nothing of it" */
-/* Its life through the programs: the chain of ops from storage to use, every step that reads it, its gradient's birth, its update. */
+/* "elements 0 to 5120 of 16384: rows 0 to 39", "all of it", "nothing of it" */
+void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position);
+/* Its life through the programs: the chain of ops from storage to use, every step that reads it, its
+ * gradient's birth, its update. */
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans);
 /* Members of an open object. */
 void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_plan *const *plans);

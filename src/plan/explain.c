@@ -1,5 +1,5 @@
-/* explain.c - the compiled step made readable: every step with where its results lie and why no copy was needed, every collective with what it
- * overlaps. */
+/* explain.c - the compiled step made readable: every step with where its results lie and why no copy was
+ * needed, every collective with what it overlaps. */
 #include <string.h>
 
 #include "describe.h"
@@ -75,15 +75,20 @@ static const char *remark(const ls_graph *g, const ls_node *n, int step)
         return "computed again";
     if (strcmp(n->op->name, "copy"))
         return "";
-    const bool flat = !strcmp(ls_node_of(g, n->in[0])->op->name, "flat_view"); /* plain strides: passes/reshard.c */
-    return flat ? "a slice of the unit, kept for the backward pass" : "copied, because the next op cannot follow these strides";
+    /* plain strides: passes/reshard.c */
+    const bool flat = !strcmp(ls_node_of(g, n->in[0])->op->name, "flat_view");
+    return flat ? "a slice of the unit, kept for the backward pass"
+                : "copied, because the next op cannot follow these strides";
 }
 
 void ls_explain_legend(ls_str *out)
 {
-    ls_str_add(out, "%5 is a value; @ says where it lies, with a byte offset: state (lives between steps), io (what the caller or the next program\n"
-                    "reads), arena (this rank's, packed by lifetime), window (the same, and the other ranks of the host read it), node (one copy for the ranks of\n"
-                    "a host). A collective is two steps: start says that its operand is ready, wait returns when its result is complete.\n");
+    ls_str_add(out, "%5 is a value; @ says where it lies, with a byte offset: state (lives between steps), "
+                    "io (what the caller or the next program\n"
+                    "reads), arena (this rank's, packed by lifetime), window (the same, and the other ranks "
+                    "of the host read it), node (one copy for the ranks of\n"
+                    "a host). A collective is two steps: start says that its operand is ready, wait returns "
+                    "when its result is complete.\n");
 }
 
 /* What runs between the two halves of a collective. */
@@ -103,7 +108,8 @@ static void overlap_text(ls_str *out, const ls_plan *p, const ls_plan_collective
         ls_str_add(out, ", overlaps nothing");
         return;
     }
-    ls_str_printf(out, ", overlaps %d step%s: %s", n, n == 1 ? "" : "s", p->graph->nodes[p->steps[first].node]->op->name);
+    ls_str_printf(out, ", overlaps %d step%s: %s", n, n == 1 ? "" : "s",
+                  p->graph->nodes[p->steps[first].node]->op->name);
     if (n > 1)
         ls_str_printf(out, " to %s", p->graph->nodes[p->steps[last].node]->op->name);
     if (seconds > 0)
@@ -119,7 +125,8 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
     }
     ls_str_printf(out, "%s %s  over %s, %d ranks, ", ls_collective_name(c->kind), c->unit, c->group, c->n);
     if (c->map)
-        ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves" : "a mapping on this node: each rank converts its slice, ");
+        ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves"
+                                         : "a mapping on this node: each rank converts its slice, ");
     if (c->bytes > 0)
         ls_str_printf(out, "%.0f B taken in", c->bytes);
     if (c->from != c->to)
@@ -191,11 +198,13 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
 }
 
 /* Lines of a span under headings: phase and place in the model of the kernel that they belong to. */
-static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *lines, const ls_explain_span *s, const char **heading, ls_phase *phase)
+static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *lines, const ls_explain_span *s,
+                      const char **heading, ls_phase *phase)
 {
     for (int i = s->first; i < s->end; i++) {
         int kernel = i;
-        while (kernel < s->end && (lines[kernel].step < 0 || p->steps[lines[kernel].step].part != LS_PART_RUN))
+        while (kernel < s->end &&
+               (lines[kernel].step < 0 || p->steps[lines[kernel].step].part != LS_PART_RUN))
             kernel++;
         const ls_node *n = p->graph->nodes[lines[kernel < s->end ? kernel : i].node];
         if (kernel < s->end && (!*heading || n->phase != *phase || strcmp(*heading, n->scope->path))) {
@@ -219,7 +228,8 @@ static void fold_text(ls_str *out, const ls_explain_span *spans, const ls_explai
         to--;
     ls_str_printf(out, "  ...  the same %s for %s", PHASES[first->phase], first->block->path);
     if (spans[k].more > 1)
-        ls_str_printf(out, " to %s (%d times)", spans[spans[k].until - period + 1].block->path, spans[k].more);
+        ls_str_printf(out, " to %s (%d times)", spans[spans[k].until - period + 1].block->path,
+                      spans[k].more);
     ls_str_printf(out, ": steps %d to %d\n", lines[from].step, lines[to].step);
 }
 
@@ -229,9 +239,11 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
     ls_arena_init(&scratch);
     ls_explain_line *lines;
     ls_explain_span *spans;
-    const int n_lines = ls_explain_lines(&scratch, p, &lines), n = ls_explain_spans(&scratch, p, n_lines, lines, &spans);
-    ls_str_printf(out, "program %s on %s (%s, %d thread%s): %d steps", p->graph->name, p->device.ops->name, ls_isa_name(p->device.isa),
-                  p->device.threads, p->device.threads == 1 ? "" : "s", p->n_steps);
+    const int n_lines = ls_explain_lines(&scratch, p, &lines),
+              n = ls_explain_spans(&scratch, p, n_lines, lines, &spans);
+    ls_str_printf(out, "program %s on %s (%s, %d thread%s): %d steps", p->graph->name, p->device.ops->name,
+                  ls_isa_name(p->device.isa), p->device.threads, p->device.threads == 1 ? "" : "s",
+                  p->n_steps);
     ls_traffic traffic[LS_TRAFFIC_ROWS];
     const int kinds = ls_plan_traffic(traffic, 0, p, 1);
     for (int i = 0; i < kinds; i++) {
@@ -252,7 +264,8 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
         }
     }
     for (int i = 0; i < p->graph->n_outputs; i++) {
-        ls_str_printf(out, "output \"%s\" = %%%d  @ ", p->graph->outputs[i].name, p->graph->outputs[i].value.id);
+        ls_str_printf(out, "output \"%s\" = %%%d  @ ", p->graph->outputs[i].name,
+                      p->graph->outputs[i].value.id);
         place_text(out, p, p->graph->outputs[i].value.id);
         ls_str_add(out, "\n");
     }
@@ -271,7 +284,11 @@ static void value_json(ls_json *j, const ls_plan *p, ls_value v)
         ls_json_text(j, "memory", MEMORIES[a->inside ? LS_MEM_NODE : a->memory]);
         if (a->name)
             ls_json_text(j, "name", a->inside ? a->inside : a->name);
-        ls_json_int(j, "offset", (int64_t)((a->inside ? a->inside_at : a->name ? 0 : a->offset) + at->offset));
+        ls_json_int(j, "offset",
+                    (int64_t)((a->inside ? a->inside_at
+                               : a->name ? 0
+                                         : a->offset) +
+                              at->offset));
     }
     ls_json_close_object(j);
 }

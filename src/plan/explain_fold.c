@@ -1,7 +1,9 @@
-/* explain_fold.c - lines of the schedule in the order in which they are read, cut into spans, and spans that repeat found.
+/* explain_fold.c - lines of the schedule in the order in which they are read, cut into spans, and spans that
+ * repeat found.
  *
- * Two spans are alike when their ops, operand types and collectives are, whatever values and memory are called. Numbers in names do not count: block
- * 3 that gathers for block 4 is like block 4 that gathers for block 5. */
+ * Two spans are alike when their ops, operand types and collectives are, whatever values and memory are
+ * called. Numbers in names do not count: block 3 that gathers for block 4 is like block 4 that gathers for
+ * block 5. */
 #include "explain_fold.h"
 
 #include <ctype.h>
@@ -9,7 +11,12 @@
 
 enum { LONGEST_PERIOD = 4 }; /* spans that repeat together */
 
-typedef struct walk { const ls_plan *p; ls_explain_line *lines; int n; bool *done, *runs; } walk;
+typedef struct walk {
+    const ls_plan *p;
+    ls_explain_line *lines;
+    int n;
+    bool *done, *runs;
+} walk;
 
 /* What a step reads and no step makes comes right in front of it. */
 static void need(walk *w, const ls_node *n)
@@ -27,7 +34,9 @@ static void need(walk *w, const ls_node *n)
 int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out)
 {
     const ls_graph *g = p->graph;
-    walk w = { .p = p, .lines = LS_ARENA_ARRAY(a, ls_explain_line, g->n_nodes + p->n_steps + 1), .done = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1),
+    walk w = { .p = p,
+               .lines = LS_ARENA_ARRAY(a, ls_explain_line, g->n_nodes + p->n_steps + 1),
+               .done = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1),
                .runs = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1) };
     for (int i = 0; i < p->n_steps; i++)
         w.runs[p->steps[i].node] = true;
@@ -56,7 +65,8 @@ static const bool *find_repeated(ls_arena *a, const ls_graph *g)
             scopes[s->id] = s;
     for (int i = 0; i < g->n_scopes; i++)
         for (int k = 0; k < g->n_scopes && !repeated[i]; k++)
-            repeated[i] = i != k && scopes[i] && scopes[k] && scopes[i]->block[0] && !strcmp(scopes[i]->block, scopes[k]->block);
+            repeated[i] = i != k && scopes[i] && scopes[k] && scopes[i]->block[0] &&
+                          !strcmp(scopes[i]->block, scopes[k]->block);
     return repeated;
 }
 
@@ -69,7 +79,10 @@ static const ls_scope *block_of(const ls_scope *s, const bool *repeated)
     return found;
 }
 
-static bool is_kernel(const ls_plan *p, const ls_explain_line *l) { return l->step >= 0 && p->steps[l->step].part == LS_PART_RUN; }
+static bool is_kernel(const ls_plan *p, const ls_explain_line *l)
+{
+    return l->step >= 0 && p->steps[l->step].part == LS_PART_RUN;
+}
 
 static void add_without_numbers(ls_str *out, const char *name)
 {
@@ -96,7 +109,8 @@ static void sign(ls_str *out, const ls_plan *p, const ls_explain_line *l)
 
 static bool alike(const ls_explain_span *spans, const ls_str *signs, int a, int b)
 {
-    return !spans[a].block == !spans[b].block && spans[a].phase == spans[b].phase && !strcmp(ls_str_text(&signs[a]), ls_str_text(&signs[b]));
+    return !spans[a].block == !spans[b].block && spans[a].phase == spans[b].phase &&
+           !strcmp(ls_str_text(&signs[a]), ls_str_text(&signs[b]));
 }
 
 /* How often the spans [i, i + period) stand in a row. */
@@ -113,7 +127,8 @@ static void fold(ls_explain_span *spans, const ls_str *signs, int n)
 {
     for (int i = 0; i < n;) {
         int period = 1, repeated = 1;
-        for (int p = 1; p <= LONGEST_PERIOD && repeated < 2 && spans[i].block; p++) { /* (begins with a block) */
+        for (int p = 1; p <= LONGEST_PERIOD && repeated < 2 && spans[i].block; p++) {
+            /* (begins with a block) */
             period = p;
             repeated = times(spans, signs, n, i, p);
         }
@@ -129,7 +144,8 @@ static void fold(ls_explain_span *spans, const ls_str *signs, int n)
     }
 }
 
-int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line *lines, ls_explain_span **out)
+int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line *lines,
+                     ls_explain_span **out)
 {
     ls_explain_span *spans = *out = LS_ARENA_ARRAY(a, ls_explain_span, n + 1);
     const bool *repeated = find_repeated(a, p->graph);
@@ -144,7 +160,9 @@ int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line
         if (n_spans && spans[n_spans - 1].block == block && spans[n_spans - 1].phase == node->phase)
             spans[n_spans - 1].end = end;
         else
-            spans[n_spans++] = (ls_explain_span){ .first = i, .end = end, .block = block, .phase = node->phase };
+            spans[n_spans++] = (ls_explain_span){
+                .first = i, .end = end, .block = block, .phase = node->phase
+            };
         i = end;
     }
     ls_str *signs = LS_ARENA_ARRAY(a, ls_str, n_spans + 1);

@@ -1,19 +1,25 @@
-/* explain_fold.h - the schedule as lines, and which of them say nothing new: the blocks of a deep model are alike. Private to explain*.c. */
+/* explain_fold.h - the schedule as lines, and which of them say nothing new: the blocks of a deep model are
+ * alike. Private to explain*.c. */
 #pragma once
 #include "base/str.h"
 #include "internal.h"
 
-typedef struct ls_explain_line { int node, step; } ls_explain_line; /* step -1: nothing runs (a source, a view) */
+/* step -1: nothing runs (a source, a view) */
+typedef struct ls_explain_line {
+    int node, step;
+} ls_explain_line;
 
 /* Consecutive lines of one phase inside one block of the model, or between blocks. */
 typedef struct ls_explain_span {
-    int first, end;         /* lines */
-    const ls_scope *block;  /* NULL: between blocks */
+    int first, end;        /* lines */
+    const ls_scope *block; /* NULL: between blocks */
     ls_phase phase;
-    bool hidden;            /* like an earlier one */
-    int more, until;        /* behind this span, so many repetitions are hidden, up to span `until`; 0: none */
+    bool hidden; /* like an earlier one */
+    /* behind this span, so many repetitions are hidden, up to span `until`; 0: none */
+    int more, until;
 } ls_explain_span;
 
 /* Every node once, in front of the first step that needs it; a collective twice. */
 int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out);
-int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line *lines, ls_explain_span **out);
+int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line *lines,
+                     ls_explain_span **out);

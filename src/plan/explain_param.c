@@ -1,13 +1,22 @@
-/* explain_param.c - one parameter from storage to update. A parameter is a range of its unit's flat buffer, which is a source or gathered from
- * slices; what shows that range, whole or in part, is followed through casts, views, transfers and collectives; its gradient is the part of the output
- * "grad.<source>" at that range. */
+/* explain_param.c - one parameter from storage to update. A parameter is a range of its unit's flat buffer,
+ * which is a source or gathered from slices; what shows that range, whole or in part, is followed through
+ * casts, views, transfers and collectives; its gradient is the part of the output "grad.<source>" at that
+ * range. */
 #include <string.h>
 
 #include "describe.h"
 #include "internal.h"
 
-typedef struct event { const char *kind; int program, node; } event; /* kind: "converted", "read", "gradient...", "update" */
-typedef struct life { ls_plan *const *plans; event *events; int n; } life;
+/* kind: "converted", "read", "gradient...", "update" */
+typedef struct event {
+    const char *kind;
+    int program, node;
+} event;
+typedef struct life {
+    ls_plan *const *plans;
+    event *events;
+    int n;
+} life;
 
 /* Keeps each program's events in the order of its nodes. */
 static void happen(life *l, const char *kind, int program, int node)
@@ -23,7 +32,10 @@ static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLEC
 static bool is_transfer(const ls_node *n) { return is(n, "to_device") || is(n, "to_host") || is(n, "copy"); }
 
 /* The result holds what the operand holds: elsewhere, in another type, of more ranks or summed over them. */
-static bool passes_on(const ls_node *n) { return ls_is_view(n) || is(n, "cast") || is_collective(n) || is_transfer(n); }
+static bool passes_on(const ls_node *n)
+{
+    return ls_is_view(n) || is(n, "cast") || is_collective(n) || is_transfer(n);
+}
 
 static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_node_of(g, n->in[0]); }
 
@@ -45,7 +57,8 @@ static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_store
         return false;
     while (passes_on(n))
         n = before(g, n);
-    return is(n, "input") && !strncmp(ls_source_name(n), "grad.", 5) && !strcmp(ls_source_name(n) + 5, at->state);
+    return is(n, "input") && !strncmp(ls_source_name(n), "grad.", 5) &&
+           !strcmp(ls_source_name(n) + 5, at->state);
 }
 
 /* Marks the values of a program that show elements [begin, end) of the source, and lists who reads them. */
@@ -54,14 +67,17 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
     const ls_graph *g = l->plans[program]->graph;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    enum { NOTHING, OTHER_PART, WHOLE_SOURCE, THE_PARAMETER }; /* OTHER_PART: another parameter, or the slice that reshard_after_forward: N copies */
+    /* OTHER_PART: another parameter, or the slice that reshard_after_forward: N copies */
+    enum { NOTHING, OTHER_PART, WHOLE_SOURCE, THE_PARAMETER };
     char *shows = LS_ARENA_ARRAY(&scratch, char, g->n_vals);
     const int64_t count = ls_type_count(&at->type);
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n)) {
             if (!strcmp(ls_source_name(n), at->state))
-                shows[n->out[0].id] = !at->slice && ls_type_count(ls_type_of(g, n->out[0])) == count ? THE_PARAMETER : WHOLE_SOURCE;
+                shows[n->out[0].id] = !at->slice && ls_type_count(ls_type_of(g, n->out[0])) == count
+                                          ? THE_PARAMETER
+                                          : WHOLE_SOURCE;
             continue;
         }
         char best = NOTHING;
@@ -117,8 +133,10 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
         const bool there = p->places[v.id].alloc == p->places[n->out[0].id].alloc;
         while (ls_is_view(ls_node_of(g, v)))
             v = ls_node_of(g, v)->in[0];
-        happen(l, there ? "gradient, born in its place in the flat buffer" : "gradient, moved into the flat buffer by pack", program,
-               ls_node_of(g, v)->id);
+        happen(l,
+               there ? "gradient, born in its place in the flat buffer"
+                     : "gradient, moved into the flat buffer by pack",
+               program, ls_node_of(g, v)->id);
     }
 }
 
@@ -145,7 +163,8 @@ static int step_of(const ls_plan *p, int node)
 
 void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_t *end)
 {
-    const int64_t count = ls_type_count(&at->type), from = position * at->slice - at->offset, to = from + at->slice;
+    const int64_t count = ls_type_count(&at->type), from = position * at->slice - at->offset,
+                  to = from + at->slice;
     *first = !at->slice || from < 0 ? 0 : from < count ? from : count;
     *end = !at->slice || to > count ? count : to < *first ? *first : to;
 }
@@ -153,7 +172,8 @@ void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_
 void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position)
 {
     int64_t first, end;
-    const int64_t count = ls_type_count(&at->type), row = at->type.ndim > 1 && at->type.dims[0] > 1 ? count / at->type.dims[0] : 1;
+    const int64_t count = ls_type_count(&at->type),
+                  row = at->type.ndim > 1 && at->type.dims[0] > 1 ? count / at->type.dims[0] : 1;
     ls_stored_part(at, position, &first, &end);
     if (first == end || end - first == count) {
         ls_str_add(out, first == end ? "nothing of it" : "all of it");
@@ -164,14 +184,19 @@ void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position)
         return;
     ls_str_printf(out, ": rows %lld to %lld", (long long)(first / row), (long long)((end - 1) / row));
     if (first % row || end % row)
-        ls_str_printf(out, ", %s in part", first % row && end % row ? "first and last" : first % row ? "the first" : "the last");
+        ls_str_printf(out, ", %s in part",
+                      first % row && end % row ? "first and last"
+                      : first % row            ? "the first"
+                                               : "the last");
 }
 
 static void link_text(ls_str *out, const ls_node *n)
 {
     ls_str_printf(out, "%s", n->op->name);
     if (is_collective(n))
-        ls_str_printf(out, "(%s)", is(n, "all_gather") ? ((const ls_gather_attrs *)n->attrs)->group : ((const ls_reduce_attrs *)n->attrs)->group);
+        ls_str_printf(out, "(%s)",
+                      is(n, "all_gather") ? ((const ls_gather_attrs *)n->attrs)->group
+                                          : ((const ls_reduce_attrs *)n->attrs)->group);
     else if (is(n, "replicate"))
         ls_str_printf(out, "(%s)", ((const ls_replicate_attrs *)n->attrs)->group);
 }
@@ -185,12 +210,14 @@ static const ls_node *chain_text(ls_str *out, const ls_graph *g, const ls_node *
     return n;
 }
 
-/* From the source to the first view that is the parameter: "state -> all_gather(dp) -> flat_view"; nothing if there is none. */
+/* From the source to the first view that is the parameter: "state -> all_gather(dp) -> flat_view"; nothing if
+ * there is none. */
 static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
 {
     for (int i = 0; i < g->n_nodes && !out->len; i++) {
         const ls_flat_view_attrs *a = g->nodes[i]->attrs;
-        if (!is(g->nodes[i], "flat_view") || a->offset != at->offset || ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
+        if (!is(g->nodes[i], "flat_view") || a->offset != at->offset ||
+            ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
             continue;
         const ls_node *from = chain_text(out, g, g->nodes[i]);
         if (!ls_is_source(from) || strcmp(ls_source_name(from), at->state))
@@ -211,7 +238,8 @@ static void gradient_text(ls_str *out, const ls_graph *g, const ls_stored_at *at
         }
 }
 
-static void chain_texts(ls_str *use, ls_str *gradient, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
+static void chain_texts(ls_str *use, ls_str *gradient, const ls_stored_at *at, int n_plans,
+                        ls_plan *const *plans)
 {
     for (int i = 0; i < n_plans; i++) {
         use_text(use, plans[i]->graph, at);
@@ -232,14 +260,17 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
     if (at->split.of)
-        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis %s)", (long long)at->split.at, (long long)at->split.of, (long long)at->split.dim, at->axis);
+        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis %s)", (long long)at->split.at,
+                      (long long)at->split.of, (long long)at->split.dim, at->axis);
     ls_str_printf(out, "\n  stored in \"%s\", elements %lld to %lld", at->state, (long long)at->offset,
                   (long long)(at->offset + ls_type_count(&at->type)));
     if (at->slice)
-        ls_str_printf(out, " of %lld, of which each of %d ranks holds %lld", (long long)(at->slice * at->shards), at->shards, (long long)at->slice);
+        ls_str_printf(out, " of %lld, of which each of %d ranks holds %lld",
+                      (long long)(at->slice * at->shards), at->shards, (long long)at->slice);
     ls_str use = { 0 }, gradient = { 0 };
     chain_texts(&use, &gradient, at, n_plans, plans);
-    ls_str_printf(out, "\n  use       %s\n  gradient  %s\n", use.len ? use.data : "none", gradient.len ? gradient.data : "none");
+    ls_str_printf(out, "\n  use       %s\n  gradient  %s\n", use.len ? use.data : "none",
+                  gradient.len ? gradient.data : "none");
     ls_str_release(&use);
     ls_str_release(&gradient);
     int program = -1;
@@ -250,8 +281,9 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
         if (e->program != program)
             ls_str_printf(out, "  program %s\n", p->graph->name);
         program = e->program;
-        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", step_of(p, e->node), phase_name(n), e->kind, n->op->name,
-                      n->scope->path[0] ? " in " : "", n->scope->path, n->clone_of >= 0 ? " (again)" : "");
+        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", step_of(p, e->node), phase_name(n),
+                      e->kind, n->op->name, n->scope->path[0] ? " in " : "", n->scope->path,
+                      n->clone_of >= 0 ? " (again)" : "");
     }
     if (!l.n)
         ls_str_add(out, "  no program reads it\n");

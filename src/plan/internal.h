@@ -2,13 +2,13 @@
  *
  *   schedule.c  which nodes run at all, and in which order
  *   births.c which kernel outputs are born inside a `pack` or inside the memory of a source
- *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot follow them
- *   steps.c     the steps: kernels, and the two halves of each collective
- *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
- *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
- *   cost.c      FLOPs, bytes and seconds per step
+ *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot
+ * follow them steps.c     the steps: kernels, and the two halves of each collective storage.c   lifetimes,
+ * in-place reuse, one allocation per set of values that share memory, categories arena.c     offsets of the
+ * allocations: packing, the brute-force check, the timeline cost.c      FLOPs, bytes and seconds per step
  *
- * Words: an "old" id is of the caller's graph, a "new" one of the lowered graph. A value's home says in whose memory it lies. */
+ * Words: an "old" id is of the caller's graph, a "new" one of the lowered graph. A value's home says in whose
+ * memory it lies. */
 #pragma once
 #include "base/str.h"
 #include "plan.h"
@@ -18,19 +18,23 @@ static inline size_t ls_align_up(size_t n) { return (n + (LS_ALIGN - 1)) & ~(siz
 
 /* strides.c: strides are elements. */
 void ls_strides_contiguous(int64_t *strides, const ls_type *t);
-/* Rewrites the strides of size-1 dims (which no element depends on) so that leading dims collapse by plain multiplication. */
+/* Rewrites the strides of size-1 dims (which no element depends on) so that leading dims collapse by plain
+ * multiplication. */
 void ls_strides_canonical(ls_tensor *t);
 bool ls_strides_are_contiguous(const ls_tensor *t); /* canonical input */
-bool ls_strides_are_rows(const ls_tensor *t);       /* last dim contiguous, the others one row stride; canonical input */
+/* last dim contiguous, the others one row stride; canonical input */
+bool ls_strides_are_rows(const ls_tensor *t);
 /* The same elements in the same order under other dims; false if no strides do that. */
 bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides);
 /* Elements from the first to one past the last. */
 int64_t ls_strides_extent(const ls_tensor *t);
 
-/* Bit of operand j in a kernel's mask; operands from 31 on share the last bit (pack and the norms take any number). */
+/* Bit of operand j in a kernel's mask; operands from 31 on share the last bit (pack and the norms take any
+ * number). */
 static inline bool ls_mask_has(uint32_t mask, int j) { return mask >> (j < 31 ? j : 31) & 1; }
 
-/* Where a value lies before allocations exist: in `base`'s memory, at an offset; base == itself: memory of its own. */
+/* Where a value lies before allocations exist: in `base`'s memory, at an offset; base == itself: memory of
+ * its own. */
 typedef struct ls_home {
     int base;
     int64_t offset; /* bytes */
@@ -48,24 +52,26 @@ typedef struct ls_birth {
 typedef struct ls_planner {
     ls_plan *plan;
     const ls_graph *old;
-    ls_graph *graph;            /* the lowered one, becomes plan->graph */
-    ls_arena scratch;           /* dies with the planner */
-    int *order, n_order;        /* old node ids in execution order, dead ones left out */
-    int *when;                  /* old node -> position in `order`, -1 dead */
-    int *root;                  /* old value -> value whose memory its views and mandatory aliases name */
-    const char **named;         /* old value -> name, where the value as a whole is a root that a graph output names */
-    ls_birth *placed;           /* old value */
-    const ls_kernel **kernel;   /* old node; NULL: source, view or collective */
-    int *replaces;              /* old output -> the source (old value) whose content it replaces, 0: none */
-    ls_value *map;              /* old value -> new value */
-    ls_home *home;              /* new value */
-    const ls_kernel **chosen;   /* new node -> kernel; NULL: no step, or a collective's two */
-    const ls_parallel *parallel;/* NULL: one rank */
+    ls_graph *graph;     /* the lowered one, becomes plan->graph */
+    ls_arena scratch;    /* dies with the planner */
+    int *order, n_order; /* old node ids in execution order, dead ones left out */
+    int *when;           /* old node -> position in `order`, -1 dead */
+    int *root;           /* old value -> value whose memory its views and mandatory aliases name */
+    /* old value -> name, where the value as a whole is a root that a graph output names */
+    const char **named;
+    ls_birth *placed;            /* old value */
+    const ls_kernel **kernel;    /* old node; NULL: source, view or collective */
+    int *replaces;               /* old output -> the source (old value) whose content it replaces, 0: none */
+    ls_value *map;               /* old value -> new value */
+    ls_home *home;               /* new value */
+    const ls_kernel **chosen;    /* new node -> kernel; NULL: no step, or a collective's two */
+    const ls_parallel *parallel; /* NULL: one rank */
 } ls_planner;
 
 ls_status ls_planner_schedule(ls_planner *p);
 ls_status ls_planner_place(ls_planner *p);
-/* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there. */
+/* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there.
+ */
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
 void ls_planner_make_steps(ls_planner *p);
@@ -77,7 +83,8 @@ void ls_planner_store(ls_planner *p);
 bool ls_planner_pack_arena(ls_plan *p); /* false: stopped on request before anything was packed */
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
-/* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which are absent like any other. */
+/* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which
+ * are absent like any other. */
 static inline int ls_slots_in(const ls_node *n) { return n->op->max_in > n->n_in ? n->op->max_in : n->n_in; }
 static inline int ls_slots(const ls_node *n) { return ls_slots_in(n) + n->n_out; }
 static inline ls_value ls_slot_value(const ls_node *n, int i)
@@ -85,11 +92,15 @@ static inline ls_value ls_slot_value(const ls_node *n, int i)
     const int k = i - ls_slots_in(n);
     return k >= 0 ? n->out[k] : i < n->n_in ? n->in[i] : (ls_value){ 0 };
 }
-/* Types (and, without data, strides) of a node's operands; `operands` holds ls_slots(n). Absent inputs: ndim -1. */
+/* Types (and, without data, strides) of a node's operands; `operands` holds ls_slots(n). Absent inputs: ndim
+ * -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);
 /* "linear(f32 [2, 3], f32 [4, 3])" into s; for messages. */
 void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n);
 static inline bool ls_is_source(const ls_node *n) { return n->op->flags & LS_OP_SOURCE; }
 static inline bool ls_is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static inline bool ls_is_view(const ls_node *n) { return n->op->flags & LS_OP_VIEW; }
-static inline const char *ls_source_name(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }
+static inline const char *ls_source_name(const ls_node *n)
+{
+    return ((const ls_source_attrs *)n->attrs)->name;
+}

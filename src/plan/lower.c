@@ -1,8 +1,9 @@
-/* lower.c - the lowered graph: every node of the schedule with its kernel, views resolved to strides and offsets, and a `copy` in front
- * of each operand whose strides its kernel does not follow. What is refused is refused here, with the model's line.
+/* lower.c - the lowered graph: every node of the schedule with its kernel, views resolved to strides and
+ * offsets, and a `copy` in front of each operand whose strides its kernel does not follow. What is refused is
+ * refused here, with the model's line.
  *
- * State updated in place must not be read later under its old name (the bytes are gone): each write is remembered with its range, and
- * a read of an older value of that range is an error. */
+ * State updated in place must not be read later under its old name (the bytes are gone): each write is
+ * remembered with its range, and a read of an older value of that range is an error. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +22,11 @@ typedef struct lowering {
     ls_planner *p;
     ls_rewrite r;
     const ls_op *copy;
-    ls_tensor *operands;     /* scratch: the largest node's operands */
-    int *copied;             /* new value -> its contiguous copy, 0: none */
-    int *born;               /* new value -> how many writes had happened when it was made; views are as old as what they show */
-    write_record **writes;   /* new (base) value */
+    ls_tensor *operands; /* scratch: the largest node's operands */
+    int *copied;         /* new value -> its contiguous copy, 0: none */
+    /* new value -> how many writes had happened when it was made; views are as old as what they show */
+    int *born;
+    write_record **writes; /* new (base) value */
     int n_writes;
 } lowering;
 
@@ -45,11 +47,17 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
         if (ls_present(v))
             ls_strides_contiguous(operands[j].strides, &operands[j].type);
     }
-    return (ls_kernel_args){ .n_in = n->n_in, .n_out = n->n_out, .in = operands, .out = operands + ls_slots_in(n), .attrs = n->attrs,
-                             .threads = d->threads, .isa = d->isa };
+    return (ls_kernel_args){ .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .in = operands,
+                             .out = operands + ls_slots_in(n),
+                             .attrs = n->attrs,
+                             .threads = d->threads,
+                             .isa = d->isa };
 }
 
-static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
 {
     ls_str s = { 0 };
@@ -80,7 +88,8 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
         const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? "copy" : n->op->name;
         p->kernel[n->id] = ls_device_find(&p->plan->device, name, &a, &why);
         if (!p->kernel[n->id])
-            return refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name, why ? why : "it has no kernel of that name");
+            return refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name,
+                          why ? why : "it has no kernel of that name");
     }
     return LS_OK;
 }
@@ -114,12 +123,16 @@ static ls_status check_fresh(const lowering *l, const ls_node *reader, ls_value 
     const int64_t begin = h->offset, end = begin + extent_bytes(l, v);
     for (const write_record *w = l->writes[h->base]; w; w = w->next)
         if (w->born > l->born[v.id] && w->begin < end && begin < w->end)
-            return refuse(l->p->old, reader, "it reads a value that %s (%s:%d) has updated in place before; read the updated value, or "
-                          "read it earlier", w->by->op->name, w->by->file ? w->by->file : "?", w->by->line);
+            return refuse(
+                l->p->old, reader,
+                "it reads a value that %s (%s:%d) has updated in place before; read the updated value, or "
+                "read it earlier",
+                w->by->op->name, w->by->file ? w->by->file : "?", w->by->line);
     return LS_OK;
 }
 
-/* A contiguous twin of v, made once per phase (a twin that lives from forward to backward would cost more memory than a second copy). */
+/* A contiguous twin of v, made once per phase (a twin that lives from forward to backward would cost more
+ * memory than a second copy). */
 static ls_status contiguous_copy(lowering *l, ls_value *v)
 {
     ls_graph *g = l->r.to;
@@ -136,7 +149,8 @@ static ls_status contiguous_copy(lowering *l, ls_value *v)
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(&l->p->plan->device, "copy", &a, &why);
     if (!k)
-        return refuse(g, n, "device %s cannot do it: %s", l->p->plan->device.ops->name, why ? why : "it has no kernel of that name");
+        return refuse(g, n, "device %s cannot do it: %s", l->p->plan->device.ops->name,
+                      why ? why : "it has no kernel of that name");
     l->p->chosen[n->id] = k;
     own_home(l, n->out[0]);
     l->copied[v->id] = n->out[0].id;
@@ -149,7 +163,9 @@ static ls_status lower_view(lowering *l, const ls_node *old, ls_value *in)
     for (int attempt = 0; attempt < 2; attempt++) {
         const ls_type shape = *ls_type_of(l->p->old, old->out[0]);
         ls_type in_type = *ls_type_of(l->r.to, in[0]);
-        const ls_infer infer = { .op = old->op, .n_in = 1, .in = &in_type, .attrs = old->attrs, .n_out = 1, .out = { shape } };
+        const ls_infer infer = {
+            .op = old->op, .n_in = 1, .in = &in_type, .attrs = old->attrs, .n_out = 1, .out = { shape }
+        };
         ls_tensor from = tensor_of(l, in[0]), out = { .type = shape };
         int64_t offset = 0;
         if (!old->op->view(&infer, &from, &out, &offset)) {
@@ -173,7 +189,8 @@ static ls_status lower_view(lowering *l, const ls_node *old, ls_value *in)
 
 static bool kernel_follows(const ls_kernel *k, int j, const ls_tensor *t)
 {
-    return ls_strides_are_contiguous(t) || (k && (ls_mask_has(k->any_in, j) || (ls_mask_has(k->rows_in, j) && ls_strides_are_rows(t))));
+    return ls_strides_are_contiguous(t) ||
+           (k && (ls_mask_has(k->any_in, j) || (ls_mask_has(k->rows_in, j) && ls_strides_are_rows(t))));
 }
 
 static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
@@ -190,7 +207,8 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
             continue; /* (a part in its place is never read) */
         for (int i = 0; i < old->n_out; i++)
             if (old->op->alias[i] == j + 1)
-                return refuse(p->old, old, "operand %d is updated in place, but its memory is not contiguous", j);
+                return refuse(p->old, old, "operand %d is updated in place, but its memory is not contiguous",
+                              j);
         LS_TRY(contiguous_copy(l, &in[j]));
     }
     const ls_node *n = ls_rewrite_copy_with(&l->r, old, in, old->attrs);
@@ -205,8 +223,11 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
             p->home[v.id] = p->home[in[over - 1].id];
             write_record *w = LS_ARENA_NEW(&p->scratch, write_record);
             const int base = p->home[v.id].base;
-            *w = (write_record){ .begin = p->home[v.id].offset, .end = p->home[v.id].offset + extent_bytes(l, v), .born = ++l->n_writes,
-                                 .by = old, .next = l->writes[base] };
+            *w = (write_record){ .begin = p->home[v.id].offset,
+                                 .end = p->home[v.id].offset + extent_bytes(l, v),
+                                 .born = ++l->n_writes,
+                                 .by = old,
+                                 .next = l->writes[base] };
             l->writes[base] = w;
             l->born[v.id] = l->n_writes;
         } else if (p->placed[old->out[i].id].host) {
@@ -283,9 +304,13 @@ ls_status ls_planner_lower(ls_planner *p)
         most = n > most ? n : most;
         operands += g->nodes[i]->n_in;
     }
-    const int vals = g->n_vals + operands + g->n_outputs + 1; /* at worst every operand and output is copied */
-    lowering l = { .p = p, .copy = ls_op_find("copy"), .operands = LS_ARENA_ARRAY(&p->scratch, ls_tensor, most),
-                   .copied = LS_ARENA_ARRAY(&p->scratch, int, vals), .born = LS_ARENA_ARRAY(&p->scratch, int, vals),
+    /* at worst every operand and output is copied */
+    const int vals = g->n_vals + operands + g->n_outputs + 1;
+    lowering l = { .p = p,
+                   .copy = ls_op_find("copy"),
+                   .operands = LS_ARENA_ARRAY(&p->scratch, ls_tensor, most),
+                   .copied = LS_ARENA_ARRAY(&p->scratch, int, vals),
+                   .born = LS_ARENA_ARRAY(&p->scratch, int, vals),
                    .writes = LS_ARENA_ARRAY(&p->scratch, write_record *, vals) };
     p->home = LS_ARENA_ARRAY(&p->scratch, ls_home, vals);
     p->chosen = LS_ARENA_ARRAY(&p->scratch, const ls_kernel *, vals);

@@ -6,20 +6,18 @@
 
 const char *ls_category_name(ls_category c)
 {
-    static const char *const NAMES[LS_CAT_COUNT] = { "parameters", "gradients", "optimizer", "gathered", "activations", "workspace", "data",
-                                                      "staging" };
+    static const char *const NAMES[LS_CAT_COUNT] = { "parameters",  "gradients", "optimizer", "gathered",
+                                                     "activations", "workspace", "data",      "staging" };
     return c >= 0 && c < LS_CAT_COUNT ? NAMES[c] : "?";
 }
 
 static ls_status stopped(const ls_planner *p)
 {
-    return ls_fail(LS_E_STOPPED, "stopped while the program %s of %d operations was planned", p->old->name, p->old->n_nodes);
+    return ls_fail(LS_E_STOPPED, "stopped while the program %s of %d operations was planned", p->old->name,
+                   p->old->n_nodes);
 }
 
-static ls_status look_for_stop(const ls_planner *p)
-{
-    return ls_stop_asked() ? stopped(p) : LS_OK;
-}
+static ls_status look_for_stop(const ls_planner *p) { return ls_stop_asked() ? stopped(p) : LS_OK; }
 
 static ls_status make(ls_planner *p, const ls_plan_opts *o)
 {

@@ -1,8 +1,9 @@
-/* schedule.c - which nodes run, and in which order: the graph's own, except that cheap or repeated nodes (constants, casts of
- * parameters, recompute clones) wait until something needs them, so that what they make lives as shortly as possible.
+/* schedule.c - which nodes run, and in which order: the graph's own, except that cheap or repeated nodes
+ * (constants, casts of parameters, recompute clones) wait until something needs them, so that what they make
+ * lives as shortly as possible.
  *
- * A node that waits must not be overtaken by an update of the state it reads: before the first in-place write everything that stands
- * before it in the graph is run. The order is a function of the graph alone. */
+ * A node that waits must not be overtaken by an update of the state it reads: before the first in-place write
+ * everything that stands before it in the graph is run. The order is a function of the graph alone. */
 #include "internal.h"
 #include "ops/rules.h"
 
@@ -14,7 +15,8 @@ static void mark_live(const ls_graph *g, bool *live)
         live[g->vals[g->outputs[i].value.id].node] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
-        /* Sources stay even unread: callers fill inputs and save parameters by name without asking which program reads them. */
+        /* Sources stay even unread: callers fill inputs and save parameters by name without asking which
+         * program reads them. */
         live[i] = live[i] || (n->op->flags & (LS_OP_EFFECT | LS_OP_COLLECTIVE | LS_OP_SOURCE));
         if (!live[i])
             continue;

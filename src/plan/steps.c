@@ -1,15 +1,17 @@
 /* steps.c - the program as steps: one for each kernel, two for each collective.
  *
- * A reduction starts where its operand is complete and is waited for as late as possible: in front of the first reader, of the next reduction (at most
- * one operand outstanding) or of the program's end. A gather is waited for where it stands and starts early: when the k-th gather before it in the same pass, of units or
- * of activations as it is, has been waited for (k: parallel.prefetch), so that k gathers are under way while a unit computes; not before its operand exists. Where prefetch has a budget
- * of memory, k is as large as what k gathers make fits. All of it follows from the graph alone, so every rank has the same order. */
+ * A reduction starts where its operand is complete and is waited for as late as possible: in front of the
+ * first reader, of the next reduction (at most one operand outstanding) or of the program's end. A gather is
+ * waited for where it stands and starts early: when the k-th gather before it in the same pass, of units or
+ * of activations as it is, has been waited for (k: parallel.prefetch), so that k gathers are under way while
+ * a unit computes; not before its operand exists. Where prefetch has a budget of memory, k is as large as
+ * what k gathers make fits. All of it follows from the graph alone, so every rank has the same order. */
 #include <string.h>
 
 #include "internal.h"
 #include "lockstep/mesh.h"
 
-typedef struct entry {  /* a kernel, or the place of a collective, in the order of the graph */
+typedef struct entry {    /* a kernel, or the place of a collective, in the order of the graph */
     int node, collective; /* collective -1: a kernel */
 } entry;
 
@@ -46,7 +48,8 @@ static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_nod
         ls_tensor want = { .type = *part };
         memcpy(want.strides, home->strides, sizeof want.strides);
         ls_strides_canonical(&want);
-        const int64_t there = at + a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
+        const int64_t there = at +
+                              a->starts.v[j] * home->strides[a->dim] * (int64_t)ls_dtype_size(out->dtype);
         if (ls_planner_base(p, n->in[j].id, &part_at) != base || part_at != there ||
             memcmp(want.strides, p->home[n->in[j].id].strides, sizeof(int64_t) * (size_t)part->ndim))
             return false;
@@ -77,10 +80,14 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.map = a->map;
         c.count = ls_type_count(in);
         c.via = out->dtype;
-        c.settled = ls_is_source(ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) }));
+        c.settled = ls_is_source(
+            ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) }));
     } else {
         const ls_reduce_attrs *a = n->attrs;
-        c.kind = scatter ? LS_REDUCE_SCATTER : a->how == LS_HOW_MAX ? LS_ALL_REDUCE_MAX : a->how == LS_HOW_WIDE ? LS_ALL_REDUCE_WIDE : LS_ALL_REDUCE;
+        c.kind = scatter                 ? LS_REDUCE_SCATTER
+                 : a->how == LS_HOW_MAX  ? LS_ALL_REDUCE_MAX
+                 : a->how == LS_HOW_WIDE ? LS_ALL_REDUCE_WIDE
+                                         : LS_ALL_REDUCE;
         c.group = a->group;
         c.unit = a->unit;
         c.n = (int)a->ranks;
@@ -88,7 +95,9 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.via = (ls_dtype)a->via;
     }
     const bool sums = c.kind == LS_REDUCE_SCATTER || c.kind == LS_ALL_REDUCE; /* comm.h says what travels */
-    const ls_dtype travels = sums ? c.via : gather && ls_dtype_size(out->dtype) < ls_dtype_size(in->dtype) ? out->dtype : in->dtype;
+    const ls_dtype travels = sums                                                             ? c.via
+                             : gather && ls_dtype_size(out->dtype) < ls_dtype_size(in->dtype) ? out->dtype
+                                                                                              : in->dtype;
     c.bytes = ls_is_alias_gather(m->g, n) ? 0 : ls_collective_bytes(c.kind, c.n, c.count, travels);
     return c;
 }
@@ -151,10 +160,13 @@ static int first_of_phase(const maker *m, ls_phase phase)
 /* A mapping is there all the time. */
 static int64_t memory_of(const maker *m, const ls_node *gather)
 {
-    return ((const ls_gather_attrs *)gather->attrs)->map ? 0 : (int64_t)ls_type_bytes(ls_type_of(m->g, gather->out[0]));
+    return ((const ls_gather_attrs *)gather->attrs)->map
+               ? 0
+               : (int64_t)ls_type_bytes(ls_type_of(m->g, gather->out[0]));
 }
 
-/* How many gathers of this pass may be under way when this one is, itself among them. `waited`: the `before` ones in front of it. */
+/* How many gathers of this pass may be under way when this one is, itself among them. `waited`: the `before`
+ * ones in front of it. */
 static int64_t gathers_ahead(const maker *m, const ls_node *n, const int *waited, int before)
 {
     const ls_parallel *p = m->p->parallel;
@@ -216,7 +228,10 @@ static void emit(maker *m, int node, ls_part part, int c)
         plan->collectives[c].start = plan->n_steps;
     if (part == LS_PART_WAIT)
         plan->collectives[c].wait = plan->n_steps;
-    plan->steps[plan->n_steps++] = (ls_step){ .node = node, .part = part, .collective = c, .workspace = -1,
+    plan->steps[plan->n_steps++] = (ls_step){ .node = node,
+                                              .part = part,
+                                              .collective = c,
+                                              .workspace = -1,
                                               .kernel = part == LS_PART_RUN ? m->p->chosen[node] : NULL };
 }
 

@@ -1,20 +1,21 @@
-/* storage.c - from homes to allocations: the steps, the lifetime of every set of values that share memory, reuse in place, and what
- * the bytes are for.
+/* storage.c - from homes to allocations: the steps, the lifetime of every set of values that share memory,
+ * reuse in place, and what the bytes are for.
  *
- * Invariant: values whose homes chain to one base form a set; the set is live from the first step that writes any of it to the last
- * step that reads (or writes) any of it. An op's output takes over an operand's memory only if that whole set ends at this step. */
+ * Invariant: values whose homes chain to one base form a set; the set is live from the first step that writes
+ * any of it to the last step that reads (or writes) any of it. An op's output takes over an operand's memory
+ * only if that whole set ends at this step. */
 #include <limits.h>
 #include <string.h>
 
 #include "internal.h"
 
-typedef struct set {   /* indexed by base value */
-    int first, last;   /* steps; last INT_MAX: the caller reads it */
+typedef struct set { /* indexed by base value */
+    int first, last; /* steps; last INT_MAX: the caller reads it */
     size_t bytes;
-    const char *name;  /* sources and outputs */
+    const char *name; /* sources and outputs */
     bool source, used;
-    bool symmetric;    /* peers read it */
-    bool node;         /* one copy for the ranks of an axis on this host */
+    bool symmetric; /* peers read it */
+    bool node;      /* one copy for the ranks of an axis on this host */
     int alloc;
 } set;
 
@@ -23,7 +24,8 @@ typedef struct storage {
     ls_plan *plan;
     const ls_graph *g;
     set *sets;
-    bool *derived, *gradient, *gathered; /* value: computed from parameters alone; goes nowhere but into the update; came over from other ranks */
+    /* value: computed from parameters alone; goes nowhere but into the update; came over from other ranks */
+    bool *derived, *gradient, *gathered;
 } storage;
 
 static void touch(storage *s, int v, int step)
@@ -70,8 +72,9 @@ static void make_sets(storage *s)
         }
 }
 
-/* What peers read: an operand that is reduced, or gathered where it lies (`copy`; with a mapping each rank writes its own slice). The memory rule of
- * comm.h: peers may read it until a later collective of the group, started after the wait, has been waited for; or until the fence behind the program. */
+/* What peers read: an operand that is reduced, or gathered where it lies (`copy`; with a mapping each rank
+ * writes its own slice). The memory rule of comm.h: peers may read it until a later collective of the group,
+ * started after the wait, has been waited for; or until the fence behind the program. */
 static void share(storage *s)
 {
     const ls_plan *plan = s->plan;
@@ -115,7 +118,8 @@ static void reuse(storage *s, int i)
         const ls_tensor as = { .type = s->g->vals[u].type };
         ls_tensor seen = as;
         memcpy(seen.strides, p->home[u].strides, sizeof seen.strides);
-        if (t->name || t->last > i || t->bytes != bytes || ls_type_bytes(&as.type) != bytes || !ls_strides_are_contiguous(&seen))
+        if (t->name || t->last > i || t->bytes != bytes || ls_type_bytes(&as.type) != bytes ||
+            !ls_strides_are_contiguous(&seen))
             continue;
         bool mixed = false; /* another operand or output looks at the same memory in another way */
         for (int k = 0; k < n->n_in + n->n_out; k++) {
@@ -136,14 +140,17 @@ static void reuse(storage *s, int i)
 
 static bool moves_only(const ls_node *n)
 {
-    return ls_is_view(n) || (n->op->flags & (LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) || !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") ||
-           !strcmp(n->op->name, "cast") || !strcmp(n->op->name, "fused");
+    return ls_is_view(n) || (n->op->flags & (LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) ||
+           !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") || !strcmp(n->op->name, "cast") ||
+           !strcmp(n->op->name, "fused");
 }
 
-/* Trained tensors: as the model declares them, or in their unit's flat state (passes.h names it "unit NAME"). */
+/* Trained tensors: as the model declares them, or in their unit's flat state (passes.h names it "unit NAME").
+ */
 static bool is_parameter(const ls_node *n)
 {
-    return !strcmp(n->op->name, "param") || (!strcmp(n->op->name, "state") && !strncmp(ls_source_name(n), "unit ", 5));
+    return !strcmp(n->op->name, "param") ||
+           (!strcmp(n->op->name, "state") && !strncmp(ls_source_name(n), "unit ", 5));
 }
 
 /* State of the model that is not trained. Never offloaded: ops use it where it lies. */
@@ -168,8 +175,10 @@ static void classify(storage *s)
             s->gathered[n->out[k].id] = gathered;
         }
     }
-    /* Backwards: a value of the backward phase is a gradient if all that ever happens to it is the update, or moving it there. */
-    bool *elsewhere = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals), *read = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    /* Backwards: a value of the backward phase is a gradient if all that ever happens to it is the update, or
+     * moving it there. */
+    bool *elsewhere = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals),
+         *read = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     for (int i = 0; i < g->n_outputs; i++) {
         const int v = g->outputs[i].value.id;
         read[v] = true;
@@ -207,7 +216,8 @@ static ls_category category_of(const storage *s, int v)
     return LS_CAT_ACTIVATIONS;
 }
 
-/* Mapped units have names, so that all programs mean the same memory; a state of the same type is a slice of it. */
+/* Mapped units have names, so that all programs mean the same memory; a state of the same type is a slice of
+ * it. */
 static void name_mapped(storage *s)
 {
     ls_plan *plan = s->plan;
@@ -246,12 +256,23 @@ static void make_allocs(storage *s, ls_tensor *operands)
         const bool state = t->source && strcmp(node->op->name, "input");
         ls_alloc *a = &plan->allocs[plan->n_allocs++];
         *a = (ls_alloc){
-            .memory = t->node ? LS_MEM_NODE : state ? LS_MEM_STATE : t->name ? LS_MEM_IO : t->symmetric ? LS_MEM_SYMMETRIC : LS_MEM_ARENA,
-            .category = category_of(s, v), .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL, .value = v, .bytes = t->bytes,
-            .first = t->name || t->node ? 0 : t->first, .last = t->name || t->node ? last_step : t->last, .shared = t->name && t->symmetric,
+            .memory = t->node        ? LS_MEM_NODE
+                      : state        ? LS_MEM_STATE
+                      : t->name      ? LS_MEM_IO
+                      : t->symmetric ? LS_MEM_SYMMETRIC
+                                     : LS_MEM_ARENA,
+            .category = category_of(s, v),
+            .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL,
+            .value = v,
+            .bytes = t->bytes,
+            .first = t->name || t->node ? 0 : t->first,
+            .last = t->name || t->node ? last_step : t->last,
+            .shared = t->name && t->symmetric,
         };
-        a->host = offload && (a->category == LS_CAT_OPTIMIZER || (a->memory == LS_MEM_STATE && a->category == LS_CAT_PARAMETERS && !is_buffer(node)) ||
-                              (a->memory == LS_MEM_IO && a->category == LS_CAT_GRADIENTS && !t->symmetric));
+        a->host = offload &&
+                  (a->category == LS_CAT_OPTIMIZER ||
+                   (a->memory == LS_MEM_STATE && a->category == LS_CAT_PARAMETERS && !is_buffer(node)) ||
+                   (a->memory == LS_MEM_IO && a->category == LS_CAT_GRADIENTS && !t->symmetric));
     }
     name_mapped(s);
     for (int v = 1; v < g->n_vals; v++) {
@@ -269,13 +290,18 @@ static void make_allocs(storage *s, ls_tensor *operands)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
         for (int j = 0; j < ls_slots(n); j++)
-            memcpy(operands[j].strides, plan->places[ls_slot_value(n, j).id].strides, sizeof operands[j].strides);
+            memcpy(operands[j].strides, plan->places[ls_slot_value(n, j).id].strides,
+                   sizeof operands[j].strides);
         const size_t bytes = step->kernel->workspace(&a);
         if (!bytes)
             continue;
         step->workspace = plan->n_allocs;
-        plan->allocs[plan->n_allocs++] = (ls_alloc){ .memory = LS_MEM_ARENA, .category = LS_CAT_WORKSPACE, .value = -1, .bytes = bytes,
-                                                     .first = i, .last = i };
+        plan->allocs[plan->n_allocs++] = (ls_alloc){ .memory = LS_MEM_ARENA,
+                                                     .category = LS_CAT_WORKSPACE,
+                                                     .value = -1,
+                                                     .bytes = bytes,
+                                                     .first = i,
+                                                     .last = i };
     }
 }
 

@@ -17,8 +17,9 @@ void ls_strides_canonical(ls_tensor *t)
     const int n = t->type.ndim;
     if (n <= 0)
         return;
-    /* A last dim of size 1 is contiguous by definition. A middle one copies what its outer neighbour would need to collapse, and
-     * that is known only from the outermost real stride inwards: go from the right, deferring size-1 dims to the next real one. */
+    /* A last dim of size 1 is contiguous by definition. A middle one copies what its outer neighbour would
+     * need to collapse, and that is known only from the outermost real stride inwards: go from the right,
+     * deferring size-1 dims to the next real one. */
     if (t->type.dims[n - 1] == 1)
         t->strides[n - 1] = 1;
     for (int d = n - 2; d >= 0; d--) {
@@ -27,12 +28,13 @@ void ls_strides_canonical(ls_tensor *t)
         int outer = d - 1;
         while (outer >= 0 && t->type.dims[outer] == 1)
             outer--;
-        /* [64, 1, 128] cut from [64, 17, 128]: the row stride is the outer one. Two real dims around it: any value that
-         * lies between them collapses, the product of the inner one is it. */
+        /* [64, 1, 128] cut from [64, 17, 128]: the row stride is the outer one. Two real dims around it: any
+         * value that lies between them collapses, the product of the inner one is it. */
         bool inner_is_last = true;
         for (int k = d + 1; k < n - 1; k++)
             inner_is_last = inner_is_last && t->type.dims[k] == 1;
-        t->strides[d] = inner_is_last && outer >= 0 ? t->strides[outer] : t->strides[d + 1] * t->type.dims[d + 1];
+        t->strides[d] = inner_is_last && outer >= 0 ? t->strides[outer]
+                                                    : t->strides[d + 1] * t->type.dims[d + 1];
     }
 }
 
@@ -61,10 +63,12 @@ bool ls_strides_are_rows(const ls_tensor *t)
 
 bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides)
 {
-    /* Walk both shapes from the right. A run of input dims that collapse into one step is a chunk; the output dims must cut along
-     * chunk borders: one that steps over a border never meets a chunk's end again, and dims are left over. */
+    /* Walk both shapes from the right. A run of input dims that collapse into one step is a chunk; the output
+     * dims must cut along chunk borders: one that steps over a border never meets a chunk's end again, and
+     * dims are left over. */
     int i = in->type.ndim - 1, o = as->ndim - 1;
-    int64_t chunk = 1, step = 1, made = 1, next = 1; /* size and innermost stride of the chunk; how much of it output dims have used */
+    /* size and innermost stride of the chunk; how much of it output dims have used */
+    int64_t chunk = 1, step = 1, made = 1, next = 1;
     while (o >= 0 || i >= 0) {
         if (made == chunk) { /* open the next chunk */
             while (i >= 0 && in->type.dims[i] == 1)

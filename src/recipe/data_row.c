@@ -61,10 +61,10 @@ static ls_status check_files(const ls_recipe *r, const char *files)
         return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s",
                        ls_recipe_where(r, "data.type"), r->data.type, files);
     if (!*r->data.tokenizer)
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`",
-            ls_recipe_where(r, "data.type"), r->data.type);
+        return ls_fail(LS_E_USAGE,
+                       "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder "
+                       "with one, or `bytes`",
+                       ls_recipe_where(r, "data.type"), r->data.type);
     return LS_OK;
 }
 

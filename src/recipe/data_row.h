@@ -7,18 +7,19 @@
 typedef struct ls_data_opening {
     int threads;
     int classes; /* of the model: of text the vocabulary */
-    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second); /* NULL: none */
+    /* NULL: none */
+    void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_data_opening;
 
 typedef struct ls_data_row {
-    const char *name;       /* the word of data.type */
+    const char *name; /* the word of data.type */
     ls_samples samples;
-    const char *doing;      /* what takes long when it is opened */
+    const char *doing;                      /* what takes long when it is opened */
     ls_status (*check)(const ls_recipe *r); /* keys that it needs; NULL: none */
     ls_status (*open)(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o);
 } ls_data_row;
 
-extern const ls_data_row LS_DATA[];        /* ended by a row without name */
-extern const char *const LS_DATA_WORDS[];  /* their names, ended by NULL */
+extern const ls_data_row LS_DATA[];       /* ended by a row without name */
+extern const char *const LS_DATA_WORDS[]; /* their names, ended by NULL */
 const ls_data_row *ls_recipe_data(const ls_recipe *r);

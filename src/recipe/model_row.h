@@ -11,9 +11,12 @@ typedef enum ls_samples { LS_SAMPLES_IMAGES, LS_SAMPLES_TEXT, LS_SAMPLES_PAIRS }
 /* A key of Hugging Face's config.json. One that has neither `ours` nor `only` changes nothing. */
 typedef struct ls_config_key {
     const char *theirs; /* "rope_parameters.rope_theta": a key of the object rope_parameters */
-    const char *ours;   /* key of the recipe that takes its value. Several rows may name it: the first in the file counts */
-    const char *absent; /* the value for `ours` when the key is absent; NULL: the recipe's default, which is transformers' */
-    const char *only;   /* JSON values with spaces between them: any other, also as an array's element, is refused */
+    /* key of the recipe that takes its value. Several rows may name it: the first in the file counts */
+    const char *ours;
+    /* the value for `ours` when the key is absent; NULL: the recipe's default, which is transformers' */
+    const char *absent;
+    /* JSON values with spaces between them: any other, also as an array's element, is refused */
+    const char *only;
 } ls_config_key;
 
 extern const char *const LS_CONFIG_FREE[]; /* keys of any model that change nothing; ended by NULL */
@@ -34,13 +37,16 @@ typedef struct ls_second_name {
 } ls_second_name;
 
 typedef struct ls_model_row {
-    const char *name;       /* the word of model.type */
+    const char *name; /* the word of model.type */
     ls_samples samples;
     bool batch_norm; /* its statistics count every sample, so a batch must have no padding */
-    ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch); /* an ls_build_fn: its config is the ls_recipe */
+    /* an ls_build_fn: its config is the ls_recipe */
+    ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch);
     ls_status (*check)(const ls_recipe *r); /* of keys that must agree; NULL: none */
-    void (*decoder)(ls_decoder_config *out, const ls_recipe *r); /* for ls_generator_create; NULL: makes no text */
-    const char *const *config; /* keys of `model` in a checkpoint's config.json; NULL: huggingface writes it */
+    /* for ls_generator_create; NULL: makes no text */
+    void (*decoder)(ls_decoder_config *out, const ls_recipe *r);
+    /* keys of `model` in a checkpoint's config.json; NULL: huggingface writes it */
+    const char *const *config;
     const ls_huggingface *huggingface;  /* NULL: transformers does not have it */
     const ls_second_name *second_names; /* ended by a row without name; NULL: none */
 } ls_model_row;
@@ -58,19 +64,37 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes);
 bool ls_model_continues_text(const ls_model_row *m);
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 
-/* config.json of a checkpoint: for a model that transformers has, transformers' config; else the model and what its
- * inputs must be as a recipe says them, so that it loads as one. malloc'ed. */
+/* config.json of a checkpoint: for a model that transformers has, transformers' config; else the model and
+ * what its inputs must be as a recipe says them, so that it loads as one. malloc'ed. */
 char *ls_recipe_config_json(const ls_recipe *r);
 
 /* ---- for the files of the models */
-void ls_config_real(ls_json *j, const char *key, double x); /* with a point: transformers takes no integer for a float */
+/* with a point: transformers takes no integer for a float */
+void ls_config_real(ls_json *j, const char *key, double x);
 int64_t ls_recipe_head_dim(const ls_recipe *r);
-ls_status ls_recipe_check_heads(const ls_recipe *r); /* they divide hidden_size, unless model.head_dim is set */
+/* they divide hidden_size, unless model.head_dim is set */
+ls_status ls_recipe_check_heads(const ls_recipe *r);
 
-/* Rows of ls_config_key: read; read, else this value; one of these values; a bool that is off; without effect. */
-#define LS_CONFIG_READ_OR(key, ours, absent) { key, ours, absent, NULL }
-#define LS_CONFIG_READ(key, ours) { key, ours, NULL, NULL }
-#define LS_CONFIG_ONLY(key, values) { key, NULL, NULL, values }
+/* Rows of ls_config_key: read; read, else this value; one of these values; a bool that is off; without
+ * effect. */
+#define LS_CONFIG_READ_OR(key, ours, absent) \
+    {                                        \
+        key, ours, absent, NULL              \
+    }
+#define LS_CONFIG_READ(key, ours) \
+    {                             \
+        key, ours, NULL, NULL     \
+    }
+#define LS_CONFIG_ONLY(key, values) \
+    {                               \
+        key, NULL, NULL, values     \
+    }
 #define LS_CONFIG_OFF(key) LS_CONFIG_ONLY(key, "false")
-#define LS_CONFIG_NO_EFFECT(key) { key, NULL, NULL, NULL }
-#define LS_CONFIG_END { NULL, NULL, NULL, NULL }
+#define LS_CONFIG_NO_EFFECT(key) \
+    {                            \
+        key, NULL, NULL, NULL    \
+    }
+#define LS_CONFIG_END          \
+    {                          \
+        NULL, NULL, NULL, NULL \
+    }

@@ -1,4 +1,5 @@
-/* recipe.c - a loaded recipe: settings become checked values, and values become YAML, identity and differences again. */
+/* recipe.c - a loaded recipe: settings become checked values, and values become YAML, identity and
+ * differences again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +22,15 @@ static ls_status missing(const ls_recipe_state *state, const ls_key *k)
     for (int i = 0; k->words && k->words[i]; i++)
         if (!k->now || ls_words_have(k->now, k->words[i]))
             ls_str_printf(&words, "%s%s", words.len ? ", " : "", k->words[i]);
-    ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe says it (one of %s)", state->name, k->key, ls_str_text(&words));
+    ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe says it (one of %s)", state->name,
+                          k->key, ls_str_text(&words));
     ls_str_release(&words);
     return s;
 }
 
 /* A key of another model, optimizer, ...: never silently ignored. */
-static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state, const ls_key *k, const char *where)
+static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state, const ls_key *k,
+                                const char *where)
 {
     int n = (int)strcspn(k->only, " ");
     char decider[64];
@@ -36,13 +39,15 @@ static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state
     ls_str is = { 0 };
     ls_key_print(&LS_KEYS[row], r, &is);
     const ls_setting *set = &state->set[row];
-    ls_status s = ls_fail(LS_E_USAGE, "%s: this key is for %s%s, but the recipe says %s %s (%s)", where, decider, k->only + n, decider, ls_str_text(&is),
+    ls_status s = ls_fail(LS_E_USAGE, "%s: this key is for %s%s, but the recipe says %s %s (%s)", where,
+                          decider, k->only + n, decider, ls_str_text(&is),
                           set->value ? set->origin : "default");
     ls_str_release(&is);
     return s;
 }
 
-/* From settings to values. Deciders ("model.type") have no `only`, so a first pass over those settles which other keys apply. */
+/* From settings to values. Deciders ("model.type") have no `only`, so a first pass over those settles which
+ * other keys apply. */
 static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
 {
     *r = (ls_recipe){ .state = state };
@@ -56,7 +61,8 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
                 return missing(state, k);
             if (set->value && pass && !ls_key_applies(k, r))
                 return refuse_foreign(r, state, k, set->where);
-            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where) : ls_key_default(k, r, &state->arena));
+            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where)
+                              : ls_key_default(k, r, &state->arena));
         }
     return ls_recipe_check(r);
 }
@@ -79,7 +85,8 @@ static void state_destroy(ls_recipe_state *state)
     free(state);
 }
 
-static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets, bool record, bool needs_init)
+static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
+                      const char *const *sets, bool record, bool needs_init)
 {
     *out = NULL;
     ls_recipe_state *state = calloc(1, sizeof *state);
@@ -93,9 +100,11 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
     state->name = ls_arena_strdup(&state->arena, name);
     state->record = record;
     ls_status s;
-    LS_TRY_TO(s, text ? ls_recipe_apply_text(state, text, size, name) : ls_recipe_apply_file(state, name), fail);
+    LS_TRY_TO(s, text ? ls_recipe_apply_text(state, text, size, name) : ls_recipe_apply_file(state, name),
+              fail);
     LS_TRY_TO(s, apply_sets(state, n_sets, sets), fail);
-    if (!record || !state->set[ls_key_find("model.hidden_size")].value) /* what config.json said is in the recipe of a run */
+    if (!record || !state->set[ls_key_find("model.hidden_size")]
+                        .value) /* what config.json said is in the recipe of a run */
         LS_TRY_TO(s, ls_recipe_apply_config(state), fail);
     LS_TRY_TO(s, resolve(state, r), fail);
     if (needs_init)
@@ -117,12 +126,14 @@ ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, 
     return load(out, NULL, 0, path_or_name, n_sets, sets, false, true);
 }
 
-ls_status ls_recipe_load_to_continue(ls_recipe **out, const char *path_or_name, int n_sets, const char *const *sets)
+ls_status ls_recipe_load_to_continue(ls_recipe **out, const char *path_or_name, int n_sets,
+                                     const char *const *sets)
 {
     return load(out, NULL, 0, path_or_name, n_sets, sets, false, false);
 }
 
-ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
+                              const char *const *sets)
 {
     LS_ARG(out);
     if (size)
@@ -133,7 +144,8 @@ ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, co
     return load(out, text ? text : "", size, name, n_sets, sets, false, true);
 }
 
-ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets, const char *const *sets)
+ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
+                                const char *const *sets)
 {
     LS_ARG(out);
     if (size)
@@ -206,7 +218,8 @@ ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
     return changed(r, before, LS_OK);
 }
 
-/* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a run inside it. */
+/* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a
+ * run inside it. */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
 {
     LS_ARG_OR(r, NULL);
@@ -293,7 +306,8 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
         if (is_identity(k, there))
             ls_key_print(k, there, &b);
         if (strcmp(ls_str_text(&a), ls_str_text(&b)))
-            ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key, a.len ? a.data : "(none)", b.len ? b.data : "(none)");
+            ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key,
+                          a.len ? a.data : "(none)", b.len ? b.data : "(none)");
         ls_str_release(&a);
         ls_str_release(&b);
     }

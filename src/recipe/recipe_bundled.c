@@ -1,14 +1,18 @@
-/* recipe_bundled.c - the recipes that come inside the library: every file of recipes/, written into recipes.inc by cmake/recipes.cmake. */
+/* recipe_bundled.c - the recipes that come inside the library: every file of recipes/, written into
+ * recipes.inc by cmake/recipes.cmake. */
 #include <stdio.h>
 #include <string.h>
 #include "recipe_fields.h"
 
-static const struct { const char *name, *text; } BUNDLED[] = {
+static const struct {
+    const char *name, *text;
+} BUNDLED[] = {
 #include "recipes.inc"
 };
 #define COUNT ((int)(sizeof BUNDLED / sizeof BUNDLED[0]))
 
-/* The first line of a bundled recipe is its description: "# text". Copied once per name into static memory. */
+/* The first line of a bundled recipe is its description: "# text". Copied once per name into static memory.
+ */
 static const char *summary_of(int i)
 {
     static _Thread_local char line[160];

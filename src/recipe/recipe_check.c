@@ -1,4 +1,5 @@
-/* recipe_check.c - what no single key can know: values that must fit each other, and combinations that this version refuses. */
+/* recipe_check.c - what no single key can know: values that must fit each other, and combinations that this
+ * version refuses. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -44,7 +45,10 @@ static ls_status check_name(ls_recipe *r)
     }
     const char *n = r->run.name;
     if (!*n || *n == '.' || strchr(n, '/') || strlen(n) > 100)
-        return ls_fail(LS_E_USAGE, "%s: '%s' cannot be a folder's name (not empty, no '/', no leading dot, at most 100 bytes)", at(r, "run.name"), n);
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: '%s' cannot be a folder's name (not empty, no '/', no leading dot, at most 100 bytes)",
+            at(r, "run.name"), n);
     for (const char *p = n; *p; p++)
         if (iscntrl((unsigned char)*p))
             return ls_fail(LS_E_USAGE, "%s: a control character in the run's name", at(r, "run.name"));
@@ -58,8 +62,9 @@ static ls_status check_model(const ls_recipe *r)
     const ls_model_row *m = ls_recipe_model(r);
     const long long image = r->model.image_size, channels = r->model.in_channels;
     if (m->samples == LS_SAMPLES_IMAGES && (double)image * (double)image * (double)channels > 1e9)
-        return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is more than this version can address", at(r, "model.image_size"),
-                       channels, image, image);
+        return ls_fail(LS_E_USAGE,
+                       "%s: an image of %lld x %lld x %lld numbers is more than this version can address",
+                       at(r, "model.image_size"), channels, image, image);
     if (m->check)
         LS_TRY(m->check(r));
     if (!*r->model.init)
@@ -84,8 +89,10 @@ static ls_status check_data(const ls_recipe *r)
     const ls_model_row *m = ls_recipe_model(r);
     char list[LS_MODEL_LIST];
     if (d->samples != m->samples)
-        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s", ls_recipe_where_either(r, "data.type", "model.type"),
-                       d->name, samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name, samples_text(m->samples));
+        return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s",
+                       ls_recipe_where_either(r, "data.type", "model.type"), d->name,
+                       samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name,
+                       samples_text(m->samples));
     return d->check ? d->check(r) : LS_OK;
 }
 
@@ -93,18 +100,25 @@ static ls_status check_train(const ls_recipe *r)
 {
     long long batch = r->train.global_batch, micro = r->train.micro_batch;
     if (micro && batch % micro)
-        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld", ls_recipe_where_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
+        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld",
+                       ls_recipe_where_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
     if (!r->train.drop_last && ls_recipe_model(r)->batch_norm)
-        return ls_fail(LS_E_USAGE, "%s: false pads the last batch of an epoch, and batch norm would count the padding in its statistics; with model.type %s "
-                       "it is true", ls_recipe_where_either(r, "train.drop_last", "model.type"), r->model.type);
+        return ls_fail(LS_E_USAGE,
+                       "%s: false pads the last batch of an epoch, and batch norm would count the padding in "
+                       "its statistics; with model.type %s "
+                       "it is true",
+                       ls_recipe_where_either(r, "train.drop_last", "model.type"), r->model.type);
     if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
-        return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening", at(r, "optimizer.nesterov"));
+        return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening",
+                       at(r, "optimizer.nesterov"));
     if (r->schedule.type == LS_SCHED_COSINE || r->schedule.type == LS_SCHED_LINEAR) {
         if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
-            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is", ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
+            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is",
+                           ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
                            (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
         if (r->schedule.min_lr > r->optimizer.lr)
-            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from", ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
+            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from",
+                           ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
     }
     return LS_OK;
 }
@@ -113,15 +127,21 @@ static ls_status check_device(const ls_recipe *r)
 {
     bool ref = r->device == LS_RUN_REF;
     if (ref && r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own", ls_recipe_where_either(r, "kernels", "device"));
+        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own",
+                       ls_recipe_where_either(r, "kernels", "device"));
     if (ref && strcmp(r->isa, "auto"))
-        return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from", ls_recipe_where_either(r, "isa", "device"));
+        return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from",
+                       ls_recipe_where_either(r, "isa", "device"));
 #ifndef LS_HAVE_ONEDNN
     if (r->kernels == LS_KERNELS_ONEDNN)
         return ls_fail(LS_E_USAGE, "%s: this build has no oneDNN", at(r, "kernels"));
 #endif
-    const struct { const char *key; ls_dtype type; } types[] = {
-        { "precision.param", r->precision.param }, { "precision.reduce", r->precision.reduce }, { "precision.output", r->precision.output } };
+    const struct {
+        const char *key;
+        ls_dtype type;
+    } types[] = { { "precision.param", r->precision.param },
+                  { "precision.reduce", r->precision.reduce },
+                  { "precision.output", r->precision.output } };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].type == LS_F64 && !ref)
             return ls_fail(LS_E_USAGE, "%s: f64 is for device ref", at(r, types[i].key));
@@ -129,8 +149,10 @@ static ls_status check_device(const ls_recipe *r)
         return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
     for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
         if (!r->state->record && r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
-            return ls_fail(LS_E_USAGE, "%s: %s has no effect with precision.param f64, in which everything is then computed; leave it out", at(r, types[i].key),
-                           ls_dtype_name(types[i].type));
+            return ls_fail(LS_E_USAGE,
+                           "%s: %s has no effect with precision.param f64, in which everything is then "
+                           "computed; leave it out",
+                           at(r, types[i].key), ls_dtype_name(types[i].type));
     return LS_OK;
 }
 
@@ -140,10 +162,13 @@ static ls_status check_parallel(ls_recipe *r)
     if (s != LS_OK)
         return ls_recipe_blame(r, LS_E_USAGE);
     const char *units = r->parallel.units, *recompute = r->parallel.recompute;
-    if (strcmp(recompute, "none") && strcmp(recompute, "units") && (strncmp(recompute, "class:", 6) || !recompute[6]))
-        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"), recompute);
+    if (strcmp(recompute, "none") && strcmp(recompute, "units") &&
+        (strncmp(recompute, "class:", 6) || !recompute[6]))
+        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"),
+                       recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
-        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are", at(r, "parallel.recompute"));
+        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are",
+                       at(r, "parallel.recompute"));
     return LS_OK;
 }
 
@@ -163,7 +188,10 @@ static bool is_default(const ls_key *k, const ls_recipe *r)
     return same;
 }
 
-static bool is_recorded(const ls_key *k, const ls_recipe *r) { return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set"); }
+static bool is_recorded(const ls_key *k, const ls_recipe *r)
+{
+    return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set");
+}
 
 /* Refused, never ignored: what somebody set, and what the value of another key leaves without effect. */
 static ls_status check_effects(const ls_recipe *r)
@@ -177,8 +205,10 @@ static ls_status check_effects(const ls_recipe *r)
             ls_str is = { 0 }, wants = { 0 };
             ls_key_print(&LS_KEYS[ls_key_find(decider)], r, &is);
             ls_key_need_text(&wants, *need);
-            ls_status s = ls_fail(LS_E_USAGE, "%s: has no effect with %s %s (%s); it needs %s, or its default, %s", at(r, k->key), decider, ls_str_text(&is),
-                                  ls_recipe_origin(r, decider), ls_str_text(&wants), *k->fallback ? k->fallback : "\"\"");
+            ls_status s = ls_fail(LS_E_USAGE,
+                                  "%s: has no effect with %s %s (%s); it needs %s, or its default, %s",
+                                  at(r, k->key), decider, ls_str_text(&is), ls_recipe_origin(r, decider),
+                                  ls_str_text(&wants), *k->fallback ? k->fallback : "\"\"");
             ls_str_release(&is);
             ls_str_release(&wants);
             return s;
@@ -191,7 +221,8 @@ static ls_status check_checkpoint(const ls_recipe *r)
 {
     bool loss = !strcmp(r->checkpoint.best.metric, "eval_loss");
     if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
-        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s", ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
+        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s",
+                       ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
                        r->checkpoint.best.metric, loss ? "smaller" : "larger", loss ? "min" : "max");
     return LS_OK;
 }

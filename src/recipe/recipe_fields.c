@@ -1,12 +1,15 @@
-/* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row here; reading, --set, --help, the
- * resolved recipe and docs/recipe.md follow (regenerate it with `lockstep recipe --reference > docs/recipe.md`; a test compares). */
+/* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row
+ * here; reading, --set, --help, the resolved recipe and docs/recipe.md follow (regenerate it with `lockstep
+ * recipe --reference > docs/recipe.md`; a test compares). */
 #include "data_row.h"
 #include "model_row.h"
 #include "recipe_fields.h"
 
 #define AT(member) .offset = offsetof(ls_recipe, member)
-#define WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
-#define NEEDS(...) .needs = (const char *const[]){ __VA_ARGS__, NULL }
+#define WORDS(...) \
+    .words = (const char *const[]) { __VA_ARGS__, NULL }
+#define NEEDS(...) \
+    .needs = (const char *const[]) { __VA_ARGS__, NULL }
 #define MAX_COUNT 1e15
 
 #define PICTURES "model.type vit mlp resnet18 resnet34 resnet50"
@@ -41,204 +44,334 @@ const ls_section LS_SECTIONS[] = {
 const int LS_SECTION_COUNT = (int)(sizeof LS_SECTIONS / sizeof LS_SECTIONS[0]);
 
 const ls_key LS_KEYS[] = {
-    { "run.name", LS_KEY_TEXT, AT(run.name), "", .help = "folder of the run inside `storage`; empty: the recipe file's name" },
-    { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true, .help = "folder that holds runs" },
-    { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0, .help = "of initial weights, sample order and dropout" },
-    { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true,
-      NEEDS(SAVES), .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, but a Slurm job's end counts always" },
+    { "run.name", LS_KEY_TEXT, AT(run.name), "",
+      .help = "folder of the run inside `storage`; empty: the recipe file's name" },
+    { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true,
+      .help = "folder that holds runs" },
+    { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0,
+      .help = "of initial weights, sample order and dropout" },
+    { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true, NEEDS(SAVES),
+      .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, "
+              "but a Slurm job's end counts always" },
 
-    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true, .help = "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
-    { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true, .help = "threads of a rank; 0: cores / ranks" },
-    { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref", .later = "this version has no GPU module",
+    { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true,
+      .help =
+          "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
+    { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true,
+      .help = "threads of a rank; 0: cores / ranks" },
+    { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
+      .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: the slow, readable truth, also in f64" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
-      .help = "the most of the device's memory that a program may use; 0: no cap. What does not fit is refused; parallel.offload needs less" },
+      .help = "the most of the device's memory that a program may use; 0: no cap. What does not fit is "
+              "refused; parallel.offload needs less" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
-      .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of threads) or `onednn`" },
+      .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of "
+              "threads) or `onednn`" },
     { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
     { "model.type", LS_KEY_WORD, AT(model.type), NULL, .words = LS_MODEL_WORDS,
-      .help = "the architecture; llama and qwen2 predict the next token of text, t5 reads one text and writes another" },
-    { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES, .help = "height and width of an image" },
-    { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit", .help = "height and width of a patch; divides `image_size`" },
-    { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = PICTURES, .help = "channels of an image" },
-    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = BLOCKS, .help = "blocks; of t5, of the encoder" },
-    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = BLOCKS, .help = "attention heads; divides `hidden_size` unless `head_dim` says how wide they are" },
-    { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = BLOCKS, .help = "width of a token" },
-    { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = BLOCKS, .help = "width inside a block's MLP" },
+      .help = "the architecture; llama and qwen2 predict the next token of text, t5 reads one text and "
+              "writes another" },
+    { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .only = PICTURES,
+      .help = "height and width of an image" },
+    { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .only = "model.type vit",
+      .help = "height and width of a patch; divides `image_size`" },
+    { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .only = PICTURES,
+      .help = "channels of an image" },
+    { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .only = BLOCKS,
+      .help = "blocks; of t5, of the encoder" },
+    { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .only = BLOCKS,
+      .help = "attention heads; divides `hidden_size` unless `head_dim` says how wide they are" },
+    { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .only = BLOCKS,
+      .help = "width of a token" },
+    { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .only = BLOCKS,
+      .help = "width inside a block's MLP" },
     { "model.vocab_size", LS_KEY_INT, AT(model.vocab_size), "257", 2, 1e9, .only = WORDS_OF_TEXT,
       .help = "tokens that the model knows: at least those of `data.tokenizer` (bytes: 257)" },
     { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .only = LANGUAGE,
       .help = "heads of keys and values; divides `heads`; 0: as many" },
-    { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .only = WORDS_OF_TEXT, .help = "width of a head (llama, qwen2: even); 0: hidden_size / heads" },
-    { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .only = WORDS_OF_TEXT, .help = "of RMS norm" },
-    { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .only = LANGUAGE, .help = "base of the rotary positions" },
-    { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .only = WORDS_OF_TEXT, .help = "the output layer is the table of the embedding; t5: see `scale_output`" },
+    { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .only = WORDS_OF_TEXT,
+      .help = "width of a head (llama, qwen2: even); 0: hidden_size / heads" },
+    { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .only = WORDS_OF_TEXT,
+      .help = "of RMS norm" },
+    { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .only = LANGUAGE,
+      .help = "base of the rotary positions" },
+    { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .only = WORDS_OF_TEXT,
+      .help = "the output layer is the table of the embedding; t5: see `scale_output`" },
     { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .only = LANGUAGE,
       .help = "standard deviation of initial weights" },
-    { "model.decoder_layers", LS_KEY_INT, AT(model.decoder_layers), "0", 0, 10000, .only = T5, .help = "blocks of the decoder; 0: `layers`" },
-    { "model.feed_forward", LS_KEY_CHOICE, AT(model.feed_forward), "relu", WORDS("relu", "gated-gelu"), .only = T5,
-      .help = "a block's MLP: `relu` (the first T5) or `gated-gelu` (T5 v1.1)" },
-    { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .only = T5, .help = "relative positions that are told apart; even" },
-    { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .only = T5, .help = "from here on all distances are one; above position_buckets / 2" },
-    { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true, .only = T5, .help = "of the deviations of initial weights" },
-    { "model.scale_output", LS_KEY_CHOICE, AT(model.scale_output), "auto", WORDS("auto", "true", "false"), .only = T5,
+    { "model.decoder_layers", LS_KEY_INT, AT(model.decoder_layers), "0", 0, 10000, .only = T5,
+      .help = "blocks of the decoder; 0: `layers`" },
+    { "model.feed_forward", LS_KEY_CHOICE, AT(model.feed_forward), "relu", WORDS("relu", "gated-gelu"),
+      .only = T5, .help = "a block's MLP: `relu` (the first T5) or `gated-gelu` (T5 v1.1)" },
+    { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .only = T5,
+      .help = "relative positions that are told apart; even" },
+    { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .only = T5,
+      .help = "from here on all distances are one; above position_buckets / 2" },
+    { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true, .only = T5,
+      .help = "of the deviations of initial weights" },
+    { "model.scale_output", LS_KEY_CHOICE, AT(model.scale_output), "auto", WORDS("auto", "true", "false"),
+      .only = T5,
       .help = "what the output layer takes is multiplied by hidden_size^-0.5; `auto`: if `tied`" },
-    { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .only = T5, .help = "id that the decoder begins with" },
-    { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp", .help = "widths of the hidden layers; `[]`: none" },
-    { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"), .only = "model.type mlp",
-      .help = "activation after each hidden layer" },
+    { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .only = T5,
+      .help = "id that the decoder begins with" },
+    { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .only = "model.type mlp",
+      .help = "widths of the hidden layers; `[]`: none" },
+    { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"),
+      .only = "model.type mlp", .help = "activation after each hidden layer" },
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .only = "model.type vit t5",
-      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last norms), the attention (t5: and of its probabilities) and both layers of the MLP is 0" },
-    { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true, .only = "model.type vit llama qwen2",
+      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last "
+              "norms), the attention (t5: and of its probabilities) and both layers of the MLP is 0" },
+    { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true,
+      .only = "model.type vit llama qwen2",
       .help = "in training, this part of attention's probabilities is 0" },
-    { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES, .help = "size of the output" },
-    { "model.init", LS_KEY_TEXT, AT(model.init), "random", .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe does not say of the model. Looked for as data.tokenizer is" },
+    { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .only = PICTURES,
+      .help = "size of the output" },
+    { "model.init", LS_KEY_TEXT, AT(model.init), "random",
+      .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, "
+              "PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe "
+              "does not say of the model. Looked for as data.tokenizer is" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
-      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: text files of your own, `pairs`: of source and "
+      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: "
+              "text files of your own, `pairs`: of source and "
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .only = IMAGES, .may_change = true,
-      NEEDS("data.type fashion-mnist mnist"), .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, else the built-in set (said plainly)" },
-    { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
-    { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
-    { "data.eval_images", LS_KEY_TEXT, AT(data.eval_images), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
-    { "data.eval_labels", LS_KEY_TEXT, AT(data.eval_labels), "", .only = "data.type idx", .help = "IDX file, plain or gzip" },
-    { "data.download", LS_KEY_BOOL, AT(data.download), "true", .only = "data.type fashion-mnist mnist", .may_change = true,
-      .help = "may fetch a missing set into the cache" },
-    { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .only = "data.type fashion-mnist mnist", .may_change = true,
+      NEEDS("data.type fashion-mnist mnist"),
+      .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, "
+              "else the built-in set (said plainly)" },
+    { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .only = "data.type idx",
+      .help = "IDX file, plain or gzip" },
+    { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .only = "data.type idx",
+      .help = "IDX file, plain or gzip" },
+    { "data.eval_images", LS_KEY_TEXT, AT(data.eval_images), "", .only = "data.type idx",
+      .help = "IDX file, plain or gzip" },
+    { "data.eval_labels", LS_KEY_TEXT, AT(data.eval_labels), "", .only = "data.type idx",
+      .help = "IDX file, plain or gzip" },
+    { "data.download", LS_KEY_BOOL, AT(data.download), "true", .only = "data.type fashion-mnist mnist",
+      .may_change = true, .help = "may fetch a missing set into the cache" },
+    { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .only = "data.type fashion-mnist mnist",
+      .may_change = true,
       .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
-    { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist", .may_change = true,
-      NEEDS("data.path \"\"", "data.download true"), .help = "URL of a folder with the set's files; empty: the known mirrors" },
+    { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .only = "data.type fashion-mnist mnist",
+      .may_change = true, NEEDS("data.path \"\"", "data.download true"),
+      .help = "URL of a folder with the set's files; empty: the known mirrors" },
     { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .only = TOKENS,
-      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
+      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in "
+              "LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
     { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .only = TOKENS,
       .help = "likewise, for evaluation; empty: `eval_fraction` of the documents or pairs" },
-    { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true, .only = TOKENS,
-      NEEDS("data.eval_text \"\""), .help = "part of them that is kept for evaluation when there is no `eval_text`" },
+    { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true,
+      .only = TOKENS, NEEDS("data.eval_text \"\""),
+      .help = "part of them that is kept for evaluation when there is no `eval_text`" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .only = TOKENS,
-      .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in the cache's folder `data`), or `bytes`, which is built in" },
-    { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"), .only = TEXT,
-      .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each line's JSON object" },
-    { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, NEEDS("data.documents json"), .help = "documents: json: name of the text in the object" },
-    { "data.source", LS_KEY_TEXT, AT(data.source), "source", .only = PAIRS, .help = "column, or member of each line's JSON object, that the model reads" },
-    { "data.target", LS_KEY_TEXT, AT(data.target), "target", .only = PAIRS, .help = "likewise, that it shall write" },
-    { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .only = PAIRS, .help = "put before each source, as in `\"summarize: \"`" },
+      .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
+              "the cache's folder `data`), or `bytes`, which is built in" },
+    { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"),
+      .only = TEXT,
+      .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each "
+              "line's JSON object" },
+    { "data.field", LS_KEY_TEXT, AT(data.field), "text", .only = TEXT, NEEDS("data.documents json"),
+      .help = "documents: json: name of the text in the object" },
+    { "data.source", LS_KEY_TEXT, AT(data.source), "source", .only = PAIRS,
+      .help = "column, or member of each line's JSON object, that the model reads" },
+    { "data.target", LS_KEY_TEXT, AT(data.target), "target", .only = PAIRS,
+      .help = "likewise, that it shall write" },
+    { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .only = PAIRS,
+      .help = "put before each source, as in `\"summarize: \"`" },
     { "data.source_length", LS_KEY_INT, AT(data.source_length), "512", 2, 16777216, .only = PAIRS,
-      .help = "tokens of a source with its prefix and end token; longer ones are cut, shorter ones filled up" },
-    { "data.target_length", LS_KEY_INT, AT(data.target_length), "150", 2, 16777216, .only = PAIRS, .help = "likewise, of a target" },
-    { "data.train_samples", LS_KEY_INT, AT(data.train_samples), "0", 0, MAX_COUNT, .only = PAIRS, .help = "only the first so many pairs; 0: all" },
-    { "data.eval_samples", LS_KEY_INT, AT(data.eval_samples), "0", 0, MAX_COUNT, .only = PAIRS, .help = "likewise, of those for evaluation" },
+      .help =
+          "tokens of a source with its prefix and end token; longer ones are cut, shorter ones filled up" },
+    { "data.target_length", LS_KEY_INT, AT(data.target_length), "150", 2, 16777216, .only = PAIRS,
+      .help = "likewise, of a target" },
+    { "data.train_samples", LS_KEY_INT, AT(data.train_samples), "0", 0, MAX_COUNT, .only = PAIRS,
+      .help = "only the first so many pairs; 0: all" },
+    { "data.eval_samples", LS_KEY_INT, AT(data.eval_samples), "0", 0, MAX_COUNT, .only = PAIRS,
+      .help = "likewise, of those for evaluation" },
     { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .only = TOKENS,
-      .help = "token that ends a document, a source or a target; empty: the tokenizer's <|endoftext|>, <|end_of_text|>, </s> or <eos>" },
-    { "data.seq_length", LS_KEY_INT, AT(data.seq_length), "512", 2, 16777216, .only = TEXT, .help = "tokens of a sample" },
+      .help = "token that ends a document, a source or a target; empty: the tokenizer's <|endoftext|>, "
+              "<|end_of_text|>, </s> or <eos>" },
+    { "data.seq_length", LS_KEY_INT, AT(data.seq_length), "512", 2, 16777216, .only = TEXT,
+      .help = "tokens of a sample" },
     { "data.pack", LS_KEY_BOOL, AT(data.pack), "true", .only = TEXT,
-      .help = "true: samples are windows of the documents one behind the other; false: a document each, padded or cut" },
-    { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .only = IMAGES, .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
-    { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .only = IMAGES, .help = "see `mean`" },
-    { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true", .help = "false: the order in the files, every epoch" },
+      .help = "true: samples are windows of the documents one behind the other; false: a document each, "
+              "padded or cut" },
+    { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .only = IMAGES,
+      .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
+    { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .only = IMAGES,
+      .help = "see `mean`" },
+    { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true",
+      .help = "false: the order in the files, every epoch" },
 
-    { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true, .help = "times through the data" },
-    { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true, .help = "stop after so many optimizer steps; 0: no limit" },
-    { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9, .help = "samples of an optimizer step over all ranks" },
+    { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true,
+      .help = "times through the data" },
+    { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true,
+      .help = "stop after so many optimizer steps; 0: no limit" },
+    { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9,
+      .help = "samples of an optimizer step over all ranks" },
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
-      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first start to global_batch / data ranks, "
-              "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same bits on 1, 2 and 4 ranks" },
-    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true", .help = "true (a DataLoader of PyTorch has false): samples that fill no batch are left out of an epoch; false: the ragged last batch is trained on too, padded and masked; not with batch norm (resnet)" },
+      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first "
+              "start to global_batch / data ranks, "
+              "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same "
+              "bits on 1, 2 and 4 ranks" },
+    { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true",
+      .help =
+          "true (a DataLoader of PyTorch has false): samples that fill no batch are left out of an epoch; "
+          "false: the ragged last batch is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
-      .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
+      .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less "
+              "memory)" },
     { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
-      .help = "a step's loss: `global`, one mean over all its targets, or `micro_batch`, the mean of its micro-batches' means, as where every rank averages its own batch" },
+      .help = "a step's loss: `global`, one mean over all its targets, or `micro_batch`, the mean of its "
+              "micro-batches' means, as where every rank averages its own batch" },
     { "train.freeze", LS_KEY_TEXT, AT(train.freeze), "",
-      .help = "parameters or modules that keep their values, by name, separated by spaces; `*` matches inside one part of a name. They have no gradient and no optimizer state" },
-    { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9, .help = "largest global norm of the gradient; 0: no clipping" },
+      .help = "parameters or modules that keep their values, by name, separated by spaces; `*` matches "
+              "inside one part of a name. They have no gradient and no optimizer state" },
+    { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
+      .help = "largest global norm of the gradient; 0: no clipping" },
 
-    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", WORDS("adam", "adamw", "sgd"), .help = "as PyTorch defines them" },
-    { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6, .help = "learning rate before the schedule" },
-    { "optimizer.betas", LS_KEY_PAIR, AT(optimizer.betas), "[0.9, 0.999]", 0, 1, .below = true, .only = "optimizer.type adam adamw",
-      .help = "decay of the two moments" },
-    { "optimizer.eps", LS_KEY_REAL, AT(optimizer.eps), "1e-8", 0, 1, .above = true, .only = "optimizer.type adam adamw", .help = "added to the root of the second moment" },
-    { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true, .only = "optimizer.type sgd", .help = "decay of the velocity; 0: none" },
-    { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .only = "optimizer.type sgd", NEEDS("optimizer.momentum !0"), .help = "of the gradient inside the velocity" },
-    { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .only = "optimizer.type sgd", .help = "needs momentum, and no dampening" },
-    { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6, .help = "adam, sgd: added to the gradient; adamw: decoupled" },
+    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", WORDS("adam", "adamw", "sgd"),
+      .help = "as PyTorch defines them" },
+    { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6,
+      .help = "learning rate before the schedule" },
+    { "optimizer.betas", LS_KEY_PAIR, AT(optimizer.betas), "[0.9, 0.999]", 0, 1, .below = true,
+      .only = "optimizer.type adam adamw", .help = "decay of the two moments" },
+    { "optimizer.eps", LS_KEY_REAL, AT(optimizer.eps), "1e-8", 0, 1, .above = true,
+      .only = "optimizer.type adam adamw", .help = "added to the root of the second moment" },
+    { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true,
+      .only = "optimizer.type sgd", .help = "decay of the velocity; 0: none" },
+    { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .only = "optimizer.type sgd",
+      NEEDS("optimizer.momentum !0"), .help = "of the gradient inside the velocity" },
+    { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .only = "optimizer.type sgd",
+      .help = "needs momentum, and no dampening" },
+    { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6,
+      .help = "adam, sgd: added to the gradient; adamw: decoupled" },
 
-    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", WORDS("constant", "step", "cosine", "linear"), .help = "shape after the warm-up" },
-    { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT, .help = "steps over which the rate grows linearly to `lr`" },
-    { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .only = "schedule.type step", NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts" },
-    { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .only = "schedule.type step", .help = "epochs between cuts, in place of `step_size`; 0: by that" },
-    { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .only = "schedule.type step", .help = "factor of a cut" },
-    { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT, .only = "schedule.type cosine linear",
+    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant",
+      WORDS("constant", "step", "cosine", "linear"), .help = "shape after the warm-up" },
+    { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT,
+      .help = "steps over which the rate grows linearly to `lr`" },
+    { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT,
+      .only = "schedule.type step", NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts" },
+    { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .only = "schedule.type step",
+      .help = "epochs between cuts, in place of `step_size`; 0: by that" },
+    { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .only = "schedule.type step",
+      .help = "factor of a cut" },
+    { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT,
+      .only = "schedule.type cosine linear",
       .help = "step at which the rate reaches `min_lr`; 0: the run's last one" },
-    { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .only = "schedule.type cosine linear", .help = "rate at the end" },
+    { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .only = "schedule.type cosine linear",
+      .help = "rate at the end" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help = "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
-              "Axes dp (or data_parallel) and shard split data, shard inside dp; axis tp splits layers (llama, qwen2, t5): `{dp: auto, tp: 2}`. "
-              "Any other name says its role: `{rows: auto, columns: {size: 2, role: tensor}}`; replicate, shard and tensor are those of dp, shard and tp" },
+      .help =
+          "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
+          "Axes dp (or data_parallel) and shard split data, shard inside dp; axis tp splits layers (llama, "
+          "qwen2, t5): `{dp: auto, tp: 2}`. "
+          "Any other name says its role: `{rows: auto, columns: {size: 2, role: tensor}}`; replicate, shard "
+          "and tensor are those of dp, shard and tp" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
-      .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp", "HYBRID_SHARD hybrid", NULL }, .may_change = true,
-      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, `hybrid` slices over axis shard and copies over "
-              "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
+      .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp",
+                                      "HYBRID_SHARD hybrid", NULL },
+      .may_change = true,
+      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, "
+              "`hybrid` slices over axis shard and copies over "
+              "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, "
+              "reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
               "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
-      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the root takes the rest. ddp gathers nothing: they are the blocks of `recompute: units` only" },
-    { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true", .may_change = true,
-      .help = "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; false: kept; "
-              "N: a 1/N slice of it is kept and gathered over N neighbours (N divides the ranks that shard)" },
-    { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"), .may_change = true,
-      NEEDS(GATHERS), .help = "gathered units: `map` one copy per host; `copy` one per rank; "
+      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the "
+              "root takes the rest. ddp gathers nothing: they are the blocks of `recompute: units` only" },
+    { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true",
+      .may_change = true,
+      .help =
+          "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; "
+          "false: kept; "
+          "N: a 1/N slice of it is kept and gathered over N neighbours (N divides the ranks that shard)" },
+    { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"),
+      .may_change = true, NEEDS(GATHERS),
+      .help = "gathered units: `map` one copy per host; `copy` one per rank; "
               "`auto` map where the ranks that gather share a host and nothing is offloaded" },
-    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000, .may_change = true,
-      NEEDS(GATHERS, "parallel.prefetch.memory 0"), .help = "units gathered ahead in the forward pass" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000, .may_change = true,
-      NEEDS(GATHERS, "parallel.prefetch.memory 0"), .help = "units gathered ahead in the backward pass" },
-    { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18, .may_change = true,
-      NEEDS(GATHERS), .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` and `backward`; 0: by those" },
+    { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
+      .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
+      .help = "units gathered ahead in the forward pass" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
+      .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
+      .help = "units gathered ahead in the backward pass" },
+    { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
+      .may_change = true, NEEDS(GATHERS),
+      .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` "
+              "and `backward`; 0: by those" },
     { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
-      .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and `rowwise:MODULE` (by its inputs; an embedding by the rows of its table); MODULE is the end of a name, as in q_proj" },
+      .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the "
+              "ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and "
+              "`rowwise:MODULE` (by its inputs; an embedding by the rows of its table); MODULE is the end of "
+              "a name, as in q_proj" },
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
-      .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less memory for activations (docs/ranks.md)" },
-    { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"), .may_change = true,
-      NEEDS(DATA_RANKS), .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after the last (a block of them); "
+      .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less "
+              "memory for activations (docs/ranks.md)" },
+    { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"),
+      .may_change = true, NEEDS(DATA_RANKS),
+      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, "
+              "after the last (a block of them); "
               "`auto`: once for ddp without sync_batch_norm, else each" },
     { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
       NEEDS("parallel.data ddp"), .help = "ddp: gradients reduced together; the first bucket is smaller" },
-    { "parallel.sync_batch_norm", LS_KEY_BOOL, AT(parallel.sync_batch_norm), "false", .only = "model.type resnet18 resnet34 resnet50",
-      NEEDS(DATA_RANKS), .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, not over each alone; results then depend on the number of ranks" },
-    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"), .may_change = true,
+    { "parallel.sync_batch_norm", LS_KEY_BOOL, AT(parallel.sync_batch_norm), "false",
+      .only = "model.type resnet18 resnet34 resnet50", NEEDS(DATA_RANKS),
+      .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, "
+              "not over each alone; results then depend on the number of ranks" },
+    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"),
+      .may_change = true,
       .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
     { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,
-      .help = "activation checkpointing: `none`, `units` or `class:NAME`; the bits of the result do not change" },
+      .help =
+          "activation checkpointing: `none`, `units` or `class:NAME`; the bits of the result do not change" },
 
-    { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS, .later = "compute precision is one of these",
+    { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
+      .later = "compute precision is one of these",
       .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
-    { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS, .later = "sums are kept in one of these",
+    { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS,
+      .later = "sums are kept in one of these",
       .help = "sums of gradients over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
-    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = FLOATS, .later = "outputs have one of these",
-      .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
+    { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = FLOATS,
+      .later = "outputs have one of these",
+      .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as "
+              "output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses "
+              "and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
 
     { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", -1, 1e9, .may_change = true,
-      .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint at all, not even when the run is stopped" },
-    { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true, NEEDS(SAVES), .help = "steps between checkpoints; 0: none by steps" },
-    { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, NEEDS(SAVES), .help = "latest checkpoints that are kept, besides the best" },
-    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss", WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS(SAVES, "eval.every_epochs !-1"), .help = "what makes a checkpoint the best" },
-    { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"), .may_change = true, .help = "smallest or largest" },
-    { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true,
-      NEEDS(SAVES), .help = "copy the state, and write it while training goes on" },
-    { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true, NEEDS(SAVES), .help = "larger models are written as several files" },
-    { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"), .may_change = true, .help = "what is checked when a checkpoint is opened" },
+      .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint at all, not even when "
+              "the run is stopped" },
+    { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true,
+      NEEDS(SAVES), .help = "steps between checkpoints; 0: none by steps" },
+    { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, NEEDS(SAVES),
+      .help = "latest checkpoints that are kept, besides the best" },
+    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss",
+      WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS(SAVES, "eval.every_epochs !-1"),
+      .help = "what makes a checkpoint the best" },
+    { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
+      .may_change = true, .help = "smallest or largest" },
+    { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
+      .help = "copy the state, and write it while training goes on" },
+    { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
+      NEEDS(SAVES), .help = "larger models are written as several files" },
+    { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"),
+      .may_change = true, .help = "what is checked when a checkpoint is opened" },
 
     { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,
-      .help = "killed, crashed or stalled ranks are started again from the last checkpoint so many times; -1: without end" },
-    { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true, .may_change = true,
-      .help = "waiting longer than this for data or for another rank is an error" },
+      .help = "killed, crashed or stalled ranks are started again from the last checkpoint so many times; "
+              "-1: without end" },
+    { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true,
+      .may_change = true, .help = "waiting longer than this for data or for another rank is an error" },
 
-    { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true, .help = "steps between printed lines; metrics.jsonl always has every step" },
+    { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true,
+      .help = "steps between printed lines; metrics.jsonl always has every step" },
     { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
       .help = "also writes the metrics as event files for TensorBoard, in the run's folder `tensorboard`" },
 };

@@ -1,5 +1,5 @@
-/* recipe_huggingface.c - config.json of model directories: Hugging Face's read beside the weights that model.init names, one of either kind
- * written into checkpoints. */
+/* recipe_huggingface.c - config.json of model directories: Hugging Face's read beside the weights that
+ * model.init names, one of either kind written into checkpoints. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static bool is_one_of(const json_t *value, const char *only)
 static ls_status refuse_value(const json_t *value, const ls_config_key *k, const char *path)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    const ls_status s = ls_fail(LS_E_UNSUPPORTED, "%s: \"%s\" is %.60s; this version has only %s", path, k->theirs,
-                                text ? text : "?", k->only);
+    const ls_status s = ls_fail(LS_E_UNSUPPORTED, "%s: \"%s\" is %.60s; this version has only %s", path,
+                                k->theirs, text ? text : "?", k->only);
     free(text);
     return s;
 }
@@ -66,22 +66,78 @@ static ls_status check_value(const json_t *value, const ls_config_key *k, const 
 
 const char *const LS_CONFIG_FREE[] = {
     /* where the file comes from, and types in memory */
-    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "dtype",
-    "model_type", "name_or_path", "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
-    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16",
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "_commit_hash",
+    "_name_or_path",
+    "architectures",
+    "dtype",
+    "model_type",
+    "name_or_path",
+    "tokenizer_class",
+    "torch_dtype",
+    "torchscript",
+    "transformers.js_config",
+    "transformers_version",
+    "unsloth_fixed",
+    "unsloth_version",
+    "use_bfloat16",
     /* how a call computes and what it returns */
-    "chunk_size_feed_forward", "gradient_checkpointing", "output_attentions", "output_hidden_states", "return_dict",
-    "tf_legacy_loss", "use_cache",
+    "chunk_size_feed_forward",
+    "gradient_checkpointing",
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "tf_legacy_loss",
+    "use_cache",
     /* heads for other tasks */
-    "finetuning_task", "id2label", "label2id", "num_labels", "problem_type", "task_specific_params",
+    "finetuning_task",
+    "id2label",
+    "label2id",
+    "num_labels",
+    "problem_type",
+    "task_specific_params",
     /* generation */
-    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cls_token_id", "decoder_start_token_id",
-    "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
-    "eos_token_id", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty", "forced_bos_token_id",
-    "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens", "min_length", "min_new_tokens",
-    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "pad_token_id",
-    "penalty_alpha", "prefix", "remove_invalid_values", "repetition_penalty", "return_dict_in_generate",
-    "sep_token_id", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p", "unk_token_id", NULL,
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "cls_token_id",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "eos_token_id",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_scores",
+    "pad_token_id",
+    "penalty_alpha",
+    "prefix",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "suppress_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    "unk_token_id",
+    NULL,
 };
 
 /* prefix: "rope_parameters." in that object. *inner: the key is that of an object whose keys have rows. */
@@ -101,18 +157,23 @@ static bool is_known(const ls_config_key *keys, const char *prefix, const char *
     return known;
 }
 
-static ls_status check_known(const ls_config_key *keys, const json_t *object, const char *prefix, const char *path)
+static ls_status check_known(const ls_config_key *keys, const json_t *object, const char *prefix,
+                             const char *path)
 {
     const char *key;
     const json_t *value;
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         bool inner;
         if (json_is_null(value))
             continue;
         if (!is_known(keys, prefix, key, &inner) || (inner && !json_is_object(value)))
-            return ls_fail(LS_E_UNSUPPORTED, "%s: \"%s%s\" is a key that this version does not know, so the model may "
-                           "compute something else than this version would; if the key changes nothing, delete it "
-                           "from the file", path, prefix, key);
+            return ls_fail(
+                LS_E_UNSUPPORTED,
+                "%s: \"%s%s\" is a key that this version does not know, so the model may "
+                "compute something else than this version would; if the key changes nothing, delete it "
+                "from the file",
+                path, prefix, key);
         char deeper[96];
         snprintf(deeper, sizeof deeper, "%s.", key);
         if (inner)
@@ -132,16 +193,19 @@ static ls_status check_keys(const ls_config_key *keys, const json_t *config, con
 
 static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
 {
-    const char *type = text_of(state, "model.type"), *model = json_string_value(json_object_get(config, "model_type"));
+    const char *type = text_of(state, "model.type"),
+               *model = json_string_value(json_object_get(config, "model_type"));
     if (!model) /* a checkpoint of a model of our own; its config.json says what the recipe would */
         return LS_OK;
     if (strcmp(model, type))
-        return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path, model, *type ? type : "(missing)");
+        return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path,
+                       model, *type ? type : "(missing)");
     const ls_model_row *m = ls_model_row_find(model);
     char list[LS_MODEL_LIST];
     if (!m || !m->huggingface)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; of Hugging Face's models this version reads %s", path, model,
-                       ls_model_list(list, ls_model_is_huggingfaces));
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: \"model_type\" is %s; of Hugging Face's models this version reads %s", path,
+                       model, ls_model_list(list, ls_model_is_huggingfaces));
     const ls_config_key *keys = m->huggingface->keys;
     LS_TRY(check_keys(keys, config, path));
     if (m->huggingface->check)
@@ -151,7 +215,8 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
             const json_t *value = value_of(config, k->theirs);
             if (!k->ours || (pass ? !k->absent : !value) || state->set[ls_key_find(k->ours)].value)
                 continue;
-            char *text = pass ? strdup(k->absent) : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+            char *text = pass ? strdup(k->absent)
+                              : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
             ls_status s = text ? ls_recipe_apply_value(state, k->ours, text, path)
                                : ls_fail(LS_E_MEMORY, "%s: out of memory", path);
             free(text);
@@ -163,7 +228,8 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
 ls_status ls_recipe_apply_config(ls_recipe_state *state)
 {
     const char *init = text_of(state, "model.init");
-    char *folder = *init && strcmp(init, "random") ? ls_find(init, ls_find_any) : NULL, *path = folder ? ls_path_join(folder, "config.json") : NULL, *text = NULL;
+    char *folder = *init && strcmp(init, "random") ? ls_find(init, ls_find_any) : NULL,
+         *path = folder ? ls_path_join(folder, "config.json") : NULL, *text = NULL;
     size_t size = 0;
     json_t *config = NULL;
     ls_status s = LS_OK;

@@ -1,4 +1,5 @@
-/* recipe_parallel.c - the `parallel` section (with device_memory and precision.reduce) as a layout, for any number of ranks. */
+/* recipe_parallel.c - the `parallel` section (with device_memory and precision.reduce) as a layout, for any
+ * number of ranks. */
 #include <string.h>
 #include <strings.h>
 #include "recipe_fields.h"
@@ -12,7 +13,8 @@ static const char *written_data(const ls_recipe *r)
 
 bool ls_recipe_resharding_is_implied(const ls_recipe *r)
 {
-    return !strcasecmp(written_data(r), "SHARD_GRAD_OP") && !r->state->set[ls_key_find("parallel.reshard_after_forward")].value;
+    return !strcasecmp(written_data(r), "SHARD_GRAD_OP") &&
+           !r->state->set[ls_key_find("parallel.reshard_after_forward")].value;
 }
 
 /* FULL_SHARD is fsdp with reshard_after_forward true, SHARD_GRAD_OP with false. */
@@ -24,7 +26,9 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
         return LS_OK;
     int64_t means = full ? -1 : 0, *value = &r->parallel.reshard_after_forward;
     if (r->state->set[ls_key_find(key)].value && *value != means)
-        return ls_fail(LS_E_USAGE, "%s: contradicts parallel.data: %s, which means %s; leave one of them out, or write parallel.data: fsdp",
+        return ls_fail(LS_E_USAGE,
+                       "%s: contradicts parallel.data: %s, which means %s; leave one of them out, or write "
+                       "parallel.data: fsdp",
                        ls_recipe_where(r, key), name, full ? "true" : "false");
     *value = means;
     return LS_OK;
@@ -32,13 +36,23 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
 
 static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 {
-    *p = (ls_parallel){ .data = r->parallel.data, .units = r->parallel.units, .reshard_after_forward = r->parallel.reshard_after_forward,
-                        .gather = r->parallel.gather, .prefetch_forward = r->parallel.prefetch.forward,
-                        .prefetch_backward = r->parallel.prefetch.backward, .prefetch_memory = r->parallel.prefetch.memory, .offload = r->parallel.offload,
-                        .device_memory = r->device_memory, .synchronize = r->parallel.synchronize,
-                        .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce, .bucket_bytes = r->parallel.bucket,
-                        .sync_batch_norm = r->parallel.sync_batch_norm, .tensor = r->parallel.tensor, .sequence = r->parallel.sequence };
-    if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) { /* an older version accepted these without that axis */
+    *p = (ls_parallel){ .data = r->parallel.data,
+                        .units = r->parallel.units,
+                        .reshard_after_forward = r->parallel.reshard_after_forward,
+                        .gather = r->parallel.gather,
+                        .prefetch_forward = r->parallel.prefetch.forward,
+                        .prefetch_backward = r->parallel.prefetch.backward,
+                        .prefetch_memory = r->parallel.prefetch.memory,
+                        .offload = r->parallel.offload,
+                        .device_memory = r->device_memory,
+                        .synchronize = r->parallel.synchronize,
+                        .reduce = r->precision.param == LS_F64 ? LS_F64 : r->precision.reduce,
+                        .bucket_bytes = r->parallel.bucket,
+                        .sync_batch_norm = r->parallel.sync_batch_norm,
+                        .tensor = r->parallel.tensor,
+                        .sequence = r->parallel.sequence };
+    if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
+        /* an older version accepted these without that axis */
         p->tensor = "auto";
         p->sequence = false;
     }
@@ -47,7 +61,8 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
     return LS_OK;
 }
 
-ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank, int ranks_per_host)
+ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,
+                             int ranks_per_host)
 {
     LS_TRY(lay_out(out, r, ranks));
     out->rank = rank;

@@ -1,5 +1,5 @@
-/* recipe_read.c - what files, includes and --set say, key by key, into ls_recipe_state.set: the last one to speak wins. Values are not looked at
- * here (recipe_value.c does), only keys: each must be in the table. */
+/* recipe_read.c - what files, includes and --set say, key by key, into ls_recipe_state.set: the last one to
+ * speak wins. Values are not looked at here (recipe_value.c does), only keys: each must be in the table. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,10 +34,12 @@ static bool is_group(const char *prefix)
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
-    return from->lines ? ls_arena_printf(a, "%s:%d: %s", from->name, line, key) : ls_arena_printf(a, "%s %s", from->name, key);
+    return from->lines ? ls_arena_printf(a, "%s:%d: %s", from->name, line, key)
+                       : ls_arena_printf(a, "%s %s", from->name, key);
 }
 
-/* The next names in the keys below `group` ("" or "parallel.prefetch."); `names` has room for all. Returns how many. */
+/* The next names in the keys below `group` ("" or "parallel.prefetch."); `names` has room for all. Returns
+ * how many. */
 static int names_below(const char *group, size_t length, const char **names, ls_arena *a)
 {
     int n = 0;
@@ -64,7 +66,8 @@ static const char *only_key_named(const char *leaf)
     return found;
 }
 
-/* A misspelt name of the same section, else the same name elsewhere, else that of a misspelt section. NULL: nothing is near. */
+/* A misspelt name of the same section, else the same name elsewhere, else that of a misspelt section. NULL:
+ * nothing is near. */
 static const char *nearest_key(const char *full, ls_arena *a)
 {
     const char *names[LS_KEY_MAX];
@@ -78,7 +81,8 @@ static const char *nearest_key(const char *full, ls_arena *a)
     if (near || n)
         return near;
     n = names_below("", 0, names, a);
-    const char *section = ls_nearest_name(ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full), names, n);
+    const char *section = ls_nearest_name(ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full), names,
+                                          n);
     if (!section)
         return NULL;
     const char *mended = ls_arena_printf(a, "%s%s", section, full + strcspn(full, "."));
@@ -96,7 +100,8 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
         return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s? (%s)", where, near, foreign->how);
     if (near)
         return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?", where, near);
-    return ls_fail(LS_E_USAGE, "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
+    return ls_fail(LS_E_USAGE,
+                   "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
 
 static void put(ls_recipe_state *state, const source *from, int row, const ls_yaml *value, int line)
@@ -112,11 +117,13 @@ static void put(ls_recipe_state *state, const source *from, int row, const ls_ya
 
 static bool is_null(const ls_yaml *n)
 {
-    return n->kind == LS_YAML_SCALAR && !n->quoted && (!*n->text || !strcmp(n->text, "~") || !strcmp(n->text, "null"));
+    return n->kind == LS_YAML_SCALAR && !n->quoted &&
+           (!*n->text || !strcmp(n->text, "~") || !strcmp(n->text, "null"));
 }
 
 /* One key, or a map of keys below it. An empty section ("train:" alone) says nothing. */
-static ls_status apply(ls_recipe_state *state, const source *from, const char *key, const ls_yaml *node, int line)
+static ls_status apply(ls_recipe_state *state, const source *from, const char *key, const ls_yaml *node,
+                       int line)
 {
     const ls_yaml *value = ls_yaml_real(node);
     int row = ls_key_find(key);
@@ -129,14 +136,16 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     if (is_null(value))
         return LS_OK;
     if (value->kind != LS_YAML_MAP)
-        return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s: {...}`", where_text(from, &state->arena, line, *key ? key : "the recipe"),
+        return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s: {...}`",
+                       where_text(from, &state->arena, line, *key ? key : "the recipe"),
                        *key ? key : "model");
     for (const ls_yaml *c = value->child; c; c = c->next) {
         if (!*key && !strcmp(c->key, "include"))
             continue;
         if (strchr(c->key, '.'))
             return unknown_key(from, &state->arena, c->key_line, c->key);
-        LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c, c->key_line));
+        LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c,
+                     c->key_line));
     }
     return LS_OK;
 }
@@ -189,7 +198,8 @@ static ls_status no_such_recipe(const char *name)
     }
     const char *near = ls_nearest_name(name, names, n);
     ls_status s = near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
-                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name, ls_str_text(&all));
+                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
+                                 ls_str_text(&all));
     ls_str_release(&all);
     return s;
 }
@@ -199,7 +209,8 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
     int depth = 0;
     for (const source *s = parent; s; s = s->parent, depth++)
         if (!strcmp(s->name, path))
-            return ls_fail(LS_E_USAGE, "%s includes itself%s", path, depth ? " through the files named before" : "");
+            return ls_fail(LS_E_USAGE, "%s includes itself%s", path,
+                           depth ? " through the files named before" : "");
     if (depth > MAX_INCLUDES)
         return ls_fail(LS_E_USAGE, "%s: more than %d files include one another", path, MAX_INCLUDES);
     struct stat st;
@@ -207,17 +218,21 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
     if (stat(path, &st) || S_ISDIR(st.st_mode)) {
         const char *bundled = ls_recipe_bundled_text(path);
         if (bundled) {
-            const source builtin = { .name = ls_arena_printf(&state->arena, "bundled %s", path), .lines = true, .parent = &from };
+            const source builtin = { .name = ls_arena_printf(&state->arena, "bundled %s", path),
+                                     .lines = true,
+                                     .parent = &from };
             return apply_text(state, bundled, strlen(bundled), &builtin);
         }
         if (!stat(path, &st))
-            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)", path, path);
+            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)",
+                           path, path);
         return no_such_recipe(path);
     }
     if (!S_ISREG(st.st_mode))
         return ls_fail(LS_E_USAGE, "%s is not a regular file", path);
     if (st.st_size > LS_YAML_MAX_BYTES)
-        return ls_fail(LS_E_USAGE, "%s: %lld bytes is too large for a recipe (limit %d)", path, (long long)st.st_size, LS_YAML_MAX_BYTES);
+        return ls_fail(LS_E_USAGE, "%s: %lld bytes is too large for a recipe (limit %d)", path,
+                       (long long)st.st_size, LS_YAML_MAX_BYTES);
     char *text;
     size_t size;
     LS_TRY(ls_file_read(&text, &size, path));
@@ -241,7 +256,8 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 {
     const source from = { .name = ls_arena_strdup(&state->arena, origin) };
     ls_yaml *value;
-    LS_TRY(ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where_text(&from, &state->arena, 0, key)));
+    LS_TRY(
+        ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where_text(&from, &state->arena, 0, key)));
     if (!value) { /* nothing after the '=': an empty text */
         value = LS_ARENA_NEW(&state->arena, ls_yaml);
         value->text = "";

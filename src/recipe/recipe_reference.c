@@ -4,9 +4,19 @@
 
 static void type_text(const ls_key *k, ls_str *out)
 {
-    static const char *const NAMES[] = { "text", "whole number", "number", "true or false", "", "", "f32, bf16, f16, f64", "size, as 512MiB",
-                                         "list of whole numbers", "two numbers, as [0.9, 0.999]", "whole number or {min: A, max: B}",
-                                         "map of axes, as {dp: auto}", "true, false or a number" };
+    static const char *const NAMES[] = { "text",
+                                         "whole number",
+                                         "number",
+                                         "true or false",
+                                         "",
+                                         "",
+                                         "f32, bf16, f16, f64",
+                                         "size, as 512MiB",
+                                         "list of whole numbers",
+                                         "two numbers, as [0.9, 0.999]",
+                                         "whole number or {min: A, max: B}",
+                                         "map of axes, as {dp: auto}",
+                                         "true, false or a number" };
     if (k->kind != LS_KEY_CHOICE && k->kind != LS_KEY_WORD) {
         ls_str_add(out, NAMES[k->kind]);
         return;
@@ -72,19 +82,27 @@ static bool in_section(const ls_key *k, const char *section)
 {
     const char *dot = strchr(k->key, '.');
     size_t n = strlen(section);
-    return dot ? (size_t)(dot - k->key) >= n && !strncmp(k->key, section, n) && k->key[n] == '.' : !strcmp(section, "top level");
+    return dot ? (size_t)(dot - k->key) >= n && !strncmp(k->key, section, n) && k->key[n] == '.'
+               : !strcmp(section, "top level");
 }
 
 static const char INTRO[] =
     "# Recipe reference\n\n"
-    "Made from the table in `src/recipe/recipe_fields.c` by `lockstep recipe --reference`; a test compares.\n\n"
-    "A recipe is YAML. It names what differs from the defaults; `lockstep recipe FILE` prints every key with its value and who set it.\n\n"
-    "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); `$${` is a plain `${`.\n"
-    "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; what the including one says wins.\n"
-    "- `--set section.key=value` wins over files; the value is YAML: `--set optimizer='{type: sgd, lr: 0.1}'`.\n"
-    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, optimizer or schedule are errors; "
+    "Made from the table in `src/recipe/recipe_fields.c` by `lockstep recipe --reference`; a test "
+    "compares.\n\n"
+    "A recipe is YAML. It names what differs from the defaults; `lockstep recipe FILE` prints every key with "
+    "its value and who set it.\n\n"
+    "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); "
+    "`$${` is a plain `${`.\n"
+    "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; what "
+    "the including one says wins.\n"
+    "- `--set section.key=value` wins over files; the value is YAML: `--set optimizer='{type: sgd, lr: "
+    "0.1}'`.\n"
+    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, "
+    "optimizer or schedule are errors; "
     "so is a value that another key leaves without effect (`needs`), unless it is the default.\n"
-    "- A run may be started again with another value of the keys marked *; another value of any other key makes it another run.\n";
+    "- A run may be started again with another value of the keys marked *; another value of any other key "
+    "makes it another run.\n";
 
 char *ls_recipe_reference(bool markdown)
 {
@@ -94,7 +112,8 @@ char *ls_recipe_reference(bool markdown)
     for (int s = 0; s < LS_SECTION_COUNT; s++) {
         const char *section = LS_SECTIONS[s].name;
         if (markdown)
-            ls_str_printf(&out, "\n## %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", section, LS_SECTIONS[s].help);
+            ls_str_printf(&out, "\n## %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                          section, LS_SECTIONS[s].help);
         for (int i = 0; i < LS_KEY_COUNT; i++) {
             const ls_key *k = &LS_KEYS[i];
             if (!in_section(k, section))
@@ -110,11 +129,17 @@ char *ls_recipe_reference(bool markdown)
             if (markdown) {
                 ls_str_printf(&out, "| `%s`%s | ", k->key, k->may_change ? " *" : "");
                 cell(&out, ls_str_text(&type));
-                ls_str_printf(&out, " | %s%s%s | ", k->fallback ? "`" : "", k->fallback ? (*k->fallback ? k->fallback : "\"\"") : "required", k->fallback ? "`" : "");
+                ls_str_printf(&out, " | %s%s%s | ", k->fallback ? "`" : "",
+                              k->fallback ? (*k->fallback ? k->fallback : "\"\"") : "required",
+                              k->fallback ? "`" : "");
                 cell(&out, ls_str_text(&meaning));
                 ls_str_add(&out, " |\n");
             } else {
-                ls_str_printf(&out, "  %-32s %-14s %s\n", k->key, !k->fallback ? "(required)" : *k->fallback ? k->fallback : "\"\"", ls_str_text(&meaning));
+                ls_str_printf(&out, "  %-32s %-14s %s\n", k->key,
+                              !k->fallback   ? "(required)"
+                              : *k->fallback ? k->fallback
+                                             : "\"\"",
+                              ls_str_text(&meaning));
             }
             ls_str_release(&type);
             ls_str_release(&meaning);

@@ -1,4 +1,5 @@
-/* recipe_value.c - a value of each kind: from YAML with a message that says what was expected, and back to YAML. */
+/* recipe_value.c - a value of each kind: from YAML with a message that says what was expected, and back to
+ * YAML. */
 #include "recipe_fields.h"
 #include "base/check.h"
 #include <ctype.h>
@@ -30,7 +31,8 @@ static bool parse_real(const char *text, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Whole numbers, also written 1e6. Beyond 2^53 a double no longer counts by ones, so plain digits are read as such. */
+/* Whole numbers, also written 1e6. Beyond 2^53 a double no longer counts by ones, so plain digits are read as
+ * such. */
 static bool parse_int(const char *text, int64_t *out)
 {
     double x;
@@ -107,8 +109,10 @@ static ls_status read_word(const char *const *words, const ls_yaml *v, const cha
     for (int i = 0; i < n; i++)
         ls_str_printf(&all, "%s%s", i ? ", " : "", words[i]);
     const char *near = v->kind == LS_YAML_SCALAR ? ls_nearest_name(v->text, words, n) : NULL;
-    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean '%s'? (one of: %s)", where, shape_name(v), near, ls_str_text(&all))
-                       : ls_fail(LS_E_USAGE, "%s: one of %s is needed here, not '%s'", where, ls_str_text(&all), shape_name(v));
+    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean '%s'? (one of: %s)", where,
+                                 shape_name(v), near, ls_str_text(&all))
+                       : ls_fail(LS_E_USAGE, "%s: one of %s is needed here, not '%s'", where,
+                                 ls_str_text(&all), shape_name(v));
     ls_str_release(&all);
     return s;
 }
@@ -176,27 +180,33 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     if (!seen[0] || !seen[1])
         return wants(where, "a whole number or {min: A, max: B}", shape_name(v));
     if (out[0] > out[1])
-        return ls_fail(LS_E_USAGE, "%s: min %lld is above max %lld", where, (long long)out[0], (long long)out[1]);
+        return ls_fail(LS_E_USAGE, "%s: min %lld is above max %lld", where, (long long)out[0],
+                       (long long)out[1]);
     return LS_OK;
 }
 
 static const char *const ROLES[] = { "", "replicate", "shard", "tensor" }; /* of ls_axis_role */
 
 /* {size: 2, role: tensor} */
-static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size, ls_axis_role *role)
+static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,
+                               ls_axis_role *role)
 {
     *size = NULL;
     for (const ls_yaml *c = v->child; c; c = c->next) {
         const ls_yaml *x = ls_yaml_real(c);
         const bool is_size = !strcmp(c->key, "size");
         if ((!is_size && strcmp(c->key, "role")) || x->kind != LS_YAML_SCALAR)
-            return ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed", where, axis);
+            return ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed",
+                           where, axis);
         for (int k = 1; k < 4 && !is_size; k++)
             if (!strcmp(x->text, ROLES[k]))
                 *role = (ls_axis_role)k;
         *size = is_size ? x : *size;
     }
-    return *size && *role ? LS_OK : ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed", where, axis);
+    return *size && *role
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed",
+                         where, axis);
 }
 
 static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
@@ -210,8 +220,10 @@ static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
         if (out->n == LS_MESH_AXES)
             return ls_fail(LS_E_USAGE, "%s: more than %d axes", where, LS_MESH_AXES);
         size_t length = strspn(c->key, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        if (c->key[length] || !length || length >= sizeof out->axes[0].name || !islower((unsigned char)c->key[0]))
-            return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where, c->key);
+        if (c->key[length] || !length || length >= sizeof out->axes[0].name ||
+            !islower((unsigned char)c->key[0]))
+            return ls_fail(LS_E_USAGE, "%s: '%s' is no name for an axis (small letters, digits, _)", where,
+                           c->key);
         memcpy(out->axes[out->n].name, c->key, length + 1);
         if (size->kind == LS_YAML_MAP)
             LS_TRY(read_axis_map(size, where, c->key, &size, &out->roles[out->n]));
@@ -222,7 +234,8 @@ static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
             automatic = true;
             *n = 0;
         } else if (size->kind != LS_YAML_SCALAR || !parse_int(size->text, n) || *n < 1 || *n > 1000000) {
-            return ls_fail(LS_E_USAGE, "%s: axis %s: a number of ranks or auto is needed, not '%s'", where, c->key, shape_name(size));
+            return ls_fail(LS_E_USAGE, "%s: axis %s: a number of ranks or auto is needed, not '%s'", where,
+                           c->key, shape_name(size));
         }
     }
     return LS_OK;
@@ -248,14 +261,13 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_TEXT:
         if (v->kind != LS_YAML_SCALAR)
             return wants(where, "a text", shape_name(v));
-        *MEMBER(const char *, r, k) = !v->quoted && (!strcmp(v->text, "~") || !strcmp(v->text, "null")) ? "" : ls_arena_strdup(a, v->text);
+        *MEMBER(const char *, r, k) = !v->quoted && (!strcmp(v->text, "~") || !strcmp(v->text, "null"))
+                                          ? ""
+                                          : ls_arena_strdup(a, v->text);
         return LS_OK;
-    case LS_KEY_INT:
-        return read_int(k, v, where, MEMBER(int64_t, r, k));
-    case LS_KEY_REAL:
-        return read_real(k, v, where, MEMBER(double, r, k));
-    case LS_KEY_BOOL:
-        return read_bool(v, where, MEMBER(bool, r, k));
+    case LS_KEY_INT: return read_int(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_REAL: return read_real(k, v, where, MEMBER(double, r, k));
+    case LS_KEY_BOOL: return read_bool(v, where, MEMBER(bool, r, k));
     case LS_KEY_CHOICE: {
         int i = 0;
         const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
@@ -273,18 +285,12 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
         if (v->kind != LS_YAML_SCALAR || !ls_dtype_parse(v->text, MEMBER(ls_dtype, r, k)))
             return wants(where, "an element type (f32, bf16, f16, f64)", shape_name(v));
         return LS_OK;
-    case LS_KEY_BYTES:
-        return read_bytes(k, v, where, MEMBER(int64_t, r, k));
-    case LS_KEY_INTS:
-        return read_ints(k, v, where, MEMBER(ls_int_list, r, k));
-    case LS_KEY_PAIR:
-        return read_pair(k, v, where, MEMBER(double, r, k));
-    case LS_KEY_RANGE:
-        return read_range(k, v, where, MEMBER(int64_t, r, k));
-    case LS_KEY_MESH:
-        return read_mesh(v, where, MEMBER(ls_mesh, r, k));
-    case LS_KEY_RESHARD:
-        return read_reshard(v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_BYTES: return read_bytes(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_INTS: return read_ints(k, v, where, MEMBER(ls_int_list, r, k));
+    case LS_KEY_PAIR: return read_pair(k, v, where, MEMBER(double, r, k));
+    case LS_KEY_RANGE: return read_range(k, v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_MESH: return read_mesh(v, where, MEMBER(ls_mesh, r, k));
+    case LS_KEY_RESHARD: return read_reshard(v, where, MEMBER(int64_t, r, k));
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
 }
@@ -298,12 +304,14 @@ ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_ar
     ls_key_print(k, r, &text);
     ls_status s = LS_OK;
     if (!ls_words_have(k->now, ls_str_text(&text)))
-        s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later, k->now);
+        s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later,
+                    k->now);
     ls_str_release(&text);
     return s;
 }
 
-/* Plain where YAML and our own reader see the same text again; else double-quoted. `$` is doubled: see expand() in recipe_read.c. */
+/* Plain where YAML and our own reader see the same text again; else double-quoted. `$` is doubled: see
+ * expand() in recipe_read.c. */
 void ls_yaml_print_text(ls_str *out, const char *text)
 {
     static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-";
@@ -347,27 +355,13 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
 {
     switch (k->kind) {
     case LS_KEY_TEXT:
-    case LS_KEY_WORD:
-        ls_yaml_print_text(out, *CONST_MEMBER(char *, r, k));
-        break;
-    case LS_KEY_INT:
-        ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k));
-        break;
-    case LS_KEY_REAL:
-        print_real(out, *CONST_MEMBER(double, r, k));
-        break;
-    case LS_KEY_BOOL:
-        ls_str_add(out, *CONST_MEMBER(bool, r, k) ? "true" : "false");
-        break;
-    case LS_KEY_CHOICE:
-        ls_str_add(out, k->words[*CONST_MEMBER(int, r, k)]);
-        break;
-    case LS_KEY_DTYPE:
-        ls_str_add(out, ls_dtype_name(*CONST_MEMBER(ls_dtype, r, k)));
-        break;
-    case LS_KEY_BYTES:
-        print_bytes(out, *CONST_MEMBER(int64_t, r, k));
-        break;
+    case LS_KEY_WORD: ls_yaml_print_text(out, *CONST_MEMBER(char *, r, k)); break;
+    case LS_KEY_INT: ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k)); break;
+    case LS_KEY_REAL: print_real(out, *CONST_MEMBER(double, r, k)); break;
+    case LS_KEY_BOOL: ls_str_add(out, *CONST_MEMBER(bool, r, k) ? "true" : "false"); break;
+    case LS_KEY_CHOICE: ls_str_add(out, k->words[*CONST_MEMBER(int, r, k)]); break;
+    case LS_KEY_DTYPE: ls_str_add(out, ls_dtype_name(*CONST_MEMBER(ls_dtype, r, k))); break;
+    case LS_KEY_BYTES: print_bytes(out, *CONST_MEMBER(int64_t, r, k)); break;
     case LS_KEY_INTS: {
         const ls_int_list *l = CONST_MEMBER(ls_int_list, r, k);
         ls_str_add(out, "[");

@@ -1,4 +1,5 @@
-/* yaml_env.c - ${NAME} and ${NAME:-default} in the scalars of a tree. Each node is visited once, through its owner: aliases share the result. */
+/* yaml_env.c - ${NAME} and ${NAME:-default} in the scalars of a tree. Each node is visited once, through its
+ * owner: aliases share the result. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
@@ -28,7 +29,8 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
             fallback = q + 2;
         }
     if (!is_name(begin, length))
-        return ls_fail(LS_E_USAGE, "%s:%d: '${%.*s}': write ${NAME} or ${NAME:-default}", file, n->line, (int)(end - begin), begin);
+        return ls_fail(LS_E_USAGE, "%s:%d: '${%.*s}': write ${NAME} or ${NAME:-default}", file, n->line,
+                       (int)(end - begin), begin);
     char *name = ls_arena_alloc(a, length + 1);
     memcpy(name, begin, length);
     const char *value = getenv(name);
@@ -38,7 +40,9 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
     } else if (fallback) {
         ls_str_add_n(out, fallback, (size_t)(end - fallback));
     } else {
-        return ls_fail(LS_E_USAGE, "%s:%d: environment variable %s is not set; set it or write ${%s:-default}", file, n->line, name, name);
+        return ls_fail(LS_E_USAGE,
+                       "%s:%d: environment variable %s is not set; set it or write ${%s:-default}", file,
+                       n->line, name, name);
     }
     *p = end + 1;
     return LS_OK;

@@ -3,7 +3,11 @@
 #include <string.h>
 #include <yaml.h>
 
-typedef struct anchor { const char *name; ls_yaml *node; struct anchor *next; } anchor;
+typedef struct anchor {
+    const char *name;
+    ls_yaml *node;
+    struct anchor *next;
+} anchor;
 
 typedef struct reader {
     yaml_parser_t parser;
@@ -13,15 +17,9 @@ typedef struct reader {
     int nodes;
 } reader;
 
-const ls_yaml *ls_yaml_real(const ls_yaml *n)
-{
-    return n && n->same ? n->same : n;
-}
+const ls_yaml *ls_yaml_real(const ls_yaml *n) { return n && n->same ? n->same : n; }
 
-static int line_of(const yaml_mark_t *mark)
-{
-    return (int)mark->line + 1;
-}
+static int line_of(const yaml_mark_t *mark) { return (int)mark->line + 1; }
 
 static bool has_variable(const reader *r, size_t line)
 {
@@ -35,13 +33,16 @@ static bool has_variable(const reader *r, size_t line)
 static ls_status syntax_error(const reader *r)
 {
     const yaml_parser_t *p = &r->parser;
-    const yaml_mark_t *mark = p->problem_mark.line || p->problem_mark.column ? &p->problem_mark : &p->context_mark;
+    const yaml_mark_t *mark = p->problem_mark.line || p->problem_mark.column ? &p->problem_mark
+                                                                             : &p->context_mark;
     if (p->error == YAML_MEMORY_ERROR)
         return ls_fail(LS_E_MEMORY, "%s: out of memory while reading YAML", r->name);
     if (p->error == YAML_READER_ERROR)
-        return ls_fail(LS_E_USAGE, "%s: not YAML: %s at byte %zu", r->name, p->problem ? p->problem : "unreadable text", p->problem_offset);
-    return ls_fail(LS_E_USAGE, "%s:%d: not YAML: %s%s%s (column %d)%s", r->name, line_of(mark), p->context ? p->context : "",
-                   p->context ? ", " : "", p->problem ? p->problem : "syntax error", (int)mark->column + 1,
+        return ls_fail(LS_E_USAGE, "%s: not YAML: %s at byte %zu", r->name,
+                       p->problem ? p->problem : "unreadable text", p->problem_offset);
+    return ls_fail(LS_E_USAGE, "%s:%d: not YAML: %s%s%s (column %d)%s", r->name, line_of(mark),
+                   p->context ? p->context : "", p->context ? ", " : "",
+                   p->problem ? p->problem : "syntax error", (int)mark->column + 1,
                    has_variable(r, mark->line) ? "; inside {...} a value with ${NAME} stands in quotes" : "");
 }
 
@@ -86,13 +87,15 @@ static ls_status read_map(reader *r, ls_yaml *n, int depth)
         }
         int line = line_of(&e.start_mark);
         const char *key = NULL;
-        ls_status s = e.type == YAML_SCALAR_EVENT ? scalar_text(r, &e, &key)
-                                                  : ls_fail(LS_E_USAGE, "%s:%d: a key must be a plain word", r->name, line);
+        ls_status s = e.type == YAML_SCALAR_EVENT
+                          ? scalar_text(r, &e, &key)
+                          : ls_fail(LS_E_USAGE, "%s:%d: a key must be a plain word", r->name, line);
         yaml_event_delete(&e);
         LS_TRY(s);
         for (const ls_yaml *c = n->child; c; c = c->next)
             if (!strcmp(c->key, key))
-                return ls_fail(LS_E_USAGE, "%s:%d: key '%s' is given twice, first in line %d", r->name, line, key, c->key_line);
+                return ls_fail(LS_E_USAGE, "%s:%d: key '%s' is given twice, first in line %d", r->name, line,
+                               key, c->key_line);
         LS_TRY(next_event(r, &e));
         LS_TRY(read_node(r, &e, depth + 1, tail));
         (*tail)->key = key;
@@ -108,10 +111,12 @@ static ls_status read_alias(reader *r, const yaml_event_t *e, ls_yaml *n)
             n->same = a->node;
             return LS_OK;
         }
-    return ls_fail(LS_E_USAGE, "%s:%d: alias *%s: nothing before it has the anchor &%s", r->name, n->line, name, name);
+    return ls_fail(LS_E_USAGE, "%s:%d: alias *%s: nothing before it has the anchor &%s", r->name, n->line,
+                   name, name);
 }
 
-/* Consumes `e`. (read_map looks for duplicate keys along the list of siblings: with 5,000 nodes that is 1e7 comparisons at worst.) */
+/* Consumes `e`. (read_map looks for duplicate keys along the list of siblings: with 5,000 nodes that is 1e7
+ * comparisons at worst.) */
 static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
 {
     ls_status s = LS_OK;
@@ -122,7 +127,8 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
     if (depth > LS_YAML_MAX_DEPTH)
         s = ls_fail(LS_E_USAGE, "%s:%d: nested deeper than %d levels", r->name, n->line, LS_YAML_MAX_DEPTH);
     else if (++r->nodes > LS_YAML_MAX_NODES)
-        s = ls_fail(LS_E_USAGE, "%s:%d: more than %d values: this is no recipe", r->name, n->line, LS_YAML_MAX_NODES);
+        s = ls_fail(LS_E_USAGE, "%s:%d: more than %d values: this is no recipe", r->name, n->line,
+                    LS_YAML_MAX_NODES);
     if (s != LS_OK) {
         yaml_event_delete(e);
         return s;
@@ -130,13 +136,12 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
     switch (e->type) {
     case YAML_SCALAR_EVENT:
         n->kind = LS_YAML_SCALAR;
-        n->quoted = e->data.scalar.style == YAML_SINGLE_QUOTED_SCALAR_STYLE || e->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+        n->quoted = e->data.scalar.style == YAML_SINGLE_QUOTED_SCALAR_STYLE ||
+                    e->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
         s = scalar_text(r, e, &n->text);
         name = (const char *)e->data.scalar.anchor;
         break;
-    case YAML_ALIAS_EVENT:
-        s = read_alias(r, e, n);
-        break;
+    case YAML_ALIAS_EVENT: s = read_alias(r, e, n); break;
     case YAML_SEQUENCE_START_EVENT:
         n->kind = LS_YAML_LIST;
         name = (const char *)e->data.sequence_start.anchor;
@@ -145,8 +150,7 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
         n->kind = LS_YAML_MAP;
         name = (const char *)e->data.mapping_start.anchor;
         break;
-    default:
-        s = ls_fail(LS_E_USAGE, "%s:%d: a value is missing", r->name, n->line);
+    default: s = ls_fail(LS_E_USAGE, "%s:%d: a value is missing", r->name, n->line);
     }
     name = name ? ls_arena_strdup(r->arena, name) : NULL;
     yaml_event_type_t type = e->type;
@@ -170,22 +174,20 @@ static ls_status read_stream(reader *r, ls_yaml **out)
         yaml_event_t e;
         LS_TRY(next_event(r, &e));
         switch (e.type) {
-        case YAML_STREAM_END_EVENT:
-            yaml_event_delete(&e);
-            return LS_OK;
+        case YAML_STREAM_END_EVENT: yaml_event_delete(&e); return LS_OK;
         case YAML_DOCUMENT_START_EVENT:
             if (started) {
                 int line = line_of(&e.start_mark);
                 yaml_event_delete(&e);
-                return ls_fail(LS_E_USAGE, "%s:%d: a second document begins here; a recipe is one", r->name, line);
+                return ls_fail(LS_E_USAGE, "%s:%d: a second document begins here; a recipe is one", r->name,
+                               line);
             }
             started = true;
             yaml_event_delete(&e);
             LS_TRY(next_event(r, &e));
             LS_TRY(read_node(r, &e, 0, out));
             break;
-        default: /* stream start, document end */
-            yaml_event_delete(&e);
+        default: /* stream start, document end */ yaml_event_delete(&e);
         }
     }
 }
@@ -194,7 +196,8 @@ ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t siz
 {
     *out = NULL;
     if (size > LS_YAML_MAX_BYTES)
-        return ls_fail(LS_E_USAGE, "%s: %zu bytes is too large for a recipe (limit %d)", name, size, LS_YAML_MAX_BYTES);
+        return ls_fail(LS_E_USAGE, "%s: %zu bytes is too large for a recipe (limit %d)", name, size,
+                       LS_YAML_MAX_BYTES);
     reader r = { .arena = a, .name = name, .text = text, .end = text + size };
     if (!yaml_parser_initialize(&r.parser))
         return ls_fail(LS_E_MEMORY, "%s: out of memory while reading YAML", name);

@@ -1,8 +1,10 @@
-/* yaml_tree.h - one YAML document as a small tree that remembers lines. Made for recipes: a few kilobytes from outside, possibly hostile.
+/* yaml_tree.h - one YAML document as a small tree that remembers lines. Made for recipes: a few kilobytes
+ * from outside, possibly hostile.
  *
- * Limits, so that no input costs much: 1 MiB of text, 32 levels, 5,000 nodes. An alias is the same node again (never a copy), and an alias to
- * something that encloses it is refused, so the tree has no cycles. Keys are plain words; a key given twice is an error naming both lines.
- * In scalars ${NAME} and ${NAME:-default} stand for environment variables; $${ is a plain ${. */
+ * Limits, so that no input costs much: 1 MiB of text, 32 levels, 5,000 nodes. An alias is the same node again
+ * (never a copy), and an alias to something that encloses it is refused, so the tree has no cycles. Keys are
+ * plain words; a key given twice is an error naming both lines. In scalars ${NAME} and ${NAME:-default} stand
+ * for environment variables; $${ is a plain ${. */
 #pragma once
 #include "base/arena.h"
 #include "lockstep/status.h"
@@ -15,18 +17,19 @@ typedef enum ls_yaml_kind { LS_YAML_SCALAR, LS_YAML_LIST, LS_YAML_MAP } ls_yaml_
 
 typedef struct ls_yaml {
     ls_yaml_kind kind;
-    int line;               /* from 1 */
-    const char *text;       /* scalar */
-    bool quoted;            /* scalar: 'x' or "x" */
-    const char *env;        /* scalar: variable that took part in its text, NULL: none */
-    struct ls_yaml *child;  /* list items, or values of a map in order */
-    struct ls_yaml *next;   /* sibling */
-    const char *key;        /* of a map's value */
+    int line;              /* from 1 */
+    const char *text;      /* scalar */
+    bool quoted;           /* scalar: 'x' or "x" */
+    const char *env;       /* scalar: variable that took part in its text, NULL: none */
+    struct ls_yaml *child; /* list items, or values of a map in order */
+    struct ls_yaml *next;  /* sibling */
+    const char *key;       /* of a map's value */
     int key_line;
-    struct ls_yaml *same;   /* an alias: look there (never an alias itself) */
+    struct ls_yaml *same; /* an alias: look there (never an alias itself) */
 } ls_yaml;
 
 /* *out is NULL for an empty text. `name` is the file in messages. The tree lives in `a`. */
 ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t size, const char *name);
 const ls_yaml *ls_yaml_real(const ls_yaml *n); /* what an alias stands for, else n */
-ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name); /* yaml_env.c: environment variables in its scalars; ls_yaml_parse calls it */
+/* yaml_env.c: environment variables in its scalars; ls_yaml_parse calls it */
+ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name);

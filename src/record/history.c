@@ -19,8 +19,8 @@ static void *grown(void *array, int n, int *cap, size_t size)
     LS_CHECK(array, "out of memory");
     return array;
 }
-#define APPEND(h, what, ...)                                                                     \
-    ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what),           \
+#define APPEND(h, what, ...)                                                           \
+    ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what), \
      (h)->what[(h)->n_##what++] = __VA_ARGS__)
 
 static double real(const json_t *row, const char *key, double otherwise)
@@ -29,7 +29,10 @@ static double real(const json_t *row, const char *key, double otherwise)
     return json_is_number(v) ? json_number_value(v) : otherwise;
 }
 
-static int64_t whole(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
+static int64_t whole(const json_t *row, const char *key)
+{
+    return json_integer_value(json_object_get(row, key));
+}
 
 /* Step `step` begins anew: it and what came after it is done again. */
 static void take_back(ls_history *h, int64_t step)
@@ -44,7 +47,8 @@ static void take_back(ls_history *h, int64_t step)
         h->n_checkpoints--;
 }
 
-/* An attempt begins: after a failure, as a row of its own says, or because somebody started the run again, which its first step shows. */
+/* An attempt begins: after a failure, as a row of its own says, or because somebody started the run again,
+ * which its first step shows. */
 static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
 {
     char *copy = cause ? strdup(cause) : NULL;
@@ -59,10 +63,18 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
     if (attempt > h->attempt && h->n_steps)
         start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
     take_back(h, step);
-    APPEND(h, steps, (ls_past_step){ { .step = step, .epoch = whole(row, "epoch"), .samples = whole(row, "samples"),
-                                       .targets = whole(row, "targets"), .loss = (float)real(row, "loss", NAN),
-                                       .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .grad_norm = real(row, "grad_norm", -1),
-                                       .loss_scale = real(row, "loss_scale", 0), .skipped = json_is_true(json_object_get(row, "skipped")) }, attempt });
+    APPEND(h, steps,
+           (ls_past_step){ { .step = step,
+                             .epoch = whole(row, "epoch"),
+                             .samples = whole(row, "samples"),
+                             .targets = whole(row, "targets"),
+                             .loss = (float)real(row, "loss", NAN),
+                             .lr = real(row, "lr", NAN),
+                             .seconds = real(row, "seconds", NAN),
+                             .grad_norm = real(row, "grad_norm", -1),
+                             .loss_scale = real(row, "loss_scale", 0),
+                             .skipped = json_is_true(json_object_get(row, "skipped")) },
+                           attempt });
 }
 
 /* A run that was lengthened ends its last epoch once more, later. */
@@ -71,9 +83,17 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
     const int64_t epoch = whole(row, "epoch");
     while (h->n_epochs && h->epochs[h->n_epochs - 1].row.epoch >= epoch)
         h->n_epochs--;
-    APPEND(h, epochs, (ls_past_epoch){ { .epoch = epoch, .step = whole(row, "step"), .samples = whole(row, "samples"), .loss = real(row, "loss", NAN),
-                                         .eval_loss = real(row, "eval_loss", NAN), .eval_accuracy = real(row, "eval_accuracy", NAN),
-                                         .lr = real(row, "lr", NAN), .seconds = real(row, "seconds", NAN), .memory = whole(row, "memory") }, attempt });
+    APPEND(h, epochs,
+           (ls_past_epoch){ { .epoch = epoch,
+                              .step = whole(row, "step"),
+                              .samples = whole(row, "samples"),
+                              .loss = real(row, "loss", NAN),
+                              .eval_loss = real(row, "eval_loss", NAN),
+                              .eval_accuracy = real(row, "eval_accuracy", NAN),
+                              .lr = real(row, "lr", NAN),
+                              .seconds = real(row, "seconds", NAN),
+                              .memory = whole(row, "memory") },
+                            attempt });
 }
 
 /* An attempt that begins with changes says so before its first step. */
@@ -83,7 +103,8 @@ static void add_change(ls_history *h, const json_t *row, int64_t attempt)
     const char *what = json_string_value(json_object_get(row, "what"));
     ls_str cause = { 0 };
     if (attempt <= h->attempt)
-        return; /* a run that begins with another's checkpoint; or an attempt that is listed with its failure */
+        return; /* a run that begins with another's checkpoint; or an attempt that is listed with its failure
+                 */
     ls_str_printf(&cause, "started again with --allow-change: %s", what ? what : "");
     start(h, attempt, step, last > step ? last - step : 0, ls_str_text(&cause));
     ls_str_release(&cause);
@@ -92,7 +113,10 @@ static void add_change(ls_history *h, const json_t *row, int64_t attempt)
 static void add_report(ls_history *h, json_t *row, int64_t attempt)
 {
     static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt" };
-    ls_past_report r = { .report = whole(row, "report"), .step = whole(row, "step"), .epoch = whole(row, "epoch"), .attempt = attempt,
+    ls_past_report r = { .report = whole(row, "report"),
+                         .step = whole(row, "step"),
+                         .epoch = whole(row, "epoch"),
+                         .attempt = attempt,
                          .seconds = real(row, "seconds", NAN) };
     const bool begun = h->n_reports > 0;
     while (h->n_reports && h->reports[h->n_reports - 1].report >= r.report)
@@ -114,8 +138,10 @@ static void add_row(ls_history *h, json_t *row)
     if (!strcmp(kind, "step"))
         add_step(h, row, attempt);
     else if (!strcmp(kind, "eval"))
-        APPEND(h, evals, (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN), real(row, "accuracy", NAN),
-                                           real(row, "seconds", NAN) }, attempt });
+        APPEND(h, evals,
+               (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN),
+                                 real(row, "accuracy", NAN), real(row, "seconds", NAN) },
+                               attempt });
     else if (!strcmp(kind, "epoch"))
         add_epoch(h, row, attempt);
     else if (!strcmp(kind, "checkpoint"))
@@ -135,7 +161,8 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
     char *path = ls_path_join(run_dir, "metrics.jsonl"), *text = NULL;
     size_t size = 0;
     *out = (ls_history){ 0 };
-    ls_status s = ls_file_read(&text, &size, path); /* not mapped: a row that did not fit on the disk is cut off again */
+    /* not mapped: a row that did not fit on the disk is cut off again */
+    ls_status s = ls_file_read(&text, &size, path);
     free(path);
     LS_TRY(s);
     for (const char *p = text, *end = text + size; p < end;) {

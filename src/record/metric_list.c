@@ -56,8 +56,7 @@ ls_metric_list ls_metric_list_read(const json_t *object)
     ls_metric_list l = { 0, room(json_object_size(object)) };
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)object, name, value)
-        if (json_is_number(value) || json_is_null(value))
-            add(&l, name, json_is_number(value) ? json_number_value(value) : NAN);
+    json_object_foreach((json_t *)object, name, value) if (json_is_number(value) || json_is_null(value))
+        add(&l, name, json_is_number(value) ? json_number_value(value) : NAN);
     return l;
 }

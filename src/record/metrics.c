@@ -66,8 +66,10 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
 
 static ls_status show_step(ls_rundir *d, const ls_step_row *row)
 {
-    const ls_scalar speed = row->targets ? (ls_scalar){ "train/tokens_per_second", (double)row->targets / row->seconds }
-                                         : (ls_scalar){ "train/images_per_second", (double)row->samples / row->seconds };
+    const ls_scalar speed = row->targets ? (ls_scalar){ "train/tokens_per_second",
+                                                        (double)row->targets / row->seconds }
+                                         : (ls_scalar){ "train/images_per_second",
+                                                        (double)row->samples / row->seconds };
     ls_scalar scalars[5] = { { "train/loss", (double)row->loss }, { "train/lr", row->lr }, speed };
     int n = 3;
     if (row->grad_norm >= 0)
@@ -102,13 +104,17 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     ls_json_f64(j, "seconds", clocked(row->seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
-    LS_TRY(ls_tensorboard_add(d, row->step, 2, (const ls_scalar[]){ { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } }));
+    LS_TRY(ls_tensorboard_add(
+        d, row->step, 2,
+        (const ls_scalar[]){ { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } }));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;
     m->eval_step = row->step;
     double value = strcmp(r->checkpoint.best.metric, "eval_loss") ? row->accuracy : row->loss;
-    bool better = !isnan(value) && (isnan(m->best_value) || (r->checkpoint.best.mode == LS_MODE_MIN ? value < m->best_value : value > m->best_value));
+    bool better = !isnan(value) &&
+                  (isnan(m->best_value) ||
+                   (r->checkpoint.best.mode == LS_MODE_MIN ? value < m->best_value : value > m->best_value));
     if (better) {
         m->best_value = value;
         m->best_step = row->step;
@@ -138,26 +144,27 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     close_row(j, attempt);
 }
 
-static const char *csv_number(char buffer[32], double x)
-{
-    return isnan(x) ? "" : ls_format_f64(buffer, x);
-}
+static const char *csv_number(char buffer[32], double x) { return isnan(x) ? "" : ls_format_f64(buffer, x); }
 
 const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt)
 {
     char b[5][32];
-    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch, (long long)row->step, (long long)row->samples,
-             csv_number(b[0], row->loss), csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy), csv_number(b[3], row->lr),
-             csv_number(b[4], clocked(row->seconds)), (long long)attempt);
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch,
+             (long long)row->step, (long long)row->samples, csv_number(b[0], row->loss),
+             csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy),
+             csv_number(b[3], row->lr), csv_number(b[4], clocked(row->seconds)), (long long)attempt);
     return text;
 }
 
 const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt)
 {
     char loss[32], b[4][32];
-    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%lld\n", (long long)row->step, (long long)row->epoch, (long long)row->samples,
-             isnan(row->loss) ? "" : ls_format_f32(loss, row->loss), csv_number(b[0], row->lr), csv_number(b[1], clocked(row->seconds)),
-             row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm), row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%lld\n", (long long)row->step,
+             (long long)row->epoch, (long long)row->samples,
+             isnan(row->loss) ? "" : ls_format_f32(loss, row->loss), csv_number(b[0], row->lr),
+             csv_number(b[1], clocked(row->seconds)),
+             row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm),
+             row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
              row->loss_scale > 0 ? row->skipped ? "1" : "0" : "", (long long)attempt);
     return text;
 }
@@ -192,7 +199,10 @@ ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
-ls_status ls_metrics_saving(ls_rundir *d) { return d->state == LS_RUN_RUNNING ? ls_rundir_save_result(d, LS_RUN_SAVING, NULL) : LS_OK; }
+ls_status ls_metrics_saving(ls_rundir *d)
+{
+    return d->state == LS_RUN_RUNNING ? ls_rundir_save_result(d, LS_RUN_SAVING, NULL) : LS_OK;
+}
 
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
 {
@@ -220,10 +230,12 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
     LS_TRY(append(d));
     if (!d->own->restarts)
         d->own->restarts = json_array();
-    json_t *entry = json_pack("{sI sI sI si ss}", "attempt", (json_int_t)d->attempt, "step", (json_int_t)row->step, "steps_lost", (json_int_t)row->lost,
-                              "workers", row->workers, "cause", row->cause);
+    json_t *entry = json_pack("{sI sI sI si ss}", "attempt", (json_int_t)d->attempt, "step",
+                              (json_int_t)row->step, "steps_lost", (json_int_t)row->lost, "workers",
+                              row->workers, "cause", row->cause);
     if (json_array_append_new(d->own->restarts, entry))
-        return ls_fail(LS_E_MEMORY, "the list of restarts takes no more: out of memory, or the cause is no UTF-8");
+        return ls_fail(LS_E_MEMORY,
+                       "the list of restarts takes no more: out of memory, or the cause is no UTF-8");
     return ls_rundir_save_result(d, LS_RUN_RESTARTING, NULL);
 }
 

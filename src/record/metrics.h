@@ -1,5 +1,6 @@
-/* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A row is one write, so a reader or a
- * crash never sees half of one; losses are printed so that reading them back gives the same float. Allocates nothing. */
+/* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A
+ * row is one write, so a reader or a crash never sees half of one; losses are printed so that reading them
+ * back gives the same float. Allocates nothing. */
 #pragma once
 #include "metric_list.h"
 #include "rundir.h"
@@ -9,27 +10,46 @@ typedef struct ls_step_row {
     int64_t targets;              /* of text: tokens that had a loss; 0: one a sample */
     float loss;                   /* global mean over the step's targets */
     double lr, seconds;
-    double grad_norm;             /* before clipping; < 0: not measured */
-    double loss_scale;            /* f16; 0: none */
-    bool skipped;                 /* f16: the update was skipped */
+    double grad_norm;  /* before clipping; < 0: not measured */
+    double loss_scale; /* f16; 0: none */
+    bool skipped;      /* f16: the update was skipped */
 } ls_step_row;
 
-typedef struct ls_eval_row { int64_t step, epoch, samples; double loss, accuracy, seconds; } ls_eval_row;
+typedef struct ls_eval_row {
+    int64_t step, epoch, samples;
+    double loss, accuracy, seconds;
+} ls_eval_row;
 
 typedef struct ls_epoch_row {
     int64_t epoch, step, samples;
-    double loss;                  /* mean over the epoch's samples in training */
+    double loss;                     /* mean over the epoch's samples in training */
     double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
     double lr, seconds;
-    int64_t memory;               /* bytes that rank 0 held, anonymous: without the window that ranks share; 0: not known */
+    /* bytes that rank 0 held, anonymous: without the window that ranks share; 0: not known */
+    int64_t memory;
 } ls_epoch_row;
 
-typedef struct ls_checkpoint_row { int64_t step, epoch; const char *path; /* relative to the run directory */ int64_t bytes;
-                                   double waited, seconds; /* that training stood still for it, and in all */ } ls_checkpoint_row;
+typedef struct ls_checkpoint_row {
+    int64_t step, epoch;
+    const char *path; /* relative to the run directory */
+    int64_t bytes;
+    double waited, seconds; /* that training stood still for it, and in all */
+} ls_checkpoint_row;
 
-typedef struct ls_restart_row { const char *cause; int64_t step, lost; double pause; int workers; } ls_restart_row; /* step: of the checkpoint; lost: steps after it; workers: from then on */
+/* step: of the checkpoint; lost: steps after it; workers: from then on */
+typedef struct ls_restart_row {
+    const char *cause;
+    int64_t step, lost;
+    double pause;
+    int workers;
+} ls_restart_row;
 
-typedef struct ls_report_row { int64_t report, step, epoch; double seconds; const ls_metric_list *metrics; } ls_report_row; /* of a program of its own */
+/* of a program of its own */
+typedef struct ls_report_row {
+    int64_t report, step, epoch;
+    double seconds;
+    const ls_metric_list *metrics;
+} ls_report_row;
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 /* Also keeps the best value; *is_best (may be NULL) says whether this one is. */

@@ -1,5 +1,5 @@
-/* metrics_csv.c - metrics.csv where the columns are not known beforehand. It repeats what metrics.jsonl says, so it may be written anew: with a
- * column more, empty in the rows that are there. */
+/* metrics_csv.c - metrics.csv where the columns are not known beforehand. It repeats what metrics.jsonl says,
+ * so it may be written anew: with a column more, empty in the rows that are there. */
 #include "metrics_csv.h"
 
 #include <errno.h>
@@ -62,7 +62,8 @@ static ls_status write_anew(ls_rundir *d, const char *path, const char *names, i
     LS_TRY(ls_file_read(&before, &size, path));
     if (size && strncmp(before, FIRST, sizeof FIRST - 1)) {
         free(before);
-        return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away", path, FIRST);
+        return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away",
+                       path, FIRST);
     }
     widen(&wide, size ? before : FIRST, names, columns);
     ls_status s = replace(d, path, &wide);
@@ -93,8 +94,8 @@ static ls_status add_columns(ls_rundir *d, const char *path, const ls_metric_lis
 static void add_cells(ls_str *out, const char *header, const ls_report_row *row, int64_t attempt)
 {
     char number[32];
-    ls_str_printf(out, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step, (long long)row->epoch,
-                  ls_format_f64(number, row->seconds), (long long)attempt);
+    ls_str_printf(out, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step,
+                  (long long)row->epoch, ls_format_f64(number, row->seconds), (long long)attempt);
     for (const char *p = header + sizeof FIRST - 1; *p == ',';) {
         char name[128];
         p++;

@@ -1,4 +1,5 @@
-/* report.c - report.html: sections in order, each a function that adds its HTML. A section without data leaves itself out. */
+/* report.c - report.html: sections in order, each a function that adds its HTML. A section without data
+ * leaves itself out. */
 #include "report.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,9 +18,10 @@ typedef struct page {
     ls_run_info info; /* state and times, as result.json says */
 } page;
 
-/* ---- small pieces ---------------------------------------------------------------------------------------------------------- */
+/* ---- small pieces */
 
-static void card(ls_str *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void card(ls_str *out, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void card(ls_str *out, const char *name, const char *format, ...)
 {
     char value[128];
@@ -32,24 +34,27 @@ static void card(ls_str *out, const char *name, const char *format, ...)
     ls_str_printf(out, "</b><span>%s</span></div>\n", name);
 }
 
-/* ---- sections -------------------------------------------------------------------------------------------------------------- */
+/* ---- sections */
 
 static void head(page *p)
 {
     const ls_report *r = p->r;
     char count[32];
     ls_str *out = &p->out;
-    ls_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>");
+    ls_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta "
+                    "name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>");
     ls_html_add(out, r->recipe->run.name);
     ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
     ls_html_add(out, r->recipe->run.name);
-    ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">", ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
+    ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">",
+                  ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
     ls_html_count(count, r->parameters);
     ls_str_printf(out, "%s, %s parameters · ", r->recipe->model.type, count);
     ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
     ls_str_add(out, "</p>\n<p class=\"sub\">");
     ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");
-    ls_str_printf(out, " · %s · %d thread%s · precision %s · lockstep " LS_VERSION "</p>\n", r->isa ? r->isa : "", r->threads, r->threads == 1 ? "" : "s",
+    ls_str_printf(out, " · %s · %d thread%s · precision %s · lockstep " LS_VERSION "</p>\n",
+                  r->isa ? r->isa : "", r->threads, r->threads == 1 ? "" : "s",
                   ls_dtype_name(r->recipe->precision.param));
     if (r->ranks) {
         ls_str_add(out, "<p class=\"sub\">");
@@ -57,16 +62,19 @@ static void head(page *p)
         ls_str_add(out, "; times and bytes of a step are those of rank 0</p>\n");
     }
     if (r->builtin_data && !strcmp(r->recipe->data.type, "shapes"))
-        ls_str_add(out, "<p class=\"warn\">These numbers come from the <b>built-in procedural set</b>, as the recipe asks; they say nothing about a real one.</p>\n");
+        ls_str_add(out, "<p class=\"warn\">These numbers come from the <b>built-in procedural set</b>, as "
+                        "the recipe asks; they say nothing about a real one.</p>\n");
     else if (r->builtin_data)
-        ls_str_add(out, "<p class=\"warn\">The data set was not to be had: these numbers come from the <b>built-in procedural set</b> and say nothing about the real one.</p>\n");
+        ls_str_add(out, "<p class=\"warn\">The data set was not to be had: these numbers come from the "
+                        "<b>built-in procedural set</b> and say nothing about the real one.</p>\n");
     if (*p->info.error) {
         ls_str_add(out, "<p class=\"warn\">");
         ls_html_add(out, p->info.error);
         ls_str_add(out, "</p>\n");
     }
     if (p->history.bad_lines)
-        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", p->history.bad_lines, p->history.bad_lines == 1 ? "" : "s");
+        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n",
+                      p->history.bad_lines, p->history.bad_lines == 1 ? "" : "s");
 }
 
 static void summary(page *p)
@@ -86,7 +94,8 @@ static void summary(page *p)
     if (p->r->measured_step_seconds > 0)
         card(out, "median step", "%s", ls_format_duration(a, p->r->measured_step_seconds));
     if (p->curves.step_seconds > 0)
-        card(out, "samples a second", "%s", ls_html_count(step, (int64_t)((double)p->curves.samples / p->curves.step_seconds)));
+        card(out, "samples a second", "%s",
+             ls_html_count(step, (int64_t)((double)p->curves.samples / p->curves.step_seconds)));
     if (p->run->startup.total > 0)
         card(out, "start to first step", "%s", ls_format_duration(a, p->run->startup.total));
     ls_str_add(out, "</div>\n");
@@ -101,19 +110,52 @@ static void curves(page *p)
         return;
     }
     ls_str_add(out, "<h2>Loss</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "loss over optimizer steps", .x_name = "step", .n = c->eval_loss.n ? 3 : 2, .low = 1, .high = 0, .width = 880, .height = 320, .marks = &p->marks,
-                                     .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
-                                                 { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
-                                                 { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
+    ls_chart_lines(
+        out, &(ls_chart){ .title = "loss over optimizer steps",
+                          .x_name = "step",
+                          .n = c->eval_loss.n ? 3 : 2,
+                          .low = 1,
+                          .high = 0,
+                          .width = 880,
+                          .height = 320,
+                          .marks = &p->marks,
+                          .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
+                                      { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
+                                      { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
     if (c->eval_accuracy.n) {
         ls_str_add(out, "<h2>Accuracy</h2>\n");
-        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy", .x_name = "step", .n = 1, .low = 1, .high = 0, .width = 880, .height = 240, .marks = &p->marks, .percent = true,
-                                         .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true, false } } });
+        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy",
+                                         .x_name = "step",
+                                         .n = 1,
+                                         .low = 1,
+                                         .high = 0,
+                                         .width = 880,
+                                         .height = 240,
+                                         .marks = &p->marks,
+                                         .percent = true,
+                                         .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true,
+                                                       false } } });
     }
     ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "learning rate", .x_name = "step", .n = 1, .low = 0, .high = 0, .width = 430, .height = 220, .series = { { &c->lr, "learning rate", "var(--c-violet)", false, false } } });
+    ls_chart_lines(out,
+                   &(ls_chart){ .title = "learning rate",
+                                .x_name = "step",
+                                .n = 1,
+                                .low = 0,
+                                .high = 0,
+                                .width = 430,
+                                .height = 220,
+                                .series = { { &c->lr, "learning rate", "var(--c-violet)", false, false } } });
     ls_str_add(out, "</div><div><h2>Seconds a step</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = "seconds a step", .x_name = "step", .n = 1, .low = 0, .high = 0, .width = 430, .height = 220, .series = { { &c->seconds, "seconds", "var(--c-amber)", false, false } } });
+    ls_chart_lines(out,
+                   &(ls_chart){ .title = "seconds a step",
+                                .x_name = "step",
+                                .n = 1,
+                                .low = 0,
+                                .high = 0,
+                                .width = 430,
+                                .height = 220,
+                                .series = { { &c->seconds, "seconds", "var(--c-amber)", false, false } } });
     ls_str_add(out, "</div></div>\n");
 }
 
@@ -122,16 +164,24 @@ static void epochs(page *p)
     ls_str *out = &p->out;
     if (!p->history.n_epochs)
         return;
-    ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th><th>training loss</th><th>evaluation loss</th><th>accuracy</th>"
-                    "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
+    ls_str_add(
+        out,
+        "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th><th>training "
+        "loss</th><th>evaluation loss</th><th>accuracy</th>"
+        "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
     for (int i = 0; i < p->history.n_epochs; i++) {
         const ls_epoch_row *e = &p->history.epochs[i].row;
         char b[5][32], epoch[32], step[32];
         snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
         ls_html_count(step, e->step);
-        ls_html_cells(out, 7, (const char *const[]){ epoch, step, ls_html_number(b[0], "%.4f", e->loss), ls_html_number(b[1], "%.4f", e->eval_loss),
-                                             ls_html_number(b[2], "%.2f%%", 100 * e->eval_accuracy), ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
-                                             e->seconds > 0 ? ls_html_count(b[4], (int64_t)((double)e->samples / e->seconds)) : "–" });
+        ls_html_cells(
+            out, 7,
+            (const char *const[]){
+                epoch, step, ls_html_number(b[0], "%.4f", e->loss),
+                ls_html_number(b[1], "%.4f", e->eval_loss),
+                ls_html_number(b[2], "%.2f%%", 100 * e->eval_accuracy),
+                ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
+                e->seconds > 0 ? ls_html_count(b[4], (int64_t)((double)e->samples / e->seconds)) : "–" });
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
@@ -158,7 +208,8 @@ static void memory(page *p)
             live += ls_report_transient(g, g->peak, c);
         ls_str_add(out, "<p class=\"note\"><b>");
         ls_html_add(out, g->name);
-        ls_str_printf(out, "</b>: %d kernel calls, most transient memory %s at call %d", g->n, ls_format_bytes(bytes, live), g->peak);
+        ls_str_printf(out, "</b>: %d kernel calls, most transient memory %s at call %d", g->n,
+                      ls_format_bytes(bytes, live), g->peak);
         if (g->labels) {
             ls_str_add(out, ": ");
             ls_html_add(out, g->labels[g->peak]);
@@ -177,12 +228,17 @@ static void plan(page *p)
     const ls_report *r = p->r;
     ls_str *out = &p->out;
     char a[32], b[32], c[160];
-    ls_str_add(out, "<h2>Planned and measured</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
+    ls_str_add(
+        out,
+        "<h2>Planned and measured</h2>\n<div class=\"scroll\"><table "
+        "class=\"plan\"><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
     double planned = r->plan_step_seconds, measured = r->measured_step_seconds;
     *c = 0;
     if (planned > 0 && measured > 0)
         snprintf(c, sizeof c, "measured / plan %.2f", measured / planned);
-    row(out, "time of a step", planned > 0 ? ls_format_duration(a, planned) : "no calibration: run `lockstep doctor`", measured > 0 ? ls_format_duration(b, measured) : "–", c);
+    row(out, "time of a step",
+        planned > 0 ? ls_format_duration(a, planned) : "no calibration: run `lockstep doctor`",
+        measured > 0 ? ls_format_duration(b, measured) : "–", c);
     if (r->first_step_seconds > 0) {
         *c = 0;
         if (measured > 0)
@@ -198,10 +254,12 @@ static void plan(page *p)
     row(out, "state (parameters, moments)", ls_format_bytes(a, r->plan_state), "", "lives between steps");
     row(out, "inputs and outputs", ls_format_bytes(a, r->plan_io), "", "");
     if (r->plan_staging)
-        row(out, "staging", ls_format_bytes(a, r->plan_staging), "", "a checkpoint is written from it while training goes on");
+        row(out, "staging", ls_format_bytes(a, r->plan_staging), "",
+            "a checkpoint is written from it while training goes on");
     const size_t all = r->plan_arena + r->plan_state + r->plan_io + r->plan_staging;
     if (r->measured_rss)
-        row(out, "all of it", ls_format_bytes(a, all), ls_format_bytes(b, r->measured_rss), "measured: peak anonymous memory of the process");
+        row(out, "all of it", ls_format_bytes(a, all), ls_format_bytes(b, r->measured_rss),
+            "measured: peak anonymous memory of the process");
     else
         row(out, "all of it", ls_format_bytes(a, all), "–", "");
     ls_str_add(out, "</tbody></table></div>\n");
@@ -214,11 +272,14 @@ static void startup(page *p)
     char text[32];
     if (!s->n || !(s->total > 0))
         return;
-    ls_str_printf(out, "<h2>From exec to the first step: %s</h2>\n<div class=\"scroll\"><table><tbody>\n", ls_format_duration(text, s->total));
+    ls_str_printf(out, "<h2>From exec to the first step: %s</h2>\n<div class=\"scroll\"><table><tbody>\n",
+                  ls_format_duration(text, s->total));
     for (int i = 0; i < s->n; i++) {
         ls_str_add(out, "<tr><td>");
         ls_html_add(out, s->parts[i].name);
-        ls_str_printf(out, "</td><td>%.2f ms</td><td style=\"text-align:left;width:60%%\"><span class=\"bar\" style=\"width:%.1f%%\"></span></td></tr>\n",
+        ls_str_printf(out,
+                      "</td><td>%.2f ms</td><td style=\"text-align:left;width:60%%\"><span class=\"bar\" "
+                      "style=\"width:%.1f%%\"></span></td></tr>\n",
                       1e3 * s->parts[i].seconds, fmax(0, fmin(100, 100 * s->parts[i].seconds / s->total)));
     }
     ls_str_add(out, "</tbody></table></div>\n");
@@ -235,7 +296,8 @@ static void recipe(page *p)
 
 ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
 {
-    static void (*const SECTIONS[])(page *) = { head, summary, curves, epochs, restarts, checkpoints, memory, plan, startup, recipe };
+    static void (*const SECTIONS[])(page *) = { head,        summary, curves, epochs,  restarts,
+                                                checkpoints, memory,  plan,   startup, recipe };
     page p = { .run = d, .r = r };
     char *path = ls_path_join(d->path, "report.html");
     ls_status s;

@@ -1,24 +1,29 @@
-/* report_charts.c - frames with axes, and line charts in them, as SVG text. Coordinates are those of the drawing; the browser scales it. Beside each chart
- * lies its data as JSON, which the page's script shows under the pointer. */
+/* report_charts.c - frames with axes, and line charts in them, as SVG text. Coordinates are those of the
+ * drawing; the browser scales it. Beside each chart lies its data as JSON, which the page's script shows
+ * under the pointer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
 #include "report_own.h"
 
-#define COLUMNS 400 /* at most so many places along x, half as many on a narrow screen; more points than that share one */
-#define NARROW 430  /* width of a drawing that a telephone can show */
+#define COLUMNS                                                                                             \
+    400 /* at most so many places along x, half as many on a narrow screen; more points than that share one \
+         */
+#define NARROW 430 /* width of a drawing that a telephone can show */
 
 const char *ls_category_color(ls_category c)
 {
-    static const char *const COLORS[LS_CAT_COUNT] = { [LS_CAT_PARAMETERS] = "var(--c-blue)",   [LS_CAT_GRADIENTS] = "var(--c-amber)",
-                                                      [LS_CAT_OPTIMIZER] = "var(--c-red)",     [LS_CAT_GATHERED] = "var(--c-sky)",
-                                                      [LS_CAT_ACTIVATIONS] = "var(--c-teal)",  [LS_CAT_WORKSPACE] = "var(--c-violet)",
-                                                      [LS_CAT_DATA] = "var(--c-brown)",        [LS_CAT_STAGING] = "var(--c-moss)" };
+    static const char *const COLORS[LS_CAT_COUNT] = {
+        [LS_CAT_PARAMETERS] = "var(--c-blue)",  [LS_CAT_GRADIENTS] = "var(--c-amber)",
+        [LS_CAT_OPTIMIZER] = "var(--c-red)",    [LS_CAT_GATHERED] = "var(--c-sky)",
+        [LS_CAT_ACTIVATIONS] = "var(--c-teal)", [LS_CAT_WORKSPACE] = "var(--c-violet)",
+        [LS_CAT_DATA] = "var(--c-brown)",       [LS_CAT_STAGING] = "var(--c-moss)"
+    };
     return COLORS[c];
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- axes */
 
 double ls_frame_x(const ls_frame *f, double x)
 {
@@ -27,7 +32,8 @@ double ls_frame_x(const ls_frame *f, double x)
 
 double ls_frame_y(const ls_frame *f, double y)
 {
-    return f->height - LS_CHART_BOTTOM - (y - f->y0) / (f->y1 - f->y0) * (f->height - LS_CHART_TOP - LS_CHART_BOTTOM);
+    return f->height - LS_CHART_BOTTOM -
+           (y - f->y0) / (f->y1 - f->y0) * (f->height - LS_CHART_TOP - LS_CHART_BOTTOM);
 }
 
 /* 1, 2 or 5 times a power of ten, so that about `wanted` of them fit. */
@@ -37,15 +43,9 @@ static double nice_step(double range, int wanted)
     return power * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-static void plain_tick(char out[32], double v)
-{
-    snprintf(out, 32, "%.6g", fabs(v) < 1e-12 ? 0 : v);
-}
+static void plain_tick(char out[32], double v) { snprintf(out, 32, "%.6g", fabs(v) < 1e-12 ? 0 : v); }
 
-static void percent_tick(char out[32], double v)
-{
-    snprintf(out, 32, "%.4g%%", 100 * v);
-}
+static void percent_tick(char out[32], double v) { snprintf(out, 32, "%.4g%%", 100 * v); }
 
 void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name)
 {
@@ -53,13 +53,18 @@ void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text t
     double step = nice_step((f->y1 - f->y0) / y_unit, 4) * y_unit;
     for (double y = ceil(f->y0 / step - 1e-9) * step; y <= f->y1 * (1 + 1e-9) + 1e-300; y += step) {
         text(label, y);
-        ls_str_printf(out, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                      LS_CHART_LEFT, f->width - LS_CHART_RIGHT, ls_frame_y(f, y), ls_frame_y(f, y), LS_CHART_LEFT - 8, ls_frame_y(f, y) + 4, label);
+        ls_str_printf(out,
+                      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text "
+                      "class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                      LS_CHART_LEFT, f->width - LS_CHART_RIGHT, ls_frame_y(f, y), ls_frame_y(f, y),
+                      LS_CHART_LEFT - 8, ls_frame_y(f, y) + 4, label);
     }
     step = fmax(1, nice_step(f->x1 - f->x0, f->width > 600 ? 9 : 4));
     for (double x = ceil(f->x0 / step) * step; x <= f->x1; x += step)
-        ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n", ls_frame_x(f, x), f->height - LS_CHART_BOTTOM + 17, x);
-    ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", f->width - LS_CHART_RIGHT, f->height - 3, x_name);
+        ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n",
+                      ls_frame_x(f, x), f->height - LS_CHART_BOTTOM + 17, x);
+    ls_str_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                  f->width - LS_CHART_RIGHT, f->height - 3, x_name);
 }
 
 const char *ls_frame_class(const ls_frame *f) { return f->width > NARROW ? "wide" : "any"; }
@@ -78,10 +83,13 @@ void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char
 {
     ls_str_printf(out, "<svg role=\"img\" class=\"%s\" aria-label=\"", shown);
     ls_html_add(out, title);
-    ls_str_printf(out, "\" viewBox=\"0 0 %.0f %.0f\" data-left=\"%.0f\" data-right=\"%.0f\" data-x0=\"%.9g\" data-x1=\"%.9g\">\n", f->width, f->height, LS_CHART_LEFT, f->width - LS_CHART_RIGHT, f->x0, f->x1);
+    ls_str_printf(out,
+                  "\" viewBox=\"0 0 %.0f %.0f\" data-left=\"%.0f\" data-right=\"%.0f\" data-x0=\"%.9g\" "
+                  "data-x1=\"%.9g\">\n",
+                  f->width, f->height, LS_CHART_LEFT, f->width - LS_CHART_RIGHT, f->x0, f->x1);
 }
 
-/* ---- lines ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lines */
 
 static int compare(const void *a, const void *b)
 {
@@ -105,15 +113,19 @@ static void range_of(const ls_curve *c, double *low, double *high)
     free(sorted);
 }
 
-/* Points that share a column are drawn as their smallest and largest, so that the band of a noisy curve keeps its width. */
+/* Points that share a column are drawn as their smallest and largest, so that the band of a noisy curve keeps
+ * its width. */
 static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
 {
     const ls_curve *c = s->curve;
     const int most = f->width > NARROW ? COLUMNS : COLUMNS / 2, columns = c->n < 2 * most ? c->n : most;
     bool pen = false;
-    ls_str_printf(out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s d=\"", s->color, s->faint ? "1" : "2", s->faint ? " opacity=\"0.38\"" : "");
+    ls_str_printf(out,
+                  "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"%s d=\"",
+                  s->color, s->faint ? "1" : "2", s->faint ? " opacity=\"0.38\"" : "");
     for (int k = 0; k < columns; k++) {
-        int begin = (int)((int64_t)c->n * k / columns), end = (int)((int64_t)c->n * (k + 1) / columns), low = -1, high = -1;
+        int begin = (int)((int64_t)c->n * k / columns), end = (int)((int64_t)c->n * (k + 1) / columns),
+            low = -1, high = -1;
         for (int i = begin; i < end; i++)
             if (isfinite(c->y[i])) {
                 low = low < 0 || c->y[i] < c->y[low] ? i : low;
@@ -124,7 +136,8 @@ static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
             continue;
         }
         int first = low < high ? low : high, second = low < high ? high : low;
-        ls_str_printf(out, "%c%.1f %.1f", pen ? 'L' : 'M', ls_frame_x(f, c->x[first]), ls_frame_y(f, c->y[first]));
+        ls_str_printf(out, "%c%.1f %.1f", pen ? 'L' : 'M', ls_frame_x(f, c->x[first]),
+                      ls_frame_y(f, c->y[first]));
         if (second != first)
             ls_str_printf(out, "L%.1f %.1f", ls_frame_x(f, c->x[second]), ls_frame_y(f, c->y[second]));
         pen = true;
@@ -132,7 +145,8 @@ static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
     ls_str_add(out, "\"/>\n");
     for (int i = 0; s->dots && i < c->n && c->n <= 200; i++)
         if (isfinite(c->y[i]))
-            ls_str_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", ls_frame_x(f, c->x[i]), ls_frame_y(f, c->y[i]), s->color);
+            ls_str_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",
+                          ls_frame_x(f, c->x[i]), ls_frame_y(f, c->y[i]), s->color);
 }
 
 static void key(ls_str *out, const char *sign, const char *name)
@@ -140,11 +154,13 @@ static void key(ls_str *out, const char *sign, const char *name)
     ls_str_printf(out, "<span class=\"key\">%s%s</span>", sign, name);
 }
 
-void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint, const ls_marks *marks)
+void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors,
+                     const bool *faint, const ls_marks *marks)
 {
     ls_str_add(out, "<figcaption>");
     for (int i = 0; i < n; i++) {
-        ls_str_printf(out, "<span class=\"key\"><i style=\"background:%s%s\"></i>", colors[i], faint && faint[i] ? ";opacity:.38" : "");
+        ls_str_printf(out, "<span class=\"key\"><i style=\"background:%s%s\"></i>", colors[i],
+                      faint && faint[i] ? ";opacity:.38" : "");
         ls_html_add(out, names[i]);
         ls_str_add(out, "</span>");
     }
@@ -206,34 +222,43 @@ static void draw_mark(ls_str *out, const ls_frame *f, const ls_mark *m)
 {
     const double x = ls_frame_x(f, m->x), y = f->height - LS_CHART_BOTTOM;
     if (m->kind == LS_MARK_RESTART)
-        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>"
-                           "<text class=\"name\" x=\"%.1f\" y=\"%.0f\">%lld</text>\n", x, x, LS_CHART_TOP, y, x + 4, LS_CHART_TOP + 9, (long long)m->attempt);
+        ls_str_printf(out,
+                      "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>"
+                      "<text class=\"name\" x=\"%.1f\" y=\"%.0f\">%lld</text>\n",
+                      x, x, LS_CHART_TOP, y, x + 4, LS_CHART_TOP + 9, (long long)m->attempt);
     else
-        ls_str_printf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4 6.5h-8z\"/>\n", m->kind == LS_MARK_KEPT ? "saved" : "removed", x, y - 7);
+        ls_str_printf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4 6.5h-8z\"/>\n",
+                      m->kind == LS_MARK_KEPT ? "saved" : "removed", x, y - 7);
 }
 
 static void drawing(ls_str *out, const ls_frame *f, const ls_chart *c, const char *shown)
 {
-    const double left = LS_CHART_LEFT - 5, top = LS_CHART_TOP - 5, width = f->width - LS_CHART_LEFT - LS_CHART_RIGHT + 10;
+    const double left = LS_CHART_LEFT - 5, top = LS_CHART_TOP - 5,
+                 width = f->width - LS_CHART_LEFT - LS_CHART_RIGHT + 10;
     const double height = f->height - LS_CHART_TOP - LS_CHART_BOTTOM + 10;
     ls_chart_open(out, f, c->title, shown);
     ls_frame_axes(out, f, c->percent ? 0.01 : 1, c->percent ? percent_tick : plain_tick, c->x_name);
     /* an inner drawing cuts off what leaves the frame */
-    ls_str_printf(out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n", left, top, width, height,
-                  left, top, width, height);
+    ls_str_printf(
+        out, "<svg x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" viewBox=\"%.1f %.1f %.1f %.1f\">\n",
+        left, top, width, height, left, top, width, height);
     for (int s = 0; s < c->n; s++)
         polyline(out, f, &c->series[s]);
     ls_str_add(out, "</svg>");
     for (int i = 0; c->marks && i < c->marks->n; i++)
         draw_mark(out, f, &c->marks->at[i]);
-    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
+    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP,
+                  f->height - LS_CHART_BOTTOM);
 }
 
 void ls_chart_lines(ls_str *out, const ls_chart *c)
 {
     const char *names[3], *colors[3];
     bool faint[3];
-    ls_frame f = { INFINITY, -INFINITY, c->low <= c->high ? c->low : INFINITY, c->low <= c->high ? c->high : -INFINITY, c->width, c->height };
+    ls_frame f = {
+        INFINITY, -INFINITY, c->low <= c->high ? c->low : INFINITY, c->low <= c->high ? c->high : -INFINITY,
+        c->width, c->height
+    };
     for (int s = 0; s < c->n; s++) {
         const ls_curve *curve = c->series[s].curve;
         range_of(curve, &f.y0, &f.y1);

@@ -18,7 +18,8 @@ static void add_point(ls_curve *c, double x, double y)
     c->y[c->n++] = y;
 }
 
-/* Mean over the steps around each one, a thirtieth of the run wide: centred, so that it does not lag behind a falling loss. */
+/* Mean over the steps around each one, a thirtieth of the run wide: centred, so that it does not lag behind a
+ * falling loss. */
 static void smooth(ls_curves *c)
 {
     int n = c->loss.n, reach = n / 60 + 1, begin = 0, end = 0, count = 0;
@@ -40,8 +41,12 @@ static void smooth(ls_curves *c)
 
 void ls_curves_make(ls_curves *out, const ls_history *h)
 {
-    *out = (ls_curves){ .loss = make(h->n_steps), .smooth = make(h->n_steps), .lr = make(h->n_steps), .seconds = make(h->n_steps),
-                        .eval_loss = make(h->n_evals), .eval_accuracy = make(h->n_evals) };
+    *out = (ls_curves){ .loss = make(h->n_steps),
+                        .smooth = make(h->n_steps),
+                        .lr = make(h->n_steps),
+                        .seconds = make(h->n_steps),
+                        .eval_loss = make(h->n_evals),
+                        .eval_accuracy = make(h->n_evals) };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         const double step = (double)r->step;

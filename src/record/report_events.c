@@ -60,13 +60,16 @@ void ls_report_restarts(ls_str *out, const ls_history *h)
 {
     if (!h->n_starts)
         return;
-    ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>attempt</th><th>began after step</th>"
+    ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table "
+                    "class=\"plan\"><thead><tr><th>attempt</th><th>began after step</th>"
                     "<th>steps done again</th><th>why</th></tr></thead><tbody>\n");
     for (int i = 0; i < h->n_starts; i++) {
         const ls_past_start *s = &h->starts[i];
         char attempt[32], step[32], lost[32];
-        ls_html_cells(out, 4, (const char *const[]){ ls_html_count(attempt, s->attempt), ls_html_count(step, s->step),
-                                                     s->lost ? ls_html_count(lost, s->lost) : "none", s->cause ? s->cause : "the run was started again" });
+        ls_html_cells(out, 4,
+                      (const char *const[]){ ls_html_count(attempt, s->attempt), ls_html_count(step, s->step),
+                                             s->lost ? ls_html_count(lost, s->lost) : "none",
+                                             s->cause ? s->cause : "the run was started again" });
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
@@ -84,9 +87,15 @@ static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoin
     const ls_eval_row *e = eval_at(h, c->step);
     const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
     char step[32], epoch[32], loss[32], accuracy[32], size[32];
-    ls_html_cells(out, 6, (const char *const[]){ ls_html_count(step, c->step), ls_html_count(epoch, c->epoch), ls_html_number(loss, "%.4f", e ? e->loss : NAN),
-                                                 ls_html_number(accuracy, "%.2f%%", e ? 100 * e->accuracy : NAN), ls_format_bytes(size, (uint64_t)c->bytes),
-                                                 best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "" });
+    ls_html_cells(out, 6,
+                  (const char *const[]){ ls_html_count(step, c->step), ls_html_count(epoch, c->epoch),
+                                         ls_html_number(loss, "%.4f", e ? e->loss : NAN),
+                                         ls_html_number(accuracy, "%.2f%%", e ? 100 * e->accuracy : NAN),
+                                         ls_format_bytes(size, (uint64_t)c->bytes),
+                                         best && latest ? "best, latest"
+                                         : best         ? "best"
+                                         : latest       ? "latest"
+                                                        : "" });
 }
 
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir)
@@ -98,7 +107,8 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
         return;
     ls_str_add(out, "<h2>Checkpoints</h2>\n");
     if (kept)
-        ls_str_add(out, "<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>"
+        ls_str_add(out, "<div class=\"scroll\"><table "
+                        "class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>"
                         "<th>accuracy</th><th>size</th><th></th></tr></thead><tbody>\n");
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
@@ -106,6 +116,7 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
     if (kept)
         ls_str_add(out, "</tbody></table></div>\n");
     if (h->n_checkpoints > kept)
-        ls_str_printf(out, "<p class=\"note\">%d other%s removed when newer ones were there (checkpoint.keep).</p>\n", h->n_checkpoints - kept,
-                      h->n_checkpoints - kept == 1 ? " was" : "s were");
+        ls_str_printf(
+            out, "<p class=\"note\">%d other%s removed when newer ones were there (checkpoint.keep).</p>\n",
+            h->n_checkpoints - kept, h->n_checkpoints - kept == 1 ? " was" : "s were");
 }

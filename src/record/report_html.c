@@ -7,7 +7,11 @@
 void ls_html_add(ls_str *out, const char *text)
 {
     for (; *text; text++) {
-        const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : *text == '"' ? "&quot;" : NULL;
+        const char *entity = *text == '<'   ? "&lt;"
+                             : *text == '>' ? "&gt;"
+                             : *text == '&' ? "&amp;"
+                             : *text == '"' ? "&quot;"
+                                            : NULL;
         if (entity)
             ls_str_add(out, entity);
         else if ((unsigned char)*text >= 0x20 || *text == '\n')

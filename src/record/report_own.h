@@ -1,5 +1,5 @@
-/* report_own.h - pieces of the pages that lockstep writes: curves of its history, charts drawn as SVG text. Private to report*.c and
- * memory_page.c. */
+/* report_own.h - pieces of the pages that lockstep writes: curves of its history, charts drawn as SVG text.
+ * Private to report*.c and memory_page.c. */
 #pragma once
 #include "base/json.h"
 #include "base/str.h"
@@ -7,7 +7,10 @@
 #include "report.h"
 
 /* Numbers that a row lacks are NAN. */
-typedef struct ls_curve { int n; double *x, *y; } ls_curve;
+typedef struct ls_curve {
+    int n;
+    double *x, *y;
+} ls_curve;
 typedef struct ls_curves {
     ls_curve loss, smooth, lr, seconds; /* over steps */
     ls_curve eval_loss, eval_accuracy;  /* over steps */
@@ -18,22 +21,37 @@ void ls_curves_make(ls_curves *out, const ls_history *h);
 void ls_curves_release(ls_curves *c);
 
 /* What happened at a step besides it. */
-typedef enum ls_mark_kind { LS_MARK_RESTART, LS_MARK_KEPT, LS_MARK_REMOVED, LS_MARK_KINDS } ls_mark_kind; /* the latter two: checkpoints */
-typedef struct ls_mark { double x; ls_mark_kind kind; int64_t attempt; } ls_mark;
-typedef struct ls_marks { int n, counts[LS_MARK_KINDS]; ls_mark *at; } ls_marks;
+/* the latter two: checkpoints */
+typedef enum ls_mark_kind { LS_MARK_RESTART, LS_MARK_KEPT, LS_MARK_REMOVED, LS_MARK_KINDS } ls_mark_kind;
+typedef struct ls_mark {
+    double x;
+    ls_mark_kind kind;
+    int64_t attempt;
+} ls_mark;
+typedef struct ls_marks {
+    int n, counts[LS_MARK_KINDS];
+    ls_mark *at;
+} ls_marks;
 
-typedef struct ls_chart_series { const ls_curve *curve; const char *name, *color; bool dots, faint; } ls_chart_series;
+typedef struct ls_chart_series {
+    const ls_curve *curve;
+    const char *name, *color;
+    bool dots, faint;
+} ls_chart_series;
 typedef struct ls_chart {
     const char *title, *x_name;
     int n;
     ls_chart_series series[3];
-    double low, high;      /* y must show at least these; low > high: whatever the data says */
-    bool percent;          /* y is a fraction, shown as % */
-    int width, height;     /* units of the drawing: a letter is 12 high, the page 880 wide. A wide one is drawn a second time for narrow screens */
+    double low, high; /* y must show at least these; low > high: whatever the data says */
+    bool percent;     /* y is a fraction, shown as % */
+    /* units of the drawing: a letter is 12 high, the page 880 wide. A wide one is drawn a second time for
+     * narrow screens */
+    int width, height;
     const ls_marks *marks; /* may be NULL */
 } ls_chart;
 void ls_chart_lines(ls_str *out, const ls_chart *c);
-void ls_chart_memory(ls_str *out, const ls_report *r); /* live bytes by category over the positions of the step's programs */
+/* live bytes by category over the positions of the step's programs */
+void ls_chart_memory(ls_str *out, const ls_report *r);
 
 /* Bytes over columns (positions, or moments), in bands that lie on each other. */
 enum { LS_STACK_MARKS = 32 };
@@ -45,8 +63,12 @@ typedef struct ls_stack {
     const char *const *labels;    /* per column: what runs there, for the pointer */
     double x0, x1;                /* what the axis says at the two ends */
     int n_marks;
-    struct { double column; const char *text; } marks[LS_STACK_MARKS]; /* vertical lines where something begins */
-    int peak;                     /* this column gets a line and `peak_text`; -1: none */
+    /* vertical lines where something begins */
+    struct {
+        double column;
+        const char *text;
+    } marks[LS_STACK_MARKS];
+    int peak; /* this column gets a line and `peak_text`; -1: none */
     const char *peak_text;
 } ls_stack;
 void ls_chart_stack(ls_str *out, const ls_stack *s);
@@ -61,21 +83,25 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
 #define LS_CHART_RIGHT 14.0
 #define LS_CHART_TOP 12.0
 #define LS_CHART_BOTTOM 34.0
-typedef struct ls_frame { double x0, x1, y0, y1, width, height; } ls_frame; /* data ranges; size of the drawing */
+/* data ranges; size of the drawing */
+typedef struct ls_frame {
+    double x0, x1, y0, y1, width, height;
+} ls_frame;
 typedef void (*ls_tick_text)(char out[32], double value);
 double ls_frame_x(const ls_frame *f, double x);
 double ls_frame_y(const ls_frame *f, double y);
 void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name);
-bool ls_frame_narrow(ls_frame *f); /* the frame for narrow screens; false: it is narrow already */
+bool ls_frame_narrow(ls_frame *f);             /* the frame for narrow screens; false: it is narrow already */
 const char *ls_frame_class(const ls_frame *f); /* "wide": shown where there is room; "any": always */
 void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char *shown);
-void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors, const bool *faint, const ls_marks *marks);
+void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors,
+                     const bool *faint, const ls_marks *marks);
 void ls_chart_data(ls_str *out, ls_json *j); /* takes the text of j */
 
 size_t ls_report_transient(const ls_report_program *p, int position, int category); /* bytes of the arena */
 
-void ls_html_add(ls_str *out, const char *text);       /* escaped for text and attributes */
-void ls_html_cells(ls_str *out, int n, const char *const *texts); /* a row of a table */
-const char *ls_html_count(char out[32], int64_t n);               /* 1234567 -> 1,234,567 */
+void ls_html_add(ls_str *out, const char *text);                        /* escaped for text and attributes */
+void ls_html_cells(ls_str *out, int n, const char *const *texts);       /* a row of a table */
+const char *ls_html_count(char out[32], int64_t n);                     /* 1234567 -> 1,234,567 */
 const char *ls_html_number(char out[32], const char *format, double x); /* NAN: a dash */
-const char *ls_category_color(ls_category c);          /* CSS variable */
+const char *ls_category_color(ls_category c);                           /* CSS variable */

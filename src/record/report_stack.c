@@ -6,12 +6,12 @@
 #include "base/arena.h"
 #include "report_own.h"
 
-static void mib_tick(char out[32], double v)
-{
-    snprintf(out, 32, "%.4g", fabs(v) < 1 ? 0 : v / (1 << 20));
-}
+static void mib_tick(char out[32], double v) { snprintf(out, 32, "%.4g", fabs(v) < 1 ? 0 : v / (1 << 20)); }
 
-static double at(const ls_stack *s, int column, int band) { return s->bytes[(int64_t)column * s->bands + band]; }
+static double at(const ls_stack *s, int column, int band)
+{
+    return s->bytes[(int64_t)column * s->bands + band];
+}
 
 static double height(const ls_stack *s, int column, int band) /* of the upper edge */
 {
@@ -21,7 +21,8 @@ static double height(const ls_stack *s, int column, int band) /* of the upper ed
     return y;
 }
 
-/* Upper edge of the bands 0 to `band` over columns [begin, end), as a stepped line; columns of equal height share one piece. */
+/* Upper edge of the bands 0 to `band` over columns [begin, end), as a stepped line; columns of equal height
+ * share one piece. */
 static void edge(ls_str *out, const ls_frame *f, const ls_stack *s, int begin, int end, int band, bool back)
 {
     const int n = end - begin;
@@ -46,7 +47,8 @@ static bool is_used(const ls_stack *s, int band)
 
 static void band_path(ls_str *out, const ls_frame *f, const ls_stack *s, int band)
 {
-    ls_str_printf(out, "<path fill=\"%s\" d=\"M%.1f %.1f", s->colors[band], ls_frame_x(f, 0), ls_frame_y(f, 0));
+    ls_str_printf(out, "<path fill=\"%s\" d=\"M%.1f %.1f", s->colors[band], ls_frame_x(f, 0),
+                  ls_frame_y(f, 0));
     edge(out, f, s, 0, s->columns, band, false);
     if (band)
         edge(out, f, s, 0, s->columns, band - 1, true);
@@ -60,8 +62,10 @@ static void mark(ls_str *out, const ls_frame *f, double column, const char *text
     const double x = ls_frame_x(f, column);
     const bool left = line && x > f->width - LS_CHART_RIGHT - 90; /* no room behind the line */
     if (line)
-        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n", x, x, LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
-    ls_str_printf(out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x + (left ? -4 : 4), y, left ? "end" : "start");
+        ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n", x, x,
+                      LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
+    ls_str_printf(out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x + (left ? -4 : 4),
+                  y, left ? "end" : "start");
     ls_html_add(out, text);
     ls_str_add(out, "</text>\n");
 }
@@ -102,7 +106,8 @@ static void drawing(ls_str *out, const ls_frame *f, const ls_stack *s, const cha
         mark(out, f, s->marks[i].column, s->marks[i].text, LS_CHART_TOP + 9, s->marks[i].column > 0);
     if (s->peak >= 0)
         mark(out, f, s->peak + 0.5, s->peak_text, LS_CHART_TOP + 23, true);
-    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
+    ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP,
+                  f->height - LS_CHART_BOTTOM);
 }
 
 void ls_chart_stack(ls_str *out, const ls_stack *s)
@@ -129,7 +134,7 @@ void ls_chart_stack(ls_str *out, const ls_stack *s)
     ls_str_add(out, "</figure>\n");
 }
 
-/* ---- the step of a run ----------------------------------------------------------------------------------------------------- */
+/* ---- the step of a run */
 
 #define BANDS (LS_CAT_COUNT + 1) /* inputs and outputs, then the categories */
 
@@ -139,7 +144,8 @@ size_t ls_report_transient(const ls_report_program *p, int position, int categor
     return all > fixed ? all - fixed : 0;
 }
 
-/* State and io are there all the time, whichever program runs: they come from the whole session, not from the program's own points. */
+/* State and io are there all the time, whichever program runs: they come from the whole session, not from the
+ * program's own points. */
 static double band_bytes(const ls_report *r, const ls_report_program *p, int position, int band)
 {
     if (!band)
@@ -154,12 +160,17 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
         names[b] = ls_category_name((ls_category)(b - 1));
         colors[b] = ls_category_color((ls_category)(b - 1));
     }
-    ls_stack s = { .title = "memory over the step", .x_name = "kernel calls of a step", .bands = BANDS, .names = names, .colors = colors, .peak = -1 };
+    ls_stack s = { .title = "memory over the step",
+                   .x_name = "kernel calls of a step",
+                   .bands = BANDS,
+                   .names = names,
+                   .colors = colors,
+                   .peak = -1 };
     for (int k = 0; k < r->n_programs; k++)
         s.columns += r->programs[k].n;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    double *bytes = LS_ARENA_ARRAY(&scratch, double, s.columns * BANDS + 1);
+    double *bytes = LS_ARENA_ARRAY(&scratch, double, s.columns *BANDS + 1);
     const char **labels = LS_ARENA_ARRAY(&scratch, const char *, s.columns + 1);
     for (int k = 0, column = 0; k < r->n_programs; k++) {
         const ls_report_program *p = &r->programs[k];

@@ -13,11 +13,14 @@
 #include "base/sys.h"
 #include "rundir_own.h"
 
-/* What is known when a checkpoint is made: what the program reported, or what the loop of a recipe measures. */
+/* What is known when a checkpoint is made: what the program reported, or what the loop of a recipe measures.
+ */
 static ls_metric_list current(const ls_rundir *d)
 {
     const ls_run_metrics *m = &d->metrics;
-    const ls_metric all[] = { { "loss", m->loss }, { "eval_loss", m->eval_loss }, { "eval_accuracy", m->eval_accuracy } };
+    const ls_metric all[] = { { "loss", m->loss },
+                              { "eval_loss", m->eval_loss },
+                              { "eval_accuracy", m->eval_accuracy } };
     ls_metric known[3];
     int n = 0;
     if (d->own->reported.n > 0)
@@ -44,7 +47,8 @@ static ls_saved_checkpoint *place_for(struct ls_rundir_private *own, const char 
     return c;
 }
 
-void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best)
+void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch,
+                               ls_metric_list metrics, bool best)
 {
     ls_saved_checkpoint *c = place_for(d->own, path);
     c->step = step;
@@ -172,8 +176,9 @@ static void write_timings(ls_json *j, const ls_rundir *d)
     ls_json_int(j, "peak_rss", d->peak_rss);
 }
 
-/* Replaces a file whole, but leaves it to the system when it reaches the disk: for a state that is out of date a second later. A full
- * ls_file_write waits for the disk twice, milliseconds that belong to training. */
+/* Replaces a file whole, but leaves it to the system when it reaches the disk: for a state that is out of
+ * date a second later. A full ls_file_write waits for the disk twice, milliseconds that belong to training.
+ */
 static ls_status replace_soon(const char *path, const char *text, size_t n)
 {
     char *tmp = malloc(strlen(path) + 5);
@@ -196,7 +201,8 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
 {
     if (d->rank)
         return LS_OK;
-    LS_CHECK(ls_run_state_may(d->state, state), "a run cannot go from %s to %s", ls_run_state_name(d->state), ls_run_state_name(state));
+    LS_CHECK(ls_run_state_may(d->state, state), "a run cannot go from %s to %s", ls_run_state_name(d->state),
+             ls_run_state_name(state));
     ls_json j = { 0 };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -216,7 +222,9 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     char *path = ls_path_join(d->path, "result.json");
-    ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING ? replace_soon(path, j.out.data, j.out.len) : ls_file_write(path, j.out.data, j.out.len);
+    ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING
+                      ? replace_soon(path, j.out.data, j.out.len)
+                      : ls_file_write(path, j.out.data, j.out.len);
     if (s == LS_OK) { /* else the file still shows the state before */
         d->state = state;
         d->own->last_saved = ls_now();

@@ -1,5 +1,6 @@
-/* run_lock.c - lock.txt of a run directory. The lock belongs to the open file (F_OFD_SETLK), so the kernel gives it back however its owner ends, and
- * others can see it without taking it, as they cannot with flock: a look must not stand in the way of an owner. */
+/* run_lock.c - lock.txt of a run directory. The lock belongs to the open file (F_OFD_SETLK), so the kernel
+ * gives it back however its owner ends, and others can see it without taking it, as they cannot with flock: a
+ * look must not stand in the way of an owner. */
 #include "run_lock.h"
 
 #include <errno.h>
@@ -37,21 +38,29 @@ static ls_status write_owner(int fd, const char *path, const char *host)
         n += snprintf(text + n, sizeof text - (size_t)n, ", started by process %ld", (long)getppid());
     text[n++] = '\n';
     errno = ENOSPC; /* that of a short write */
-    return ls_sys_ftruncate(fd, 0) || ls_sys_pwrite(fd, text, (size_t)n, 0) != n ? ls_fail_os(path, "write", errno) : LS_OK;
+    return ls_sys_ftruncate(fd, 0) || ls_sys_pwrite(fd, text, (size_t)n, 0) != n
+               ? ls_fail_os(path, "write", errno)
+               : LS_OK;
 }
 
-/* The lock is mine as far as this host can see. A process of another host, of which the run still speaks, may hold it too; one of this host is gone. */
+/* The lock is mine as far as this host can see. A process of another host, of which the run still speaks, may
+ * hold it too; one of this host is gone. */
 static ls_status doubt(const char *owner, const char *run_dir, const char *host)
 {
     char theirs[128] = "";
     ls_run_info info;
-    if (sscanf(owner, "host %127[^,]", theirs) != 1 || !strcmp(theirs, host) || ls_run_info_read(&info, run_dir) != LS_OK || !ls_run_state_lives(info.state))
+    if (sscanf(owner, "host %127[^,]", theirs) != 1 || !strcmp(theirs, host) ||
+        ls_run_info_read(&info, run_dir) != LS_OK || !ls_run_state_lives(info.state))
         return LS_OK;
     if (info.seconds_ago < SIGN_OF_LIFE)
-        return ls_fail(LS_E_USAGE, "%s belongs to %s, which wrote there %.0f s ago, and from host %s nobody can see whether it still does; wait until it has "
-                                   "written nothing for %d s, or, if it has ended, remove %s/lock.txt", run_dir, owner, info.seconds_ago, host, SIGN_OF_LIFE, run_dir);
-    ls_log_warn("%s was left by %s, which did not end well and has written nothing for %.0f s: taken over; if it still trains there, end it", run_dir, owner,
-                info.seconds_ago);
+        return ls_fail(LS_E_USAGE,
+                       "%s belongs to %s, which wrote there %.0f s ago, and from host %s nobody can see "
+                       "whether it still does; wait until it has "
+                       "written nothing for %d s, or, if it has ended, remove %s/lock.txt",
+                       run_dir, owner, info.seconds_ago, host, SIGN_OF_LIFE, run_dir);
+    ls_log_warn("%s was left by %s, which did not end well and has written nothing for %.0f s: taken over; "
+                "if it still trains there, end it",
+                run_dir, owner, info.seconds_ago);
     return LS_OK;
 }
 
@@ -67,8 +76,11 @@ ls_status ls_run_lock(int *fd, const char *run_dir)
     } else if (fcntl(*fd, F_OFD_SETLK, &lock)) {
         const int error = errno;
         read_owner(owner, *fd);
-        s = error == EAGAIN || error == EACCES ? ls_fail(LS_E_USAGE, "run %s is being trained by another process (%s); wait for it, or set run.name", run_dir, owner)
-                                 : ls_fail_os(path, "lock", error);
+        s = error == EAGAIN || error == EACCES
+                ? ls_fail(LS_E_USAGE,
+                          "run %s is being trained by another process (%s); wait for it, or set run.name",
+                          run_dir, owner)
+                : ls_fail_os(path, "lock", error);
     } else {
         read_owner(owner, *fd);
         LS_TRY_TO(s, doubt(owner, run_dir, host), done);
@@ -106,5 +118,6 @@ bool ls_run_owner_lives(const char *run_dir)
     read_owner(owner, fd);
     close(fd);
     gethostname(host, sizeof host - 1);
-    return sscanf(owner, "host %127[^,], process %d", theirs, &process) == 2 && !strcmp(theirs, host) && (kill(process, 0) == 0 || errno == EPERM);
+    return sscanf(owner, "host %127[^,], process %d", theirs, &process) == 2 && !strcmp(theirs, host) &&
+           (kill(process, 0) == 0 || errno == EPERM);
 }

@@ -1,22 +1,24 @@
-/* run_state.h - the states of a run and the ways between them. result.json and `lockstep runs` show the state; whoever writes it (rank 0, or between two
- * attempts the parent of the ranks) moves along these ways only. */
+/* run_state.h - the states of a run and the ways between them. result.json and `lockstep runs` show the
+ * state; whoever writes it (rank 0, or between two attempts the parent of the ranks) moves along these ways
+ * only. */
 #pragma once
 #include <stdbool.h>
 
 typedef enum ls_run_state {
-    LS_RUN_NEW,        /* no run yet; never written */
-    LS_RUN_STARTING,   /* up to the first step */
+    LS_RUN_NEW,      /* no run yet; never written */
+    LS_RUN_STARTING, /* up to the first step */
     LS_RUN_RUNNING,
     LS_RUN_SAVING,     /* a checkpoint is being written */
     LS_RUN_RESTARTING, /* after a failure, until the ranks are back */
     LS_RUN_STOPPING,   /* asked to stop: what is left is to save */
     LS_RUN_FINISHED,
     LS_RUN_FAILED,
-    LS_RUN_STOPPED,    /* on request, with everything saved */
-    LS_RUN_DIED        /* never written: what others make of a state of a living run whose lock nobody holds */
+    LS_RUN_STOPPED, /* on request, with everything saved */
+    LS_RUN_DIED     /* never written: what others make of a state of a living run whose lock nobody holds */
 } ls_run_state;
 
-const char *ls_run_state_name(ls_run_state s);               /* "new" "starting" ... */
-const char *ls_run_state_past(ls_run_state s);               /* of a run that is continued: "was stopped", "died" */
-bool ls_run_state_lives(ls_run_state s);                     /* a process has to stand behind it */
-bool ls_run_state_may(ls_run_state from, ls_run_state to);   /* to stay is always allowed */
+const char *ls_run_state_name(ls_run_state s); /* "new" "starting" ... */
+/* of a run that is continued: "was stopped", "died" */
+const char *ls_run_state_past(ls_run_state s);
+bool ls_run_state_lives(ls_run_state s);                   /* a process has to stand behind it */
+bool ls_run_state_may(ls_run_state from, ls_run_state to); /* to stay is always allowed */

@@ -1,5 +1,6 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or config.txt of a program of its own, is
- * written first and whole: a folder with one is a run, a folder with anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or
+ * config.txt of a program of its own, is written first and whole: a folder with one is a run, a folder with
+ * anything else in it is somebody else's and stays untouched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ static char *copy_text(const char *s)
     return copy;
 }
 
-/* ---- making and opening ---------------------------------------------------------------------------------------------------- */
+/* ---- making and opening */
 
 /* What makes a run: a recipe, or the texts of a program of its own. */
 typedef struct identity {
@@ -39,23 +40,28 @@ typedef struct identity {
 
 static identity of_recipe(const ls_recipe *r, bool allow_change)
 {
-    return (identity){ r->run.storage, r->run.name, r->checkpoint.best.metric, LS_RUN_RECIPE, r, NULL, allow_change };
+    return (identity){ r->run.storage, r->run.name, r->checkpoint.best.metric, LS_RUN_RECIPE, r,
+                       NULL,           allow_change };
 }
 
-static identity of_program(const ls_own_run *r) { return (identity){ r->storage, r->name, r->best_metric, LS_RUN_CONFIG, NULL, r->config, false }; }
+static identity of_program(const ls_own_run *r)
+{
+    return (identity){ r->storage, r->name, r->best_metric, LS_RUN_CONFIG, NULL, r->config, false };
+}
 
 /* What an interrupted start may have left before that file was whole. */
 static bool is_left_over(const char *name)
 {
-    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") || !strncmp(name, LS_RUN_RECIPE ".", 12) ||
-           !strncmp(name, LS_RUN_CONFIG ".", 11);
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") ||
+           !strncmp(name, LS_RUN_RECIPE ".", 12) || !strncmp(name, LS_RUN_CONFIG ".", 11);
 }
 
 static ls_status refuse_foreign_folder(const char *path, const char *file)
 {
     if (ls_run_is(path))
         return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
-                       strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program" : "a program of its own, not of a recipe");
+                       strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program"
+                                                   : "a program of its own, not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);
@@ -64,7 +70,10 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
         foreign = !is_left_over(e->d_name);
     closedir(dir);
     if (foreign)
-        return ls_fail(LS_E_USAGE, "%s exists and is no run directory (it has files but no %s); choose another name or storage", path, file);
+        return ls_fail(
+            LS_E_USAGE,
+            "%s exists and is no run directory (it has files but no %s); choose another name or storage",
+            path, file);
     return LS_OK;
 }
 
@@ -140,16 +149,20 @@ static ls_status read_before(ls_rundir *d)
     d->metrics = info.metrics;
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
-    d->attempt = json_integer_value(json_object_get(tree, "attempt")) + (d->before != LS_RUN_RESTARTING); /* then it says the attempt to come */
+    /* then it says the attempt to come */
+    d->attempt = json_integer_value(json_object_get(tree, "attempt")) + (d->before != LS_RUN_RESTARTING);
     d->own->restarts = json_incref(json_object_get(tree, "restarts"));
     size_t i;
     json_t *c, *list = json_object_get(tree, "checkpoints");
     const char *best = json_string_value(json_object_get(tree, "best_checkpoint"));
-    json_array_foreach(list, i, c) {
+    json_array_foreach(list, i, c)
+    {
         const char *where = json_string_value(json_object_get(c, "path"));
         if (where)
-            ls_rundir_list_checkpoint(d, where, json_integer_value(json_object_get(c, "step")), json_integer_value(json_object_get(c, "epoch")),
-                                      ls_metric_list_read(json_object_get(c, "metrics")), best && !strcmp(best, where));
+            ls_rundir_list_checkpoint(d, where, json_integer_value(json_object_get(c, "step")),
+                                      json_integer_value(json_object_get(c, "epoch")),
+                                      ls_metric_list_read(json_object_get(c, "metrics")),
+                                      best && !strcmp(best, where));
     }
 done:
     d->state = d->before;
@@ -168,7 +181,8 @@ static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow
         return ls_fail_in(s, "run %s exists, but its recipe does not load", d->path);
     char *difference = ls_recipe_difference(r, there);
     if (difference && !allow_change)
-        s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path, difference);
+        s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path,
+                    difference);
     free(difference);
     ls_recipe_destroy(&there);
     return s;
@@ -191,7 +205,8 @@ int64_t ls_rundir_micro_batch(const ls_recipe *r)
     char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, LS_RUN_RECIPE);
     ls_recipe *there = NULL;
     int64_t micro = 0;
-    if (ls_file_exists(path) && ls_recipe_load_run(&there, run, 0, NULL) == LS_OK && r->train.global_batch == there->train.global_batch)
+    if (ls_file_exists(path) && ls_recipe_load_run(&there, run, 0, NULL) == LS_OK &&
+        r->train.global_batch == there->train.global_batch)
         micro = there->train.micro_batch;
     ls_recipe_destroy(&there);
     free(path);
@@ -250,11 +265,19 @@ static ls_rundir *create(const identity *i)
     ls_rundir *d = calloc(1, sizeof *d);
     struct ls_rundir_private *own = calloc(1, sizeof *own);
     LS_CHECK(d && own, "out of memory");
-    *own = (struct ls_rundir_private){ .lock = -1, .metrics = -1, .csv = -1, .log = -1, .events = -1, .wants_events = i->recipe && i->recipe->log.tensorboard, .name = copy_text(i->name),
+    *own = (struct ls_rundir_private){ .lock = -1,
+                                       .metrics = -1,
+                                       .csv = -1,
+                                       .log = -1,
+                                       .events = -1,
+                                       .wants_events = i->recipe && i->recipe->log.tensorboard,
+                                       .name = copy_text(i->name),
                                        .best_metric = copy_text(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);
-    d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
+    d->metrics = (ls_run_metrics){
+        .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
+    };
     return d;
 }
 
@@ -270,7 +293,10 @@ static ls_status open_run(ls_rundir **out, const identity *i)
     return s;
 }
 
-static double number(const json_t *object, const char *key) { return json_number_value(json_object_get(object, key)); }
+static double number(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
 
 /* What only the ranks could measure stays in result.json when their parent writes it. */
 static ls_status recall(ls_rundir *d)
@@ -285,7 +311,8 @@ static ls_status recall(ls_rundir *d)
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&d->own->recalled, text, size, path), done);
     const json_t *result = d->own->recalled, *timings = json_object_get(result, "timings");
-    json_object_foreach(json_object_get(timings, "startup"), name, part) {
+    json_object_foreach(json_object_get(timings, "startup"), name, part)
+    {
         if (!strcmp(name, "total"))
             d->startup.total = json_number_value(part);
         else if (d->startup.n < LS_STARTUP_PARTS) {
@@ -308,7 +335,11 @@ done:
 static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
 {
     *out = NULL;
-    struct { ls_run_state before; int64_t attempt; ls_run_metrics metrics; } found = { 0 };
+    struct {
+        ls_run_state before;
+        int64_t attempt;
+        ls_run_metrics metrics;
+    } found = { 0 };
     int rank = g ? ls_group_rank(g) : 0;
     if (rank == 0) {
         LS_TRY(open_run(out, i)); /* a failure ends the others' wait */
@@ -344,7 +375,8 @@ ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow
         return s;
     }
     (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
-    (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING; /* nobody has written anything in the attempt that failed */
+    /* nobody has written anything in the attempt that failed */
+    (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING;
     return LS_OK;
 }
 
@@ -381,7 +413,9 @@ void ls_rundir_log(ls_rundir *d, ls_level level, const char *message)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &parts);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &parts);
-    int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level], ls_str_text(&shown));
+    int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level],
+                     ls_str_text(&shown));
     ls_str_release(&shown);
-    (void)!ls_sys_write(d->own->log, line, (size_t)n); /* one write, there also when the process is killed next; what it says was printed too */
+    /* one write, there also when the process is killed next; what it says was printed too */
+    (void)!ls_sys_write(d->own->log, line, (size_t)n);
 }

@@ -4,26 +4,35 @@
 #include "metric_list.h"
 #include "rundir.h"
 
-typedef struct ls_saved_checkpoint { char *path; int64_t step, epoch; ls_metric_list metrics; } ls_saved_checkpoint;
+typedef struct ls_saved_checkpoint {
+    char *path;
+    int64_t step, epoch;
+    ls_metric_list metrics;
+} ls_saved_checkpoint;
 
 struct ls_rundir_private {
     int lock, metrics, csv, log, events; /* descriptors, -1: not open */
-    bool wants_events;           /* for TensorBoard */
+    bool wants_events;                   /* for TensorBoard */
     char *name, *best_metric;
-    ls_str header;               /* of metrics.csv where its columns are a program's; empty: not looked at yet */
-    ls_json row;                 /* reused, so that a row allocates nothing once the text has grown */
-    double last_saved;           /* ls_now() of the last result.json */
+    /* of metrics.csv where its columns are a program's; empty: not looked at yet */
+    ls_str header;
+    ls_json row;       /* reused, so that a row allocates nothing once the text has grown */
+    double last_saved; /* ls_now() of the last result.json */
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
     char *best_checkpoint;
-    ls_metric_list reported;     /* the last report of a program of its own; empty: none, or a run of a recipe */
-    json_t *recalled;            /* what others measured (ls_rundir_open_between): names and texts of it are in use; NULL: nothing */
-    json_t *restarts;            /* of all attempts, as in result.json; NULL: none */
+    /* the last report of a program of its own; empty: none, or a run of a recipe */
+    ls_metric_list reported;
+    /* what others measured (ls_rundir_open_between): names and texts of it are in use; NULL: nothing */
+    json_t *recalled;
+    json_t *restarts; /* of all attempts, as in result.json; NULL: none */
 };
 
-/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing. Ranks above 0 write nothing. */
+/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing.
+ * Ranks above 0 write nothing. */
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
 /* As ls_rundir_add_checkpoint, with metrics (taken over) that are not those of this moment. */
-void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch, ls_metric_list metrics, bool best);
+void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch,
+                               ls_metric_list metrics, bool best);
 /* How a program's run stands, by what it reported: as ls_run_metrics where they know the name. */
 void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics);

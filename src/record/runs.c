@@ -43,15 +43,23 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     out->state = (ls_run_state)known;
     out->seconds_ago = difftime(time(NULL), (time_t)integer(tree, "time"));
     const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best");
-    out->metrics = (ls_run_metrics){ .step = integer(tree, "step"), .epoch = integer(tree, "epoch"), .loss = number(tree, "loss"), .lr = number(tree, "lr"),
-                                     .eval_loss = number(eval, "loss"), .eval_accuracy = number(eval, "accuracy"), .eval_step = integer(eval, "step"),
-                                     .best_value = number(best, "value"), .best_step = integer(best, "step"), .best_epoch = integer(best, "epoch") };
+    out->metrics = (ls_run_metrics){ .step = integer(tree, "step"),
+                                     .epoch = integer(tree, "epoch"),
+                                     .loss = number(tree, "loss"),
+                                     .lr = number(tree, "lr"),
+                                     .eval_loss = number(eval, "loss"),
+                                     .eval_accuracy = number(eval, "accuracy"),
+                                     .eval_step = integer(eval, "step"),
+                                     .best_value = number(best, "value"),
+                                     .best_step = integer(best, "step"),
+                                     .best_epoch = integer(best, "epoch") };
     const char *error = json_string_value(json_object_get(tree, "error"));
     snprintf(out->error, sizeof out->error, "%s", error ? error : "");
     out->builtin_data = json_is_true(json_object_get(tree, "builtin_data"));
     out->restarts = (int)json_array_size(json_object_get(tree, "restarts"));
     const json_t *list = json_object_get(tree, "checkpoints");
-    const char *last = json_string_value(json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
+    const char *last = json_string_value(
+        json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
     snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
     return LS_OK;
 }
@@ -75,7 +83,8 @@ static bool is_alive(const ls_run_info *i, const char *run_dir)
     return ls_run_is_held(run_dir) || (i->state == LS_RUN_RESTARTING && ls_run_owner_lives(run_dir));
 }
 
-/* A run may end, or go on, between the look at its state and the look at its lock: it has died if the same state stands there after both. */
+/* A run may end, or go on, between the look at its state and the look at its lock: it has died if the same
+ * state stands there after both. */
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "result.json"), *text = NULL, *before = NULL;
@@ -109,21 +118,30 @@ static const char *cell(char buffer[32], const char *format, double x)
     return buffer;
 }
 
-static const ls_column COLUMNS[] = { { "run", true, 0 }, { "state", true, 0 }, { "step", false, 0 }, { "epoch", false, 3 }, { "loss", false, 1 },
-                                     { "eval loss", false, 4 }, { "accuracy", false, 0 }, { "restarts", false, 5 }, { "checkpoint", true, 6 }, { "updated", false, 2 } };
+static const ls_column COLUMNS[] = { { "run", true, 0 },        { "state", true, 0 },
+                                     { "step", false, 0 },      { "epoch", false, 3 },
+                                     { "loss", false, 1 },      { "eval loss", false, 4 },
+                                     { "accuracy", false, 0 },  { "restarts", false, 5 },
+                                     { "checkpoint", true, 6 }, { "updated", false, 2 } };
 
 static void add_row(ls_table *t, const ls_run_info *i)
 {
     char step[32], epoch[32], loss[32], eval[32], accuracy[32], duration[32], ago[40], restarts[32];
     const char *slash = strrchr(i->checkpoint, '/');
-    snprintf(ago, sizeof ago, i->seconds_ago < 1 ? "just now" : "%s ago", ls_format_duration(duration, i->seconds_ago));
+    snprintf(ago, sizeof ago, i->seconds_ago < 1 ? "just now" : "%s ago",
+             ls_format_duration(duration, i->seconds_ago));
     snprintf(step, sizeof step, "%lld", (long long)i->metrics.step);
     snprintf(epoch, sizeof epoch, "%lld", (long long)i->metrics.epoch);
     snprintf(restarts, sizeof restarts, i->restarts ? "%d" : "", i->restarts);
-    ls_table_row(t, (const char *const[]){ i->name, ls_run_state_name(i->state), step, epoch, cell(loss, "%.4f", i->metrics.loss),
-                                           cell(eval, "%.4f", i->metrics.eval_loss), cell(accuracy, "%.2f%%", 100 * i->metrics.eval_accuracy), restarts,
-                                           slash ? slash + 1 : i->checkpoint, ago },
-                 *i->error ? i->error : i->builtin_data && !isnan(i->metrics.eval_loss) ? LS_BUILTIN_NOTE : NULL);
+    ls_table_row(t,
+                 (const char *const[]){ i->name, ls_run_state_name(i->state), step, epoch,
+                                        cell(loss, "%.4f", i->metrics.loss),
+                                        cell(eval, "%.4f", i->metrics.eval_loss),
+                                        cell(accuracy, "%.2f%%", 100 * i->metrics.eval_accuracy), restarts,
+                                        slash ? slash + 1 : i->checkpoint, ago },
+                 *i->error                                         ? i->error
+                 : i->builtin_data && !isnan(i->metrics.eval_loss) ? LS_BUILTIN_NOTE
+                                                                   : NULL);
 }
 
 static void add_broken(ls_table *t, const char *name, const char *why)

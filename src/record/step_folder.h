@@ -1,4 +1,5 @@
-/* step_folder.h - the name of a checkpoint's folder, step-00000468: at least eight digits, more for larger steps. Local; fails never. */
+/* step_folder.h - the name of a checkpoint's folder, step-00000468: at least eight digits, more for larger
+ * steps. Local; fails never. */
 #pragma once
 
 #include <stdint.h>

@@ -58,7 +58,8 @@ static void print_line(FILE *out, const ls_table *t, const int *widths, const ch
     ls_str_release(&line);
 }
 
-/* Widths of the columns that are shown; 0 for the others: those that are empty in every row, and what is too much. */
+/* Widths of the columns that are shown; 0 for the others: those that are empty in every row, and what is too
+ * much. */
 static void choose(int *widths, const ls_table *t, int most)
 {
     int total = -GAP;

@@ -1,4 +1,5 @@
-/* tensorboard.c - a writer of event files. Of protobuf it needs four things: a field's key, a varint, a double and a length before bytes. */
+/* tensorboard.c - a writer of event files. Of protobuf it needs four things: a field's key, a varint, a
+ * double and a length before bytes. */
 #include "tensorboard.h"
 
 #include <errno.h>
@@ -17,7 +18,15 @@
 #include "rundir_own.h"
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* how a field is encoded */
-enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2 };
+enum {
+    EVENT_TIME = 1,
+    EVENT_STEP = 2,
+    EVENT_VERSION = 3,
+    EVENT_SUMMARY = 5,
+    SUMMARY_VALUE = 1,
+    VALUE_TAG = 1,
+    VALUE_NUMBER = 2
+};
 enum { LENGTH_BYTES = 8, CRC_BYTES = 4 };
 
 static uint8_t *put(uint8_t *p, const void *bytes, size_t n) { return (uint8_t *)memcpy(p, bytes, n) + n; }
@@ -30,7 +39,10 @@ static uint8_t *put_varint(uint8_t *p, uint64_t x)
     return p;
 }
 
-static uint8_t *put_key(uint8_t *p, int field, int how) { return put_varint(p, (uint64_t)(field << 3 | how)); }
+static uint8_t *put_key(uint8_t *p, int field, int how)
+{
+    return put_varint(p, (uint64_t)(field << 3 | how));
+}
 
 static uint8_t *put_bytes(uint8_t *p, int field, const void *bytes, size_t n)
 {
@@ -78,7 +90,8 @@ static uint32_t masked_crc(const void *data, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-size_t ls_event_record(uint8_t out[LS_EVENT_RECORD], double time, int64_t step, int n, const ls_scalar *scalars)
+size_t ls_event_record(uint8_t out[LS_EVENT_RECORD], double time, int64_t step, int n,
+                       const ls_scalar *scalars)
 {
     size_t tags = 0;
     for (int i = 0; i < n; i++)
@@ -111,7 +124,8 @@ static ls_status begin_file(ls_rundir *d, double time)
 {
     char host[64] = "", name[160];
     gethostname(host, sizeof host - 1);
-    snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%04lld", (long long)time, *host ? host : "host", (long long)d->attempt);
+    snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%04lld", (long long)time,
+             *host ? host : "host", (long long)d->attempt);
     char *folder = ls_path_join(d->path, "tensorboard"), *path = ls_path_join(folder, name);
     ls_status s = ls_make_dirs(folder);
     if (s == LS_OK && (d->own->events = ls_sys_open(path, O_RDWR | O_CREAT | O_APPEND)) < 0)

@@ -1,4 +1,5 @@
-/* execute.c - the loop over resolved calls, and its slow twin that looks at every number. A run allocates nothing. */
+/* execute.c - the loop over resolved calls, and its slow twin that looks at every number. A run allocates
+ * nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* Memory outside its lifetime: unreadable under ASan, NaN bytes elsewhere, so that a use after death shows. */
+/* Memory outside its lifetime: unreadable under ASan, NaN bytes elsewhere, so that a use after death shows.
+ */
 void ls_watch_dead(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
@@ -20,7 +22,8 @@ void ls_watch_dead(char *at, size_t bytes)
 #endif
 }
 
-/* Usable again: a value is born there, or the mapping goes back to the system (whose next user must not meet our poison). */
+/* Usable again: a value is born there, or the mapping goes back to the system (whose next user must not meet
+ * our poison). */
 void ls_watch_end(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
@@ -56,7 +59,8 @@ static bool finite_at(const ls_tensor *t, int64_t i)
     switch (t->type.dtype) {
     case LS_F32: return isfinite(((const float *)t->data)[i]);
     case LS_F64: return isfinite(((const double *)t->data)[i]);
-    case LS_BF16: return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80; /* exponent all ones: infinity or NaN */
+    case LS_BF16:
+        return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80; /* exponent all ones: infinity or NaN */
     case LS_F16: return (((const uint16_t *)t->data)[i] & 0x7c00) != 0x7c00;
     default: return true;
     }
@@ -100,16 +104,21 @@ static int64_t bad_count(const ls_tensor *t)
     return bad;
 }
 
-static ls_status blame(const ls_program *g, int step, const ls_node *n, const char *what, const ls_tensor *t, int64_t i)
+static ls_status blame(const ls_program *g, int step, const ls_node *n, const char *what, const ls_tensor *t,
+                       int64_t i)
 {
     char type[128];
-    return ls_fail(LS_E_NUMERIC, "%s: %s %s, has %lld of %lld elements NaN or infinite, the first is element %lld (step %d of %d of \"%s\", "
-                   "%s:%d)", n->scope->path[0] ? n->scope->path : "(top level)", what, ls_type_text(type, &t->type),
-                   (long long)bad_count(t), (long long)ls_type_count(&t->type), (long long)i, step, g->plan->n_steps,
-                   g->plan->graph->name, n->file ? n->file : "?", n->line);
+    return ls_fail(LS_E_NUMERIC,
+                   "%s: %s %s, has %lld of %lld elements NaN or infinite, the first is element %lld (step %d "
+                   "of %d of \"%s\", "
+                   "%s:%d)",
+                   n->scope->path[0] ? n->scope->path : "(top level)", what, ls_type_text(type, &t->type),
+                   (long long)bad_count(t), (long long)ls_type_count(&t->type), (long long)i, step,
+                   g->plan->n_steps, g->plan->graph->name, n->file ? n->file : "?", n->line);
 }
 
-/* Before a step: what it reads from outside. After it: what it made. The first bad number met this way has no bad ancestor. */
+/* Before a step: what it reads from outside. After it: what it made. The first bad number met this way has no
+ * bad ancestor. */
 static ls_status look(const ls_program *g, int step, bool after)
 {
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];
@@ -128,7 +137,8 @@ static ls_status look(const ls_program *g, int step, bool after)
         if (after)
             snprintf(what, sizeof what, "output %d of %s", k, n->op->name);
         else
-            snprintf(what, sizeof what, "%s \"%s\", read by %s", source->op->name, ls_source_name(source), n->op->name);
+            snprintf(what, sizeof what, "%s \"%s\", read by %s", source->op->name, ls_source_name(source),
+                     n->op->name);
         return blame(g, step, n, what, t, i);
     }
     return LS_OK;
@@ -141,7 +151,8 @@ static inline ls_status call(ls_session *s, const ls_call *c, ls_part part)
     if (c->run)
         c->run(&c->args);
     else if (c->collective)
-        LS_TRY(part == LS_PART_START ? ls_collective_start(c->collective) : ls_collective_wait(c->collective));
+        LS_TRY(part == LS_PART_START ? ls_collective_start(c->collective)
+                                     : ls_collective_wait(c->collective));
     return LS_OK;
 }
 

@@ -16,17 +16,18 @@
 #define LS_WATCH_ARENA 1 /* memory of dead values is made unusable while a step runs */
 #endif
 
-typedef struct ls_call { /* one kernel call, everything resolved */
+typedef struct ls_call {                     /* one kernel call, everything resolved */
     void (*run)(const ls_kernel_args *args); /* NULL: half a collective */
     ls_kernel_args args;
     ls_collective *collective; /* NULL also for a gather that is an alias: nothing moves */
     const char *doing;         /* for the other ranks' messages; NULL with one rank */
 } ls_call;
 
-/* A name's memory: its own range of a region, or a part of another name's (an output that is a view of a parameter). */
+/* A name's memory: its own range of a region, or a part of another name's (an output that is a view of a
+ * parameter). */
 typedef struct ls_named {
     const char *name;
-    ls_tensor tensor;     /* data is set when all memory is laid out */
+    ls_tensor tensor; /* data is set when all memory is laid out */
     ls_memory memory;
     int owner;            /* names index, -1: own memory */
     bool shared;          /* in the window */
@@ -37,34 +38,41 @@ typedef struct ls_named {
 typedef struct ls_program {
     ls_plan *plan;
     ls_call *calls;
-    ls_tensor *operands;  /* of all calls, in order */
-    double *times, began; /* of the latest profiled run: 2 * n_steps starts and durations; ls_now() at its beginning */
-    char **where;         /* address per allocation */
+    ls_tensor *operands; /* of all calls, in order */
+    /* of the latest profiled run: 2 * n_steps starts and durations; ls_now() at its beginning */
+    double *times, began;
+    char **where;                /* address per allocation */
     ls_collective **collectives; /* as plan->collectives */
-    int *born, *born_at, *dead, *dead_at; /* arena allocations by first and last step: indices from at[i] to at[i + 1] */
+    /* arena allocations by first and last step: indices from at[i] to at[i + 1] */
+    int *born, *born_at, *dead, *dead_at;
 } ls_program;
 
-typedef struct ls_bound { ls_tensor *operand; size_t offset; /* bytes, in the input */ } ls_bound;
+typedef struct ls_bound {
+    ls_tensor *operand;
+    size_t offset; /* bytes, in the input */
+} ls_bound;
 
 struct ls_binding {
-    char *own;        /* the input's memory in the session */
+    char *own; /* the input's memory in the session */
     size_t bytes;
     bool copies;
     int n;
-    ls_bound *list;   /* of all programs */
+    ls_bound *list; /* of all programs */
 };
 
 struct ls_session {
-    ls_arena arena;       /* the records; tensors live in `memory` */
+    ls_arena arena; /* the records; tensors live in `memory` */
     int n_programs;
     ls_program *programs;
-    ls_named *names; int n_names;
-    int *table; uint32_t table_mask; /* open addressing over names: index + 1 */
+    ls_named *names;
+    int n_names;
+    int *table;
+    uint32_t table_mask;                 /* open addressing over names: index + 1 */
     char *memory, *region[LS_MEM_COUNT]; /* by ls_memory; SYMMETRIC: in the window, behind the shared names */
     size_t bytes, region_bytes[LS_MEM_COUNT];
-    struct ls_ranks *ranks;          /* NULL: one rank */
+    struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
-    pthread_t toucher;    /* session.c: takes page faults ahead */
+    pthread_t toucher; /* session.c: takes page faults ahead */
     bool touching;
     _Atomic bool closing, touched; /* touched: the thread is through */
 };
@@ -73,17 +81,25 @@ struct ls_session {
 typedef struct ls_ranks {
     ls_group *group;
     ls_parallel parallel;
-    ls_axis *world;          /* fences between programs */
-    ls_window *window;       /* shared names, then the symmetric arena */
-    size_t shared_bytes;     /* of the names */
+    ls_axis *world;      /* fences between programs */
+    ls_window *window;   /* shared names, then the symmetric arena */
+    size_t shared_bytes; /* of the names */
     int n_axes;
-    struct { char name[64]; ls_axis *axis; ls_window *node; size_t node_bytes; } *axes; /* groups that the plans name, in order of appearance */
+    /* groups that the plans name, in order of appearance */
+    struct {
+        char name[64];
+        ls_axis *axis;
+        ls_window *node;
+        size_t node_bytes;
+    } * axes;
     char doing[128];
-    size_t prefix;           /* of `doing`: what ls_session_label said */
+    size_t prefix; /* of `doing`: what ls_session_label said */
 } ls_ranks;
-ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel);
+ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
+                          const ls_parallel *parallel);
 ls_status ls_ranks_map(ls_session *s); /* the windows, once sizes are known */
-ls_status ls_ranks_prepare(ls_session *s, ls_program *g); /* collectives of a program, once addresses are known */
+/* collectives of a program, once addresses are known */
+ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
 int ls_ranks_axis(const ls_ranks *r, const char *name);
 void ls_ranks_doing(ls_ranks *r, const char *what);

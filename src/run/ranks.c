@@ -1,7 +1,9 @@
-/* ranks.c - what a session has of its group: axes, windows, collectives with every address fixed, and the fence between programs.
+/* ranks.c - what a session has of its group: axes, windows, collectives with every address fixed, and the
+ * fence between programs.
  *
- * The fence is what protects memory that peers read without asking: state slices, mapped units, gradients between programs. A program begins
- * when every rank has finished its previous one; inside a program the planner's lifetimes do the rest (comm/comm.h). */
+ * The fence is what protects memory that peers read without asking: state slices, mapped units, gradients
+ * between programs. A program begins when every rank has finished its previous one; inside a program the
+ * planner's lifetimes do the rest (comm/comm.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,8 @@ static ls_status add_axis(ls_session *s, const char *name)
     return ls_axis_create(&r->axes[r->n_axes++].axis, r->group, name, n, members);
 }
 
-ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
+ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
+                          const ls_parallel *parallel)
 {
     int collectives = 0;
     for (int i = 0; i < n_plans; i++)
@@ -36,9 +39,12 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
     const int ranks = group ? ls_group_size(group) : 1;
     if (ranks == 1 && !collectives)
         return LS_OK;
-    if (!parallel || ls_mesh_ranks(&parallel->mesh) != ranks || parallel->rank != (group ? ls_group_rank(group) : 0))
-        return ls_fail(LS_E_ARG, "session: the programs were planned for rank %d of %lld, but this is rank %d of %d", parallel ? parallel->rank : 0,
-                       (long long)(parallel ? ls_mesh_ranks(&parallel->mesh) : 1), group ? ls_group_rank(group) : 0, ranks);
+    if (!parallel || ls_mesh_ranks(&parallel->mesh) != ranks ||
+        parallel->rank != (group ? ls_group_rank(group) : 0))
+        return ls_fail(
+            LS_E_ARG, "session: the programs were planned for rank %d of %lld, but this is rank %d of %d",
+            parallel ? parallel->rank : 0, (long long)(parallel ? ls_mesh_ranks(&parallel->mesh) : 1),
+            group ? ls_group_rank(group) : 0, ranks);
     ls_ranks *r = s->ranks = LS_ARENA_NEW(&s->arena, ls_ranks);
     r->group = group;
     r->parallel = *parallel;
@@ -67,8 +73,8 @@ ls_status ls_ranks_map(ls_session *s)
 
 static const char *label(ls_session *s, const ls_plan *p, const ls_plan_collective *c)
 {
-    return ls_arena_printf(&s->arena, "%s of %s over %s, program %s", ls_collective_name(c->kind), *c->unit ? c->unit : "a number", c->group,
-                           p->graph->name);
+    return ls_arena_printf(&s->arena, "%s of %s over %s, program %s", ls_collective_name(c->kind),
+                           *c->unit ? c->unit : "a number", c->group, p->graph->name);
 }
 
 static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
@@ -85,9 +91,20 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
     char *to = g->where[result->alloc] + result->offset;
     const bool mapped = c->kind == LS_ALL_GATHER && c->map;
     const ls_collective_desc d = {
-        .kind = c->kind, .axis = r->axes[ls_ranks_axis(r, c->group)].axis, .count = c->count, .from = c->from, .to = c->to, .via = c->via,
-        .window = r->window, .offset = mapped ? 0 : (size_t)(operand - r->window->mine), .result = mapped ? NULL : to, .settled = c->settled,
-        .map_to = mapped ? to : NULL, .map_from = mapped ? operand : NULL, .threads = p->device.threads, .label = label(s, p, c),
+        .kind = c->kind,
+        .axis = r->axes[ls_ranks_axis(r, c->group)].axis,
+        .count = c->count,
+        .from = c->from,
+        .to = c->to,
+        .via = c->via,
+        .window = r->window,
+        .offset = mapped ? 0 : (size_t)(operand - r->window->mine),
+        .result = mapped ? NULL : to,
+        .settled = c->settled,
+        .map_to = mapped ? to : NULL,
+        .map_from = mapped ? operand : NULL,
+        .threads = p->device.threads,
+        .label = label(s, p, c),
     };
     return ls_collective_create(out, &d);
 }
@@ -99,7 +116,8 @@ static const char *doing(ls_session *s, const ls_plan *p, const ls_step *step)
     if (step->part == LS_PART_RUN)
         return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, n->op->name, path);
     const ls_plan_collective *c = &p->collectives[step->collective];
-    return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, ls_collective_name(c->kind), *c->unit ? c->unit : "a number");
+    return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, ls_collective_name(c->kind),
+                           *c->unit ? c->unit : "a number");
 }
 
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
@@ -150,7 +168,10 @@ void ls_session_label(ls_session *s, const char *text)
     r->prefix = strlen(r->doing);
 }
 
-ls_status ls_session_enter(ls_session *s, const char *what) { return s->ranks ? ls_axis_fence(s->ranks->world, what) : LS_OK; }
+ls_status ls_session_enter(ls_session *s, const char *what)
+{
+    return s->ranks ? ls_axis_fence(s->ranks->world, what) : LS_OK;
+}
 
 void ls_session_leave(ls_session *s)
 {

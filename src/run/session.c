@@ -1,9 +1,10 @@
-/* session.c - the memory of a set of plans and the names in it. One mapping holds state, io and arena (in dev builds with unreadable
- * pages around each); every pointer of every call is computed here, once.
+/* session.c - the memory of a set of plans and the names in it. One mapping holds state, io and arena (in dev
+ * builds with unreadable pages around each); every pointer of every call is computed here, once.
  *
- * One name is one memory, whichever programs use it and as whatever: an output of one program feeds the input of that name of another
- * because they are the same bytes. An output that lies inside other named memory (a view of a parameter, a gradient in its flat
- * buffer) keeps its place there, and an input of that name in another program reads it there. */
+ * One name is one memory, whichever programs use it and as whatever: an output of one program feeds the input
+ * of that name of another because they are the same bytes. An output that lies inside other named memory (a
+ * view of a parameter, a gradient in its flat buffer) keeps its place there, and an input of that name in
+ * another program reads it there. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +31,16 @@ static ls_named *add_name(ls_session *s, const char *name, const ls_type *type)
         h++;
     ls_named *e = &s->names[s->n_names++];
     s->table[h & s->table_mask] = s->n_names;
-    *e = (ls_named){ .name = ls_arena_strdup(&s->arena, name), .tensor = ls_tensor_of(NULL, type), .owner = -1,
+    *e = (ls_named){ .name = ls_arena_strdup(&s->arena, name),
+                     .tensor = ls_tensor_of(NULL, type),
+                     .owner = -1,
                      .bytes = ls_type_bytes(type) };
     return e;
 }
 
 /* A program's own memory of that name: new, or the same as another program's. */
-static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const ls_type *type, ls_memory memory, bool reads_only)
+static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const ls_type *type,
+                       ls_memory memory, bool reads_only)
 {
     char a[128], b[128];
     const int k = find_name(s, name);
@@ -48,11 +52,13 @@ static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const 
     if (memory == LS_MEM_STATE && e->memory == LS_MEM_NODE)
         return LS_OK; /* a slice of mapped memory */
     if (e->tensor.type.dtype != type->dtype || ls_type_count(&e->tensor.type) != ls_type_count(type))
-        return ls_fail(LS_E_SHAPE, "session: \"%s\" is %s in program \"%s\" but %s in another", name, ls_type_text(a, type), p->graph->name,
-                       ls_type_text(b, &e->tensor.type));
+        return ls_fail(LS_E_SHAPE, "session: \"%s\" is %s in program \"%s\" but %s in another", name,
+                       ls_type_text(a, type), p->graph->name, ls_type_text(b, &e->tensor.type));
     if (e->owner >= 0 && !(reads_only && ls_tensor_is_contiguous(&e->tensor)))
-        return ls_fail(LS_E_UNSUPPORTED, "session: \"%s\" is part of \"%s\" in one program; program \"%s\" can only have it as an input%s",
-                       name, s->names[e->owner].name, p->graph->name, reads_only ? ", and only contiguous" : "");
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "session: \"%s\" is part of \"%s\" in one program; program \"%s\" can only have it as an input%s",
+            name, s->names[e->owner].name, p->graph->name, reads_only ? ", and only contiguous" : "");
     if (memory == LS_MEM_STATE && e->owner < 0)
         e->memory = memory; /* state in one program, input or output in another: it is state */
     return LS_OK;
@@ -89,7 +95,8 @@ static void mark_shared(ls_session *s, const ls_plan *p)
             s->names[find_name(s, p->allocs[i].name)].shared = true;
 }
 
-/* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up at the end. */
+/* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up
+ * at the end. */
 static ls_status add_parts(ls_session *s, const ls_plan *p, const char **owners)
 {
     for (int i = 0; i < p->graph->n_outputs; i++) {
@@ -101,8 +108,10 @@ static ls_status add_parts(ls_session *s, const ls_plan *p, const char **owners)
         const int k = find_name(s, o->name);
         if (k >= 0) {
             if (s->names[k].offset != at->offset || strcmp(owners[k], owner))
-                return ls_fail(LS_E_UNSUPPORTED, "session: output \"%s\" lies inside \"%s\" in program \"%s\" but elsewhere in another",
-                               o->name, owner, p->graph->name);
+                return ls_fail(
+                    LS_E_UNSUPPORTED,
+                    "session: output \"%s\" lies inside \"%s\" in program \"%s\" but elsewhere in another",
+                    o->name, owner, p->graph->name);
             continue;
         }
         ls_named *e = add_name(s, o->name, ls_type_of(p->graph, o->value));
@@ -120,8 +129,8 @@ static ls_status add_owned(ls_session *s, const ls_plan *p)
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n))
-            LS_TRY(claim(s, p, ls_source_name(n), ls_type_of(g, n->out[0]), p->allocs[p->places[n->out[0].id].alloc].memory,
-                         !strcmp(n->op->name, "input")));
+            LS_TRY(claim(s, p, ls_source_name(n), ls_type_of(g, n->out[0]),
+                         p->allocs[p->places[n->out[0].id].alloc].memory, !strcmp(n->op->name, "input")));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
@@ -167,9 +176,10 @@ static size_t page_up(size_t n)
     return (n + page - 1) / page * page;
 }
 
-/* Page faults are taken by a thread of its own while the process goes on (initial weights, run directory, loader): a hundred megabytes
- * cost 30 ms of them, which would otherwise double the first step. It touches no content, and what it has not reached by then faults
- * in as usual. Before Linux 5.14 there is no such call, and every page does. */
+/* Page faults are taken by a thread of its own while the process goes on (initial weights, run directory,
+ * loader): a hundred megabytes cost 30 ms of them, which would otherwise double the first step. It touches no
+ * content, and what it has not reached by then faults in as usual. Before Linux 5.14 there is no such call,
+ * and every page does. */
 static void *touch_memory(void *context)
 {
     ls_session *s = context;
@@ -177,7 +187,8 @@ static void *touch_memory(void *context)
     const size_t chunk = 4u << 20;
     bool possible = true;
     for (int k = 0; k < 3; k++)
-        for (size_t at = 0, n = page_up(s->region_bytes[k]); at < n && possible && !atomic_load(&s->closing); at += chunk)
+        for (size_t at = 0, n = page_up(s->region_bytes[k]); at < n && possible && !atomic_load(&s->closing);
+             at += chunk)
             possible = madvise(s->region[k] + at, n - at < chunk ? n - at : chunk, MADV_POPULATE_WRITE) == 0;
 #endif
     atomic_store(&s->touched, true);
@@ -190,7 +201,9 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         ls_named *e = &s->names[k];
         if (e->owner >= 0)
             continue;
-        size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes : e->shared ? &s->ranks->shared_bytes : &s->region_bytes[e->memory];
+        size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes
+                        : e->shared              ? &s->ranks->shared_bytes
+                                                 : &s->region_bytes[e->memory];
         e->offset = *bytes;
         *bytes += ls_align_up(e->bytes);
     }
@@ -220,7 +233,9 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     if (s->memory == MAP_FAILED) {
         char bytes[32];
         s->memory = NULL;
-        return ls_fail(LS_E_MEMORY, "session: the system refuses %s for state, inputs and the arena; a smaller micro-batch or recompute needs less",
+        return ls_fail(LS_E_MEMORY,
+                       "session: the system refuses %s for state, inputs and the arena; a smaller "
+                       "micro-batch or recompute needs less",
                        ls_format_bytes(bytes, total));
     }
     for (int k = 0; k < 3; k++) {
@@ -231,7 +246,8 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     if (guard)
         mprotect(s->memory + total - guard, guard, PROT_NONE);
 #ifdef MADV_HUGEPAGE
-    madvise(s->memory, total, MADV_HUGEPAGE); /* a step walks through all of it: 4 KB pages cost 2 % in missing translations */
+    /* a step walks through all of it: 4 KB pages cost 2 % in missing translations */
+    madvise(s->memory, total, MADV_HUGEPAGE);
 #endif
     s->touching = ls_sys_thread(&s->toucher, touch_memory, s) == 0;
     return LS_OK;
@@ -246,7 +262,9 @@ static void locate_names(ls_session *s)
             offset += e->offset;
             e = &s->names[e->owner];
         }
-        char *base = e->memory == LS_MEM_NODE ? s->ranks->axes[e->axis].node->shared : e->shared ? s->ranks->window->mine : s->region[e->memory];
+        char *base = e->memory == LS_MEM_NODE ? s->ranks->axes[e->axis].node->shared
+                     : e->shared              ? s->ranks->window->mine
+                                              : s->region[e->memory];
         s->names[k].tensor.data = base + offset + e->offset;
     }
 }
@@ -256,7 +274,8 @@ static void by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, in
 {
     *at = LS_ARENA_ARRAY(arena, int, p->n_steps + 2);
     *list = LS_ARENA_ARRAY(arena, int, p->n_allocs);
-    for (int pass = 0; pass < 2; pass++) { /* count into at[step + 2], then fill while at[step + 1] walks to its end */
+    for (int pass = 0; pass < 2; pass++) {
+        /* count into at[step + 2], then fill while at[step + 1] walks to its end */
         for (int i = 0; i < p->n_allocs; i++) {
             const ls_alloc *a = &p->allocs[i];
             if (a->memory != LS_MEM_ARENA)
@@ -291,7 +310,8 @@ static void resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const bool transient = a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
-        g->where[i] = transient ? s->region[a->memory] + a->offset : s->names[find_name(s, a->name)].tensor.data;
+        g->where[i] = transient ? s->region[a->memory] + a->offset
+                                : s->names[find_name(s, a->name)].tensor.data;
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
@@ -307,9 +327,15 @@ static void resolve(ls_session *s, ls_program *g)
         for (int j = 0; j < ls_slots(n); j++)
             *next++ = operand(g, ls_slot_value(n, j));
         g->calls[i] = (ls_call){ .run = step->kernel ? step->kernel->run : NULL,
-                                 .args = { .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out, .attrs = n->attrs,
-                                           .workspace = step->workspace < 0 ? NULL : g->where[step->workspace],
-                                           .threads = p->device.threads, .isa = p->device.isa } };
+                                 .args = { .n_in = n->n_in,
+                                           .n_out = n->n_out,
+                                           .in = in,
+                                           .out = out,
+                                           .attrs = n->attrs,
+                                           .workspace = step->workspace < 0 ? NULL
+                                                                            : g->where[step->workspace],
+                                           .threads = p->device.threads,
+                                           .isa = p->device.isa } };
     }
 #ifdef LS_WATCH_ARENA
     by_step(&s->arena, p, false, &g->born, &g->born_at);
@@ -319,11 +345,13 @@ static void resolve(ls_session *s, ls_program *g)
 #endif
 }
 
-static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
+static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
+                      const ls_parallel *parallel)
 {
     for (int i = 0; i < n_plans; i++)
         if (plans[i]->device.isa > ls_isa_best() && plans[i]->device.ops->computes)
-            return ls_fail(LS_E_UNSUPPORTED, "session: program \"%s\" was planned for %s, which this machine does not have",
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "session: program \"%s\" was planned for %s, which this machine does not have",
                            plans[i]->graph->name, ls_isa_name(plans[i]->device.isa));
     LS_TRY(ls_ranks_create(s, n_plans, plans, group, parallel));
     LS_TRY(name_everything(s, n_plans, plans));
@@ -343,9 +371,13 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_grou
     return LS_OK;
 }
 
-ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans) { return ls_session_create_on(out, n_plans, plans, NULL, NULL); }
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
+{
+    return ls_session_create_on(out, n_plans, plans, NULL, NULL);
+}
 
-ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group, const ls_parallel *parallel)
+ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group,
+                               const ls_parallel *parallel)
 {
     *out = NULL;
     ls_session *s = ls_sys_calloc(1, sizeof *s);

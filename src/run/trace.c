@@ -1,4 +1,5 @@
-/* trace.c - recorded runs, as a Chrome trace and as a table. Times come from the session (seconds); a trace wants microseconds. */
+/* trace.c - recorded runs, as a Chrome trace and as a table. Times come from the session (seconds); a trace
+ * wants microseconds. */
 #include "trace.h"
 
 #include <stdio.h>
@@ -10,7 +11,11 @@
 #include "base/json.h"
 #include "internal.h"
 
-struct ls_profile { ls_arena arena; ls_profile_run *first, **last; int n; };
+struct ls_profile {
+    ls_arena arena;
+    ls_profile_run *first, **last;
+    int n;
+};
 
 ls_status ls_profile_create(ls_profile **out)
 {
@@ -34,8 +39,10 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
 {
     const ls_plan *plan = s->programs[i].plan;
     ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
-    *r = (ls_profile_run){ .plan = plan, .began = s->programs[i].began,
-                           .times = ls_arena_dup(&p->arena, ls_session_times(s, i), 2 * sizeof(double) * (size_t)plan->n_steps) };
+    *r = (ls_profile_run){ .plan = plan,
+                           .began = s->programs[i].began,
+                           .times = ls_arena_dup(&p->arena, ls_session_times(s, i),
+                                                 2 * sizeof(double) * (size_t)plan->n_steps) };
     *p->last = r;
     p->last = &r->next;
     p->n++;
@@ -46,7 +53,8 @@ const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
 enum { PROGRAMS = 1, OPS, COLLECTIVES }; /* tracks */
 
-static void event(ls_json *j, const char *name, const char *category, int thread, double start, double seconds)
+static void event(ls_json *j, const char *name, const char *category, int thread, double start,
+                  double seconds)
 {
     ls_json_object(j, NULL);
     ls_json_text(j, "name", name);
@@ -71,12 +79,15 @@ static void track_name(ls_json *j, int thread, const char *name)
     ls_json_close_object(j);
 }
 
-static const char *const PARTS[] = { [LS_PART_RUN] = "", [LS_PART_START] = "start ", [LS_PART_WAIT] = "wait " };
+static const char *const PARTS[] = {
+    [LS_PART_RUN] = "", [LS_PART_START] = "start ", [LS_PART_WAIT] = "wait "
+};
 
 /* "all_gather of unit root over dp" */
 static void collective_text(ls_str *out, const ls_plan_collective *c)
 {
-    ls_str_printf(out, "%s%s%s over %s", ls_collective_name(c->kind), c->unit[0] ? " of " : "", c->unit, c->group);
+    ls_str_printf(out, "%s%s%s over %s", ls_collective_name(c->kind), c->unit[0] ? " of " : "", c->unit,
+                  c->group);
 }
 
 static void collective_event(ls_json *j, const ls_profile_run *r, int k, double base)
@@ -86,7 +97,8 @@ static void collective_event(ls_json *j, const ls_profile_run *r, int k, double 
     ls_str text = { 0 };
     ls_str_add(&text, PARTS[s->part]);
     collective_text(&text, c);
-    event(j, text.data, "collective", COLLECTIVES, r->began - base + r->times[k], r->times[r->plan->n_steps + k]);
+    event(j, text.data, "collective", COLLECTIVES, r->began - base + r->times[k],
+          r->times[r->plan->n_steps + k]);
     ls_json_object(j, "args");
     ls_json_int(j, "step", k);
     ls_json_f64(j, "bytes", s->part == LS_PART_WAIT ? c->bytes : 0);
@@ -95,8 +107,10 @@ static void collective_event(ls_json *j, const ls_profile_run *r, int k, double 
     ls_str_release(&text);
 }
 
-/* From the beginning of the start to the end of the wait: several may be under way at once, so these are asynchronous events. */
-static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collective *c, double base, int64_t id)
+/* From the beginning of the start to the end of the wait: several may be under way at once, so these are
+ * asynchronous events. */
+static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collective *c, double base,
+                      int64_t id)
 {
     const double ends[2] = { r->times[c->start], r->times[c->wait] + r->times[r->plan->n_steps + c->wait] };
     ls_str text = { 0 };
@@ -153,7 +167,8 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     for (const ls_profile_run *r = p->first; r; r = r->next) {
         const int n = r->plan->n_steps;
         if (n) {
-            event(&j, r->plan->graph->name, "program", PROGRAMS, r->began - base, r->times[n - 1] + r->times[2 * n - 1]);
+            event(&j, r->plan->graph->name, "program", PROGRAMS, r->began - base,
+                  r->times[n - 1] + r->times[2 * n - 1]);
             ls_json_close_object(&j);
         }
         for (int k = 0; k < n; k++)
@@ -169,9 +184,17 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     return s;
 }
 
-typedef struct row { char *what; double seconds, flops, bytes; int calls; } row; /* what: op and operand types */
+/* what: op and operand types */
+typedef struct row {
+    char *what;
+    double seconds, flops, bytes;
+    int calls;
+} row;
 
-static int by_text(const void *a, const void *b) { return strcmp(((const row *)a)->what, ((const row *)b)->what); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const row *)a)->what, ((const row *)b)->what);
+}
 static int by_time(const void *pa, const void *pb)
 {
     const row *a = pa, *b = pb;
@@ -194,7 +217,8 @@ static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *tot
             ls_str_add(&text, PARTS[s->part]);
             ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[s->node]);
             const double seconds = r->times[r->plan->n_steps + k];
-            rows[n++] = (row){ ls_arena_strdup(scratch, text.data), seconds, s->cost.flops, s->cost.bytes, 1 };
+            rows[n++] = (row){ ls_arena_strdup(scratch, text.data), seconds, s->cost.flops, s->cost.bytes,
+                               1 };
             *total += seconds;
         }
     ls_str_release(&text);
@@ -223,14 +247,16 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
     row *rows;
     double total;
     const int n = gather(&scratch, p, &rows, &total);
-    ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls", "us/call", "share",
-                  "GFLOP/s", "GB/s", c ? "of limit" : "", "op");
+    ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls",
+                  "us/call", "share", "GFLOP/s", "GB/s", c ? "of limit" : "", "op");
     for (int k = 0; k < n && k < top; k++) {
         const row *r = &rows[k];
-        ls_str_printf(out, "%7d %10.1f %6.1f%% %9.1f %8.1f ", r->calls, r->seconds / r->calls * 1e6, 100 * r->seconds / total,
-                      r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9);
+        ls_str_printf(out, "%7d %10.1f %6.1f%% %9.1f %8.1f ", r->calls, r->seconds / r->calls * 1e6,
+                      100 * r->seconds / total, r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9);
         if (c) {
-            const double arithmetic = r->flops / c->flops, traffic = r->bytes / (r->bytes / r->calls <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
+            const double arithmetic = r->flops / c->flops,
+                         traffic = r->bytes /
+                                   (r->bytes / r->calls <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
             ls_str_printf(out, "%7.0f%%", 100 * (arithmetic > traffic ? arithmetic : traffic) / r->seconds);
         } else {
             ls_str_printf(out, "%8s", "");
@@ -238,6 +264,7 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
         ls_str_printf(out, "  %s\n", r->what);
     }
     if (!c)
-        ls_str_add(out, "how near that is to what this machine can do is not known: `lockstep doctor` measures it once\n");
+        ls_str_add(out, "how near that is to what this machine can do is not known: `lockstep doctor` "
+                        "measures it once\n");
     ls_arena_release(&scratch);
 }

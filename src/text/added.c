@@ -1,4 +1,5 @@
-/* added.c - finding the tokens that a file adds to its model: the leftmost, of those that begin there the longest. */
+/* added.c - finding the tokens that a file adds to its model: the leftmost, of those that begin there the
+ * longest. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -35,19 +36,21 @@ static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
     return true;
 }
 
-static const ls_added *longest_at(const ls_added *list, int n_list, bool normalized, const char *text, size_t n, size_t at)
+static const ls_added *longest_at(const ls_added *list, int n_list, bool normalized, const char *text,
+                                  size_t n, size_t at)
 {
     const ls_added *best = NULL;
     for (int i = 0; i < n_list; i++) {
         const ls_added *a = &list[i];
-        if (a->normalized == normalized && a->length > 0 && a->text[0] == text[at] && a->length <= n - at && (!best || a->length > best->length) &&
-            !memcmp(a->text, text + at, a->length))
+        if (a->normalized == normalized && a->length > 0 && a->text[0] == text[at] && a->length <= n - at &&
+            (!best || a->length > best->length) && !memcmp(a->text, text + at, a->length))
             best = a;
     }
     return best;
 }
 
-const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n, size_t from, size_t *begin, size_t *end)
+const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n,
+                              size_t from, size_t *begin, size_t *end)
 {
     bool starts[256] = { false };
     uint32_t c;
@@ -55,7 +58,8 @@ const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized,
         if (list[i].normalized == normalized)
             starts[(uint8_t)list[i].text[0]] = true;
     for (size_t at = from; at < n; at++) {
-        const ls_added *a = starts[(uint8_t)text[at]] ? longest_at(list, n_list, normalized, text, n, at) : NULL;
+        const ls_added *a = starts[(uint8_t)text[at]] ? longest_at(list, n_list, normalized, text, n, at)
+                                                      : NULL;
         if (!a)
             continue;
         *begin = at;

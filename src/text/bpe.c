@@ -1,4 +1,5 @@
-/* bpe.c - byte pair encoding: the symbols of a piece are merged, the pair that was learned first before all others, the left one of equals. */
+/* bpe.c - byte pair encoding: the symbols of a piece are merged, the pair that was learned first before all
+ * others, the left one of equals. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,17 +46,26 @@ void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id
 
 /* ---- a piece */
 
-typedef struct symbol { int32_t id, before, after; } symbol; /* before, after: neighbours; -1 none. id -1: merged away */
-typedef struct candidate { int32_t rank, at, left, right, id; } candidate; /* at: the left symbol; left, right: the ids it was made for */
+/* before, after: neighbours; -1 none. id -1: merged away */
+typedef struct symbol {
+    int32_t id, before, after;
+} symbol;
+/* at: the left symbol; left, right: the ids it was made for */
+typedef struct candidate {
+    int32_t rank, at, left, right, id;
+} candidate;
 
 typedef struct work {
     const ls_bpe *b;
     symbol *symbols;
-    candidate *heap;         /* the least (rank, at) first */
+    candidate *heap; /* the least (rank, at) first */
     int32_t n, heap_n;
 } work;
 
-static bool less(const candidate *x, const candidate *y) { return x->rank != y->rank ? x->rank < y->rank : x->at < y->at; }
+static bool less(const candidate *x, const candidate *y)
+{
+    return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
+}
 
 static void push(work *w, candidate c)
 {

@@ -38,12 +38,16 @@ static void replace_all(const char *token, size_t n, const char *from, const cha
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 int ls_fallback_byte(const char *token, size_t n)
 {
-    const bool is = n == 6 && !memcmp(token, "<0x", 3) && token[5] == '>' && hex(token[3]) >= 0 && hex(token[4]) >= 0;
+    const bool is = n == 6 && !memcmp(token, "<0x", 3) && token[5] == '>' && hex(token[3]) >= 0 &&
+                    hex(token[4]) >= 0;
     return is ? hex(token[3]) << 4 | hex(token[4]) : -1;
 }
 
@@ -85,7 +89,8 @@ static void strip(const ls_decoder *d, const char *token, size_t n, ls_str *out)
     const size_t length = strlen(d->from);
     for (int64_t k = 0; k < d->start && length <= end - begin && !memcmp(token + begin, d->from, length); k++)
         begin += length;
-    for (int64_t k = 0; k < d->stop && length <= end - begin && !memcmp(token + end - length, d->from, length); k++)
+    for (int64_t k = 0;
+         k < d->stop && length <= end - begin && !memcmp(token + end - length, d->from, length); k++)
         end -= length;
     ls_str_add_n(out, token + begin, end - begin);
 }
@@ -109,7 +114,9 @@ ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens)
         at = tokens->end[i];
         switch (d->kind) {
         case LS_DECODE_BYTES: decode_bytes(token, n, &out); break;
-        case LS_DECODE_METASPACE: replace_all(token, n, d->from, i == 0 && !d->keep_first ? "" : " ", &out); break;
+        case LS_DECODE_METASPACE:
+            replace_all(token, n, d->from, i == 0 && !d->keep_first ? "" : " ", &out);
+            break;
         case LS_DECODE_REPLACE: replace_all(token, n, d->from, d->to, &out); break;
         case LS_DECODE_STRIP: strip(d, token, n, &out); break;
         case LS_DECODE_BYTE_FALLBACK:

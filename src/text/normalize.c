@@ -10,10 +10,10 @@
 
 static ls_status compose(ls_normal kind, const char *text, size_t n, ls_str *out)
 {
-    static const utf8proc_option_t FORM[] = {
-        [LS_NORMAL_NFC] = UTF8PROC_COMPOSE, [LS_NORMAL_NFD] = UTF8PROC_DECOMPOSE, [LS_NORMAL_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
-        [LS_NORMAL_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT
-    };
+    static const utf8proc_option_t FORM[] = { [LS_NORMAL_NFC] = UTF8PROC_COMPOSE,
+                                              [LS_NORMAL_NFD] = UTF8PROC_DECOMPOSE,
+                                              [LS_NORMAL_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                                              [LS_NORMAL_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT };
     size_t plain = 0;
     while (plain < n && (uint8_t)text[plain] < 0x80)
         plain++;
@@ -22,7 +22,8 @@ static ls_status compose(ls_normal kind, const char *text, size_t n, ls_str *out
         return LS_OK;
     }
     utf8proc_uint8_t *made = NULL;
-    const utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &made, FORM[kind] | UTF8PROC_STABLE);
+    const utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &made,
+                                                FORM[kind] | UTF8PROC_STABLE);
     if (bytes < 0)
         return ls_fail(LS_E_FORMAT, "normalizing %zu bytes of text: %s", n, utf8proc_errmsg(bytes));
     ls_str_add_n(out, (const char *)made, (size_t)bytes);
@@ -30,13 +31,15 @@ static ls_status compose(ls_normal kind, const char *text, size_t n, ls_str *out
     return LS_OK;
 }
 
-/* ---- sentencepiece's character map: a double array of units (leaf, label, offset), whose keys lead to places among the replacements */
+/* ---- sentencepiece's character map: a double array of units (leaf, label, offset), whose keys lead to
+ * places among the replacements */
 
 static bool is_leaf(uint32_t unit) { return unit >> 8 & 1; }
 static uint32_t label(uint32_t unit) { return unit & 0x800000ffu; }
 static uint32_t offset(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
-/* What the shortest key that begins the text stands for (that is what Hugging Face takes); NULL: none does. */
+/* What the shortest key that begins the text stands for (that is what Hugging Face takes); NULL: none does.
+ */
 static const char *mapped(const ls_normalizer *z, const char *text, size_t n)
 {
     uint32_t at = offset(z->trie[0]);
@@ -81,7 +84,8 @@ static ls_status map_all(const ls_normalizer *z, const char *text, size_t n, ls_
         if (++turn % (1 << 16) == 0)
             LS_TRY(ls_stop_check("normalizing a text of %zu bytes", n));
         bytes = ls_utf8_next(text + i, &c);
-        if (i > 0 && utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c, &state)) {
+        if (i > 0 &&
+            utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c, &state)) {
             map_grapheme(z, text + begin, i - begin, out);
             begin = i;
         }

@@ -1,5 +1,5 @@
-/* read.c - tokenizer.json into the parts of a tokenizer. Every member that changes ids is understood or refused by name: a tokenizer that is nearly right
- * is wrong without anybody noticing. */
+/* read.c - tokenizer.json into the parts of a tokenizer. Every member that changes ids is understood or
+ * refused by name: a tokenizer that is nearly right is wrong without anybody noticing. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,10 @@ static ls_status unknown(const reader *r, const char *what, const char *type)
     return ls_fail(LS_E_UNSUPPORTED, "%s: the %s \"%s\" is not known here", r->path, what, type);
 }
 
-static ls_status wrong(const reader *r, const char *what) { return ls_fail(LS_E_FORMAT, "%s: %s", r->path, what); }
+static ls_status wrong(const reader *r, const char *what)
+{
+    return ls_fail(LS_E_FORMAT, "%s: %s", r->path, what);
+}
 
 /* Runs `one` on a part, or on each of a Sequence's. */
 typedef ls_status (*part_fn)(reader *r, const json_t *part, const char *type);
@@ -50,14 +53,21 @@ static ls_status each_part(reader *r, const json_t *part, const char *members, p
 
 static ls_status one_more(const reader *r, int *n, const char *what)
 {
-    return (*n)++ < LS_TEXT_STAGES ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "%s: more than %d %s", r->path, (int)LS_TEXT_STAGES, what);
+    return (*n)++ < LS_TEXT_STAGES
+               ? LS_OK
+               : ls_fail(LS_E_UNSUPPORTED, "%s: more than %d %s", r->path, (int)LS_TEXT_STAGES, what);
 }
 
 /* ---- normalizers */
 
 static int base64_digit(char c)
 {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
 }
 
 /* A NUL is added. */
@@ -86,20 +96,28 @@ static ls_status read_charsmap(reader *r, const json_t *part, ls_normalizer *z)
 {
     size_t bytes;
     const uint8_t *map = from_base64(&r->t->arena, text_of(part, "precompiled_charsmap"), &bytes);
-    const uint64_t trie = map && bytes >= 4 ? (uint32_t)map[0] | (uint32_t)map[1] << 8 | (uint32_t)map[2] << 16 | (uint32_t)map[3] << 24 : 0;
+    const uint64_t trie = map && bytes >= 4 ? (uint32_t)map[0] | (uint32_t)map[1] << 8 |
+                                                  (uint32_t)map[2] << 16 | (uint32_t)map[3] << 24
+                                            : 0;
     if (!trie || trie % 4 || trie + 4 > bytes)
         return wrong(r, "precompiled_charsmap is damaged");
     uint32_t *units = LS_ARENA_ARRAY(&r->t->arena, uint32_t, trie / 4);
     for (size_t i = 0; i < trie / 4; i++)
-        units[i] = (uint32_t)map[4 + 4 * i] | (uint32_t)map[5 + 4 * i] << 8 | (uint32_t)map[6 + 4 * i] << 16 | (uint32_t)map[7 + 4 * i] << 24;
-    *z = (ls_normalizer){ .kind = LS_NORMAL_CHARSMAP, .trie = units, .units = (uint32_t)(trie / 4), .replacements = (const char *)map + 4 + trie,
+        units[i] = (uint32_t)map[4 + 4 * i] | (uint32_t)map[5 + 4 * i] << 8 | (uint32_t)map[6 + 4 * i] << 16 |
+                   (uint32_t)map[7 + 4 * i] << 24;
+    *z = (ls_normalizer){ .kind = LS_NORMAL_CHARSMAP,
+                          .trie = units,
+                          .units = (uint32_t)(trie / 4),
+                          .replacements = (const char *)map + 4 + trie,
                           .replacement_bytes = bytes - 4 - trie };
     return LS_OK;
 }
 
 static ls_status read_normalizer(reader *r, const json_t *part, const char *type)
 {
-    static const char *const FORMS[] = { [LS_NORMAL_NFC] = "NFC", [LS_NORMAL_NFD] = "NFD", [LS_NORMAL_NFKC] = "NFKC", [LS_NORMAL_NFKD] = "NFKD" };
+    static const char *const FORMS[] = {
+        [LS_NORMAL_NFC] = "NFC", [LS_NORMAL_NFD] = "NFD", [LS_NORMAL_NFKC] = "NFKC", [LS_NORMAL_NFKD] = "NFKD"
+    };
     LS_TRY(one_more(r, &r->t->n_normalizers, "normalizers"));
     ls_normalizer *z = &r->t->normalizers[r->t->n_normalizers - 1];
     for (int k = 0; k < 4; k++)
@@ -116,20 +134,24 @@ static ls_status read_normalizer(reader *r, const json_t *part, const char *type
     const char *from = text_of(json_object_get(part, "pattern"), "String");
     if (strcmp(type, "Replace") || !*from)
         return unknown(r, *type ? "normalizer" : "normalizer without a", *type ? type : "type");
-    *z = (ls_normalizer){ .kind = LS_NORMAL_REPLACE, .from = keep(r, from), .to = keep(r, text_of(part, "content")) };
+    *z = (ls_normalizer){ .kind = LS_NORMAL_REPLACE,
+                          .from = keep(r, from),
+                          .to = keep(r, text_of(part, "content")) };
     return LS_OK;
 }
 
 /* ---- pre-tokenizers */
 
 /* GPT-2's, which ByteLevel brings along. */
-static const char GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char GPT2[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static char *quoted(ls_arena *a, const char *text)
 {
     ls_str s = { 0 };
     for (; *text; text++) {
-        if (!strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *text) && (uint8_t)*text < 0x80)
+        if (!strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *text) &&
+            (uint8_t)*text < 0x80)
             ls_str_add(&s, "\\");
         ls_str_add_n(&s, text, 1);
     }
@@ -146,15 +168,20 @@ static ls_status read_split(reader *r, const json_t *part, ls_splitter *s)
     if (!removed && strcmp(behavior, "Isolated"))
         return unknown(r, "pre-tokenizer Split with behavior", behavior);
     *s = (ls_splitter){ .kind = LS_SPLIT_REGEX, .removed = removed, .invert = flag(part, "invert", false) };
-    return ls_regex_compile(&s->regex, *regex ? regex : quoted(&r->t->arena, text_of(pattern, "String")), r->path);
+    return ls_regex_compile(&s->regex, *regex ? regex : quoted(&r->t->arena, text_of(pattern, "String")),
+                            r->path);
 }
 
 static ls_status read_metaspace(reader *r, const json_t *part, ls_prepend *prepend)
 {
     const char *scheme = text_of(part, "prepend_scheme");
-    *prepend = !strcmp(scheme, "first") ? LS_PREPEND_FIRST : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER : LS_PREPEND_ALWAYS;
-    return !*text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement") :
-           *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always") ? unknown(r, "Metaspace with prepend_scheme", scheme) : LS_OK;
+    *prepend = !strcmp(scheme, "first")                                            ? LS_PREPEND_FIRST
+               : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER
+                                                                                   : LS_PREPEND_ALWAYS;
+    return !*text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
+           : *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always")
+               ? unknown(r, "Metaspace with prepend_scheme", scheme)
+               : LS_OK;
 }
 
 static ls_status read_splitter(reader *r, const json_t *part, const char *type)
@@ -173,7 +200,9 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
     }
     if (strcmp(type, "Metaspace"))
         return unknown(r, "pre-tokenizer", type);
-    *s = (ls_splitter){ .kind = LS_SPLIT_METASPACE, .mark = keep(r, text_of(part, "replacement")), .split = flag(part, "split", true) };
+    *s = (ls_splitter){ .kind = LS_SPLIT_METASPACE,
+                        .mark = keep(r, text_of(part, "replacement")),
+                        .split = flag(part, "split", true) };
     return read_metaspace(r, part, &s->prepend);
 }
 
@@ -185,7 +214,8 @@ static ls_status put(reader *r, int64_t id, const char *text)
     if (id >= 0 && id < v->size && ls_vocab_put(v, &r->t->arena, (int32_t)id, text, strlen(text)))
         return LS_OK;
     const int32_t other = ls_vocab_find(v, text, strlen(text));
-    return ls_fail(LS_E_FORMAT, "%s: token \"%.60s\" of id %" PRId64 ": %s", r->path, text, id, other >= 0 ? "it is there twice" : "the id is taken, or none");
+    return ls_fail(LS_E_FORMAT, "%s: token \"%.60s\" of id %" PRId64 ": %s", r->path, text, id,
+                   other >= 0 ? "it is there twice" : "the id is taken, or none");
 }
 
 static int64_t largest_id(const json_t *model, const json_t *added)
@@ -207,17 +237,21 @@ static ls_status read_merge(reader *r, int64_t rank, const json_t *merge)
 {
     ls_vocab *v = &r->t->vocab;
     const char *both = json_string_value(merge), *space = both && *both ? strchr(both + 1, ' ') : NULL;
-    const char *left = both ? both : json_string_value(json_array_get(merge, 0)), *right = space ? space + 1 : json_string_value(json_array_get(merge, 1));
+    const char *left = both ? both : json_string_value(json_array_get(merge, 0)),
+               *right = space ? space + 1 : json_string_value(json_array_get(merge, 1));
     const size_t n = space ? (size_t)(space - both) : left ? strlen(left) : 0;
     ls_str joined = { 0 };
     if (!left || !right)
         return ls_fail(LS_E_FORMAT, "%s: merge %" PRId64 " is no pair", r->path, rank);
     ls_str_add_n(&joined, left, n);
     ls_str_add(&joined, right);
-    const int32_t a = ls_vocab_find(v, left, n), b = ls_vocab_find(v, right, strlen(right)), id = ls_vocab_find(v, joined.data, joined.len);
+    const int32_t a = ls_vocab_find(v, left, n), b = ls_vocab_find(v, right, strlen(right)),
+                  id = ls_vocab_find(v, joined.data, joined.len);
     ls_str_release(&joined);
     if (a < 0 || b < 0 || id < 0)
-        return ls_fail(LS_E_FORMAT, "%s: merge %" PRId64 " has tokens, or makes one, that the vocabulary does not have", r->path, rank);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: merge %" PRId64 " has tokens, or makes one, that the vocabulary does not have",
+                       r->path, rank);
     ls_bpe_put(r->t->bpe, a, b, (int32_t)rank, id);
     return LS_OK;
 }
@@ -225,18 +259,23 @@ static ls_status read_merge(reader *r, int64_t rank, const json_t *merge)
 static ls_status read_bpe(reader *r, const json_t *model)
 {
     ls_tokenizer *t = r->t;
-    const json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges"), *dropout = json_object_get(model, "dropout");
+    const json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges"),
+                 *dropout = json_object_get(model, "dropout");
     const char *key, *unk = text_of(model, "unk_token");
     json_t *value;
     if (!json_is_object(vocab) || !json_is_array(merges))
         return wrong(r, "a BPE model needs vocab and merges");
-    if ((json_is_number(dropout) && json_number_value(dropout) != 0) || *text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
+    if ((json_is_number(dropout) && json_number_value(dropout) != 0) ||
+        *text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
         return unknown(r, "BPE model with", "dropout, continuing_subword_prefix or end_of_word_suffix");
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
         LS_TRY(put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
     t->bpe = LS_ARENA_NEW(&t->arena, ls_bpe);
-    *t->bpe = (ls_bpe){ .vocab = &t->vocab, .unknown = *unk ? ls_vocab_find(&t->vocab, unk, strlen(unk)) : -1, .fuse_unknown = flag(model, "fuse_unk", false),
-                        .byte_fallback = flag(model, "byte_fallback", false), .ignore_merges = flag(model, "ignore_merges", false) };
+    *t->bpe = (ls_bpe){ .vocab = &t->vocab,
+                        .unknown = *unk ? ls_vocab_find(&t->vocab, unk, strlen(unk)) : -1,
+                        .fuse_unknown = flag(model, "fuse_unk", false),
+                        .byte_fallback = flag(model, "byte_fallback", false),
+                        .ignore_merges = flag(model, "ignore_merges", false) };
     ls_find_byte_ids(&t->vocab, t->bpe->byte_ids);
     ls_bpe_room(t->bpe, &t->arena, (int64_t)json_array_size(merges));
     for (size_t i = 0; i < json_array_size(merges); i++) {
@@ -250,7 +289,10 @@ static ls_status read_unigram(reader *r, const json_t *model)
 {
     ls_tokenizer *t = r->t;
     const json_t *vocab = json_object_get(model, "vocab");
-    const int64_t n = (int64_t)json_array_size(vocab), unk = json_is_integer(json_object_get(model, "unk_id")) ? json_integer_value(json_object_get(model, "unk_id")) : -1;
+    const int64_t n = (int64_t)json_array_size(vocab),
+                  unk = json_is_integer(json_object_get(model, "unk_id"))
+                            ? json_integer_value(json_object_get(model, "unk_id"))
+                            : -1;
     double *score = LS_ARENA_ARRAY(&t->arena, double, t->vocab.size + 1);
     if (n < 1 || unk < 0 || unk >= n)
         return wrong(r, "a Unigram model needs vocab, and unk_id in it");
@@ -261,7 +303,10 @@ static ls_status read_unigram(reader *r, const json_t *model)
         score[id] = json_number_value(json_array_get(entry, 1));
     }
     t->unigram = LS_ARENA_NEW(&t->arena, ls_unigram);
-    *t->unigram = (ls_unigram){ .vocab = &t->vocab, .score = score, .unknown = (int32_t)unk, .byte_fallback = flag(model, "byte_fallback", false) };
+    *t->unigram = (ls_unigram){ .vocab = &t->vocab,
+                                .score = score,
+                                .unknown = (int32_t)unk,
+                                .byte_fallback = flag(model, "byte_fallback", false) };
     ls_find_byte_ids(&t->vocab, t->unigram->byte_ids);
     ls_unigram_prepare(t->unigram, &t->arena);
     return LS_OK;
@@ -275,9 +320,11 @@ static ls_status read_model(reader *r, const json_t *root)
     if (most < 0 || most >= INT32_MAX / 4)
         return wrong(r, "no tokens, or ids that are too large");
     const json_t *vocab = json_object_get(model, "vocab");
-    const size_t tokens = (json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab)) + json_array_size(json_object_get(root, "added_tokens"));
+    const size_t tokens = (json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab)) +
+                          json_array_size(json_object_get(root, "added_tokens"));
     if ((uint64_t)most / 16 > tokens + 65536) /* some ids may be unused; but memory is taken for every one */
-        return ls_fail(LS_E_FORMAT, "%s: %zu tokens have ids up to %" PRId64 ": an id is wrong", r->path, tokens, most);
+        return ls_fail(LS_E_FORMAT, "%s: %zu tokens have ids up to %" PRId64 ": an id is wrong", r->path,
+                       tokens, most);
     ls_vocab_make(&r->t->vocab, &r->t->arena, (int32_t)most + 1);
     if (!strcmp(type, "BPE") || (!*type && json_is_object(json_object_get(model, "vocab"))))
         return read_bpe(r, model);
@@ -314,9 +361,13 @@ static ls_status read_added(reader *r, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i), *id = json_object_get(j, "id");
         ls_added *a = &t->added[t->n_added++];
-        *a = (ls_added){ .text = keep(r, text_of(j, "content")), .id = json_is_integer(id) ? (int32_t)json_integer_value(id) : -1, .special = flag(j, "special", false),
-                         .normalized = flag(j, "normalized", !flag(j, "special", false)), .single_word = flag(j, "single_word", false),
-                         .lstrip = flag(j, "lstrip", false), .rstrip = flag(j, "rstrip", false) };
+        *a = (ls_added){ .text = keep(r, text_of(j, "content")),
+                         .id = json_is_integer(id) ? (int32_t)json_integer_value(id) : -1,
+                         .special = flag(j, "special", false),
+                         .normalized = flag(j, "normalized", !flag(j, "special", false)),
+                         .single_word = flag(j, "single_word", false),
+                         .lstrip = flag(j, "lstrip", false),
+                         .rstrip = flag(j, "rstrip", false) };
         if (!a->text[0])
             return wrong(r, "an added token has no content");
         const int32_t there = ls_vocab_find(&t->vocab, a->text, strlen(a->text));
@@ -336,16 +387,20 @@ static ls_status read_added(reader *r, const json_t *list)
 static ls_status read_template(reader *r, const json_t *processor)
 {
     ls_tokenizer *t = r->t;
-    const json_t *single = json_object_get(processor, "single"), *specials = json_object_get(processor, "special_tokens");
+    const json_t *single = json_object_get(processor, "single"),
+                 *specials = json_object_get(processor, "special_tokens");
     bool behind = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
         const json_t *ids = json_object_get(json_object_get(specials, text_of(token, "id")), "ids");
         if (!token && !json_object_get(part, "Sequence"))
-            return wrong(r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
+            return wrong(
+                r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
         if (token && !json_array_size(ids))
-            return ls_fail(LS_E_FORMAT, "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not say which ids that is", r->path,
-                           text_of(token, "id"));
+            return ls_fail(LS_E_FORMAT,
+                           "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not "
+                           "say which ids that is",
+                           r->path, text_of(token, "id"));
         behind = behind || !token;
         for (size_t k = 0; token && k < json_array_size(ids); k++) {
             const int64_t id = json_integer_value(json_array_get(ids, k));
@@ -362,7 +417,8 @@ static ls_status read_processor(reader *r, const json_t *part, const char *type)
 {
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(r, part);
-    return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK; /* which only concerns offsets */
+    /* which only concerns offsets */
+    return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
 }
 
 static ls_status read_decoder(reader *r, const json_t *part, const char *type)
@@ -377,13 +433,19 @@ static ls_status read_decoder(reader *r, const json_t *part, const char *type)
     else if (!strcmp(type, "Fuse"))
         d->kind = LS_DECODE_FUSE;
     else if (!strcmp(type, "Replace") && *text_of(json_object_get(part, "pattern"), "String"))
-        *d = (ls_decoder){ .kind = LS_DECODE_REPLACE, .from = keep(r, text_of(json_object_get(part, "pattern"), "String")), .to = keep(r, text_of(part, "content")) };
+        *d = (ls_decoder){ .kind = LS_DECODE_REPLACE,
+                           .from = keep(r, text_of(json_object_get(part, "pattern"), "String")),
+                           .to = keep(r, text_of(part, "content")) };
     else if (!strcmp(type, "Strip"))
-        *d = (ls_decoder){ .kind = LS_DECODE_STRIP, .from = keep(r, text_of(part, "content")), .start = json_integer_value(json_object_get(part, "start")),
+        *d = (ls_decoder){ .kind = LS_DECODE_STRIP,
+                           .from = keep(r, text_of(part, "content")),
+                           .start = json_integer_value(json_object_get(part, "start")),
                            .stop = json_integer_value(json_object_get(part, "stop")) };
     else if (!strcmp(type, "Metaspace")) {
         LS_TRY(read_metaspace(r, part, &prepend));
-        *d = (ls_decoder){ .kind = LS_DECODE_METASPACE, .from = keep(r, text_of(part, "replacement")), .keep_first = prepend == LS_PREPEND_NEVER };
+        *d = (ls_decoder){ .kind = LS_DECODE_METASPACE,
+                           .from = keep(r, text_of(part, "replacement")),
+                           .keep_first = prepend == LS_PREPEND_NEVER };
     } else
         return unknown(r, "decoder", type);
     return LS_OK;

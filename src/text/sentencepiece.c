@@ -1,5 +1,6 @@
-/* sentencepiece.c - a SentencePiece model file (spiece.model: protocol buffers), of kind Unigram, as the tokenizer.json that says the same, so that nothing
- * else need know of it. A file says nothing of special tokens around a text: behind it comes </s>, as T5 does it, when the file has one. */
+/* sentencepiece.c - a SentencePiece model file (spiece.model: protocol buffers), of kind Unigram, as the
+ * tokenizer.json that says the same, so that nothing else need know of it. A file says nothing of special
+ * tokens around a text: behind it comes </s>, as T5 does it, when the file has one. */
 #include <string.h>
 
 #include "text.h"
@@ -7,7 +8,12 @@
 /* ---- protocol buffers: a message is fields, each a number, a kind and a value */
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-typedef struct field { uint64_t number, value; const uint8_t *bytes; int kind; } field; /* value: the number, or how many bytes */
+/* value: the number, or how many bytes */
+typedef struct field {
+    uint64_t number, value;
+    const uint8_t *bytes;
+    int kind;
+} field;
 
 static bool varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
 {
@@ -49,13 +55,16 @@ enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; /* kinds of p
 typedef struct reader {
     const char *path;
     json_t *vocab, *added;
-    int64_t unknown, end;    /* ids; -1: none */
+    int64_t unknown, end; /* ids; -1: none */
     const uint8_t *charsmap;
     size_t charsmap_bytes;
     bool byte_fallback;
 } reader;
 
-static ls_status damaged(const reader *r, const char *what) { return ls_fail(LS_E_FORMAT, "%s: %s; this is no sound SentencePiece model", r->path, what); }
+static ls_status damaged(const reader *r, const char *what)
+{
+    return ls_fail(LS_E_FORMAT, "%s: %s; this is no sound SentencePiece model", r->path, what);
+}
 
 static ls_status read_piece(reader *r, const uint8_t *at, const uint8_t *end)
 {
@@ -81,14 +90,16 @@ static ls_status read_piece(reader *r, const uint8_t *at, const uint8_t *end)
     }
     if (kind == UNUSED || kind > BYTE) {
         json_decref(piece);
-        return ls_fail(LS_E_UNSUPPORTED, "%s: piece %lld is of a kind, %lld, that is not known here", r->path, (long long)id, (long long)kind);
+        return ls_fail(LS_E_UNSUPPORTED, "%s: piece %lld is of a kind, %lld, that is not known here", r->path,
+                       (long long)id, (long long)kind);
     }
     if (kind == UNKNOWN)
         r->unknown = id;
     if (n == 4 && !memcmp(text, "</s>", 4))
         r->end = id;
     if (kind == UNKNOWN || kind == CONTROL || kind == USER_DEFINED)
-        json_array_append_new(r->added, json_pack("{sI sO sb}", "id", (json_int_t)id, "content", piece, "special", kind != USER_DEFINED));
+        json_array_append_new(r->added, json_pack("{sI sO sb}", "id", (json_int_t)id, "content", piece,
+                                                  "special", kind != USER_DEFINED));
     json_array_append_new(r->vocab, json_pack("[of]", piece, (double)score));
     return LS_OK;
 }
@@ -98,9 +109,13 @@ static ls_status read_trainer(reader *r, const uint8_t *at, const uint8_t *end)
     static const char *const KINDS[] = { "", "Unigram", "BPE", "word", "character" };
     for (field f; next_field(&at, end, &f);) {
         if (f.number == 3 && f.value != 1)
-            return ls_fail(LS_E_UNSUPPORTED, "%s: a model of kind %s; Unigram is known here", r->path, f.value < 5 ? KINDS[f.value] : "?");
+            return ls_fail(LS_E_UNSUPPORTED, "%s: a model of kind %s; Unigram is known here", r->path,
+                           f.value < 5 ? KINDS[f.value] : "?");
         if (f.number == 24 && f.value)
-            return ls_fail(LS_E_UNSUPPORTED, "%s: spaces are at the end of pieces (treat_whitespace_as_suffix), which is not known here", r->path);
+            return ls_fail(
+                LS_E_UNSUPPORTED,
+                "%s: spaces are at the end of pieces (treat_whitespace_as_suffix), which is not known here",
+                r->path);
         if (f.number == 35)
             r->byte_fallback = f.value != 0;
     }
@@ -109,10 +124,13 @@ static ls_status read_trainer(reader *r, const uint8_t *at, const uint8_t *end)
 
 static ls_status read_normalizer(reader *r, const uint8_t *at, const uint8_t *end)
 {
-    static const char *const MUST[] = { [3] = "add_dummy_prefix", [4] = "remove_extra_whitespaces", [5] = "escape_whitespaces" };
+    static const char *const MUST[] = {
+        [3] = "add_dummy_prefix", [4] = "remove_extra_whitespaces", [5] = "escape_whitespaces"
+    };
     for (field f; next_field(&at, end, &f);) {
         if (f.number >= 3 && f.number <= 5 && !f.value)
-            return ls_fail(LS_E_UNSUPPORTED, "%s: without %s, which is not known here", r->path, MUST[f.number]);
+            return ls_fail(LS_E_UNSUPPORTED, "%s: without %s, which is not known here", r->path,
+                           MUST[f.number]);
         if (f.number == 2 && f.kind == BYTES) {
             r->charsmap = f.bytes;
             r->charsmap_bytes = f.value;
@@ -131,7 +149,9 @@ static ls_status read_model(reader *r, const uint8_t *at, const uint8_t *end)
         if (f.number == 3 && f.kind == BYTES)
             LS_TRY(read_normalizer(r, f.bytes, f.bytes + f.value));
     }
-    return at != end ? damaged(r, "it is cut short") : r->unknown < 0 ? damaged(r, "no piece stands for what is unknown") : LS_OK;
+    return at != end        ? damaged(r, "it is cut short")
+           : r->unknown < 0 ? damaged(r, "no piece stands for what is unknown")
+                            : LS_OK;
 }
 
 /* ---- the same as a tokenizer.json */
@@ -141,7 +161,8 @@ static json_t *base64(const uint8_t *from, size_t n)
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     ls_str out = { 0 };
     for (size_t i = 0; i < n; i += 3) {
-        const uint32_t bits = (uint32_t)from[i] << 16 | (i + 1 < n ? (uint32_t)from[i + 1] << 8 : 0) | (i + 2 < n ? from[i + 2] : 0);
+        const uint32_t bits = (uint32_t)from[i] << 16 | (i + 1 < n ? (uint32_t)from[i + 1] << 8 : 0) |
+                              (i + 2 < n ? from[i + 2] : 0);
         for (size_t k = 0; k < 4; k++)
             ls_str_add_n(&out, i + k > n ? "=" : &DIGITS[bits >> (18 - 6 * k) & 63], 1);
     }
@@ -154,16 +175,20 @@ static json_t *base64(const uint8_t *from, size_t n)
 static json_t *as_json(const reader *r)
 {
     static const char MARK[] = "\xe2\x96\x81"; /* stands for a space */
-    json_t *root = json_pack("{s{ss sI so sb} so s{ss s[{ss} {ss ss}]} s{ss ss}}", "model", "type", "Unigram", "unk_id", (json_int_t)r->unknown, "vocab",
-                             r->vocab, "byte_fallback", r->byte_fallback, "added_tokens", r->added, "pre_tokenizer", "type", "Sequence",
-                             "pretokenizers", "type", "WhitespaceSplit", "type", "Metaspace", "replacement", MARK, "decoder", "type", "Metaspace",
-                             "replacement", MARK);
+    json_t *root = json_pack("{s{ss sI so sb} so s{ss s[{ss} {ss ss}]} s{ss ss}}", "model", "type", "Unigram",
+                             "unk_id", (json_int_t)r->unknown, "vocab", r->vocab, "byte_fallback",
+                             r->byte_fallback, "added_tokens", r->added, "pre_tokenizer", "type", "Sequence",
+                             "pretokenizers", "type", "WhitespaceSplit", "type", "Metaspace", "replacement",
+                             MARK, "decoder", "type", "Metaspace", "replacement", MARK);
     if (r->charsmap_bytes)
-        json_object_set_new(root, "normalizer", json_pack("{ss so}", "type", "Precompiled", "precompiled_charsmap", base64(r->charsmap, r->charsmap_bytes)));
+        json_object_set_new(root, "normalizer",
+                            json_pack("{ss so}", "type", "Precompiled", "precompiled_charsmap",
+                                      base64(r->charsmap, r->charsmap_bytes)));
     if (r->end >= 0)
         json_object_set_new(root, "post_processor",
-                            json_pack("{ss s[{s{ss}} {s{ss}}] s{s{s[I]}}}", "type", "TemplateProcessing", "single", "Sequence", "id", "A", "SpecialToken",
-                                      "id", "</s>", "special_tokens", "</s>", "ids", (json_int_t)r->end));
+                            json_pack("{ss s[{s{ss}} {s{ss}}] s{s{s[I]}}}", "type", "TemplateProcessing",
+                                      "single", "Sequence", "id", "A", "SpecialToken", "id", "</s>",
+                                      "special_tokens", "</s>", "ids", (json_int_t)r->end));
     return root;
 }
 

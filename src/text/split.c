@@ -63,8 +63,8 @@ void ls_utf8_add(ls_str *out, uint32_t c)
 
 /* White_Space of Unicode since 6.3: first and last of each range. */
 static const uint32_t WHITE[][2] = {
-    { 9, 13 }, { 0x20, 0x20 }, { 0x85, 0x85 }, { 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 },
-    { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
+    { 9, 13 },          { 0x20, 0x20 },     { 0x85, 0x85 },     { 0xa0, 0xa0 },     { 0x1680, 0x1680 },
+    { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
 };
 enum { WHITES = sizeof WHITE / sizeof *WHITE };
 
@@ -77,7 +77,10 @@ bool ls_is_white(uint32_t c)
 }
 
 /* Printable bytes of Latin-1 stand for themselves, the 68 others, in order, for 256 and on. */
-static bool stands_for_itself(int b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
+static bool stands_for_itself(int b)
+{
+    return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+}
 
 uint32_t ls_char_of_byte(uint8_t b)
 {
@@ -145,7 +148,8 @@ static void with_own_white(ls_str *out, const char *pattern)
 
 static pcre2_code *compile(const char *pattern, int *error, PCRE2_SIZE *at)
 {
-    return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, error, at, NULL);
+    return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, error, at, NULL);
 }
 
 ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
@@ -163,7 +167,8 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
     if (!code) {
         PCRE2_UCHAR message[160];
         pcre2_get_error_message(error, message, sizeof message);
-        return ls_fail(LS_E_FORMAT, "%s: the pattern %s is wrong at character %zu: %s", where, pattern, (size_t)at, (const char *)message);
+        return ls_fail(LS_E_FORMAT, "%s: the pattern %s is wrong at character %zu: %s", where, pattern,
+                       (size_t)at, (const char *)message);
     }
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where there is a compiler; else it is interpreted */
     *out = code;
@@ -193,7 +198,9 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
     pcre2_match_data_free(m);
     LS_TRY(ls_stop_check("splitting a text of %zu bytes", n));
     if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-        return ls_fail(LS_E_FORMAT, "splitting %zu bytes of text: the pattern needs more than a match may take (error %d)", n, found);
+        return ls_fail(LS_E_FORMAT,
+                       "splitting %zu bytes of text: the pattern needs more than a match may take (error %d)",
+                       n, found);
     if (!s->removed || !s->invert)
         ls_pieces_add(out, text + done, n - done);
     return LS_OK;

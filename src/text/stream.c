@@ -1,6 +1,7 @@
-/* stream.c - ids to text as they come. How a token is decoded depends on whether one stands before it (the first space of a text is dropped), not on which
- * text that was: so each is decoded behind its predecessor, whose bytes are then taken off. Bytes by fallback are another matter: a run of them is a text
- * only if all of it is UTF-8, so what was given of a run cannot be taken back when it turns out to be none. */
+/* stream.c - ids to text as they come. How a token is decoded depends on whether one stands before it (the
+ * first space of a text is dropped), not on which text that was: so each is decoded behind its predecessor,
+ * whose bytes are then taken off. Bytes by fallback are another matter: a run of them is a text only if all
+ * of it is UTF-8, so what was given of a run cannot be taken back when it turns out to be none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,10 @@
 
 struct ls_text_stream {
     const ls_tokenizer *tokenizer;
-    int32_t before;      /* the token before, -1: none */
-    ls_str bytes, out;   /* not given yet; given by the latest call */
-    ls_str run;          /* the latest tokens, as long as they are bytes by fallback */
-    size_t given;        /* of these */
+    int32_t before;    /* the token before, -1: none */
+    ls_str bytes, out; /* not given yet; given by the latest call */
+    ls_str run;        /* the latest tokens, as long as they are bytes by fallback */
+    size_t given;      /* of these */
 };
 
 ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)

@@ -1,5 +1,6 @@
-/* text.h - the parts of a tokenizer, in the order in which text passes them: added tokens are cut out, the rest is normalized, split into pieces,
- * and each piece becomes ids. All are made by read.c and constant afterwards. */
+/* text.h - the parts of a tokenizer, in the order in which text passes them: added tokens are cut out, the
+ * rest is normalized, split into pieces, and each piece becomes ids. All are made by read.c and constant
+ * afterwards. */
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"
@@ -8,10 +9,10 @@
 /* ---- strings by id and ids by string (vocab.c) */
 
 typedef struct ls_vocab {
-    int32_t size;        /* largest id + 1 */
-    const char **text;   /* [size]; NULL: no token has this id */
-    uint32_t *length;    /* [size] bytes */
-    int32_t *slots;      /* open addressing; -1: free */
+    int32_t size;      /* largest id + 1 */
+    const char **text; /* [size]; NULL: no token has this id */
+    uint32_t *length;  /* [size] bytes */
+    int32_t *slots;    /* open addressing; -1: free */
     uint32_t mask;
 } ls_vocab;
 void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with room for ids below size */
@@ -21,11 +22,20 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n); /* -1: non
 
 /* ---- normalizers (normalize.c) */
 
-typedef enum ls_normal { LS_NORMAL_NFC, LS_NORMAL_NFD, LS_NORMAL_NFKC, LS_NORMAL_NFKD, LS_NORMAL_CHARSMAP, LS_NORMAL_REPLACE, LS_NORMAL_PREPEND } ls_normal;
+typedef enum ls_normal {
+    LS_NORMAL_NFC,
+    LS_NORMAL_NFD,
+    LS_NORMAL_NFKC,
+    LS_NORMAL_NFKD,
+    LS_NORMAL_CHARSMAP,
+    LS_NORMAL_REPLACE,
+    LS_NORMAL_PREPEND
+} ls_normal;
 typedef struct ls_normalizer {
     ls_normal kind;
-    const char *from, *to;    /* replace; prepend: `to` */
-    const uint32_t *trie;     /* charsmap: sentencepiece's double array, and the replacements, each ended by NUL */
+    const char *from, *to; /* replace; prepend: `to` */
+    /* charsmap: sentencepiece's double array, and the replacements, each ended by NUL */
+    const uint32_t *trie;
     uint32_t units;
     const char *replacements;
     size_t replacement_bytes;
@@ -34,39 +44,54 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
 
 /* ---- pre-tokenizers (split.c) */
 
-typedef struct ls_pieces { ls_str text; int64_t *end; int64_t n, room; } ls_pieces; /* piece i ends at end[i] and begins where i - 1 ends */
+/* piece i ends at end[i] and begins where i - 1 ends */
+typedef struct ls_pieces {
+    ls_str text;
+    int64_t *end;
+    int64_t n, room;
+} ls_pieces;
 void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty one is left out */
 void ls_pieces_clear(ls_pieces *p);
 void ls_pieces_release(ls_pieces *p);
 
-typedef enum ls_split_kind { LS_SPLIT_REGEX, LS_SPLIT_BYTES, LS_SPLIT_WHITESPACE, LS_SPLIT_METASPACE } ls_split_kind;
+typedef enum ls_split_kind {
+    LS_SPLIT_REGEX,
+    LS_SPLIT_BYTES,
+    LS_SPLIT_WHITESPACE,
+    LS_SPLIT_METASPACE
+} ls_split_kind;
 typedef enum ls_prepend { LS_PREPEND_ALWAYS, LS_PREPEND_FIRST, LS_PREPEND_NEVER } ls_prepend;
 typedef struct ls_splitter {
     ls_split_kind kind;
-    void *regex;             /* pcre2_code */
-    bool removed, invert;    /* regex: matches are dropped; what does not match is what counts */
-    bool prefix_space;       /* bytes: a space before text that begins without one */
-    ls_prepend prepend;      /* metaspace */
-    const char *mark;        /* metaspace: what stands for a space */
-    bool split;              /* metaspace: a piece for each mark */
+    void *regex;          /* pcre2_code */
+    bool removed, invert; /* regex: matches are dropped; what does not match is what counts */
+    bool prefix_space;    /* bytes: a space before text that begins without one */
+    ls_prepend prepend;   /* metaspace */
+    const char *mark;     /* metaspace: what stands for a space */
+    bool split;           /* metaspace: a piece for each mark */
 } ls_splitter;
 ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
 /* Splits every piece of `in`; `first`: in's first piece begins the whole text. */
 ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pieces *out);
-int ls_byte_of_char(uint32_t c);           /* the byte that a character of byte-level text stands for; -1: none */
+/* the byte that a character of byte-level text stands for; -1: none */
+int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);
 
 /* ---- models (bpe.c, unigram.c) */
 
-typedef struct ls_merge { uint64_t pair; int32_t rank, id; } ls_merge; /* pair: left id << 32 | right id; rank -1: a free slot */
+/* pair: left id << 32 | right id; rank -1: a free slot */
+typedef struct ls_merge {
+    uint64_t pair;
+    int32_t rank, id;
+} ls_merge;
 typedef struct ls_bpe {
     const ls_vocab *vocab;
     ls_merge *merges;
     uint32_t mask;
-    int32_t unknown;         /* -1: what is not known is left out */
+    int32_t unknown; /* -1: what is not known is left out */
     bool fuse_unknown, byte_fallback, ignore_merges;
-    int32_t byte_ids[256];   /* of <0x00> ...; -1 */
+    int32_t byte_ids[256]; /* of <0x00> ...; -1 */
 } ls_bpe;
 void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
 void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id);
@@ -74,9 +99,9 @@ ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens 
 
 typedef struct ls_unigram {
     const ls_vocab *vocab;
-    const double *score;     /* [size] */
-    const int32_t *sorted;   /* ids in the order of their bytes */
-    int32_t n, unknown;      /* of sorted; -1 */
+    const double *score;   /* [size] */
+    const int32_t *sorted; /* ids in the order of their bytes */
+    int32_t n, unknown;    /* of sorted; -1 */
     double unknown_score;
     bool byte_fallback;
     int32_t byte_ids[256];
@@ -95,45 +120,57 @@ typedef struct ls_added {
     int32_t id;
     bool special, normalized, single_word, lstrip, rstrip;
 } ls_added;
-/* The first of `list` in text[from, n) (the longest that begins there): where it begins and ends, with the white space that it takes along. NULL: none. */
-const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n, size_t from, size_t *begin, size_t *end);
+/* The first of `list` in text[from, n) (the longest that begins there): where it begins and ends, with the
+ * white space that it takes along. NULL: none. */
+const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n,
+                              size_t from, size_t *begin, size_t *end);
 
 /* ---- decoders (decode.c) */
 
-typedef enum ls_decoding { LS_DECODE_BYTES, LS_DECODE_METASPACE, LS_DECODE_REPLACE, LS_DECODE_BYTE_FALLBACK, LS_DECODE_FUSE, LS_DECODE_STRIP } ls_decoding;
+typedef enum ls_decoding {
+    LS_DECODE_BYTES,
+    LS_DECODE_METASPACE,
+    LS_DECODE_REPLACE,
+    LS_DECODE_BYTE_FALLBACK,
+    LS_DECODE_FUSE,
+    LS_DECODE_STRIP
+} ls_decoding;
 typedef struct ls_decoder {
     ls_decoding kind;
-    const char *from, *to;   /* replace; metaspace: from is the mark; strip: from is the character */
-    int64_t start, stop;     /* strip: at most so many of it at either end */
-    bool keep_first;         /* metaspace: the first mark is a space, too */
+    const char *from, *to; /* replace; metaspace: from is the mark; strip: from is the character */
+    int64_t start, stop;   /* strip: at most so many of it at either end */
+    bool keep_first;       /* metaspace: the first mark is a space, too */
 } ls_decoder;
 ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens); /* in place */
-int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the token is no byte */
+int ls_fallback_byte(const char *token, size_t n);           /* 65 of "<0x41>"; -1: the token is no byte */
 
 /* ---- all of it */
 
 enum { LS_TEXT_STAGES = 8 };
 struct ls_tokenizer {
     ls_arena arena;
-    ls_vocab vocab;          /* of the model, with the added tokens */
+    ls_vocab vocab; /* of the model, with the added tokens */
     ls_normalizer normalizers[LS_TEXT_STAGES];
     ls_splitter splitters[LS_TEXT_STAGES];
     ls_decoder decoders[LS_TEXT_STAGES];
     int n_normalizers, n_splitters, n_decoders;
-    ls_bpe *bpe;             /* one of the two */
+    ls_bpe *bpe; /* one of the two */
     ls_unigram *unigram;
     ls_added *added;
     int n_added;
     int32_t before[16], after[16]; /* special tokens around a text */
     int n_before, n_after;
 };
-/* Appends what the ids stand for, which need not be UTF-8; and bytes as UTF-8, with U+FFFD for what is none. */
-ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, ls_str *out);
+/* Appends what the ids stand for, which need not be UTF-8; and bytes as UTF-8, with U+FFFD for what is none.
+ */
+ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+                             ls_str *out);
 bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id); /* a token, and no special one */
 void ls_utf8_add_sound(ls_str *out, const char *text, size_t n);
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path); /* read.c */
-ls_status ls_tokenizer_read_bytes(ls_tokenizer *t); /* bytes.c */
-ls_status ls_tokenizer_read_sentencepiece(ls_tokenizer *t, const char *bytes, size_t n, const char *path); /* sentencepiece.c */
+ls_status ls_tokenizer_read_bytes(ls_tokenizer *t);                           /* bytes.c */
+/* sentencepiece.c */
+ls_status ls_tokenizer_read_sentencepiece(ls_tokenizer *t, const char *bytes, size_t n, const char *path);
 
 /* One character of UTF-8 that is known to be sound; returns its bytes. */
 static inline size_t ls_utf8_next(const char *s, uint32_t *c)
@@ -148,4 +185,4 @@ static inline size_t ls_utf8_next(const char *s, uint32_t *c)
     return *c = (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu), 4;
 }
 void ls_utf8_add(ls_str *out, uint32_t c);
-bool ls_is_white(uint32_t c);  /* White_Space of Unicode */
+bool ls_is_white(uint32_t c); /* White_Space of Unicode */

@@ -36,10 +36,12 @@ static ls_status read_file(ls_tokenizer *t, const char *path)
     char *file = ls_tokenizer_file(path), *text = NULL;
     size_t size = 0, n = file ? strlen(file) : 0;
     if (!file)
-        return ls_fail(LS_E_IO, "%s: no such file, and no folder with a tokenizer.json or spiece.model", path);
+        return ls_fail(LS_E_IO, "%s: no such file, and no folder with a tokenizer.json or spiece.model",
+                       path);
     ls_status s = ls_file_read(&text, &size, file);
     if (s == LS_OK)
-        s = (n > 6 && !strcmp(file + n - 6, ".model") ? ls_tokenizer_read_sentencepiece : read_json)(t, text, size, file);
+        s = (n > 6 && !strcmp(file + n - 6, ".model") ? ls_tokenizer_read_sentencepiece
+                                                      : read_json)(t, text, size, file);
     free(text);
     free(file);
     return s;
@@ -119,7 +121,8 @@ size_t ls_utf8_sound(const char *text, size_t n)
             i++;
             continue;
         }
-        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
+        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                                        (utf8proc_ssize_t)(n - i), &c);
         if (bytes < 0)
             return i;
         i += (size_t)bytes;
@@ -127,9 +130,13 @@ size_t ls_utf8_sound(const char *text, size_t n)
     return n;
 }
 
-typedef struct work { ls_pieces in, out; ls_str text, other; } work;
+typedef struct work {
+    ls_pieces in, out;
+    ls_str text, other;
+} work;
 
-static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first, ls_tokens *out)
+static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first,
+                               ls_tokens *out)
 {
     ls_pieces_clear(&w->in);
     ls_pieces_add(&w->in, text, n);
@@ -145,15 +152,18 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
         const size_t bytes = (size_t)(w->in.end[i] - at);
         if (i % (1 << 12) == 0)
             LS_TRY(ls_stop_check("encoding a text of %zu bytes", n));
-        LS_TRY(t->bpe ? ls_bpe_encode(t->bpe, piece, bytes, out) : ls_unigram_encode(t->unigram, piece, bytes, out));
+        LS_TRY(t->bpe ? ls_bpe_encode(t->bpe, piece, bytes, out)
+                      : ls_unigram_encode(t->unigram, piece, bytes, out));
     }
     return LS_OK;
 }
 
-static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n, bool first, ls_tokens *out);
+static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n,
+                             bool first, ls_tokens *out);
 
 /* Between added tokens that are looked for in the normal form. */
-static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first, ls_tokens *out)
+static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first,
+                                   ls_tokens *out)
 {
     ls_str_clear(&w->text);
     ls_str_add_n(&w->text, text, n);
@@ -168,21 +178,24 @@ static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *t
 }
 
 /* Added tokens of one kind are cut out; what lies between them goes on. */
-static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n, bool first, ls_tokens *out)
+static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n,
+                             bool first, ls_tokens *out)
 {
     for (size_t at = 0, begin, end; at < n; at = end) {
         const ls_added *a = ls_added_find(t->added, t->n_added, normalized, text, n, at, &begin, &end);
         if (!a)
             begin = end = n;
         if (begin > at)
-            LS_TRY((normalized ? encode_pieces : encode_normalized)(t, w, text + at, begin - at, first && at == 0, out));
+            LS_TRY((normalized ? encode_pieces : encode_normalized)(t, w, text + at, begin - at,
+                                                                    first && at == 0, out));
         if (a)
             ls_tokens_add(out, a->id);
     }
     return LS_OK;
 }
 
-ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special, ls_tokens *out)
+ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special,
+                              ls_tokens *out)
 {
     LS_ARG(t);
     if (bytes)
@@ -192,7 +205,8 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
     const int64_t before = out->n;
     const size_t sound = ls_utf8_sound(text, bytes);
     if (sound < bytes)
-        return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", sound, (uint8_t)text[sound]);
+        return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", sound,
+                       (uint8_t)text[sound]);
     for (int i = 0; special && i < t->n_before; i++)
         ls_tokens_add(out, t->before[i]);
     ls_status s = encode_rest(t, &w, false, text, bytes, true, out);
@@ -209,12 +223,21 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
 
 /* ---- ids to text */
 
-/* How many bytes of a cut or wrong sequence one U+FFFD stands for: the longest beginning of a sound one, or one byte. */
+/* How many bytes of a cut or wrong sequence one U+FFFD stands for: the longest beginning of a sound one, or
+ * one byte. */
 static size_t wrong_bytes(const uint8_t *s, size_t n)
 {
     const uint8_t c = s[0];
-    const size_t want = c >= 0xf0 && c <= 0xf4 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
-    const uint8_t low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    const size_t want = c >= 0xf0 && c <= 0xf4  ? 4
+                        : c >= 0xe0 && c < 0xf0 ? 3
+                        : c >= 0xc2 && c < 0xe0 ? 2
+                                                : 1;
+    const uint8_t low = c == 0xe0   ? 0xa0
+                        : c == 0xf0 ? 0x90
+                                    : 0x80,
+                  high = c == 0xed   ? 0x9f
+                         : c == 0xf4 ? 0x8f
+                                     : 0xbf;
     size_t i = 1;
     while (i < want && i < n && s[i] >= (i == 1 ? low : 0x80) && s[i] <= (i == 1 ? high : 0xbf))
         i++;
@@ -225,7 +248,8 @@ void ls_utf8_add_sound(ls_str *out, const char *text, size_t n)
 {
     utf8proc_int32_t c;
     for (size_t i = 0; i < n;) {
-        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
+        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                                                        (utf8proc_ssize_t)(n - i), &c);
         if (bytes > 0)
             ls_str_add_n(out, text + i, (size_t)bytes);
         else
@@ -234,7 +258,8 @@ void ls_utf8_add_sound(ls_str *out, const char *text, size_t n)
     }
 }
 
-ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, ls_str *out)
+ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+                             ls_str *out)
 {
     ls_pieces tokens = { 0 };
     ls_status s = LS_OK;
@@ -242,7 +267,8 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
         const char *token = ls_tokenizer_token(t, ids[i]);
         const ls_added *added = skip_special ? added_of(t, ids[i]) : NULL;
         if (!token)
-            s = ls_fail(LS_E_ARG, "id %d, number %lld of %lld, is no token: ids go from 0 to %d", ids[i], (long long)i, (long long)n, t->vocab.size - 1);
+            s = ls_fail(LS_E_ARG, "id %d, number %lld of %lld, is no token: ids go from 0 to %d", ids[i],
+                        (long long)i, (long long)n, t->vocab.size - 1);
         else if (!added || !added->special)
             ls_pieces_add(&tokens, token, strlen(token));
     }
@@ -254,7 +280,8 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
     return s;
 }
 
-ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, char **text, size_t *bytes)
+ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+                              char **text, size_t *bytes)
 {
     LS_ARG(t);
     if (n)

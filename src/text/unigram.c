@@ -1,5 +1,6 @@
-/* unigram.c - the Unigram model (Kudo 2018): of all ways to cut a piece into tokens the one whose scores have the greatest sum, found from left to
- * right (Viterbi). A character that begins no token of its own length may be taken as unknown, for less than the worst token. */
+/* unigram.c - the Unigram model (Kudo 2018): of all ways to cut a piece into tokens the one whose scores have
+ * the greatest sum, found from left to right (Viterbi). A character that begins no token of its own length
+ * may be taken as unknown, for less than the worst token. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,9 @@ void ls_unigram_prepare(ls_unigram *u, ls_arena *a)
 static void narrow(const ls_unigram *u, int32_t *low, int32_t *high, size_t depth, uint8_t c)
 {
     int32_t bounds[2];
-    for (int side = 0; side < 2; side++) { /* the first with a byte >= c, the first with one > c; a token that ends here comes before all others */
+    for (int side = 0; side < 2; side++) {
+        /* the first with a byte >= c, the first with one > c; a token that ends here comes before all others
+         */
         int32_t from = *low, to = *high;
         while (from < to) {
             const int32_t middle = from + (to - from) / 2, id = u->sorted[middle];
@@ -53,7 +56,12 @@ static void narrow(const ls_unigram *u, int32_t *low, int32_t *high, size_t dept
     *high = bounds[1];
 }
 
-typedef struct node { double score; int64_t from; int32_t id; } node; /* the best way to here: its sum, where its last token begins, which that is */
+/* the best way to here: its sum, where its last token begins, which that is */
+typedef struct node {
+    double score;
+    int64_t from;
+    int32_t id;
+} node;
 
 static void improve(node *to, double score, int64_t from, int32_t id)
 {
@@ -107,7 +115,8 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     ls_status s = find_best(u, piece, n, best);
     if (s != LS_OK)
         n = 0;
-    for (int64_t at = (int64_t)n; at > 0; at = best[at].from) /* from the end: each node learns where the next one is */
+    for (int64_t at = (int64_t)n; at > 0;
+         at = best[at].from) /* from the end: each node learns where the next one is */
         best[best[at].from].score = (double)at, count++;
     for (int64_t at = 0; count > 0 && at < (int64_t)n;) {
         int64_t end = (int64_t)best[at].score;

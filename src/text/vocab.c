@@ -9,8 +9,11 @@ void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
     uint32_t slots = 16;
     while (slots < 2 * (uint32_t)size)
         slots *= 2;
-    *v = (ls_vocab){ .size = size, .text = LS_ARENA_ARRAY(a, const char *, size), .length = LS_ARENA_ARRAY(a, uint32_t, size),
-                     .slots = LS_ARENA_ARRAY(a, int32_t, slots), .mask = slots - 1 };
+    *v = (ls_vocab){ .size = size,
+                     .text = LS_ARENA_ARRAY(a, const char *, size),
+                     .length = LS_ARENA_ARRAY(a, uint32_t, size),
+                     .slots = LS_ARENA_ARRAY(a, int32_t, slots),
+                     .mask = slots - 1 };
     memset(v->slots, 0xff, sizeof *v->slots * slots);
 }
 

@@ -6,15 +6,17 @@
 
 #include "base/sys.h"
 
-
 ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int levels, bool running)
 {
     *t = (ls_tree){ .device = *d, .type = type, .levels = levels, .running = running };
     if (!levels)
         return LS_OK;
     const char *why;
-    ls_tensor ops[2] = { ls_tensor_of(NULL, &type), ls_tensor_of(NULL, &type) }, sum = ls_tensor_of(NULL, &type);
-    ls_kernel_args shapes = { .n_in = 2, .n_out = 1, .in = ops, .out = &sum, .threads = d->threads, .isa = d->isa };
+    ls_tensor ops[2] = { ls_tensor_of(NULL, &type), ls_tensor_of(NULL, &type) },
+              sum = ls_tensor_of(NULL, &type);
+    ls_kernel_args shapes = {
+        .n_in = 2, .n_out = 1, .in = ops, .out = &sum, .threads = d->threads, .isa = d->isa
+    };
     t->add = ls_device_find(d, "add", &shapes, &why);
     if (!t->add)
         return ls_fail(LS_E_UNSUPPORTED, "adding gradients of micro-batches: %s", why);
@@ -23,7 +25,9 @@ ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int level
     t->memory = ls_sys_mmap(t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (t->memory == MAP_FAILED) {
         t->memory = NULL;
-        return ls_fail(LS_E_MEMORY, "no memory for %d gradient buffers of %zu bytes; use a larger micro_batch or train.accumulate: running",
+        return ls_fail(LS_E_MEMORY,
+                       "no memory for %d gradient buffers of %zu bytes; use a larger micro_batch or "
+                       "train.accumulate: running",
                        levels, t->stride);
     }
     return LS_OK;
@@ -44,7 +48,8 @@ static void *level(const ls_tree *t, int k) { return (char *)t->memory + (size_t
 static void add(const ls_tree *t, void *left, void *grad)
 {
     ls_tensor in[2] = { ls_tensor_of(left, &t->type), ls_tensor_of(grad, &t->type) }, out = in[1];
-    t->add->run(&(ls_kernel_args){ .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .isa = t->device.isa });
+    t->add->run(&(ls_kernel_args){
+        .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .isa = t->device.isa });
 }
 
 void ls_tree_add(ls_tree *t, void *grad, bool last)
@@ -52,7 +57,8 @@ void ls_tree_add(ls_tree *t, void *grad, bool last)
     if (!t->levels)
         return;
     int k = 0;
-    while ((t->occupied & (uint64_t)1 << k) || (last && t->occupied >> k)) { /* after the last, everything that waits is to the left */
+    while ((t->occupied & (uint64_t)1 << k) || (last && t->occupied >> k)) {
+        /* after the last, everything that waits is to the left */
         if (t->occupied & (uint64_t)1 << k) {
             add(t, level(t, k), grad);
             t->occupied &= ~((uint64_t)1 << k);

@@ -38,7 +38,8 @@ ls_status ls_ranks_agree(ls_group *g, ls_status mine)
 /* Keys that may differ from host to host: where things lie, and how many cores there are. */
 static bool may_differ(const char *key)
 {
-    static const char *const LOCAL[] = { "threads", "workers", "run.storage", "data.path", "data.download", "data.fallback", "data.mirror" };
+    static const char *const LOCAL[] = { "threads",       "workers",       "run.storage", "data.path",
+                                         "data.download", "data.fallback", "data.mirror" };
     for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
         if (!strcmp(key, LOCAL[i]))
             return true;
@@ -74,8 +75,8 @@ static ls_status difference(const char *mine, const char *theirs, int rank, cons
     while (*mine || *theirs) {
         int n = (int)strcspn(mine, "\n"), m = (int)strcspn(theirs, "\n");
         if (n != m || memcmp(mine, theirs, (size_t)n))
-            return ls_fail(LS_E_USAGE, "%s: rank %d has %.*s, rank 0 has %.*s", what, rank, n ? n : 7, n ? mine : "nothing", m ? m : 7,
-                           m ? theirs : "nothing");
+            return ls_fail(LS_E_USAGE, "%s: rank %d has %.*s, rank 0 has %.*s", what, rank, n ? n : 7,
+                           n ? mine : "nothing", m ? m : 7, m ? theirs : "nothing");
         mine += n + (mine[n] == '\n');
         theirs += m + (theirs[m] == '\n');
     }
@@ -110,7 +111,10 @@ ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
 
 /* ---- threads */
 
-typedef struct hello { uint64_t program, host; ls_cpu_set cpus; } hello;
+typedef struct hello {
+    uint64_t program, host;
+    ls_cpu_set cpus;
+} hello;
 
 static uint64_t this_host(void)
 {
@@ -147,7 +151,9 @@ static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
     LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
     ls_status s = LS_OK;
     if (all[rank].program != all[0].program)
-        s = ls_fail(LS_E_USAGE, "rank %d runs another build of lockstep than rank 0 (%016llx and %016llx): the same program must be installed on all hosts",
+        s = ls_fail(LS_E_USAGE,
+                    "rank %d runs another build of lockstep than rank 0 (%016llx and %016llx): the same "
+                    "program must be installed on all hosts",
                     rank, (unsigned long long)all[rank].program, (unsigned long long)all[0].program);
     LS_TRY(ls_ranks_agree(g, s));
     *threads = threads_of_all(all, n);

@@ -26,7 +26,8 @@ static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 static ls_status refuse_value(const ls_type *t, const char *what, const char *name, const char *must)
 {
     char text[128];
-    return ls_fail(LS_E_ARG, "the model's %s \"%s\" is %s: it must be %s", what, name, ls_type_text(text, t), must);
+    return ls_fail(LS_E_ARG, "the model's %s \"%s\" is %s: it must be %s", what, name, ls_type_text(text, t),
+                   must);
 }
 
 /* What a trainer reads and writes without asking for types. */
@@ -34,7 +35,8 @@ static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows
 {
     if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits))
         return ls_fail(LS_E_ARG, "the model must have outputs \"loss\", \"rows\" and \"logits\"");
-    const ls_type of_loss = ls_value_type(g, loss), of_rows = ls_value_type(g, rows), of_logits = ls_value_type(g, logits);
+    const ls_type of_loss = ls_value_type(g, loss), of_rows = ls_value_type(g, rows),
+                  of_logits = ls_value_type(g, logits);
     if (!ls_dtype_is_float(of_loss.dtype) || ls_type_count(&of_loss) != 1)
         return refuse_value(&of_loss, "output", "loss", "one number of a float type");
     if (!ls_dtype_is_float(of_logits.dtype) || of_logits.ndim != 2)
@@ -49,13 +51,15 @@ static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows
         const ls_type t = ls_value_type(g, n->out[0]);
         if (!strcmp(name, "count") && ((t.dtype != LS_F32 && t.dtype != LS_F64) || ls_type_count(&t) != 1))
             return refuse_value(&t, "input", name, "one number of type f32 (f64 where everything is)");
-        if ((!strcmp(name, "labels") || !strcmp(name, "targets")) && (t.dtype != LS_I32 || ls_type_count(&t) != of_logits.dims[0]))
+        if ((!strcmp(name, "labels") || !strcmp(name, "targets")) &&
+            (t.dtype != LS_I32 || ls_type_count(&t) != of_logits.dims[0]))
             return refuse_value(&t, "input", name, "i32, one for each row of \"logits\"");
     }
     return LS_OK;
 }
 
-/* The trainer reads f32, and f64 where everything is: a model of one's own may compute its losses in 16 bits. Types are known only behind ls_pass_units. */
+/* The trainer reads f32, and f64 where everything is: a model of one's own may compute its losses in 16 bits.
+ * Types are known only behind ls_pass_units. */
 static void widen_outputs(ls_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++) {
@@ -66,8 +70,10 @@ static void widen_outputs(ls_graph *g)
     }
 }
 
-/* Model as built, for `batch` samples, with only what is read computed. The outputs that the program keeps are chosen first. */
-static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, bool training)
+/* Model as built, for `batch` samples, with only what is read computed. The outputs that the program keeps
+ * are chosen first. */
+static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
+                         const ls_trainer_opts *o, bool training)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -77,7 +83,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
     if (o->param == LS_F64)
         LS_TRY_TO(s, ls_pass_to_float(&g, LS_F64), fail);
-    ls_value loss = output_named(g, "loss"), rows = output_named(g, "rows"), logits = output_named(g, "logits");
+    ls_value loss = output_named(g, "loss"), rows = output_named(g, "rows"),
+             logits = output_named(g, "logits");
     LS_TRY_TO(s, check_interface(g, loss, rows, logits), fail);
     drop_outputs(g);
     if (training) {
@@ -87,7 +94,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         c->classes = scores.dims[1];
         (ls_output)(g, "eval.rows", rows);
         (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
-        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for every token of a text */
+        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for
+                                                 every token of a text */
             (ls_output)(g, "logits", logits);
     }
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
@@ -122,8 +130,8 @@ static ls_status finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
-/* Appends the backward pass; the gradient of each unit's flat buffer is the output "grad.<unit>": this rank's slice of the sum over ranks, or, where the
- * update program reduces, the whole of this rank's. */
+/* Appends the backward pass; the gradient of each unit's flat buffer is the output "grad.<unit>": this rank's
+ * slice of the sum over ranks, or, where the update program reduces, the whole of this rank's. */
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
 {
     ls_value loss = output_named(*g, "loss");
@@ -131,11 +139,13 @@ static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
-    ls_value seed = o->param == LS_F16 ? ls_state(*g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
-                                       : ls_fill(*g, ls_value_type(*g, loss), 1.0);
+    ls_value seed = o->param == LS_F16
+                        ? ls_state(*g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
+                        : ls_fill(*g, ls_value_type(*g, loss), 1.0);
     LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
     for (int i = 0; i < u->trained; i++)
-        (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->units[i].state), ls_cast(*g, grad[i], u->dtype));
+        (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->units[i].state),
+                    ls_cast(*g, grad[i], u->dtype));
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* so that only what the backward pass reads is cloned */
@@ -144,13 +154,15 @@ static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer
     return ls_pass_reshard(g, &o->parallel);
 }
 
-static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel *parallel, const ls_calibration *calibration)
+static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel *parallel,
+                      const ls_calibration *calibration)
 {
     double t = ls_now();
     ls_status s = finish(g);
     double mid = ls_now();
     if (s == LS_OK)
-        s = ls_plan_create(&c->plans[which], *g, &c->device, &(ls_plan_opts){ .calibration = calibration, .parallel = parallel });
+        s = ls_plan_create(&c->plans[which], *g, &c->device,
+                           &(ls_plan_opts){ .calibration = calibration, .parallel = parallel });
     c->graph_seconds += mid - t;
     c->plan_seconds += ls_now() - mid;
     ls_graph_destroy(g);
@@ -173,24 +185,35 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
 {
     const ls_sharding *s = &u->sharding;
     const char *tensor = ls_mesh_axis(&o->parallel.mesh, LS_ROLE_TENSOR);
-    ls_update_opts update = { .optimizer = o->optimizer, .clip_norm = o->clip_norm, .loss_scaling = loss_scaling, .shard = s->shard,
-                              .replicate = s->replicate, .shards = s->shards, .replicas = s->replicas, .reduce = !s->each,
-                              .offload = s->offload, .tensor = tensor,
+    ls_update_opts update = { .optimizer = o->optimizer,
+                              .clip_norm = o->clip_norm,
+                              .loss_scaling = loss_scaling,
+                              .shard = s->shard,
+                              .replicate = s->replicate,
+                              .shards = s->shards,
+                              .replicas = s->replicas,
+                              .reduce = !s->each,
+                              .offload = s->offload,
+                              .tensor = tensor,
                               .tensors = ls_mesh_group_size(&o->parallel.mesh, tensor),
-                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank, tensor), .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
+                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank,
+                                                                  tensor),
+                              .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)
-        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice), u->units[i].split };
+        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice),
+                                     u->units[i].split };
     ls_status status = ls_update_build(*g, u->trained, units, &update);
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
 }
 
-/* Of a model that is only used: no units, no masters, the weights are in the type that they are computed in. */
-ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size, ls_dtype param, ls_dtype output,
-                         const ls_device *d)
+/* Of a model that is only used: no units, no masters, the weights are in the type that they are computed in.
+ */
+ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size,
+                         ls_dtype param, ls_dtype output, const ls_device *d)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -223,12 +246,18 @@ static ls_status check_device_memory(const ls_compiled *c)
     char need[32], have[32];
     if (cap <= 0 || bytes <= (size_t)cap)
         return LS_OK;
-    return ls_fail(LS_E_UNSUPPORTED, "device_memory: a step needs %s of the device's memory and may use %s%s; a smaller train.micro_batch, "
-                   "parallel.recompute or more ranks need less", ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
-                   c->parallel.offload == LS_OFFLOAD_CPU ? "" : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "device_memory: a step needs %s of the device's memory and may use %s%s; a smaller "
+                   "train.micro_batch, "
+                   "parallel.recompute or more ranks need less",
+                   ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
+                   c->parallel.offload == LS_OFFLOAD_CPU
+                       ? ""
+                       : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
 }
 
-static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o, const ls_calibration *calibration)
+static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o,
+                             const ls_calibration *calibration)
 {
     ls_graph *g = NULL;
     double t = ls_now();
@@ -254,33 +283,54 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
 /* Comparisons are such that NaN fails them. */
 static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
 {
-    const struct { const char *name; double value, below; } numbers[] = {
-        { "optimizer.beta1", o->beta1, 1 }, { "optimizer.beta2", o->beta2, 1 }, { "optimizer.eps", o->eps, INFINITY }, { "optimizer.weight_decay", o->weight_decay, INFINITY },
-        { "optimizer.momentum", o->momentum, INFINITY }, { "optimizer.dampening", o->dampening, INFINITY }, { "clip_norm", clip_norm, INFINITY } };
+    const struct {
+        const char *name;
+        double value, below;
+    } numbers[] = { { "optimizer.beta1", o->beta1, 1 },
+                    { "optimizer.beta2", o->beta2, 1 },
+                    { "optimizer.eps", o->eps, INFINITY },
+                    { "optimizer.weight_decay", o->weight_decay, INFINITY },
+                    { "optimizer.momentum", o->momentum, INFINITY },
+                    { "optimizer.dampening", o->dampening, INFINITY },
+                    { "clip_norm", clip_norm, INFINITY } };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].below))
-            return ls_fail(LS_E_USAGE, "%s is %g: it must be a number from 0 on%s", numbers[i].name, numbers[i].value, isinf(numbers[i].below) ? "" : " and below 1");
+            return ls_fail(LS_E_USAGE, "%s is %g: it must be a number from 0 on%s", numbers[i].name,
+                           numbers[i].value, isinf(numbers[i].below) ? "" : " and below 1");
     return LS_OK;
 }
 
-ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given, const ls_calibration *calibration)
+ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,
+                     const ls_calibration *calibration)
 {
     ls_trainer_opts resolved = *given, *o = &resolved;
-    if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO && o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
-        o->parallel.synchronize = LS_SYNCHRONIZE_EACH; /* one micro-batch a rank: once is each, and sums start while the backward pass runs */
-    *c = (ls_compiled){ .micro_batch = o->micro_batch, .micro_batches = o->micro_batches, .loss_scaling = o->param == LS_F16,
-                        .clipping = o->clip_norm > 0, .mean_of_means = o->mean_of_means, .accumulation = o->accumulation, .parallel = o->parallel };
+    if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO &&
+        o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
+        o->parallel.synchronize = LS_SYNCHRONIZE_EACH; /* one micro-batch a rank: once is each, and sums start
+                                                          while the backward pass runs */
+    *c = (ls_compiled){ .micro_batch = o->micro_batch,
+                        .micro_batches = o->micro_batches,
+                        .loss_scaling = o->param == LS_F16,
+                        .clipping = o->clip_norm > 0,
+                        .mean_of_means = o->mean_of_means,
+                        .accumulation = o->accumulation,
+                        .parallel = o->parallel };
     LS_TRY(ls_parallel_check(&o->parallel));
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
     c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1)
-        return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive", (long long)o->micro_batch, (long long)o->micro_batches);
+        return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive",
+                       (long long)o->micro_batch, (long long)o->micro_batches);
     LS_TRY(check_optimizer(&o->optimizer, o->clip_norm));
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
-        return ls_fail(LS_E_UNSUPPORTED, "precision.param: f64 runs on device ref only; this is %s", o->device);
+        return ls_fail(LS_E_UNSUPPORTED, "precision.param: f64 runs on device ref only; this is %s",
+                       o->device);
     if (!ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
-        return ls_fail(LS_E_USAGE, "precision must be a float type, not %s / %s", ls_dtype_name(o->param), ls_dtype_name(o->output));
-    ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere };
+        return ls_fail(LS_E_USAGE, "precision must be a float type, not %s / %s", ls_dtype_name(o->param),
+                       ls_dtype_name(o->output));
+    ls_device_opts d = {
+        .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
+    };
     LS_TRY(ls_device_open(&c->device, o->device, &d));
     ls_status s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
@@ -333,5 +383,6 @@ size_t ls_compiled_device_bytes(const ls_compiled *c)
         if (c->plans[i])
             plans[n++] = c->plans[i];
     ls_plans_footprint(&f, n, plans);
-    return f.total - f.host + f.node + (c->parallel.offload == LS_OFFLOAD_CPU ? 0 : ls_compiled_tree_bytes(c));
+    return f.total - f.host + f.node +
+           (c->parallel.offload == LS_OFFLOAD_CPU ? 0 : ls_compiled_tree_bytes(c));
 }

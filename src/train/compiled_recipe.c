@@ -7,16 +7,20 @@ static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_
 {
     c->ranks = (int)c->recipe->workers.max;
     if (rank >= c->ranks)
-        return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank, c->ranks, c->ranks - 1);
+        return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank,
+                       c->ranks, c->ranks - 1);
     if (ranks_per_host && c->ranks % ranks_per_host)
-        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)", (long long)ranks_per_host, c->ranks);
+        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)",
+                       (long long)ranks_per_host, c->ranks);
     LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
-    c->setup.trainer.elsewhere = true; /* the ISA level asked for need not exist here: plans are exact for another machine */
+    /* the ISA level asked for need not exist here: plans are exact for another machine */
+    c->setup.trainer.elsewhere = true;
     c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
     return ls_compile(&c->step, c->setup.model->build, c->recipe, &c->setup.trainer, c->calibration);
 }
 
-ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank, int64_t ranks_per_host)
+ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank,
+                                  int64_t ranks_per_host)
 {
     *c = (ls_compiled_recipe){ 0 };
     LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
@@ -36,8 +40,14 @@ ls_stored_at ls_stored_of(const ls_units *u, int slot)
 {
     const ls_slot *s = &u->slots[slot];
     const ls_unit *unit = &u->units[s->unit];
-    return (ls_stored_at){ .name = s->name, .state = unit->state, .offset = s->offset, .type = s->type, .split = s->split, .axis = u->sharding.tensor,
-                           .slice = u->sharding.shards > 1 ? unit->slice : 0, .shards = u->sharding.shards };
+    return (ls_stored_at){ .name = s->name,
+                           .state = unit->state,
+                           .offset = s->offset,
+                           .type = s->type,
+                           .split = s->split,
+                           .axis = u->sharding.tensor,
+                           .slice = u->sharding.shards > 1 ? unit->slice : 0,
+                           .shards = u->sharding.shards };
 }
 
 int ls_shard_position(const ls_parallel *p, int rank)
@@ -66,11 +76,14 @@ void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, c
 
 void ls_layout_text(ls_str *out, const ls_compiled *c)
 {
-    static const char *const DATA[] = { [LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid", [LS_DATA_NONE] = "none" };
+    static const char *const DATA[] = {
+        [LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid", [LS_DATA_NONE] = "none"
+    };
     const ls_units *u = &c->units;
     const ls_parallel *p = &c->parallel;
     char mesh[128];
-    ls_str_printf(out, "%s, %s in %d %s%s", ls_mesh_text(mesh, &p->mesh), DATA[p->data], u->n, p->data == LS_DATA_DDP ? "bucket" : "unit", u->n == 1 ? "" : "s");
+    ls_str_printf(out, "%s, %s in %d %s%s", ls_mesh_text(mesh, &p->mesh), DATA[p->data], u->n,
+                  p->data == LS_DATA_DDP ? "bucket" : "unit", u->n == 1 ? "" : "s");
     if (u->sharding.shards > 1) {
         const int64_t reshard = ls_parallel_reshards(p);
         ls_str_printf(out, " (%s), reshard_after_forward ", p->units);
@@ -82,5 +95,6 @@ void ls_layout_text(ls_str *out, const ls_compiled *c)
     }
     if (u->sharding.offload)
         ls_str_add(out, ", offload cpu");
-    ls_str_printf(out, ", gradients summed %s in %s", u->sharding.each ? "after each micro-batch" : "once a step", ls_dtype_name(p->reduce));
+    ls_str_printf(out, ", gradients summed %s in %s",
+                  u->sharding.each ? "after each micro-batch" : "once a step", ls_dtype_name(p->reduce));
 }

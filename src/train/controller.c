@@ -1,5 +1,5 @@
-/* controller.c - restarts. Between two attempts no rank lives, so the run directory is the parent's: it writes there what happened, and its lock keeps
- * others away. */
+/* controller.c - restarts. Between two attempts no rank lives, so the run directory is the parent's: it
+ * writes there what happened, and its lock keeps others away. */
 #include "controller.h"
 
 #include <stdio.h>
@@ -29,7 +29,8 @@ static const ls_recipe *recipe_of(const controller *c) { return *c->o->recipe; }
 
 static char *path_of(const controller *c, const char *file)
 {
-    char *run = ls_path_join(recipe_of(c)->run.storage, recipe_of(c)->run.name), *path = ls_path_join(run, file);
+    char *run = ls_path_join(recipe_of(c)->run.storage, recipe_of(c)->run.name),
+         *path = ls_path_join(run, file);
     free(run);
     return path;
 }
@@ -68,7 +69,8 @@ static ls_status give_up(const controller *c, ls_rundir **d, ls_status s, const 
 {
     char text[4096];
     const long long most = recipe_of(c)->failure.max_failures;
-    snprintf(text, sizeof text, "%.3800s; that was failure %d, and failure.max_failures is %lld", cause, c->failures, most);
+    snprintf(text, sizeof text, "%.3800s; that was failure %d, and failure.max_failures is %lld", cause,
+             c->failures, most);
     ls_rundir_log(*d, LS_ERROR, text);
     (*d)->attempt--; /* no other comes */
     LS_TRY(ls_rundir_close(d, LS_RUN_FAILED, text));
@@ -82,7 +84,8 @@ static ls_status choose_workers(controller *c, char text[96])
     text[0] = 0;
     LS_TRY(c->o->choose(c->o->context, c->out_of_memory && before > 1 ? before - 1 : 0, &c->next.ranks));
     if (c->next.ranks != before)
-        snprintf(text, 96, ", on %d worker%s instead of %d", c->next.ranks, c->next.ranks == 1 ? "" : "s", before);
+        snprintf(text, 96, ", on %d worker%s instead of %d", c->next.ranks, c->next.ranks == 1 ? "" : "s",
+                 before);
     return LS_OK;
 }
 
@@ -94,18 +97,24 @@ static ls_status wait_for_next(controller *c, ls_rundir *d, const char *cause)
     LS_TRY(choose_workers(c, workers));
     row.workers = c->next.ranks;
     if (c->failures < 8)
-        row.pause = PAUSE * (1 << (c->failures - 1)) < PAUSE_MAX ? PAUSE * (1 << (c->failures - 1)) : PAUSE_MAX;
+        row.pause = PAUSE * (1 << (c->failures - 1)) < PAUSE_MAX ? PAUSE * (1 << (c->failures - 1))
+                                                                 : PAUSE_MAX;
     if (recipe_of(c)->failure.max_failures > 0)
         snprintf(of, sizeof of, " of %lld", (long long)recipe_of(c)->failure.max_failures);
     if (row.lost)
-        snprintf(again, sizeof again, ", %lld step%s computed again", (long long)row.lost, row.lost == 1 ? " is" : "s are");
-    snprintf(text, sizeof text, "%.3800s; restart %d%s in %g s from step %lld%s%s", cause, c->failures, of, row.pause, (long long)row.step, again, workers);
+        snprintf(again, sizeof again, ", %lld step%s computed again", (long long)row.lost,
+                 row.lost == 1 ? " is" : "s are");
+    snprintf(text, sizeof text, "%.3800s; restart %d%s in %g s from step %lld%s%s", cause, c->failures, of,
+             row.pause, (long long)row.step, again, workers);
     ls_log_warn("%s", text);
     ls_rundir_log(d, LS_WARN, text);
     LS_TRY(ls_metrics_restart(d, &row));
     pause_for(c, row.pause);
-    return stop_wanted(c) ? ls_fail(LS_E_STOPPED, "stopped on request before restart %d; start it again to continue from step %lld", c->failures,
-                                    (long long)row.step) : LS_OK;
+    return stop_wanted(c)
+               ? ls_fail(LS_E_STOPPED,
+                         "stopped on request before restart %d; start it again to continue from step %lld",
+                         c->failures, (long long)row.step)
+               : LS_OK;
 }
 
 /* Between two attempts. LS_OK: the next one is to begin. */
@@ -119,12 +128,16 @@ static ls_status after_failure(controller *c, ls_status s)
         return give_up(c, &d, s, cause);
     s = wait_for_next(c, d, cause);
     snprintf(message, sizeof message, "%s", s == LS_OK ? "" : ls_error_message());
-    LS_TRY(ls_rundir_close(&d, s == LS_OK ? LS_RUN_RESTARTING : s == LS_E_STOPPED ? LS_RUN_STOPPED : LS_RUN_FAILED,
+    LS_TRY(ls_rundir_close(&d,
+                           s == LS_OK          ? LS_RUN_RESTARTING
+                           : s == LS_E_STOPPED ? LS_RUN_STOPPED
+                                               : LS_RUN_FAILED,
                            s == LS_OK || s == LS_E_STOPPED ? NULL : message));
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
-/* Whether the run in the directory is the one that failed, and does not say so, or knows only what its ranks could see of it. */
+/* Whether the run in the directory is the one that failed, and does not say so, or knows only what its ranks
+ * could see of it. */
 static bool lacks_cause(const controller *c, ls_status s)
 {
     char *run = path_of(c, ""), *recipe = path_of(c, "recipe.yaml");
@@ -132,7 +145,8 @@ static bool lacks_cause(const controller *c, ls_status s)
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
     free(recipe);
     free(run);
-    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING || (s == LS_E_PEER && info.state == LS_RUN_FAILED));
+    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
+                     (s == LS_E_PEER && info.state == LS_RUN_FAILED));
 }
 
 /* No attempt follows. */
@@ -154,7 +168,8 @@ static ls_status end_as_failed(const controller *c, ls_status s)
     return ls_fail(s, "%s", cause);
 }
 
-/* Whoever could say what is wrong would say it again. What happened to a process from outside, or in a crash, need not come again. */
+/* Whoever could say what is wrong would say it again. What happened to a process from outside, or in a crash,
+ * need not come again. */
 static bool may_pass(ls_status s) { return s == LS_E_PEER; }
 
 ls_status ls_control(const ls_control_opts *o)

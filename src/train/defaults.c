@@ -1,4 +1,5 @@
-/* defaults.c - the defaults of every struct of options, for those who have no LS_..._DEFAULTS: C++ and other languages. */
+/* defaults.c - the defaults of every struct of options, for those who have no LS_..._DEFAULTS: C++ and other
+ * languages. */
 #include "lockstep/checkpoint.h"
 #include "lockstep/data.h"
 #include "lockstep/generate.h"
@@ -8,8 +9,14 @@
 #include "lockstep/trainer.h"
 #include "lockstep/weights.h"
 
-ls_arrays_load_opts ls_arrays_load_opts_default(void) { return (ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS }; }
-ls_arrays_save_opts ls_arrays_save_opts_default(void) { return (ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS }; }
+ls_arrays_load_opts ls_arrays_load_opts_default(void)
+{
+    return (ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS };
+}
+ls_arrays_save_opts ls_arrays_save_opts_default(void)
+{
+    return (ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS };
+}
 ls_batch_norm_opts ls_batch_norm_opts_default(void) { return (ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS }; }
 ls_conv2d_opts ls_conv2d_opts_default(void) { return (ls_conv2d_opts){ LS_CONV2D_DEFAULTS }; }
 ls_conv_opts ls_conv_opts_default(void) { return (ls_conv_opts){ LS_CONV_DEFAULTS }; }
@@ -27,5 +34,11 @@ ls_sampling ls_sampling_default(void) { return (ls_sampling){ LS_SAMPLING_DEFAUL
 ls_text_options ls_text_options_default(void) { return (ls_text_options){ LS_TEXT_DEFAULTS }; }
 ls_trainer_opts ls_trainer_opts_default(void) { return (ls_trainer_opts){ LS_TRAINER_DEFAULTS }; }
 ls_update_opts ls_update_opts_default(void) { return (ls_update_opts){ LS_UPDATE_DEFAULTS }; }
-ls_weights_export_opts ls_weights_export_opts_default(void) { return (ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }; }
-ls_weights_load_opts ls_weights_load_opts_default(void) { return (ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }; }
+ls_weights_export_opts ls_weights_export_opts_default(void)
+{
+    return (ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS };
+}
+ls_weights_load_opts ls_weights_load_opts_default(void)
+{
+    return (ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
+}

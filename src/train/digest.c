@@ -1,4 +1,5 @@
-/* digest.c - the ranks compare their programs before the first step, so that a difference is a message and not a hang. */
+/* digest.c - the ranks compare their programs before the first step, so that a difference is a message and
+ * not a hang. */
 #include "digest.h"
 
 #include <stdlib.h>
@@ -7,7 +8,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-static const char *const PARTS[] = { [LS_PART_RUN] = "", [LS_PART_START] = " start", [LS_PART_WAIT] = " wait" };
+static const char *const PARTS[] = {
+    [LS_PART_RUN] = "", [LS_PART_START] = " start", [LS_PART_WAIT] = " wait"
+};
 
 static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
 {
@@ -16,8 +19,9 @@ static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
     ls_str_printf(out, "%s%s", n->op->name, PARTS[step->part]);
     if (step->part != LS_PART_RUN) {
         const ls_plan_collective *c = &p->collectives[step->collective];
-        ls_str_printf(out, " %s over %s of %d, %lld x %s to %s via %s", c->unit, c->group, c->n, (long long)c->count, ls_dtype_name(c->from),
-                      ls_dtype_name(c->to), ls_dtype_name(c->via));
+        ls_str_printf(out, " %s over %s of %d, %lld x %s to %s via %s", c->unit, c->group, c->n,
+                      (long long)c->count, ls_dtype_name(c->from), ls_dtype_name(c->to),
+                      ls_dtype_name(c->via));
     }
     for (int k = 0; k < n->n_out; k++)
         ls_str_printf(out, " %s", ls_type_text(type, ls_type_of(p->graph, n->out[k])));
@@ -28,7 +32,8 @@ void ls_program_text(ls_str *out, int n, ls_plan *const *plans)
 {
     for (int i = 0; i < n; i++) {
         const ls_plan *p = plans[i];
-        ls_str_printf(out, "program %s on %s, %s, window %zu\n", p->graph->name, p->device.ops->name, ls_isa_name(p->device.isa), p->symmetric_bytes);
+        ls_str_printf(out, "program %s on %s, %s, window %zu\n", p->graph->name, p->device.ops->name,
+                      ls_isa_name(p->device.isa), p->symmetric_bytes);
         for (int k = 0; k < p->n_steps; k++)
             add_step(out, p, &p->steps[k]);
     }
@@ -39,14 +44,18 @@ static int line_end(const char *text) { return (int)strcspn(text, "\n"); }
 static ls_status difference(const char *here, const char *there, int rank)
 {
     int line = 1;
-    while (*here && *there && line_end(here) == line_end(there) && !strncmp(here, there, (size_t)line_end(here))) {
+    while (*here && *there && line_end(here) == line_end(there) &&
+           !strncmp(here, there, (size_t)line_end(here))) {
         here += line_end(here) + (here[line_end(here)] != 0);
         there += line_end(there) + (there[line_end(there)] != 0);
         line++;
     }
-    return ls_fail(LS_E_USAGE, "rank %d would run another program than rank 0; the first difference is line %d:\n  rank 0: %.*s\n  rank %d: %.*s\n"
-                   "All ranks need the same recipe, the same build and the same instruction set (isa:)", rank, line, *there ? line_end(there) : 5,
-                   *there ? there : "(end)", rank, *here ? line_end(here) : 5, *here ? here : "(end)");
+    return ls_fail(LS_E_USAGE,
+                   "rank %d would run another program than rank 0; the first difference is line %d:\n  rank "
+                   "0: %.*s\n  rank %d: %.*s\n"
+                   "All ranks need the same recipe, the same build and the same instruction set (isa:)",
+                   rank, line, *there ? line_end(there) : 5, *there ? there : "(end)", rank,
+                   *here ? line_end(here) : 5, *here ? here : "(end)");
 }
 
 ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
@@ -56,7 +65,8 @@ ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
     ls_program_text(&text, n, plans);
     uint64_t mine[2] = { ls_hash64(ls_str_text(&text), text.len), text.len };
     uint64_t *all = malloc(sizeof mine * (size_t)ranks);
-    ls_status s = all ? ls_group_all_gather(g, mine, sizeof mine, all) : ls_fail(LS_E_MEMORY, "out of memory");
+    ls_status s = all ? ls_group_all_gather(g, mine, sizeof mine, all)
+                      : ls_fail(LS_E_MEMORY, "out of memory");
     bool same = true;
     for (int r = 1; r < ranks && s == LS_OK; r++)
         same = same && all[2 * r] == all[0] && all[2 * r + 1] == all[1];

@@ -9,14 +9,16 @@
 #include "trainer.h"
 
 typedef struct sums {
-    __int128 loss;        /* in units of 2^-60 */
+    __int128 loss; /* in units of 2^-60 */
     int64_t correct, count, samples;
-    int64_t wild;         /* the first sample whose loss no sum can hold; INT64_MAX: none */
+    int64_t wild; /* the first sample whose loss no sum can hold; INT64_MAX: none */
     double wild_loss;
 } sums;
 
-/* The `each` targets of a sample. Every rank goes on after a wild loss: the others wait for it in the next batch. */
-static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *targets, const float *loss, const int32_t *predicted)
+/* The `each` targets of a sample. Every rank goes on after a wild loss: the others wait for it in the next
+ * batch. */
+static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *targets, const float *loss,
+                       const int32_t *predicted)
 {
     for (int64_t i = 0; i < each; i++) {
         if (targets[i] == LS_IGNORE_LABEL)
@@ -33,8 +35,8 @@ static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *tar
     s->samples++;
 }
 
-static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each, const int32_t *targets, const float *loss,
-                      const int32_t *predicted)
+static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each,
+                      const int32_t *targets, const float *loss, const int32_t *predicted)
 {
     for (int64_t row = 0; row < order->micro_batch; row++) {
         const int64_t sample = ls_order_sample(order, 0, step, m, row);
@@ -72,26 +74,38 @@ static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
 static ls_status result(const sums *s, double start, ls_eval_result *out)
 {
     if (s->wild != INT64_MAX)
-        return ls_fail(LS_E_NUMERIC, "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
-                       (long long)s->wild, s->wild_loss);
-    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->count, .accuracy = (double)s->correct / (double)s->count,
-                             .seconds = ls_now() - start, .samples = s->samples, .count = s->count, .correct = s->correct };
+        return ls_fail(
+            LS_E_NUMERIC,
+            "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
+            (long long)s->wild, s->wild_loss);
+    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->count,
+                             .accuracy = (double)s->correct / (double)s->count,
+                             .seconds = ls_now() - start,
+                             .samples = s->samples,
+                             .count = s->count,
+                             .correct = s->correct };
     return LS_OK;
 }
 
 static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
 {
     if (ui && ui->progress)
-        ui->progress(ui->context, &(ls_progress){ .what = "evaluating", .done = done < total ? done : total, .total = total, .unit = "samples",
+        ui->progress(ui->context, &(ls_progress){ .what = "evaluating",
+                                                  .done = done < total ? done : total,
+                                                  .total = total,
+                                                  .unit = "samples",
                                                   .rate = (double)done / (ls_now() - start) });
 }
 
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_eval_result *out)
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui,
+                      ls_eval_result *out)
 {
     double start = ls_now();
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
     const int64_t ranks = ls_mesh_data_ranks(mesh), rank = ls_mesh_data_rank(mesh, t->compiled.parallel.rank);
-    ls_order order = { .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false };
+    ls_order order = {
+        .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
+    };
     LS_TRY(ls_trainer_check_data(t, set));
     LS_TRY(ls_order_check(&order));
     int64_t steps = ls_order_steps(&order), each = ls_type_count(&set->target);
@@ -100,8 +114,9 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     ls_loader *loader = NULL;
     sums s = { .wild = INT64_MAX };
     bool done = false;
-    ls_status status = loss && predicted ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
-                                         : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
+    ls_status status = loss && predicted
+                           ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
+                           : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
         LS_TRY_TO(status, ls_loader_next(loader, &b, &done), end);

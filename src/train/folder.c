@@ -47,8 +47,13 @@ ls_status ls_folder_find(char **out, const char *name)
         return LS_OK;
     }
     free(dir);
-    return run ? ls_fail(LS_E_IO, "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)", name)
-               : ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s", name, GIVE);
+    return run ? ls_fail(LS_E_IO,
+                         "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, "
+                         "every_steps)",
+                         name)
+               : ls_fail(LS_E_USAGE,
+                         "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s", name,
+                         GIVE);
 }
 
 /* JSON is YAML: what a recipe would say. */
@@ -82,8 +87,11 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     char list[LS_MODEL_LIST];
     ls_model_list(list, ls_model_continues_text);
     if (s == LS_OK && (!m || !m->decoder))
-        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that continue a text: %s", path, type, list)
-                 : ls_fail(LS_E_UNSUPPORTED, "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; models that continue a text: %s",
+        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that continue a text: %s",
+                           path, type, list)
+                 : ls_fail(LS_E_UNSUPPORTED,
+                           "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; "
+                           "models that continue a text: %s",
                            path, dir, list);
     if (s == LS_OK) {
         write_recipe(&j, config, type, dir);
@@ -108,9 +116,8 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
         if (json_is_integer(said) && max > 0)
             ends[(*n)++] = (int32_t)json_integer_value(said);
         size_t k;
-        json_array_foreach(said, k, one)
-            if (json_is_integer(one) && *n < max)
-                ends[(*n)++] = (int32_t)json_integer_value(one);
+        json_array_foreach(said, k, one) if (json_is_integer(one) && *n < max)
+            ends[(*n)++] = (int32_t)json_integer_value(one);
         json_decref(root);
         free(text);
         LS_TRY(s);

@@ -1,5 +1,6 @@
-/* generator.c - a language model that makes text: two programs of the same layers, one for many tokens of a prompt and one for a single token, that share
- * weights and caches as states of one session. Which places of the caches are written and seen is data. */
+/* generator.c - a language model that makes text: two programs of the same layers, one for many tokens of a
+ * prompt and one for a single token, that share weights and caches as states of one session. Which places of
+ * the caches are written and seen is data. */
 #include "lockstep/generate.h"
 
 #include <stdio.h>
@@ -13,7 +14,8 @@
 #include "run/session.h"
 #include "setup.h"
 
-/* Tokens of the prompt's program; so few that are left of a prompt are done sooner one by one. Nothing in the results depends on either. */
+/* Tokens of the prompt's program; so few that are left of a prompt are done sooner one by one. Nothing in the
+ * results depends on either. */
 enum { CHUNK = 64, FEW = 6 };
 enum { PREFILL, DECODE, PROGRAMS };
 
@@ -25,7 +27,10 @@ struct ls_generator {
     int64_t position;
 };
 
-static ls_status build(ls_graph *g, const void *config, int64_t tokens) { return ls_decoder_build_cached(g, config, tokens); }
+static ls_status build(ls_graph *g, const void *config, int64_t tokens)
+{
+    return ls_decoder_build_cached(g, config, tokens);
+}
 
 static ls_status load(ls_generator *g, const ls_weights *w)
 {
@@ -65,14 +70,16 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
     LS_TRY(ls_device_open(&device, o->device, &d));
-    LS_TRY(ls_compile_use(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output, &device));
+    LS_TRY(ls_compile_use(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output,
+                          &device));
     LS_TRY(ls_compile_use(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, o->output, &device));
     LS_TRY(ls_session_create(&g->session, PROGRAMS, g->plans));
     LS_TRY(bind(g));
     return load(g, w);
 }
 
-ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w, const ls_generator_opts *o)
+ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w,
+                                   const ls_generator_opts *o)
 {
     LS_ARG(out);
     LS_ARG(config);
@@ -80,7 +87,8 @@ ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *
     o = o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS };
     *out = NULL;
     if (o->places < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
-        return ls_fail(LS_E_ARG, "a generator of %lld places in %s, of logits in %s", (long long)o->places, ls_dtype_name(o->param), ls_dtype_name(o->output));
+        return ls_fail(LS_E_ARG, "a generator of %lld places in %s, of logits in %s", (long long)o->places,
+                       ls_dtype_name(o->param), ls_dtype_name(o->output));
     ls_generator *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "out of memory for a generator");
@@ -192,11 +200,12 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
         return ls_fail(LS_E_ARG, "no token to go on from");
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= g->config.vocab_size)
-            return ls_fail(LS_E_ARG, "token %d, number %lld of %lld, is none of the model's: ids go from 0 to %lld", ids[i], (long long)i, (long long)n,
-                           (long long)g->config.vocab_size - 1);
+            return ls_fail(LS_E_ARG,
+                           "token %d, number %lld of %lld, is none of the model's: ids go from 0 to %lld",
+                           ids[i], (long long)i, (long long)n, (long long)g->config.vocab_size - 1);
     if (n > g->config.seq_length - g->position)
-        return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens", (long long)g->position, (long long)n,
-                       (long long)g->config.seq_length);
+        return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
+                       (long long)g->position, (long long)n, (long long)g->config.seq_length);
     while (n > 0) {
         const int64_t part = n <= FEW ? 1 : n < CHUNK ? n : CHUNK;
         LS_TRY(run(g, part > 1 ? PREFILL : DECODE, ids, part));

@@ -25,7 +25,12 @@
 
 enum { CANNOT_EXEC = 127 };
 
-typedef struct child { pid_t pid; bool ended, killed; int status; } child; /* killed: by us, so that its status says nothing */
+/* killed: by us, so that its status says nothing */
+typedef struct child {
+    pid_t pid;
+    bool ended, killed;
+    int status;
+} child;
 
 typedef struct launch {
     const ls_launch_opts *o;
@@ -34,21 +39,21 @@ typedef struct launch {
     ls_oom oom;
     child *children;
     int started, alive;
-    ls_cpu_set *cpus;      /* of each rank; NULL: not bound */
-    double began;          /* the command, or this restart */
+    ls_cpu_set *cpus; /* of each rank; NULL: not bound */
+    double began;     /* the command, or this restart */
     sigset_t mask_before;
-    double failed_at;      /* 0: all is well */
+    double failed_at; /* 0: all is well */
     int failed_rank;
     bool stop_passed_on, killed;
     sig_atomic_t saves_passed_on;
-    ls_status code;        /* of the failure, with its message: */
+    ls_status code; /* of the failure, with its message: */
     char text[4400];
 } launch;
 
 /* ---- starting */
 
-static const char *const NAMES[] = { "LOCKSTEP_RANK=", "LOCKSTEP_RANKS=", "LOCKSTEP_CONTROL_FD=", LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=",
-                                     LS_LAUNCH_COMMAND "=" };
+static const char *const NAMES[] = { "LOCKSTEP_RANK=",      "LOCKSTEP_RANKS=",     "LOCKSTEP_CONTROL_FD=",
+                                     LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=", LS_LAUNCH_COMMAND "=" };
 enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
 
 /* The environment of rank r: ours, with its place. */
@@ -66,9 +71,11 @@ static char **environment(const launch *l, int r)
         if (!ours)
             all[kept++] = environ[i];
     }
-    int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 || asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
+    int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 ||
+               asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
                asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
-               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 || asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0 ||
+               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 ||
+               asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0 ||
                asprintf(&all[kept + 5], "%s%.6f", NAMES[5], ls_now() - ls_since_exec()) < 0;
     LS_CHECK(!made, "out of memory");
     all[kept + PLACES] = NULL;
@@ -85,7 +92,8 @@ static void free_environment(char **all)
     free(all);
 }
 
-/* In the new process, until exec: only calls that are safe between fork and exec. A terminal's Ctrl-C reaches this process too; it is the parent that asks to stop. */
+/* In the new process, until exec: only calls that are safe between fork and exec. A terminal's Ctrl-C reaches
+ * this process too; it is the parent that asks to stop. */
 static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) /* the parent may have died before that */
@@ -164,8 +172,10 @@ static bool was_not_executed(launch *l, int r, int status)
     const int error = ls_shm_watch_exec_error(l->watch, r);
     if (!WIFEXITED(status) || !error)
         return false;
-    snprintf(l->text, sizeof l->text, "rank %d could not be started: %s cannot be executed: %s; was it removed or replaced while it ran?", r, l->o->argv[0],
-             strerror(error));
+    snprintf(
+        l->text, sizeof l->text,
+        "rank %d could not be started: %s cannot be executed: %s; was it removed or replaced while it ran?",
+        r, l->o->argv[0], strerror(error));
     note_failure(l, r, LS_E_IO);
     ls_shm_watch_gone(l->watch, r, l->text);
     return true;
@@ -179,9 +189,13 @@ static bool out_of_memory(const launch *l, int r, char *text, size_t size)
         return false;
     if (l->o->out_of_memory)
         *l->o->out_of_memory = true;
-    snprintf(text, size, "out of memory: the kernel killed it (limit: %s; planned: %s for each of %d rank%s); use fewer workers, a smaller train.micro_batch or "
-             "parallel.recompute, or give it more", bytes ? ls_format_bytes(limit, bytes) : "all of this machine's memory",
-             plan ? ls_format_bytes(planned, plan) : "not yet known", l->o->ranks, l->o->ranks == 1 ? "" : "s");
+    snprintf(text, size,
+             "out of memory: the kernel killed it (limit: %s; planned: %s for each of %d rank%s); use fewer "
+             "workers, a smaller train.micro_batch or "
+             "parallel.recompute, or give it more",
+             bytes ? ls_format_bytes(limit, bytes) : "all of this machine's memory",
+             plan ? ls_format_bytes(planned, plan) : "not yet known", l->o->ranks,
+             l->o->ranks == 1 ? "" : "s");
     return true;
 }
 
@@ -191,13 +205,16 @@ static void name_cause(const launch *l, int r, int status, char *text, size_t si
     if (number == SIGKILL && out_of_memory(l, r, text, size))
         return;
     if (number)
-        snprintf(text, size, "killed by signal %d (SIG%s)%s", number, sigabbrev_np(number) ? sigabbrev_np(number) : "?",
-                 number == SIGBUS ? ": memory that it had mapped was lost; its own message says which" : ""); /* src/cli/lost_pages.c */
+        snprintf(text, size, "killed by signal %d (SIG%s)%s", number,
+                 sigabbrev_np(number) ? sigabbrev_np(number) : "?",
+                 number == SIGBUS ? ": memory that it had mapped was lost; its own message says which"
+                                  : ""); /* src/cli/lost_pages.c */
     else
         snprintf(text, size, "ended with status %d and no message", WEXITSTATUS(status));
 }
 
-/* Rank r ended with this status, which is no good one. The ranks that wait for it end with the same message. */
+/* Rank r ended with this status, which is no good one. The ranks that wait for it end with the same message.
+ */
 static void explain_end(launch *l, int r, int status)
 {
     char doing[128], text[512];
@@ -205,14 +222,18 @@ static void explain_end(launch *l, int r, int status)
         return;
     ls_shm_watch_doing(l->watch, r, doing);
     name_cause(l, r, status, text, sizeof text);
-    snprintf(l->text, sizeof l->text, "rank %d: %s; %s%s; the other ranks were stopped", r, text, *doing ? "it last did: " : "it had not begun to work", doing);
+    snprintf(l->text, sizeof l->text, "rank %d: %s; %s%s; the other ranks were stopped", r, text,
+             *doing ? "it last did: " : "it had not begun to work", doing);
     note_failure(l, r, LS_E_PEER);
     ls_shm_watch_gone(l->watch, r, text);
 }
 
 /* What the exit statuses of ranks mean is the command's contract (src/cli/main.c). */
 enum { EXIT_DONE = 0, EXIT_STOPPED = 75 };
-static bool ended_well(int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_DONE || WEXITSTATUS(status) == EXIT_STOPPED); }
+static bool ended_well(int status)
+{
+    return WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_DONE || WEXITSTATUS(status) == EXIT_STOPPED);
+}
 
 static void reap(launch *l)
 {
@@ -224,7 +245,9 @@ static void reap(launch *l)
         l->alive--;
         if (ended_well(c->status) || c->killed)
             continue;
-        bool heard = l->failed_at > 0 || hear_failure(l), missed = heard && l->code == LS_E_PEER && l->failed_rank == r; /* others only saw that it was gone */
+        /* others only saw that it was gone */
+        bool heard = l->failed_at > 0 || hear_failure(l),
+             missed = heard && l->code == LS_E_PEER && l->failed_rank == r;
         if (!heard || (missed && WIFSIGNALED(c->status)))
             explain_end(l, r, c->status);
     }
@@ -260,7 +283,8 @@ static void pass_save_on(launch *l)
 /* A rank that others gave up waiting for will not end by itself, unless it is about to. */
 static bool only_failed_is_left(const launch *l)
 {
-    return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended && !ls_shm_watch_ending(l->watch, l->failed_rank);
+    return l->alive == 1 && l->code == LS_E_PEER && !l->children[l->failed_rank].ended &&
+           !ls_shm_watch_ending(l->watch, l->failed_rank);
 }
 
 static void watch(launch *l)
@@ -269,7 +293,8 @@ static void watch(launch *l)
     sigemptyset(&child_ends);
     sigaddset(&child_ends, SIGCHLD);
     while (l->alive) {
-        sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) }); /* a request to stop interrupts it */
+        /* a request to stop interrupts it */
+        sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
         reap(l);
         if (l->failed_at == 0)
             hear_failure(l);
@@ -312,7 +337,9 @@ static ls_status attempt(launch *l)
 
 ls_status ls_launch(const ls_launch_opts *o)
 {
-    launch l = { .o = o, .control = -1, .began = o->restart ? ls_now() : ls_now() - ls_since_exec(),
+    launch l = { .o = o,
+                 .control = -1,
+                 .began = o->restart ? ls_now() : ls_now() - ls_since_exec(),
                  .saves_passed_on = o->save ? *o->save : 0 };
     LS_TRY(ls_shm_create(o->ranks, &l.control));
     ls_status s = ls_shm_watch_open(&l.watch, l.control);

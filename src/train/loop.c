@@ -1,4 +1,5 @@
-/* loop.c - the training loop, run by every rank alike: numbers that decide anything (losses, evaluations, requests to stop) are the same on all. */
+/* loop.c - the training loop, run by every rank alike: numbers that decide anything (losses, evaluations,
+ * requests to stop) are the same on all. */
 #include "loop.h"
 
 #include <math.h>
@@ -17,13 +18,19 @@
 static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
 
 /* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
-typedef struct epoch_sum { double loss; int64_t samples, count; double start; } epoch_sum;
+typedef struct epoch_sum {
+    double loss;
+    int64_t samples, count;
+    double start;
+} epoch_sum;
 
 /* What was asked of this rank, at step `b`. */
 static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 {
-    if (l->eval && l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
-        l->requests.evaluation = l->requests.step * (double)l->eval->n / (double)l->recipe->train.global_batch;
+    if (l->eval &&
+        l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
+        l->requests.evaluation = l->requests.step * (double)l->eval->n /
+                                 (double)l->recipe->train.global_batch;
     if (l->snapshots.took > 0)
         ls_requests_saved(&l->requests, l->snapshots.took);
     return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
@@ -31,7 +38,10 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 
 /* ---- profile: the programs of steps profile_first .. profile_last */
 
-static void profile_run(void *context, ls_trainer *t, int program) { ls_profile_add(context, t->session, t->session_plan[program]); }
+static void profile_run(void *context, ls_trainer *t, int program)
+{
+    ls_profile_add(context, t->session, t->session_plan[program]);
+}
 
 static ls_status profile_before(ls_loop *l)
 {
@@ -68,7 +78,8 @@ static ls_status profile_end(ls_loop *l)
         ls_profile_table(&table, l->profile, l->calibration, 15);
         fputs(ls_str_text(&table), l->ui->out);
         ls_str_release(&table);
-        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first, (long long)l->step, trace);
+        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first,
+                    (long long)l->step, trace);
         ls_log_info("memory over them: %s", page);
     }
     free(trace);
@@ -109,13 +120,21 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     sum->loss += r.loss * (double)b->count;
     sum->count += b->count;
     sum->samples += b->samples;
-    ls_step_row row = { .step = l->step, .epoch = b->epoch, .samples = b->samples, .targets = is_text(l->train) ? b->count : 0,
-                        .loss = (float)r.loss, .lr = lr, .seconds = seconds,
-                        .grad_norm = r.grad_norm, .loss_scale = r.loss_scale, .skipped = r.skipped };
+    ls_step_row row = { .step = l->step,
+                        .epoch = b->epoch,
+                        .samples = b->samples,
+                        .targets = is_text(l->train) ? b->count : 0,
+                        .loss = (float)r.loss,
+                        .lr = lr,
+                        .seconds = seconds,
+                        .grad_norm = r.grad_norm,
+                        .loss_scale = r.loss_scale,
+                        .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch, digits(l->total_steps),
-                    (long long)l->step, (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds,
+        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s",
+                    (long long)b->epoch, digits(l->total_steps), (long long)l->step,
+                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds,
                     is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
     return LS_OK;
 }
@@ -125,18 +144,30 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
     if (!l->ui || !l->ui->progress)
         return;
     char what[48], note[48];
-    snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch, (long long)l->recipe->train.epochs - 1);
+    snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch,
+             (long long)l->recipe->train.epochs - 1);
     snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
-    l->ui->progress(l->ui->context, &(ls_progress){ .what = what, .done = l->step, .total = l->total_steps, .unit = "steps",
-                                                    .rate = (double)(l->step - l->from.step) / (ls_now() - start), .note = note });
+    l->ui->progress(l->ui->context,
+                    &(ls_progress){ .what = what,
+                                    .done = l->step,
+                                    .total = l->total_steps,
+                                    .unit = "steps",
+                                    .rate = (double)(l->step - l->from.step) / (ls_now() - start),
+                                    .note = note });
 }
 
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
 {
-    ls_resume_point at = { .step = l->step, .epoch = ls_resume_epoch(&l->from, l->step), .epoch_step = ls_resume_epoch_step(&l->from, l->step),
-                           .steps_per_epoch = l->steps_per_epoch, .base_step = l->from.base_step, .base_epoch = l->from.base_epoch, .metrics = l->run->metrics,
-                           .train = l->train, .eval = l->eval };
+    ls_resume_point at = { .step = l->step,
+                           .epoch = ls_resume_epoch(&l->from, l->step),
+                           .epoch_step = ls_resume_epoch_step(&l->from, l->step),
+                           .steps_per_epoch = l->steps_per_epoch,
+                           .base_step = l->from.base_step,
+                           .base_epoch = l->from.base_epoch,
+                           .metrics = l->run->metrics,
+                           .train = l->train,
+                           .eval = l->eval };
     if (at.epoch_step > 0) {
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
@@ -159,8 +190,10 @@ static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
     }
     LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
     ls_requests_reason(reason, &l->requests, asked);
-    return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld %s; nothing is saved, as checkpoint.every_epochs is -1: started again, it begins anew", (long long)l->step,
-                   (long long)l->total_steps, reason);
+    return ls_fail(LS_E_STOPPED,
+                   "stopped after step %lld of %lld %s; nothing is saved, as checkpoint.every_epochs is -1: "
+                   "started again, it begins anew",
+                   (long long)l->step, (long long)l->total_steps, reason);
 }
 
 /* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
@@ -178,23 +211,34 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
     LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
     ls_requests_answered(&l->requests);
     if (!stop) {
-        ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step, (long long)l->total_steps, l->snapshots.dir);
+        ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step,
+                    (long long)l->total_steps, l->snapshots.dir);
         return LS_OK;
     }
     ls_requests_reason(reason, &l->requests, asked);
-    return ls_fail(LS_E_STOPPED, "stopped after step %lld of %lld %s; everything is saved in %s/latest: start it again to continue", (long long)l->step,
-                   (long long)l->total_steps, reason, l->snapshots.dir);
+    return ls_fail(
+        LS_E_STOPPED,
+        "stopped after step %lld of %lld %s; everything is saved in %s/latest: start it again to continue",
+        (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
 }
 
 /* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
 {
     const ls_recipe *r = l->recipe;
-    ls_epoch_row row = { .epoch = epoch, .step = l->step, .samples = sum->samples, .loss = sum->loss / (double)sum->count,
-                         .eval_loss = NAN, .eval_accuracy = NAN, .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
-                         .seconds = ls_now() - sum->start, .memory = ls_anonymous_rss() };
+    ls_epoch_row row = { .epoch = epoch,
+                         .step = l->step,
+                         .samples = sum->samples,
+                         .loss = sum->loss / (double)sum->count,
+                         .eval_loss = NAN,
+                         .eval_accuracy = NAN,
+                         .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
+                         .seconds = ls_now() - sum->start,
+                         .memory = ls_anonymous_rss() };
     char evaluated[128] = "", perplexity[40] = "", duration[32];
-    bool best = false, evaluate = l->eval && (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    bool best = false,
+         evaluate = l->eval &&
+                    (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     if (evaluate) {
         ls_eval_result e;
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
@@ -202,13 +246,15 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
-        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
+        LS_TRY(ls_metrics_eval(
+            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
         if (is_text(l->eval))
             snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
-        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss, perplexity,
-                 100 * e.accuracy, (long long)e.correct, (long long)e.count);
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss,
+                 perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
     }
-    ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch, digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
+    ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch,
+                digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
                 ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
                 evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     LS_TRY(ls_metrics_epoch(l->run, &row));
@@ -242,7 +288,8 @@ static void find_median(ls_loop *l)
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = ls_now();
-    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count, start - l->from.sums.seconds };
+    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
+                      start - l->from.sums.seconds };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps) {
         ls_loader_step b;
@@ -254,7 +301,8 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         LS_TRY(ls_snapshots_before_step(&l->snapshots, &writing));
         l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
         LS_TRY(one_step(l, &b, &sum));
-        LS_TRY(ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
+        LS_TRY(
+            ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
         if (l->step == l->profile_last)
             LS_TRY(profile_end(l));
         show(l, &b, start);
@@ -269,7 +317,9 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
             LS_TRY(snapshot(l, &sum, b.epoch, false));
         if (!last)
-            LS_TRY(answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b))); /* alone there is nobody to tell first */
+            LS_TRY(answer(l, &sum, b.epoch,
+                          l->group ? l->trainer->requested
+                                   : take_requests(l, &b))); /* alone there is nobody to tell first */
     }
     return ls_snapshots_finish(&l->snapshots, l->run);
 }
@@ -282,14 +332,18 @@ ls_status ls_loop_run(ls_loop *l)
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     l->step = l->from.step;
-    LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank, (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
+    LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank,
+                            (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
     ls_loader *loader;
-    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = ls_resume_epoch(&l->from, l->step), .step = ls_resume_epoch_step(&l->from, l->step),
-                            .epochs = l->recipe->train.epochs, .share = l->setup->share, .deadline = l->recipe->failure.stall_seconds));
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = ls_resume_epoch(&l->from, l->step),
+                            .step = ls_resume_epoch_step(&l->from, l->step),
+                            .epochs = l->recipe->train.epochs, .share = l->setup->share,
+                            .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
         s = profile_end(l); /* fewer steps than were asked for */
-    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER && l->group) /* before anything is put in order: what others meet there is a consequence */
+    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER &&
+        l->group) /* before anything is put in order: what others meet there is a consequence */
         ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);

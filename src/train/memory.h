@@ -2,4 +2,5 @@
 #pragma once
 #include <stdint.h>
 
-int64_t ls_anonymous_rss(void); /* bytes of anonymous resident memory (/proc/self/status RssAnon); 0 when not known */
+/* bytes of anonymous resident memory (/proc/self/status RssAnon); 0 when not known */
+int64_t ls_anonymous_rss(void);

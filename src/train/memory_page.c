@@ -1,4 +1,5 @@
-/* memory_page.c - the memory of one rank over the profiled steps. What lives when is known from the plans; when each op ran comes from the profile. */
+/* memory_page.c - the memory of one rank over the profiled steps. What lives when is known from the plans;
+ * when each op ran comes from the profile. */
 #include "memory_page.h"
 
 #include <stdio.h>
@@ -11,9 +12,14 @@
 #include "record/report_own.h"
 #include "report_page.h"
 
-enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE }; /* a column is one unit of the drawing; bands: categories, then apart */
+/* a column is one unit of the drawing; bands: categories, then apart */
+enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE };
 
-typedef struct moment { int program, step; double from, to; } moment; /* one op's run; seconds since the first began */
+/* one op's run; seconds since the first began */
+typedef struct moment {
+    int program, step;
+    double from, to;
+} moment;
 
 typedef struct page {
     ls_str out;
@@ -23,22 +29,23 @@ typedef struct page {
     size_t tree;
     const size_t (*transient[LS_PROGRAMS])[LS_CAT_COUNT]; /* per program and step: bytes of the two arenas */
     moment *moments;
-    int n, peak;             /* peak: index of a moment */
+    int n, peak; /* peak: index of a moment */
     bool measured;
 } page;
 
 static const size_t (*transient_of(page *p, ls_plan *plan))[LS_CAT_COUNT]
 {
-    size_t (*bytes)[LS_CAT_COUNT] = ls_arena_alloc(&p->arena, sizeof *bytes * (size_t)(plan->n_steps + 1));
+    size_t(*bytes)[LS_CAT_COUNT] = ls_arena_alloc(&p->arena, sizeof *bytes * (size_t)(plan->n_steps + 1));
     const ls_timeline_point *all = ls_plan_timeline(plan);
     size_t lasting[LS_CAT_COUNT] = { 0 };
     for (int i = 0; i < plan->n_allocs; i++)
         if (!ls_is_transient(&plan->allocs[i]) && plan->allocs[i].memory != LS_MEM_NODE)
-            lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 * 64; /* as the timeline counts them */
+            lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
+                                                 64; /* as the timeline counts them */
     for (int k = 0; k < plan->n_steps; k++)
         for (int c = 0; c < LS_CAT_COUNT; c++)
             bytes[k][c] = all[k].bytes[c] - lasting[c];
-    return (const size_t (*)[LS_CAT_COUNT])bytes;
+    return (const size_t(*)[LS_CAT_COUNT])bytes;
 }
 
 static int program_of(const page *p, const ls_plan *plan)
@@ -54,7 +61,9 @@ static void add_run(page *p, int program, double began, const double *times)
     const ls_plan *plan = p->compiled->plans[program];
     double planned = 0;
     for (int k = 0; k < plan->n_steps; k++) {
-        const double lasts = times ? times[plan->n_steps + k] : plan->steps[k].seconds > 0 ? plan->steps[k].seconds : 1e-6;
+        const double lasts = times                        ? times[plan->n_steps + k]
+                             : plan->steps[k].seconds > 0 ? plan->steps[k].seconds
+                                                          : 1e-6;
         const double from = began + (times ? times[k] : planned);
         p->moments[p->n++] = (moment){ program, k, from, from + lasts };
         planned += lasts;
@@ -89,7 +98,8 @@ static double transient_sum(const page *p, const moment *m)
 /* All that the rank holds at a moment. */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
-    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree + p->compiled->staging_bytes;
+    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree +
+           p->compiled->staging_bytes;
 }
 
 /* ---- charts */
@@ -97,13 +107,15 @@ static uint64_t held_bytes(const page *p, const moment *m)
 static void fill_column(const page *p, const moment *m, double *bands) /* m NULL: between programs */
 {
     for (int c = 0; c < LS_CAT_COUNT; c++)
-        bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) + (m ? (double)p->transient[m->program][m->step][c] : 0);
+        bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) +
+                   (m ? (double)p->transient[m->program][m->step][c] : 0);
     bands[HOST] = (double)p->fixed.host;
     bands[p->compiled->units.sharding.offload ? HOST : LS_CAT_GRADIENTS] += (double)p->tree;
     bands[NODE] = (double)p->fixed.node;
 }
 
-/* Moments [begin, end): a column shows the one with most memory of those that it covers. The overview marks where optimizer steps begin, else programs. */
+/* Moments [begin, end): a column shows the one with most memory of those that it covers. The overview marks
+ * where optimizer steps begin, else programs. */
 static void chart(page *p, const char *title, int begin, int end, bool overview)
 {
     const char *names[BANDS], *colors[BANDS];
@@ -116,12 +128,21 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
     colors[HOST] = "var(--line)";
     colors[NODE] = "var(--c-gray)";
     const double from = p->moments[begin].from, lasts = p->moments[end - 1].to - from;
-    double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS * BANDS);
+    double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS *BANDS);
     const char **labels = LS_ARENA_ARRAY(&p->arena, const char *, COLUMNS);
     const moment **shown = LS_ARENA_ARRAY(&p->arena, const moment *, COLUMNS);
     char peak_text[64], size[32];
-    ls_stack s = { .title = title, .x_name = p->measured ? "milliseconds" : "milliseconds, planned", .columns = COLUMNS, .bands = BANDS, .names = names,
-                   .colors = colors, .bytes = bytes, .labels = labels, .x1 = 1e3 * lasts, .peak = -1, .peak_text = peak_text };
+    ls_stack s = { .title = title,
+                   .x_name = p->measured ? "milliseconds" : "milliseconds, planned",
+                   .columns = COLUMNS,
+                   .bands = BANDS,
+                   .names = names,
+                   .colors = colors,
+                   .bytes = bytes,
+                   .labels = labels,
+                   .x1 = 1e3 * lasts,
+                   .peak = -1,
+                   .peak_text = peak_text };
     for (int i = begin; i < end; i++) {
         const moment *m = &p->moments[i];
         int first = (int)((m->from - from) / lasts * COLUMNS), last = (int)((m->to - from) / lasts * COLUMNS);
@@ -131,7 +152,8 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
                 shown[k] = m;
         if (i == p->peak)
             s.peak = (first + last) / 2;
-        const bool begins = m->step == 0 && (!overview || (m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO)));
+        const bool begins = m->step == 0 &&
+                            (!overview || (m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO)));
         if (begins && s.n_marks < LS_STACK_MARKS) {
             s.marks[s.n_marks].column = first;
             s.marks[s.n_marks++].text = overview ? "" : ls_program_names[m->program];
@@ -139,9 +161,12 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
     }
     for (int k = 0; k < COLUMNS; k++) {
         fill_column(p, shown[k], bytes + k * BANDS);
-        labels[k] = shown[k] ? ls_report_label(&p->arena, p->compiled->plans[shown[k]->program], shown[k]->step) : "between programs";
+        labels[k] = shown[k]
+                        ? ls_report_label(&p->arena, p->compiled->plans[shown[k]->program], shown[k]->step)
+                        : "between programs";
     }
-    snprintf(peak_text, sizeof peak_text, "peak %s", ls_format_bytes(size, held_bytes(p, &p->moments[p->peak])));
+    snprintf(peak_text, sizeof peak_text, "peak %s",
+             ls_format_bytes(size, held_bytes(p, &p->moments[p->peak])));
     ls_chart_stack(&p->out, &s);
 }
 
@@ -149,7 +174,8 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
 static void step_of_peak(const page *p, int *begin, int *end)
 {
     for (*begin = p->peak; *begin > 0; (*begin)--)
-        if (p->moments[*begin].program == LS_MICRO && p->moments[*begin].step == 0 && p->moments[*begin - 1].program != LS_MICRO)
+        if (p->moments[*begin].program == LS_MICRO && p->moments[*begin].step == 0 &&
+            p->moments[*begin - 1].program != LS_MICRO)
             break;
     for (*end = p->peak + 1; *end < p->n; (*end)++)
         if (p->moments[*end].program == LS_MICRO && p->moments[*end - 1].program != LS_MICRO)
@@ -173,13 +199,19 @@ static void row(ls_str *out, const char *what, size_t bytes, const char *note)
 static void lasting_table(page *p)
 {
     const ls_footprint *f = &p->fixed;
-    ls_str_add(&p->out, "<h2>There all the time</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
+    ls_str_add(&p->out,
+               "<h2>There all the time</h2>\n<div class=\"scroll\"><table "
+               "class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
     for (int c = 0; c < LS_CAT_COUNT; c++)
-        row(&p->out, ls_category_name((ls_category)c), f->fixed[c], c == LS_CAT_GRADIENTS ? "from one program to the next" : c == LS_CAT_DATA ? "inputs and outputs" :
-            c == LS_CAT_STAGING ? "a checkpoint is written from it" : "between steps");
+        row(&p->out, ls_category_name((ls_category)c), f->fixed[c],
+            c == LS_CAT_GRADIENTS ? "from one program to the next"
+            : c == LS_CAT_DATA    ? "inputs and outputs"
+            : c == LS_CAT_STAGING ? "a checkpoint is written from it"
+                                  : "between steps");
     row(&p->out, "sums of micro-batches", p->tree, "gradients of finished micro-batches");
     row(&p->out, "arena", f->arena, "activations, workspace: packed by lifetime");
-    row(&p->out, "arena in the window", f->symmetric, "what the other ranks read while a step runs: packed by lifetime");
+    row(&p->out, "arena in the window", f->symmetric,
+        "what the other ranks read while a step runs: packed by lifetime");
     row(&p->out, "all of it", f->total + p->tree + p->compiled->staging_bytes, "of this rank");
     row(&p->out, "of it, window", f->window, "the other ranks of the host read it");
     row(&p->out, "of it, host", f->host, "rests off the device (offload)");
@@ -187,7 +219,10 @@ static void lasting_table(page *p)
     ls_str_add(&p->out, "</tbody></table></div>\n");
 }
 
-typedef struct held { const ls_alloc *alloc; const ls_plan *plan; } held;
+typedef struct held {
+    const ls_alloc *alloc;
+    const ls_plan *plan;
+} held;
 
 static int by_size(const void *a, const void *b)
 {
@@ -223,7 +258,8 @@ static void largest_table(page *p)
     held *all;
     const int n = held_at(p, &p->moments[p->peak], &all);
     char bytes[32];
-    ls_str_add(&p->out, "<h2>The largest of what is alive at the peak</h2>\n<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>what</th><th>category</th><th>bytes</th>"
+    ls_str_add(&p->out, "<h2>The largest of what is alive at the peak</h2>\n<div class=\"scroll\"><table "
+                        "class=\"plan\"><thead><tr><th>what</th><th>category</th><th>bytes</th>"
                         "<th>lives</th></tr></thead><tbody>\n");
     for (int i = 0; i < n && i < 15; i++) {
         const ls_alloc *a = all[i].alloc;
@@ -231,7 +267,8 @@ static void largest_table(page *p)
         ls_alloc_text(&text, all[i].plan, a);
         ls_str_add(&p->out, "<tr><td>");
         ls_html_add(&p->out, text.data);
-        ls_str_printf(&p->out, "</td><td>%s</td><td>%s</td><td>", ls_category_name(a->category), ls_format_bytes(bytes, a->bytes));
+        ls_str_printf(&p->out, "</td><td>%s</td><td>%s</td><td>", ls_category_name(a->category),
+                      ls_format_bytes(bytes, a->bytes));
         if (ls_is_transient(a))
             ls_str_printf(&p->out, "steps %d to %d of %d", a->first, a->last, all[i].plan->n_steps);
         else
@@ -250,14 +287,19 @@ static void head(page *p, int rank)
     const moment *m = &p->moments[p->peak];
     const ls_plan *plan = p->compiled->plans[m->program];
     char mesh[128], bytes[32];
-    ls_str_printf(&p->out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n"
-                           "<title>memory of rank %d – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>Memory of rank %d</h1>\n", rank, ls_report_style, rank);
-    ls_str_printf(&p->out, "<p class=\"sub\">%lld rank%s, %s · %lld × %lld samples a step on this rank · ", (long long)ls_mesh_ranks(&parallel->mesh),
-                  ls_mesh_ranks(&parallel->mesh) == 1 ? "" : "s", ls_mesh_text(mesh, &parallel->mesh), (long long)p->compiled->share.count,
+    ls_str_printf(&p->out,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+                  "content=\"width=device-width,initial-scale=1\"/>\n"
+                  "<title>memory of rank %d – "
+                  "lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>Memory of rank %d</h1>\n",
+                  rank, ls_report_style, rank);
+    ls_str_printf(&p->out, "<p class=\"sub\">%lld rank%s, %s · %lld × %lld samples a step on this rank · ",
+                  (long long)ls_mesh_ranks(&parallel->mesh), ls_mesh_ranks(&parallel->mesh) == 1 ? "" : "s",
+                  ls_mesh_text(mesh, &parallel->mesh), (long long)p->compiled->share.count,
                   (long long)p->compiled->micro_batch);
     ls_str_add(&p->out, p->measured ? "times as measured</p>\n" : "times as planned</p>\n");
-    ls_str_printf(&p->out, "<p>Most is held in kernel call %d of %d of program <b>%s</b>: %s, in ", m->step, plan->n_steps, plan->graph->name,
-                  ls_format_bytes(bytes, held_bytes(p, m)));
+    ls_str_printf(&p->out, "<p>Most is held in kernel call %d of %d of program <b>%s</b>: %s, in ", m->step,
+                  plan->n_steps, plan->graph->name, ls_format_bytes(bytes, held_bytes(p, m)));
     ls_html_add(&p->out, ls_report_label(&p->arena, plan, m->step));
     ls_str_add(&p->out, ".</p>\n");
 }

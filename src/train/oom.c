@@ -33,7 +33,8 @@ static bool try_folder(ls_oom *o, const char *root, const char *path)
     return false;
 }
 
-/* Lines "0::/a/b" (v2) and "4:memory:/a/b" (v1). In a container the path may be the host's and not exist here: its root is then the group. */
+/* Lines "0::/a/b" (v2) and "4:memory:/a/b" (v1). In a container the path may be the host's and not exist
+ * here: its root is then the group. */
 static void find_folder(ls_oom *o)
 {
     char line[1024];

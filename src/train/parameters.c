@@ -1,9 +1,9 @@
-/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A rank fills and keeps only its
- * slices; what others read is written between ls_session_enter and leave.
+/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A
+ * rank fills and keeps only its slices; what others read is written between ls_session_enter and leave.
  *
- * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between evaluations only rank 0's are
- * right: it computes micro-batch 0, from which they advance. So whoever saves takes rank 0's; whoever reads them elsewhere calls
- * ls_trainer_share_buffers first. */
+ * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between
+ * evaluations only rank 0's are right: it computes micro-batch 0, from which they advance. So whoever saves
+ * takes rank 0's; whoever reads them elsewhere calls ls_trainer_share_buffers first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,8 @@ static ls_status init_states(ls_trainer *t, const ls_graph *g)
         if (t->used) /* fresh memory is zero already, and untouched */
             memset(x.data, 0, ls_type_bytes(&x.type));
         if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
-            ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type), (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0, a->name, 1);
+            ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type),
+                           (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0, a->name, 1);
     }
     return LS_OK;
 }
@@ -65,10 +66,15 @@ static void init_slots(ls_trainer *t, uint64_t seed)
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, s);
         const size_t size = ls_dtype_size(s->type.dtype);
-        const ls_range r = { .first = h.first, .count = h.n, .data = (char *)t->units[s->unit].data + (size_t)h.at * size, .block = ls_slot_block(s) };
+        const ls_range r = { .first = h.first,
+                             .count = h.n,
+                             .data = (char *)t->units[s->unit].data + (size_t)h.at * size,
+                             .block = ls_slot_block(s) };
         for (int64_t k = 0, n; k < h.n; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
-            ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name, 1); /* the other cores take page faults meanwhile (run/session.c) */
+            /* the other cores take page faults meanwhile (run/session.c) */
+            ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name,
+                           1);
         }
     }
 }
@@ -95,12 +101,16 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 ls_status ls_trainer_share_buffers(ls_trainer *t)
 {
     for (int i = 0; t->group && t->buffers_moved && i < t->n_buffers; i++)
-        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data, ls_type_bytes(&t->buffers[i].tensor.type), 0));
+        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data,
+                                  ls_type_bytes(&t->buffers[i].tensor.type), 0));
     t->buffers_moved = false;
     return LS_OK;
 }
 
-static size_t unit_bytes(const ls_unit *u, int64_t elements) { return (size_t)elements * ls_dtype_size(u->dtype); }
+static size_t unit_bytes(const ls_unit *u, int64_t elements)
+{
+    return (size_t)elements * ls_dtype_size(u->dtype);
+}
 
 /* Where parameter i begins in a copy of all, whole: bytes. */
 static size_t start(const ls_units *u, int i)
@@ -113,8 +123,14 @@ static size_t start(const ls_units *u, int i)
     return at;
 }
 
-static const char *tensor_axis(const ls_trainer *t) { return ls_mesh_axis(&t->compiled.parallel.mesh, LS_ROLE_TENSOR); }
-static int position_of(const ls_trainer *t, int rank, const char *axes) { return *axes ? ls_mesh_position(&t->compiled.parallel.mesh, rank, axes) : 0; }
+static const char *tensor_axis(const ls_trainer *t)
+{
+    return ls_mesh_axis(&t->compiled.parallel.mesh, LS_ROLE_TENSOR);
+}
+static int position_of(const ls_trainer *t, int rank, const char *axes)
+{
+    return *axes ? ls_mesh_position(&t->compiled.parallel.mesh, rank, axes) : 0;
+}
 
 /* What `rank` has of parameter i, in its slice of the unit, to its place in the copy. */
 static void place(ls_trainer *t, int i, int rank, const char *slice)
@@ -123,7 +139,9 @@ static void place(ls_trainer *t, int i, int rank, const char *slice)
     const ls_slot *s = &u->slots[i];
     const size_t size = ls_dtype_size(s->type.dtype);
     const ls_held h = held_at(u, s, position_of(t, rank, u->sharding.shard));
-    const ls_range r = { .first = h.first, .count = h.n, .block = block_at(s, position_of(t, rank, tensor_axis(t))) };
+    const ls_range r = { .first = h.first,
+                         .count = h.n,
+                         .block = block_at(s, position_of(t, rank, tensor_axis(t))) };
     char *to = (char *)t->whole + start(u, i);
     for (int64_t k = 0, n; k < h.n; k += n) {
         const int64_t first = ls_range_piece(&r, k, &n);
@@ -131,8 +149,8 @@ static void place(ls_trainer *t, int i, int rank, const char *slice)
     }
 }
 
-/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: those of the first replica, and of what is not split over
- * the tensor axis, its first rank's. Collective. */
+/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: those of the first
+ * replica, and of what is not split over the tensor axis, its first rank's. Collective. */
 static ls_status collect(ls_trainer *t, bool everywhere)
 {
     const ls_units *u = &t->compiled.units;
@@ -142,23 +160,32 @@ static ls_status collect(ls_trainer *t, bool everywhere)
         t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
     size_t largest = 0;
     for (int i = 0; i < u->n; i++)
-        largest = unit_bytes(&u->units[i], u->units[i].slice) > largest ? unit_bytes(&u->units[i], u->units[i].slice) : largest;
+        largest = unit_bytes(&u->units[i], u->units[i].slice) > largest
+                      ? unit_bytes(&u->units[i], u->units[i].slice)
+                      : largest;
     char *slices = ls_sys_malloc(largest * (size_t)ranks); /* one unit's, from every rank */
-    ls_status s = (t->whole || !keep) && slices ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    ls_status s = (t->whole || !keep) && slices
+                      ? LS_OK
+                      : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     s = ls_checkpoint_together(t->group, s);
     for (int i = 0; i < u->n && s == LS_OK; i++) {
         const size_t bytes = unit_bytes(&u->units[i], u->units[i].slice);
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
         for (int r = 0; r < ranks && keep && s == LS_OK; r++)
             for (int k = 0; k < u->n_slots; k++)
-                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 && (u->units[i].split || position_of(t, r, tensor_axis(t)) == 0))
+                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 &&
+                    (u->units[i].split || position_of(t, r, tensor_axis(t)) == 0))
                     place(t, k, r, slices + (size_t)r * bytes);
     }
     free(slices);
     return s;
 }
 
-static bool in_parts(const ls_trainer *t) { return t->compiled.units.sharding.shards > 1 || ls_mesh_group_size(&t->compiled.parallel.mesh, tensor_axis(t)) > 1; }
+static bool in_parts(const ls_trainer *t)
+{
+    return t->compiled.units.sharding.shards > 1 ||
+           ls_mesh_group_size(&t->compiled.parallel.mesh, tensor_axis(t)) > 1;
+}
 
 /* Parameter i in t->whole, or on its own. */
 static ls_named_tensor parameter(const ls_trainer *t, int i)
@@ -166,7 +193,9 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
     const ls_units *u = &t->compiled.units;
     const ls_slot *s = &u->slots[i];
     const ls_type type = ls_slot_whole(s);
-    char *at = in_parts(t) ? (char *)t->whole + start(u, i) : (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
+    char *at = in_parts(t)
+                   ? (char *)t->whole + start(u, i)
+                   : (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
     return (ls_named_tensor){ s->name, ls_tensor_of(at, &type) };
 }
 
@@ -221,7 +250,8 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     ls_status s = ls_trainer_lists(&l, t);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
-    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK; p++) /* what is no weight begins as ls_trainer_init would have it */
+    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK;
+         p++) /* what is no weight begins as ls_trainer_init would have it */
         s = init_states(t, t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL);
     if (s == LS_OK)
         s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
@@ -253,7 +283,8 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save"));
     if (in_parts(t))
         LS_TRY(collect(t, false));
-    return ls_checkpoint_together(t->group, t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));
+    return ls_checkpoint_together(t->group,
+                                  t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));
 }
 
 int64_t ls_trainer_parameter_count(const ls_trainer *t)

@@ -14,14 +14,16 @@ static const double LAST_WORDS = 0.8; /* seconds: mpirun gives ranks one */
 /* Until there is a group, one rank of each host tells what is wrong. */
 static bool is_quiet(void)
 {
-    static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK" };
+    static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
+                                         "LOCAL_RANK" };
     for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0] && ls_launch_rank() < 0; i++)
         if (getenv(LOCAL[i]))
             return atoi(getenv(LOCAL[i])) > 0;
     return ls_launch_rank() >= 0; /* its parent tells */
 }
 
-/* A rank that does not come: the log of everyone who waits says so. On the terminal rank 0 does, or rank 1 when it is rank 0 that does not come. */
+/* A rank that does not come: the log of everyone who waits says so. On the terminal rank 0 does, or rank 1
+ * when it is rank 0 that does not come. */
 static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
 {
     const ls_ui *ui = context;
@@ -33,7 +35,8 @@ static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
     if (lag->over)
         ls_log_info("rank %d goes on: rank %d waited %s for it", lag->rank, ls_group_rank(g), seconds);
     else
-        ls_log_warn("waiting for rank %d: rank %d has waited %s for it in %s; %s", lag->rank, ls_group_rank(g), seconds, lag->what, lag->doing);
+        ls_log_warn("waiting for rank %d: rank %d has waited %s for it in %s; %s", lag->rank,
+                    ls_group_rank(g), seconds, lag->what, lag->doing);
     if (!lag->over && ui->progress) {
         snprintf(what, sizeof what, "waiting for rank %d", lag->rank);
         ui->progress(ui->context, &(ls_progress){ .what = what, .done = (int64_t)lag->seconds, .unit = "s" });

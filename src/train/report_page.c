@@ -15,8 +15,10 @@ const char *ls_report_label(ls_arena *a, const ls_plan *p, int step)
     const ls_step *s = &p->steps[step];
     const ls_node *n = p->graph->nodes[s->node];
     if (s->part != LS_PART_RUN)
-        return ls_arena_printf(a, "%s %s of %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name, p->collectives[s->collective].unit);
-    return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "", n->scope->path[0] ? " in " : "", n->scope->path);
+        return ls_arena_printf(a, "%s %s of %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name,
+                               p->collectives[s->collective].unit);
+    return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "",
+                           n->scope->path[0] ? " in " : "", n->scope->path);
 }
 
 static const char **labels(const ls_plan *p, ls_arena *a)
@@ -32,19 +34,33 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
     const ls_compiled *c = &l->trainer->compiled;
     ls_arena a;
     ls_arena_init(&a);
-    ls_report r = { .recipe = l->recipe, .state = state, .data_note = l->run->data_note, .builtin_data = l->run->builtin_data,
-                    .cpu = calibration ? calibration->cpu : "", .isa = ls_isa_name(c->device.isa), .threads = c->device.threads,
-                    .plan_step_seconds = ls_compiled_seconds(c), .plan_step_flops = ls_compiled_flops(c),
-                    .measured_step_seconds = l->step_median, .first_step_seconds = l->first_step_seconds,
-                    .measured_rss = (size_t)ls_anonymous_rss(), .parameters = c->units.parameters };
+    ls_report r = { .recipe = l->recipe,
+                    .state = state,
+                    .data_note = l->run->data_note,
+                    .builtin_data = l->run->builtin_data,
+                    .cpu = calibration ? calibration->cpu : "",
+                    .isa = ls_isa_name(c->device.isa),
+                    .threads = c->device.threads,
+                    .plan_step_seconds = ls_compiled_seconds(c),
+                    .plan_step_flops = ls_compiled_flops(c),
+                    .measured_step_seconds = l->step_median,
+                    .first_step_seconds = l->first_step_seconds,
+                    .measured_rss = (size_t)ls_anonymous_rss(),
+                    .parameters = c->units.parameters };
     for (int i = LS_MICRO; i <= LS_UPDATE; i++) {
         ls_plan *p = c->plans[i];
         ls_report_program *out = &r.programs[r.n_programs++];
-        *out = (ls_report_program){ .name = ls_program_names[i], .n = p->n_steps, .points = ls_plan_timeline(p), .labels = labels(p, &a),
-                                    .peak = p->peak_step, .seconds = p->seconds, .arena_bytes = p->arena_bytes };
+        *out = (ls_report_program){ .name = ls_program_names[i],
+                                    .n = p->n_steps,
+                                    .points = ls_plan_timeline(p),
+                                    .labels = labels(p, &a),
+                                    .peak = p->peak_step,
+                                    .seconds = p->seconds,
+                                    .arena_bytes = p->arena_bytes };
         for (int k = 0; k < p->n_allocs; k++)
             if (!ls_is_transient(&p->allocs[k]) && p->allocs[k].memory != LS_MEM_NODE)
-                out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 * 64; /* as the timeline counts them */
+                out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 *
+                                                     64; /* as the timeline counts them */
     }
     ls_str ranks = { 0 };
     if (ls_mesh_ranks(&c->parallel.mesh) > 1) {

@@ -1,7 +1,8 @@
 /* request.c - requests, and when it is time to save.
  *
- * A stop costs the step that is under way, the one that carries the news to the other ranks, a save, and an evaluation when an epoch ends with them. Twice the
- * longest of each so far is kept in reserve, for a disk that is slower this time, and half a second for the page and the end of the processes. */
+ * A stop costs the step that is under way, the one that carries the news to the other ranks, a save, and an
+ * evaluation when an epoch ends with them. Twice the longest of each so far is kept in reserve, for a disk
+ * that is slower this time, and half a second for the page and the end of the processes. */
 #include "request.h"
 
 #include <math.h>
@@ -25,7 +26,9 @@ static ls_status slurm_end(double *end)
         return LS_OK;
     const long long at = strtoll(text, &rest, 10);
     if (*rest || at <= 0)
-        return ls_fail(LS_E_USAGE, "SLURM_JOB_END_TIME=%s: seconds since 1970 are expected; unset it if this is no Slurm job", text);
+        return ls_fail(
+            LS_E_USAGE,
+            "SLURM_JOB_END_TIME=%s: seconds since 1970 are expected; unset it if this is no Slurm job", text);
     clock_gettime(CLOCK_REALTIME, &now);
     *end = ls_now() + (double)(at - now.tv_sec) - 1e-9 * (double)now.tv_nsec;
     return LS_OK;
@@ -63,7 +66,8 @@ void ls_requests_answered(ls_requests *q)
 
 static bool time_is_up(const ls_requests *q, bool evaluates)
 {
-    return q->end > 0 && q->end - ls_now() < RESERVE * (2 * q->step + q->save + (evaluates ? q->evaluation : 0)) + ENDING;
+    return q->end > 0 &&
+           q->end - ls_now() < RESERVE * (2 * q->step + q->save + (evaluates ? q->evaluation : 0)) + ENDING;
 }
 
 uint32_t ls_requests_take(ls_requests *q, bool evaluates)

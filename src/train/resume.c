@@ -1,5 +1,6 @@
-/* resume.c - continuing from a checkpoint. Order of samples, learning rate and random numbers are functions of the step, so the step is all there is to
- * restore of them; what else decides about bits is compared first. */
+/* resume.c - continuing from a checkpoint. Order of samples, learning rate and random numbers are functions
+ * of the step, so the step is all there is to restore of them; what else decides about bits is compared
+ * first. */
 #include "resume.h"
 
 #include <dirent.h>
@@ -18,11 +19,18 @@
 /* ---- trainer.json */
 
 /* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
-#define NUMBERS(X) X("epoch_loss", sums.loss) X("epoch_seconds", sums.seconds) X("loss", metrics.loss) X("lr", metrics.lr) \
-    X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X) X("step", step) X("epoch", epoch) X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count) \
-    X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
-    X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
+#define NUMBERS(X)                                                                \
+    X("epoch_loss", sums.loss)                                                    \
+    X("epoch_seconds", sums.seconds)                                              \
+    X("loss", metrics.loss) X("lr", metrics.lr) X("eval_loss", metrics.eval_loss) \
+        X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
+#define COUNTS(X)                                                                                   \
+    X("step", step)                                                                                 \
+    X("epoch", epoch)                                                                               \
+    X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count)     \
+        X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
+            X("eval_step", metrics.eval_step) X("best_step", metrics.best_step)                     \
+                X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -58,7 +66,8 @@ static void read_point(ls_resume_point *p, const json_t *j)
 {
     *p = (ls_resume_point){ 0 };
 #define COUNT(key, member) p->member = json_integer_value(json_object_get(j, key));
-#define NUMBER(key, member) p->member = json_is_number(json_object_get(j, key)) ? json_number_value(json_object_get(j, key)) : NAN;
+#define NUMBER(key, member) \
+    p->member = json_is_number(json_object_get(j, key)) ? json_number_value(json_object_get(j, key)) : NAN;
     COUNTS(COUNT)
     NUMBERS(NUMBER)
 #undef COUNT
@@ -66,23 +75,32 @@ static void read_point(ls_resume_point *p, const json_t *j)
     if (!p->sums.count)
         p->sums.count = p->sums.samples; /* an older version wrote it: one target a sample */
     if (!p->steps_per_epoch && p->epoch > 0)
-        p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch; /* likewise; in its first epoch it is not known */
+        p->steps_per_epoch = (p->step - p->epoch_step) /
+                             p->epoch; /* likewise; in its first epoch it is not known */
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
 }
 
-int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step) { return p->base_epoch + (step - p->base_step) / p->steps_per_epoch; }
-int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step) { return (step - p->base_step) % p->steps_per_epoch; }
+int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step)
+{
+    return p->base_epoch + (step - p->base_step) / p->steps_per_epoch;
+}
+int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step)
+{
+    return (step - p->base_step) % p->steps_per_epoch;
+}
 
-/* Epochs have another number of steps from now on: those that are over stay so, and the running one begins anew. */
+/* Epochs have another number of steps from now on: those that are over stay so, and the running one begins
+ * anew. */
 static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
 {
     const int64_t before = p->steps_per_epoch;
     p->steps_per_epoch = now;
     if (!before || before == now)
         return;
-    ls_log_warn("an epoch has %lld steps now, and had %lld: epoch %lld begins %s after step %lld", (long long)now, (long long)before, (long long)p->epoch,
-                p->epoch_step ? "anew" : "as planned", (long long)p->step);
+    ls_log_warn("an epoch has %lld steps now, and had %lld: epoch %lld begins %s after step %lld",
+                (long long)now, (long long)before, (long long)p->epoch, p->epoch_step ? "anew" : "as planned",
+                (long long)p->step);
     p->base_step = p->step;
     p->base_epoch = p->epoch;
     p->epoch_step = 0;
@@ -94,7 +112,9 @@ static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
 /* What depends on a key, by how it begins. */
 static const char *affected(const char *key)
 {
-    static const struct { const char *begin, *what; } EFFECTS[] = {
+    static const struct {
+        const char *begin, *what;
+    } EFFECTS[] = {
         { "model.", "what the weights mean" },
         { "data.", "the samples" },
         { "run.seed", "the order of the samples" },
@@ -131,18 +151,25 @@ static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls
     *eval_data = now->eval && json_object_get(j, "data") && !ls_data_difference(&data, j, now->eval);
     ls_data_tokenizer_difference(&data, j, now->train);
     if (data.len)
-        ls_str_printf(out, "%s%s (the samples; data.path, LOCKSTEP_DATA or the data.* keys say where they are)", out->len ? "; " : "", data.data);
+        ls_str_printf(out,
+                      "%s%s (the samples; data.path, LOCKSTEP_DATA or the data.* keys say where they are)",
+                      out->len ? "; " : "", data.data);
     ls_str_release(&data);
 }
 
-static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
+static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const char *path, const ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now)
 {
-    const char *yaml = json_string_value(json_object_get(j, "recipe")), *isa = json_string_value(json_object_get(j, "isa"));
+    const char *yaml = json_string_value(json_object_get(j, "recipe")),
+               *isa = json_string_value(json_object_get(j, "isa"));
     const char *here = ls_isa_name(t->compiled.device.isa);
-    const int64_t world = json_integer_value(json_object_get(j, "world")), ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
+    const int64_t world = json_integer_value(json_object_get(j, "world")),
+                  ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
     ls_recipe *there;
     if (!yaml || !isa)
-        return ls_fail(LS_E_FORMAT, "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; begin with its weights: --set model.init=%s and another run.name",
+        return ls_fail(LS_E_FORMAT,
+                       "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; "
+                       "begin with its weights: --set model.init=%s and another run.name",
                        path, path);
     LS_TRY(ls_recipe_load_record(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
     ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */
@@ -153,23 +180,33 @@ static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const ch
     ls_recipe_destroy(&there);
     LS_TRY(s);
     if (strcmp(isa, here))
-        ls_str_printf(out, "%sISA level: %s here, %s there (how numbers are rounded; --set isa=%s where the machine has it)", out->len ? "; " : "", here, isa, isa);
+        ls_str_printf(
+            out,
+            "%sISA level: %s here, %s there (how numbers are rounded; --set isa=%s where the machine has it)",
+            out->len ? "; " : "", here, isa, isa);
     if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
-        ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)", out->len ? "; " : "", (long long)ranks, (long long)world,
+        ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)",
+                      out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
     compare_data(out, eval_data, j, now);
     if (world != ranks && r->parallel.sync_batch_norm)
-        ls_str_printf(out, "%sranks: %lld here, %lld there (what batch norm's statistics are over: parallel.sync_batch_norm)", out->len ? "; " : "", (long long)ranks,
-                      (long long)world);
+        ls_str_printf(out,
+                      "%sranks: %lld here, %lld there (what batch norm's statistics are over: "
+                      "parallel.sync_batch_norm)",
+                      out->len ? "; " : "", (long long)ranks, (long long)world);
     return LS_OK;
 }
 
-static ls_status check_unchanged(ls_resume_change *change, const json_t *j, const char *path, const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
+static ls_status check_unchanged(ls_resume_change *change, const json_t *j, const char *path,
+                                 const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_str changed = { 0 };
     ls_status s = compare(&changed, &change->eval_data, j, path, t, r, now);
     if (s == LS_OK && changed.len > 0 && !now->allow_change)
-        s = ls_fail(LS_E_USAGE, "%s was made with other settings: %s; set run.name for a new run, or continue with these changes: --allow-change", path, changed.data);
+        s = ls_fail(LS_E_USAGE,
+                    "%s was made with other settings: %s; set run.name for a new run, or continue with these "
+                    "changes: --allow-change",
+                    path, changed.data);
     else if (s == LS_OK && changed.len > 0)
         ls_log_warn("changed since %s: %s", path, changed.data);
     if (s == LS_OK)
@@ -219,14 +256,19 @@ ls_status ls_resume_step(int64_t *step, const char *checkpoint)
 static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)
 {
     if (!ls_checkpoint_is(asked))
-        return ls_fail(LS_E_USAGE, "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ has those of a run", asked);
+        return ls_fail(LS_E_USAGE,
+                       "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ "
+                       "has those of a run",
+                       asked);
     snprintf(path, 4096, "%s", asked);
     char name[LS_STEP_FOLDER_ROOM];
     int64_t step;
     LS_TRY(ls_resume_step(&step, asked));
     if (last > step)
-        return ls_fail(LS_E_USAGE, "--resume %s: the run has a newer checkpoint, %s/%s; remove it to go back to step %lld, or set run.name", asked, folder,
-                       ls_step_folder(name, last), (long long)step);
+        return ls_fail(LS_E_USAGE,
+                       "--resume %s: the run has a newer checkpoint, %s/%s; remove it to go back to step "
+                       "%lld, or set run.name",
+                       asked, folder, ls_step_folder(name, last), (long long)step);
     return LS_OK;
 }
 
@@ -256,18 +298,24 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *
 enum { ADVICE_ROOM = 4096 + 256 };
 static const char *advice(char text[ADVICE_ROOM], const char *path)
 {
-    snprintf(text, ADVICE_ROOM, "Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the checkpoint before it; or "
-             "--resume CHECKPOINT with another run.name", path);
+    snprintf(text, ADVICE_ROOM,
+             "Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the "
+             "checkpoint before it; or "
+             "--resume CHECKPOINT with another run.name",
+             path);
     return text;
 }
 
-ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now)
 {
     ls_checkpoint c;
     json_t *j = NULL;
     char text[ADVICE_ROOM];
     ls_status s;
-    s = ls_checkpoint_open(&c, path, r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, t->group);
+    s = ls_checkpoint_open(&c, path,
+                           r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES,
+                           t->group);
     if (s != LS_OK)
         return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path)) : s;
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);

@@ -1,4 +1,5 @@
-/* resume.h - trainer.json of a checkpoint: where the run stood and which recipe it followed; written with each checkpoint, read to continue from it. */
+/* resume.h - trainer.json of a checkpoint: where the run stood and which recipe it followed; written with
+ * each checkpoint, read to continue from it. */
 #pragma once
 #include "ckpt/checkpoint.h"
 #include "lockstep/recipe.h"
@@ -6,13 +7,21 @@
 #include "trainer.h"
 
 typedef struct ls_resume_point {
-    int64_t step;                /* finished optimizer steps */
-    int64_t epoch, epoch_step;   /* of the next one */
-    int64_t steps_per_epoch;     /* from epoch base_epoch on, which began after base_step steps: both 0, unless a change of the data or the batch was */
+    int64_t step;              /* finished optimizer steps */
+    int64_t epoch, epoch_step; /* of the next one */
+    /* from epoch base_epoch on, which began after base_step steps: both 0, unless a change of the data or the
+     * batch was */
+    int64_t steps_per_epoch;
     int64_t base_step, base_epoch; /* allowed that changed how many steps an epoch has */
-    struct { double loss, seconds; int64_t samples, count; } sums; /* over the running epoch; count: targets */
+    /* over the running epoch; count: targets */
+    struct {
+        double loss, seconds;
+        int64_t samples, count;
+    } sums;
     ls_run_metrics metrics;
-    const ls_dataset *train, *eval; /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has neither */
+    /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has
+     * neither */
+    const ls_dataset *train, *eval;
 } ls_resume_point;
 /* Where step number `step` (from 0) lies. */
 int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step);
@@ -21,15 +30,17 @@ int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step);
 /* The text; malloc'ed. Numbers read back as the same. */
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
 
-/* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also when the link `latest` had not followed
- * yet. -1: none. Local. */
+/* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also
+ * when the link `latest` had not followed yet. -1: none. Local. */
 int64_t ls_resume_newest(const char *folder);
 
-/* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the run that `r` names; "never": none; else a
- * checkpoint). LS_E_USAGE when that is no checkpoint, or when the run has newer ones: it would meet them again. Local. */
+/* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the
+ * run that `r` names; "never": none; else a checkpoint). LS_E_USAGE when that is no checkpoint, or when the
+ * run has newer ones: it would meet them again. Local. */
 ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);
 
-/* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local. */
+/* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local.
+ */
 ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked);
 /* Finished steps in a checkpoint. Local. */
 ls_status ls_resume_step(int64_t *step, const char *checkpoint);
@@ -46,7 +57,10 @@ typedef struct ls_resume_change {
     bool eval_data; /* evaluations so far cannot be compared with those to come */
 } ls_resume_change;
 
-/* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and what depends on it, when the checkpoint
- * belongs to another recipe, another ISA level, other data or another tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in
- * for the recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has another number of steps now begins anew. Collective. */
-ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t, const ls_recipe *r, const ls_resume_now *now);
+/* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and
+ * what depends on it, when the checkpoint belongs to another recipe, another ISA level, other data or another
+ * tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in for the
+ * recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has
+ * another number of steps now begins anew. Collective. */
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now);

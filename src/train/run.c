@@ -1,4 +1,5 @@
-/* run.c - a run of a program of one's own: opened, asked, ended. What the command knows from a recipe, the program says itself. */
+/* run.c - a run of a program of one's own: opened, asked, ended. What the command knows from a recipe, the
+ * program says itself. */
 #include "lockstep/run.h"
 
 #include <math.h>
@@ -21,15 +22,21 @@
 
 #define MAGIC 0x6c736c6c61636c73u
 
-typedef struct meeting { uint64_t magic, calls; int32_t status, word; char call[48]; } meeting;
+typedef struct meeting {
+    uint64_t magic, calls;
+    int32_t status, word;
+    char call[48];
+} meeting;
 
 /* The same message on every rank, whose calls all come to this. */
 static ls_status compare(const ls_run *r, const meeting *all)
 {
     for (int k = 1; k < r->place.ranks; k++)
         if (strcmp(all[k].call, all[0].call))
-            return ls_fail(LS_E_USAGE, "run %s: rank %d came to %s, rank 0 to %s: every rank makes the same calls in the same order",
-                           r->place.name, k, all[k].call, all[0].call);
+            return ls_fail(
+                LS_E_USAGE,
+                "run %s: rank %d came to %s, rank 0 to %s: every rank makes the same calls in the same order",
+                r->place.name, k, all[k].call, all[0].call);
     return LS_OK;
 }
 
@@ -37,13 +44,17 @@ static ls_status compare(const ls_run *r, const meeting *all)
 static ls_status elsewhere(const ls_run *r, int rank, const char *call)
 {
     char text[256];
-    snprintf(text, sizeof text, "run %s: rank %d made a collective call that is none of the run's, while others came to %s: every rank makes the "
-             "same calls in the same order", r->place.name, rank, call);
+    snprintf(text, sizeof text,
+             "run %s: rank %d made a collective call that is none of the run's, while others came to %s: "
+             "every rank makes the "
+             "same calls in the same order",
+             r->place.name, rank, call);
     ls_group_fail(r->group, LS_E_USAGE, text);
     return ls_fail(LS_E_USAGE, "%s", text);
 }
 
-/* The first rank that failed says it to all: nothing else has happened yet, so the group is as good as before. */
+/* The first rank that failed says it to all: nothing else has happened yet, so the group is as good as
+ * before. */
 static ls_status share_failure(ls_run *r, int first, ls_status s)
 {
     char text[1024] = "";
@@ -56,7 +67,8 @@ static ls_status share_failure(ls_run *r, int first, ls_status s)
 ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word, int32_t *words)
 {
     const int n = r->place.ranks;
-    meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word }, *all = calloc((size_t)n, sizeof *all);
+    meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word },
+            *all = calloc((size_t)n, sizeof *all);
     LS_CHECK(all, "out of memory");
     char doing[120];
     int first = -1;
@@ -94,7 +106,8 @@ bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list
 {
     ls_run_metrics *m = &r->dir->metrics;
     const double value = r->best ? ls_metric_list_find(metrics, r->best) : NAN;
-    if (isnan(value) || (!isnan(m->best_value) && (r->opts.best_is_max ? value <= m->best_value : value >= m->best_value)))
+    if (isnan(value) ||
+        (!isnan(m->best_value) && (r->opts.best_is_max ? value <= m->best_value : value >= m->best_value)))
         return false;
     m->best_value = value;
     m->best_step = step;
@@ -105,25 +118,29 @@ bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list
 /* One checkpoint that an earlier start left, and its trainer.json. */
 static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
 {
-    char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"), relative[64], name[LS_STEP_FOLDER_ROOM];
+    char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"),
+         relative[64], name[LS_STEP_FOLDER_ROOM];
     size_t size;
     ls_run_saved c = { 0 };
     ls_status s = ls_file_read(json, &size, path);
     if (s == LS_OK)
         s = ls_run_saved_read(&c, *json, path);
     if (s != LS_OK)
-        ls_fail_in(s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
+        ls_fail_in(
+            s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
     snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
     const bool best = ls_run_is_best(r, step, c.epoch, &c.metrics);
-    ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best); /* which owns the metrics now */
+    /* which owns the metrics now */
+    ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best);
     free(c.text);
     free(path);
     free(dir);
     return s;
 }
 
-/* What is there, from the checkpoints themselves: what a killed process did not come to write about them is made up for. An old one that cannot
- * be read does not stand in the way of the newest, whose trainer.json is *json. Rank 0. */
+/* What is there, from the checkpoints themselves: what a killed process did not come to write about them is
+ * made up for. An old one that cannot be read does not stand in the way of the newest, whose trainer.json is
+ * *json. Rank 0. */
 static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
 {
     ls_snapshots *s = &r->snapshots;
@@ -162,7 +179,9 @@ static ls_status open_checkpoints(ls_run *r)
 static ls_status check(const char *storage, const char *name, const ls_run_opts *o)
 {
     if (!storage || !*storage || !name || !*name || strchr(name, '/') || name[0] == '.')
-        return ls_fail(LS_E_ARG, "a run needs a storage, and the name of a folder in it, without '/' and not beginning with '.': got \"%s\", \"%s\"",
+        return ls_fail(LS_E_ARG,
+                       "a run needs a storage, and the name of a folder in it, without '/' and not beginning "
+                       "with '.': got \"%s\", \"%s\"",
                        storage ? storage : "", name ? name : "");
     if (!o->config || o->keep < 1)
         return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
@@ -175,13 +194,16 @@ static ls_status open_run(ls_run *r, const char *config)
     LS_TRY(ls_rundir_open_own(&r->dir, &own, r->group));
     ls_run_place *p = &r->place;
     ls_group *g = r->group;
-    *p = (ls_run_place){ ls_group_rank(g), ls_group_size(g), ls_group_local_rank(g), ls_group_local_size(g), ls_group_hosts(g), r->name, r->storage,
-                         r->dir->path, r->dir->attempt };
+    *p = (ls_run_place){
+        ls_group_rank(g), ls_group_size(g), ls_group_local_rank(g), ls_group_local_size(g), ls_group_hosts(g),
+        r->name,          r->storage,       r->dir->path,           r->dir->attempt
+    };
     LS_TRY(open_checkpoints(r));
     ls_rundir_set_reported(r->dir, r->latest.step, r->latest.epoch, &r->saved.metrics);
     r->reported = ls_now();
     char text[4200];
-    snprintf(text, sizeof text, "attempt %lld %s%.4096s", (long long)p->attempt, r->latest.path ? "continues from " : "begins without a checkpoint",
+    snprintf(text, sizeof text, "attempt %lld %s%.4096s", (long long)p->attempt,
+             r->latest.path ? "continues from " : "begins without a checkpoint",
              r->latest.path ? r->latest.path : "");
     ls_run_log(r, text);
     ls_status s = ls_rundir_save_result(r->dir, LS_RUN_STARTING, NULL);
@@ -201,7 +223,8 @@ static void destroy(ls_run *r)
     free(r);
 }
 
-ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group, const ls_run_opts *o)
+ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
+                           const ls_run_opts *o)
 {
     LS_ARG(out);
     LS_ARG(storage);
@@ -212,7 +235,12 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
     LS_TRY(group ? ls_ranks_agree(group, s) : s);
     ls_run *r = calloc(1, sizeof *r);
     LS_CHECK(r, "out of memory");
-    *r = (ls_run){ .opts = *o, .group = group, .name = copy(name), .storage = copy(storage), .best = copy(o->best), .step = -1 };
+    *r = (ls_run){ .opts = *o,
+                   .group = group,
+                   .name = copy(name),
+                   .storage = copy(storage),
+                   .best = copy(o->best),
+                   .step = -1 };
     r->own_group = !group;
     s = group ? LS_OK : ls_group_self(&r->group);
     if (s == LS_OK)
@@ -268,8 +296,10 @@ static ls_status save_end(ls_run *r, ls_run_state state)
 static ls_status end_well(ls_run *r, ls_status how)
 {
     int32_t all[r->place.ranks];
-    LS_TRY(ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0, all));
-    return ls_ranks_agree(r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+    LS_TRY(ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0,
+                       all));
+    return ls_ranks_agree(
+        r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
 }
 
 /* The first error is the one to report: what fails now is passed over. */

@@ -1,4 +1,5 @@
-/* run_checkpoint.c - checkpoints of a program's own run: what they hold, what trainer.json says of them, and reading them. */
+/* run_checkpoint.c - checkpoints of a program's own run: what they hold, what trainer.json says of them, and
+ * reading them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,10 @@ ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *whe
     *out = (ls_run_saved){ 0 };
     LS_TRY(ls_json_parse(&j, json, strlen(json), where));
     const char *text = json_string_value(json_object_get(j, "text"));
-    *out = (ls_run_saved){ .step = json_integer_value(json_object_get(j, "step")), .epoch = json_integer_value(json_object_get(j, "epoch")),
-                           .report = json_integer_value(json_object_get(j, "report")), .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
+    *out = (ls_run_saved){ .step = json_integer_value(json_object_get(j, "step")),
+                           .epoch = json_integer_value(json_object_get(j, "epoch")),
+                           .report = json_integer_value(json_object_get(j, "report")),
+                           .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
                            .text = strdup(text ? text : "") };
     json_decref(j);
     LS_CHECK(out->text, "out of memory");
@@ -59,7 +62,12 @@ static ls_status take(ls_run *r, const char *json)
     ls_run_saved_release(&r->saved);
     free((char *)r->latest.path);
     r->saved = new;
-    r->latest = (ls_run_checkpoint){ ls_snapshots_path(&r->snapshots, new.step), new.step, new.epoch, new.metrics.n, new.metrics.at, new.text };
+    r->latest = (ls_run_checkpoint){ ls_snapshots_path(&r->snapshots, new.step),
+                                     new.step,
+                                     new.epoch,
+                                     new.metrics.n,
+                                     new.metrics.at,
+                                     new.text };
     r->step = new.step;
     r->reports = new.report + 1;
     return LS_OK;
@@ -101,9 +109,11 @@ static ls_status check_shard(const ls_shard *s, int64_t i)
         return ls_fail(LS_E_ARG, "shard \"%s\": no element type, or no shape, that can be", s->name);
     const int64_t all = ls_type_count(t);
     if (s->first < 0 || s->count < 0 || s->first > all || s->count > all - s->first)
-        return ls_fail(LS_E_ARG, "shard \"%s\": %lld elements from number %lld on, of a tensor of %lld", s->name, (long long)s->count,
-                       (long long)s->first, (long long)all);
-    return s->count > 0 && !s->data ? ls_fail(LS_E_ARG, "shard \"%s\": %lld elements, but data is NULL", s->name, (long long)s->count) : LS_OK;
+        return ls_fail(LS_E_ARG, "shard \"%s\": %lld elements from number %lld on, of a tensor of %lld",
+                       s->name, (long long)s->count, (long long)s->first, (long long)all);
+    return s->count > 0 && !s->data ? ls_fail(LS_E_ARG, "shard \"%s\": %lld elements, but data is NULL",
+                                              s->name, (long long)s->count)
+                                    : LS_OK;
 }
 
 ls_status ls_run_check_contents(const ls_run_contents *c)
@@ -113,8 +123,10 @@ ls_status ls_run_check_contents(const ls_run_contents *c)
     if (c->trainer ? c->shards || c->n : !c->shards || c->n < 1)
         return ls_fail(LS_E_ARG, "a checkpoint holds a trainer, or at least one shard, and not both");
     if (c->text && strlen(c->text) > MOST_TEXT)
-        return ls_fail(LS_E_ARG, "a checkpoint's text is %zu bytes, and takes at most %d: what is larger belongs into tensors", strlen(c->text),
-                       (int)MOST_TEXT);
+        return ls_fail(
+            LS_E_ARG,
+            "a checkpoint's text is %zu bytes, and takes at most %d: what is larger belongs into tensors",
+            strlen(c->text), (int)MOST_TEXT);
     for (int64_t i = 0; i < c->n; i++)
         LS_TRY(check_shard(&c->shards[i], i));
     return LS_OK;

@@ -1,4 +1,5 @@
-/* run_page.c - the page of a run that has no recipe: head, curves, last values, restarts and checkpoints, the program's configuration. */
+/* run_page.c - the page of a run that has no recipe: head, curves, last values, restarts and checkpoints, the
+ * program's configuration. */
 #include "run_page.h"
 
 #include <math.h>
@@ -12,26 +13,32 @@
 
 static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_state state)
 {
-    ls_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
-                    "content=\"width=device-width,initial-scale=1\"/>\n<title>");
+    ls_str_add(out,
+               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+               "content=\"width=device-width,initial-scale=1\"/>\n<title>");
     ls_html_add(out, i->name);
     ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
     ls_html_add(out, i->name);
-    ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">a program of its own · step %lld, epoch %lld · lockstep " LS_VERSION "</p>\n",
-                  ls_run_state_name(state), ls_run_state_name(state), (long long)i->metrics.step, (long long)i->metrics.epoch);
+    ls_str_printf(out,
+                  "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">a program of its own · step "
+                  "%lld, epoch %lld · lockstep " LS_VERSION "</p>\n",
+                  ls_run_state_name(state), ls_run_state_name(state), (long long)i->metrics.step,
+                  (long long)i->metrics.epoch);
     if (*i->error) {
         ls_str_add(out, "<p class=\"warn\">");
         ls_html_add(out, i->error);
         ls_str_add(out, "</p>\n");
     }
     if (h->bad_lines)
-        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", h->bad_lines, h->bad_lines == 1 ? "" : "s");
+        ls_str_printf(out, "<p class=\"warn\">metrics.jsonl has %d damaged line%s.</p>\n", h->bad_lines,
+                      h->bad_lines == 1 ? "" : "s");
 }
 
 /* One metric over the steps at which it was reported. */
 static void chart(ls_str *out, const ls_history *h, const char *name, const ls_marks *marks)
 {
-    ls_curve c = { 0, malloc(sizeof *c.x * (size_t)(h->n_reports + 1)), malloc(sizeof *c.y * (size_t)(h->n_reports + 1)) };
+    ls_curve c = { 0, malloc(sizeof *c.x * (size_t)(h->n_reports + 1)),
+                   malloc(sizeof *c.y * (size_t)(h->n_reports + 1)) };
     LS_CHECK(c.x && c.y, "out of memory");
     for (int i = 0; i < h->n_reports; i++)
         for (int k = 0; k < h->reports[i].metrics.n; k++)
@@ -42,7 +49,14 @@ static void chart(ls_str *out, const ls_history *h, const char *name, const ls_m
     ls_str_add(out, "<h2>");
     ls_html_add(out, name);
     ls_str_add(out, "</h2>\n");
-    ls_chart_lines(out, &(ls_chart){ .title = name, .x_name = "step", .n = 1, .low = 1, .high = 0, .width = 880, .height = 240, .marks = marks,
+    ls_chart_lines(out, &(ls_chart){ .title = name,
+                                     .x_name = "step",
+                                     .n = 1,
+                                     .low = 1,
+                                     .high = 0,
+                                     .width = 880,
+                                     .height = 240,
+                                     .marks = marks,
                                      .series = { { &c, name, "var(--c-blue)", c.n < 60, false } } });
     free(c.x);
     free(c.y);

@@ -1,5 +1,6 @@
-/* run_report.c - ls_report: the ranks agree on what they report, rank 0 writes the row, all of them or it alone the checkpoint. The row comes
- * first: a process that is killed in between repeats it, and nothing is missing. */
+/* run_report.c - ls_report: the ranks agree on what they report, rank 0 writes the row, all of them or it
+ * alone the checkpoint. The row comes first: a process that is killed in between repeats it, and nothing is
+ * missing. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,11 @@
 #include "run_own.h"
 #include "trainer.h"
 
-enum { MOST_METRICS = 256, MOST_NAME = 100, MOST_STEP = 99999999 /* what a checkpoint's name has room for */ };
+enum {
+    MOST_METRICS = 256,
+    MOST_NAME = 100,
+    MOST_STEP = 99999999 /* what a checkpoint's name has room for */
+};
 
 typedef struct report {
     ls_run *run;
@@ -33,10 +38,13 @@ static ls_status check_name(const char *name)
     for (size_t i = 0; i < n && fine; i++)
         fine = isalnum((unsigned char)name[i]) || strchr("_-./@%:", name[i]);
     if (!fine)
-        return ls_fail(LS_E_ARG, "a metric is named \"%.120s\": 1 to %d letters, digits and _-./@%%: are a name", name ? name : "", (int)MOST_NAME);
+        return ls_fail(LS_E_ARG,
+                       "a metric is named \"%.120s\": 1 to %d letters, digits and _-./@%%: are a name",
+                       name ? name : "", (int)MOST_NAME);
     for (size_t i = 0; i < sizeof TAKEN / sizeof TAKEN[0]; i++)
         if (!strcmp(name, TAKEN[i]))
-            return ls_fail(LS_E_ARG, "a metric is named \"%s\", which every row of metrics.jsonl has already", name);
+            return ls_fail(LS_E_ARG, "a metric is named \"%s\", which every row of metrics.jsonl has already",
+                           name);
     return LS_OK;
 }
 
@@ -56,8 +64,9 @@ static ls_status check_metrics(int64_t n, const ls_metric *metrics)
 static ls_status check_place(const report *p)
 {
     if (p->step <= p->run->step || p->step > MOST_STEP)
-        return ls_fail(LS_E_ARG, "step %lld, after a report of step %lld: steps grow from report to report, up to %d", (long long)p->step,
-                       (long long)p->run->step, (int)MOST_STEP);
+        return ls_fail(LS_E_ARG,
+                       "step %lld, after a report of step %lld: steps grow from report to report, up to %d",
+                       (long long)p->step, (long long)p->run->step, (int)MOST_STEP);
     return LS_OK;
 }
 
@@ -72,7 +81,10 @@ static ls_status check(const report *p, int64_t n, const ls_metric *metrics)
 
 enum { BRINGS_NOTHING, BRINGS_SHARDS, BRINGS_TRAINER };
 
-static int brings(const ls_run_contents *c) { return !c ? BRINGS_NOTHING : c->trainer ? BRINGS_TRAINER : BRINGS_SHARDS; }
+static int brings(const ls_run_contents *c)
+{
+    return !c ? BRINGS_NOTHING : c->trainer ? BRINGS_TRAINER : BRINGS_SHARDS;
+}
 
 /* Who brings a checkpoint: nobody, rank 0 alone, or all. The same message on every rank. */
 static ls_status find_bringers(report *p, const int32_t *all)
@@ -86,8 +98,10 @@ static ls_status find_bringers(report *p, const int32_t *all)
     p->alone = p->checkpoint && !others;
     for (int k = 1; k < ranks && !p->alone; k++)
         if (all[k] != all[0])
-            return ls_fail(LS_E_USAGE, "%s: rank %d brings %s, rank 0 %s: a checkpoint comes from rank 0 alone, or from all ranks", p->call, k,
-                           WHAT[all[k]], WHAT[all[0]]);
+            return ls_fail(
+                LS_E_USAGE,
+                "%s: rank %d brings %s, rank 0 %s: a checkpoint comes from rank 0 alone, or from all ranks",
+                p->call, k, WHAT[all[k]], WHAT[all[0]]);
     return LS_OK;
 }
 
@@ -98,8 +112,12 @@ static ls_status check_trainer(const report *p)
     const int ranks = g ? ls_group_size(g) : 1;
     if (!p->contents || !p->contents->trainer || (p->alone ? ranks == 1 : g == p->run->group))
         return LS_OK;
-    return ranks == 1 ? ls_fail(LS_E_USAGE, "%s: every rank brings a trainer of its own: let rank 0 alone bring its", p->call)
-                      : ls_fail(LS_E_USAGE, "%s: the trainer has %d ranks that are not the run's: open the run with its group", p->call, ranks);
+    return ranks == 1
+               ? ls_fail(LS_E_USAGE, "%s: every rank brings a trainer of its own: let rank 0 alone bring its",
+                         p->call)
+               : ls_fail(LS_E_USAGE,
+                         "%s: the trainer has %d ranks that are not the run's: open the run with its group",
+                         p->call, ranks);
 }
 
 /* What the checkpoint and the rows are made of, a line each. */
@@ -138,7 +156,9 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
     const ls_run_contents *c = p->contents;
     ls_arena a;
     ls_arena_init(&a);
-    const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n", .trainer = json, .model = ls_run_list(&a, c),
+    const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
+                                         .trainer = json,
+                                         .model = ls_run_list(&a, c),
                                          .max_file = p->run->opts.max_file };
     ls_status s = ls_checkpoint_save(dir, &all, g, bytes);
     ls_arena_release(&a);
@@ -150,7 +170,8 @@ static ls_status save(const report *p, const char *dir, const char *json, uint64
 {
     const ls_run_contents *c = p->contents;
     if (c->trainer)
-        return ls_trainer_save_state(c->trainer, dir, c->config ? c->config : "{}\n", json, p->run->opts.max_file, bytes);
+        return ls_trainer_save_state(c->trainer, dir, c->config ? c->config : "{}\n", json,
+                                     p->run->opts.max_file, bytes);
     return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);
 }
 
@@ -168,7 +189,12 @@ static ls_status make_checkpoint(const report *p, char **json)
     free(dir);
     LS_TRY(s);
     const bool best = first && ls_run_is_best(r, p->step, p->epoch, &p->metrics);
-    const ls_committed done = { .step = p->step, .epoch = p->epoch, .bytes = bytes, .seconds = ls_now() - start, .keep = r->opts.keep, .best = best };
+    const ls_committed done = { .step = p->step,
+                                .epoch = p->epoch,
+                                .bytes = bytes,
+                                .seconds = ls_now() - start,
+                                .keep = r->opts.keep,
+                                .best = best };
     return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;
 }
 
@@ -176,7 +202,8 @@ static ls_status write_row(const report *p)
 {
     ls_run *r = p->run;
     const double now = ls_now();
-    const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9, &p->metrics };
+    const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9,
+                                &p->metrics };
     r->reported = now;
     if (r->place.rank)
         return LS_OK;
@@ -198,7 +225,8 @@ static ls_status carry_out(const report *p)
     return s;
 }
 
-ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c, const ls_report_opts *o)
+ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c,
+                         const ls_report_opts *o)
 {
     LS_ARG(r);
     if (n)
@@ -206,7 +234,10 @@ ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const l
     o = o ? o : &(const ls_report_opts){ LS_REPORT_DEFAULTS };
     const int64_t number = r->reports;
     const int64_t next = r->step < 0 ? 1 : r->step + 1;
-    report p = { .run = r, .contents = c, .step = o->step >= 0 ? o->step : next, .epoch = o->epoch >= 0 ? o->epoch : number };
+    report p = { .run = r,
+                 .contents = c,
+                 .step = o->step >= 0 ? o->step : next,
+                 .epoch = o->epoch >= 0 ? o->epoch : number };
     snprintf(p.call, sizeof p.call, "report %lld", (long long)number);
     ls_status s = check(&p, n, metrics);
     if (s == LS_OK)

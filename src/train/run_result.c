@@ -9,7 +9,10 @@
 #include "record/metric_list.h"
 #include "record/rundir.h"
 
-typedef struct owned { ls_result result; ls_arena arena; } owned; /* `result` first: what the caller has */
+typedef struct owned {
+    ls_result result;
+    ls_arena arena;
+} owned; /* `result` first: what the caller has */
 
 static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t *n)
 {
@@ -25,7 +28,10 @@ static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t 
 /* Of the run of a recipe: what its loop measures. */
 static const ls_metric *known_metrics(ls_arena *a, const ls_run_metrics *m, int64_t *n)
 {
-    const ls_metric all[] = { { "loss", m->loss }, { "lr", m->lr }, { "eval_loss", m->eval_loss }, { "eval_accuracy", m->eval_accuracy } };
+    const ls_metric all[] = { { "loss", m->loss },
+                              { "lr", m->lr },
+                              { "eval_loss", m->eval_loss },
+                              { "eval_accuracy", m->eval_accuracy } };
     ls_metric *known = LS_ARENA_ARRAY(a, ls_metric, 4);
     *n = 0;
     for (int i = 0; i < 4; i++)
@@ -85,7 +91,8 @@ static ls_status read_result(owned *o, const char *file)
     r->attempt = json_integer_value(json_object_get(tree, "attempt"));
     r->step = info.metrics.step;
     r->epoch = info.metrics.epoch;
-    r->metrics = reported ? keep_metrics(&o->arena, reported, &r->n_metrics) : known_metrics(&o->arena, &info.metrics, &r->n_metrics);
+    r->metrics = reported ? keep_metrics(&o->arena, reported, &r->n_metrics)
+                          : known_metrics(&o->arena, &info.metrics, &r->n_metrics);
     read_checkpoints(o, tree);
     json_decref(tree);
     return LS_OK;
@@ -119,7 +126,8 @@ const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, 
     double value = NAN;
     for (int64_t i = 0; i < r->n_checkpoints; i++) {
         const ls_run_checkpoint *c = &r->checkpoints[i];
-        const double x = ls_metric_list_find(&(ls_metric_list){ (int)c->n_metrics, (ls_metric *)c->metrics }, metric);
+        const double x = ls_metric_list_find(&(ls_metric_list){ (int)c->n_metrics, (ls_metric *)c->metrics },
+                                             metric);
         if (!isnan(x) && (!best || (highest ? x > value : x < value))) {
             best = c;
             value = x;

@@ -8,13 +8,18 @@
 #include "base/sys.h"
 #include "lockstep/generate.h"
 
-typedef struct candidate { double weight; int32_t id; } candidate;
+typedef struct candidate {
+    double weight;
+    int32_t id;
+} candidate;
 
-/* The likeliest first, of equals the one with the smaller id: a total order, so that no way of sorting changes the choice. */
+/* The likeliest first, of equals the one with the smaller id: a total order, so that no way of sorting
+ * changes the choice. */
 static int by_weight(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
-    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight) : (x->id > y->id) - (x->id < y->id);
+    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
+                                  : (x->id > y->id) - (x->id < y->id);
 }
 
 static int32_t likeliest(const float *logits, int64_t n)
@@ -76,7 +81,8 @@ static int32_t pick(const candidate *c, int64_t n, double share)
     return c[i].id;
 }
 
-static int32_t at_random(candidate *c, const float *logits, int64_t n, double most, const ls_sampling *s, double share)
+static int32_t at_random(candidate *c, const float *logits, int64_t n, double most, const ls_sampling *s,
+                         double share)
 {
     int64_t m = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -87,7 +93,8 @@ static int32_t at_random(candidate *c, const float *logits, int64_t n, double mo
     if (s->top_k > 0 && s->top_k < m)
         m = best_first(c, m, s->top_k);
     if (s->top_p < 1) {
-        /* All that weigh less than `least` weigh less than 1 - top_p together: they are never taken, and need not be sorted. */
+        /* All that weigh less than `least` weigh less than 1 - top_p together: they are never taken, and need
+         * not be sorted. */
         const double all = weight_of(c, m), least = (1 - s->top_p) * all / (double)m;
         int64_t heavy = 0;
         for (int64_t i = 0; i < m; i++)
@@ -104,7 +111,9 @@ ls_status ls_sample(int32_t *id, const float *logits, int64_t n, const ls_sampli
     LS_ARG(logits);
     s = s ? s : &(const ls_sampling){ LS_SAMPLING_DEFAULTS };
     if (!(s->temperature >= 0) || s->top_k < 0 || !(s->top_p > 0) || s->top_p > 1 || n < 1)
-        return ls_fail(LS_E_ARG, "temperature %g must not be negative, top_k %lld neither, top_p %g in (0, 1]", s->temperature, (long long)s->top_k, s->top_p);
+        return ls_fail(LS_E_ARG,
+                       "temperature %g must not be negative, top_k %lld neither, top_p %g in (0, 1]",
+                       s->temperature, (long long)s->top_k, s->top_p);
     *id = likeliest(logits, n);
     if (!isfinite(logits[*id]))
         return ls_fail(LS_E_NUMERIC, "what may follow token %lld is not a number", (long long)position);
@@ -113,7 +122,8 @@ ls_status ls_sample(int32_t *id, const float *logits, int64_t n, const ls_sampli
     candidate *c = ls_sys_malloc(sizeof *c * (size_t)n);
     if (!c)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld candidates", (long long)n);
-    *id = at_random(c, logits, n, (double)logits[*id], s, ls_rng_uniform(ls_rng_key_of(s->seed, ls_hash_text("next token")), (uint64_t)position));
+    *id = at_random(c, logits, n, (double)logits[*id], s,
+                    ls_rng_uniform(ls_rng_key_of(s->seed, ls_hash_text("next token")), (uint64_t)position));
     free(c);
     return LS_OK;
 }

@@ -22,7 +22,10 @@ static ls_status recompute(ls_setup *s, const ls_recipe *r)
     if (!strcmp(what, "units"))
         what = r->parallel.units;
     if (strncmp(what, "class:", 6))
-        return ls_fail(LS_E_USAGE, "parallel.recompute: units needs parallel.units: class:NAME (it is \"%s\"), or say class:NAME here", what);
+        return ls_fail(LS_E_USAGE,
+                       "parallel.recompute: units needs parallel.units: class:NAME (it is \"%s\"), or say "
+                       "class:NAME here",
+                       what);
     if (strlen(what + 6) >= sizeof s->recompute)
         return ls_fail(LS_E_USAGE, "parallel.recompute: the class name \"%s\" is too long", what + 6);
     strcpy(s->recompute, what + 6);
@@ -36,8 +39,11 @@ static ls_status no_even_batch(long long batch, long long ranks)
     for (long long n = 1, listed = 0; n <= batch && listed < 12; n++)
         if (batch % n == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", n);
-    ls_status s = ls_fail(LS_E_USAGE, "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; "
-                                      "or a global_batch of %lld", ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
+    ls_status s = ls_fail(
+        LS_E_USAGE,
+        "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; "
+        "or a global_batch of %lld",
+        ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
     ls_str_release(&counts);
     return s;
 }
@@ -57,12 +63,15 @@ static ls_status batches(ls_setup *s, ls_recipe *r)
     s->trainer.micro_batch = r->train.micro_batch;
     s->trainer.micro_batches = batch / r->train.micro_batch; /* the recipe was checked: it divides */
     ls_status status = ls_parallel_share(&s->share, p, s->trainer.micro_batches);
-    return status == LS_OK ? status : ls_fail_in(status, "train.micro_batch: %lld of global_batch %lld", (long long)r->train.micro_batch, batch);
+    return status == LS_OK ? status
+                           : ls_fail_in(status, "train.micro_batch: %lld of global_batch %lld",
+                                        (long long)r->train.micro_batch, batch);
 }
 
 static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
 {
-    int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks, each = ls_cpu_count() / here;
+    int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks,
+        each = ls_cpu_count() / here;
     return r->threads ? (int)r->threads : each > 0 ? each : 1;
 }
 
@@ -85,15 +94,16 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
-    t->optimizer = (ls_optimizer){ r->optimizer.type, r->optimizer.betas[0], r->optimizer.betas[1], r->optimizer.eps,
-                                   r->optimizer.weight_decay, r->optimizer.momentum, r->optimizer.dampening, r->optimizer.nesterov };
+    t->optimizer = (ls_optimizer){ r->optimizer.type,      r->optimizer.betas[0],     r->optimizer.betas[1],
+                                   r->optimizer.eps,       r->optimizer.weight_decay, r->optimizer.momentum,
+                                   r->optimizer.dampening, r->optimizer.nesterov };
     t->clip_norm = r->train.clip_norm;
     t->freeze = r->train.freeze;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
-    s->schedule = (ls_schedule){ r->schedule.type, r->schedule.warmup_steps, r->schedule.step_size,
-                                 r->schedule.total_steps, r->schedule.gamma, r->schedule.min_lr };
+    s->schedule = (ls_schedule){ r->schedule.type,        r->schedule.warmup_steps, r->schedule.step_size,
+                                 r->schedule.total_steps, r->schedule.gamma,        r->schedule.min_lr };
     return recompute(s, r);
 }
 
@@ -106,10 +116,17 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     char batch[32];
-    const int64_t each = r->train.micro_batch ? r->train.micro_batch : (r->train.global_batch + ranks - 1) / ranks;
+    const int64_t each = r->train.micro_batch ? r->train.micro_batch
+                                              : (r->train.global_batch + ranks - 1) / ranks;
     snprintf(batch, sizeof batch, "%lld", (long long)each * ranks);
     LS_TRY(ls_recipe_set(r, "train.global_batch", batch, "evaluation"));
-    static const char *const LAYOUT[] = { "parallel.mesh", "parallel.data", "parallel.reshard_after_forward", "parallel.tensor", "parallel.sequence", "parallel.bucket", NULL };
+    static const char *const LAYOUT[] = { "parallel.mesh",
+                                          "parallel.data",
+                                          "parallel.reshard_after_forward",
+                                          "parallel.tensor",
+                                          "parallel.sequence",
+                                          "parallel.bucket",
+                                          NULL };
     LS_TRY(ls_recipe_reset(r, LAYOUT));
     LS_TRY(ls_setup_make(s, r, ranks, rank, ranks_per_host));
     s->trainer.eval_only = true;
@@ -117,14 +134,16 @@ ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks
     return LS_OK;
 }
 
-int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step, int64_t base_epoch)
+int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
+                             int64_t base_epoch)
 {
-    const int64_t left = r->train.epochs - base_epoch, all = base_step + (left > 0 ? left : 0) * steps_per_epoch;
+    const int64_t left = r->train.epochs - base_epoch,
+                  all = base_step + (left > 0 ? left : 0) * steps_per_epoch;
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
-/* The largest number in the tensors' names is that of the last layer, or larger. A configuration of thousands of layers beside a file of one is refused
- * before all of them are built. */
+/* The largest number in the tensors' names is that of the last layer, or larger. A configuration of thousands
+ * of layers beside a file of one is refused before all of them are built. */
 static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
 {
     int64_t most = -1;
@@ -140,8 +159,10 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
     const char *key = decoder ? "model.decoder_layers" : "model.layers";
     if (ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES || layers - 1 <= most)
         return LS_OK;
-    return ls_fail(LS_E_SHAPE, "%s is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of another model", key,
-                   (long long)layers, ls_recipe_origin(r, key), r->model.init, (long long)most);
+    return ls_fail(LS_E_SHAPE,
+                   "%s is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of "
+                   "another model",
+                   key, (long long)layers, ls_recipe_origin(r, key), r->model.init, (long long)most);
 }
 
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
@@ -158,7 +179,10 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
     return LS_OK;
 }
 
-typedef struct opening { const ls_ui *ui; const char *doing; } opening;
+typedef struct opening {
+    const ls_ui *ui;
+    const char *doing;
+} opening;
 
 static void show(void *context, const char *file, int64_t bytes, int64_t total, double rate)
 {
@@ -166,15 +190,21 @@ static void show(void *context, const char *file, int64_t bytes, int64_t total, 
     const char *name = strrchr(file, '/');
     char what[96];
     snprintf(what, sizeof what, "%s %s", o->doing, name ? name + 1 : file);
-    o->ui->progress(o->ui->context, &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
+    o->ui->progress(
+        o->ui->context,
+        &(ls_progress){ .what = what, .done = bytes, .total = total, .unit = "bytes", .rate = rate });
 }
 
-ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split, const ls_ui *ui)
+ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
+                        const ls_ui *ui)
 {
     const ls_data_row *d = ls_recipe_data(r);
     const bool shown = ui && ui->progress;
     opening context = { ui, d->doing };
-    const ls_data_opening o = { .threads = s->trainer.threads, .classes = s->classes, .progress = shown ? show : NULL, .context = &context };
+    const ls_data_opening o = { .threads = s->trainer.threads,
+                                .classes = s->classes,
+                                .progress = shown ? show : NULL,
+                                .context = &context };
     const ls_status status = d->open(out, r, split, &o);
     if (shown)
         ui->progress(ui->context, NULL);
@@ -183,14 +213,20 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
 {
-    return (ls_order){ .n = set->n, .global_batch = r->train.global_batch, .micro_batch = r->train.micro_batch,
-                       .seed = (uint64_t)r->run.seed, .shuffle = r->data.shuffle, .drop_last = r->train.drop_last };
+    return (ls_order){ .n = set->n,
+                       .global_batch = r->train.global_batch,
+                       .micro_batch = r->train.micro_batch,
+                       .seed = (uint64_t)r->run.seed,
+                       .shuffle = r->data.shuffle,
+                       .drop_last = r->train.drop_last };
 }
 
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o)
 {
     ls_device d;
-    ls_device_opts options = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere };
+    ls_device_opts options = {
+        .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
+    };
     if (ls_device_open(&d, o->device, &options) != LS_OK || ls_calibration_load(store, &d) != LS_OK)
         return NULL; /* no estimate is better than one for another machine; doctor makes it */
     return store;

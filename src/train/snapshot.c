@@ -29,7 +29,7 @@ typedef struct ls_pending {
     double waited;        /* for how long training has stood still for it */
     ls_state_lists lists; /* of the copies that are written */
     ls_saving *saving;
-    bool written;         /* by every rank; what is under way now is rank 0's commit */
+    bool written; /* by every rank; what is under way now is rank 0's commit */
     ls_background work;
 } pending;
 
@@ -78,7 +78,10 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
     LS_TRY(ls_make_dirs(s->dir));
     ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
-    return s->n > 0 && s->steps[s->n - 1] == from ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from)) : LS_OK; /* the process may have died before it did so */
+    /* the process may have died before it did so */
+    return s->n > 0 && s->steps[s->n - 1] == from
+               ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from))
+               : LS_OK;
 }
 
 void ls_snapshots_release(ls_snapshots *s)
@@ -152,8 +155,10 @@ static ls_status record(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
     relative_path(path, c->step);
     if (c->best)
         ls_rundir_best_checkpoint(d, path);
-    ls_log_debug("saved %s (%llu bytes) in %.3f s, for %.3f s of which training waited", path, (unsigned long long)c->bytes, c->seconds, c->seconds - c->beside);
-    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, path, (int64_t)c->bytes, c->seconds - c->beside, c->seconds });
+    ls_log_debug("saved %s (%llu bytes) in %.3f s, for %.3f s of which training waited", path,
+                 (unsigned long long)c->bytes, c->seconds, c->seconds - c->beside);
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, path, (int64_t)c->bytes,
+                                                          c->seconds - c->beside, c->seconds });
 }
 
 ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
@@ -268,7 +273,8 @@ void ls_snapshots_abandon(ls_snapshots *s, ls_rundir *d)
 
 /* ---- saving */
 
-static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir, const ls_checkpoint_contents *texts)
+static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir,
+                          const ls_checkpoint_contents *texts)
 {
     const double start = ls_now();
     LS_TRY(ls_metrics_saving(d));
@@ -277,12 +283,14 @@ static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_commi
     return ls_snapshots_commit(s, d, c);
 }
 
-static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c, const char *dir, const ls_checkpoint_contents *texts)
+static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c,
+                             const char *dir, const ls_checkpoint_contents *texts)
 {
     pending *p = s->pending = calloc(1, sizeof *p);
     LS_CHECK(p, "out of memory");
     *p = (pending){ .all = s, .what = *c, .began = ls_now() };
-    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts->config, texts->trainer, texts->max_file));
+    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts->config, texts->trainer,
+                                  texts->max_file));
     p->what.bytes = ls_saving_bytes(p->saving);
     expect(s, d, c);
     const ls_status status = ls_background_start(&p->work, write_part, p);
@@ -290,17 +298,23 @@ static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const
     return status;
 }
 
-ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d, const ls_resume_point *at, int64_t epoch, bool best)
+ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d,
+                           const ls_resume_point *at, int64_t epoch, bool best)
 {
     if (at->step == s->latest)
         return best && s->best != at->step ? mark_best(s, d) : LS_OK;
     if (s->pending && !ls_background_done(&s->pending->work))
-        ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step, (long long)s->pending->what.step);
+        ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step,
+                     (long long)s->pending->what.step);
     LS_TRY(ls_snapshots_finish(s, d));
     ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
-    char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r), *trainer = ls_resume_text(at, r, t);
-    const ls_checkpoint_contents texts = { .config = config, .trainer = trainer, .max_file = (uint64_t)r->checkpoint.max_file };
-    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts) : save_now(s, t, d, &c, dir, &texts);
+    char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r),
+         *trainer = ls_resume_text(at, r, t);
+    const ls_checkpoint_contents texts = { .config = config,
+                                           .trainer = trainer,
+                                           .max_file = (uint64_t)r->checkpoint.max_file };
+    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)
+                                                 : save_now(s, t, d, &c, dir, &texts);
     free(dir);
     free(config);
     free(trainer);

@@ -1,5 +1,6 @@
-/* state.c - a trainer's state as lists of tensors. Units are an arrangement of this run's layout; files know parameters only, so any layout can read what
- * any other wrote. Every state of the programs lands in a list, so a new one cannot be forgotten. */
+/* state.c - a trainer's state as lists of tensors. Units are an arrangement of this run's layout; files know
+ * parameters only, so any layout can read what any other wrote. Every state of the programs lands in a list,
+ * so a new one cannot be forgotten. */
 #include "state.h"
 
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 typedef struct listing {
     const ls_compiled *compiled;
-    ls_session *session;     /* NULL: without memory */
+    ls_session *session; /* NULL: without memory */
     ls_arena *arena;
-    const char *moments[8];  /* "exp_avg": states named MOMENT.UNIT */
+    const char *moments[8]; /* "exp_avg": states named MOMENT.UNIT */
     int n_moments;
-    const ls_node **others;  /* states that belong to no unit */
+    const ls_node **others; /* states that belong to no unit */
     int n_others;
 } listing;
 
@@ -42,8 +43,14 @@ static void add_other(listing *l, const ls_node *n)
     l->others[l->n_others++] = n;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b)); }
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
+}
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Sorts the states of all programs: units, their moments, others. */
 static ls_status find_states(listing *l)
@@ -69,7 +76,11 @@ static ls_status find_states(listing *l)
     return LS_OK;
 }
 
-typedef struct appending { ls_named_tensor *tensors; ls_range *mine; int64_t n; } appending;
+typedef struct appending {
+    ls_named_tensor *tensors;
+    ls_range *mine;
+    int64_t n;
+} appending;
 
 static void append(appending *a, const char *name, const ls_type *type, ls_range mine)
 {
@@ -85,7 +96,8 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
     for (int i = 0; i < u->n && l->session; i++) {
         const char *state = u->units[i].state;
         if (!moment || !u->units[i].frozen)
-            LS_TRY(ls_session_tensor(l->session, moment ? ls_arena_printf(l->arena, "%s.%s", moment, state) : state, &flat[i]));
+            LS_TRY(ls_session_tensor(
+                l->session, moment ? ls_arena_printf(l->arena, "%s.%s", moment, state) : state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
@@ -95,7 +107,10 @@ static ls_status append_slots(appending *a, listing *l, const char *moment)
         const ls_type type = ls_slot_whole(s);
         const size_t size = ls_dtype_size(type.dtype);
         append(a, moment ? ls_arena_printf(l->arena, "%s.%s", moment, s->name) : s->name, &type,
-               (ls_range){ .first = h.first, .count = h.n, .data = l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL, .block = ls_slot_block(s) });
+               (ls_range){ .first = h.first,
+                           .count = h.n,
+                           .data = l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL,
+                           .block = ls_slot_block(s) });
     }
     return LS_OK;
 }
@@ -110,14 +125,16 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
             continue;
         if (l->session)
             LS_TRY(ls_session_tensor(l->session, name_of(n), &x));
-        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type, (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
+        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
+               (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
     }
     return LS_OK;
 }
 
 static appending begin(ls_arena *arena, int64_t room)
 {
-    return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room), 0 };
+    return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room),
+                        0 };
 }
 
 static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_session *session)
@@ -148,7 +165,10 @@ static ls_status lists_of(ls_state_lists *out, const ls_compiled *c, ls_session 
     return s;
 }
 
-ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t) { return lists_of(out, &t->compiled, t->session); }
+ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
+{
+    return lists_of(out, &t->compiled, t->session);
+}
 
 void ls_state_lists_release(ls_state_lists *l)
 {
@@ -158,14 +178,16 @@ void ls_state_lists_release(ls_state_lists *l)
 
 /* ---- saving */
 
-/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements; what every rank of the tensor axis has alike is the
- * first one's; what is whole everywhere is rank 0's. */
+/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements;
+ * what every rank of the tensor axis has alike is the first one's; what is whole everywhere is rank 0's. */
 static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
 {
     const ls_sharding *h = &c->units.sharding;
-    const int rank = c->parallel.rank, me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
+    const int rank = c->parallel.rank,
+              me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    const bool first = ls_mesh_position(&c->parallel.mesh, rank, ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR)) == 0;
+    const bool first = ls_mesh_position(&c->parallel.mesh, rank,
+                                        ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR)) == 0;
     int64_t all = 0, at = 0;
     for (int64_t i = 0; i < sliced; i++)
         if (!first && !mine[i].block.run)
@@ -187,14 +209,19 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     return (ls_tensor_list){ l->n, l->tensors, mine };
 }
 
-static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, const char *config, const char *trainer, uint64_t max_file)
+static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, const char *config,
+                                       const char *trainer, uint64_t max_file)
 {
-    return (ls_checkpoint_contents){ .config = config, .trainer = trainer, .max_file = max_file,
-                                     .model = my_share(c, &l->arena, &l->model, l->sliced_model),
-                                     .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer) };
+    return (
+        ls_checkpoint_contents){ .config = config,
+                                 .trainer = trainer,
+                                 .max_file = max_file,
+                                 .model = my_share(c, &l->arena, &l->model, l->sliced_model),
+                                 .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer) };
 }
 
-ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json, uint64_t max_file, uint64_t *bytes)
+ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json,
+                                const char *trainer_json, uint64_t max_file, uint64_t *bytes)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
@@ -209,7 +236,10 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *conf
 
 /* ---- staging */
 
-static size_t range_bytes(const ls_tensor_list *l, int64_t i) { return (size_t)l->mine[i].count * ls_dtype_size(l->tensors[i].tensor.type.dtype); }
+static size_t range_bytes(const ls_tensor_list *l, int64_t i)
+{
+    return (size_t)l->mine[i].count * ls_dtype_size(l->tensors[i].tensor.type.dtype);
+}
 
 static size_t staged_bytes(const ls_tensor_list *l)
 {
@@ -229,7 +259,11 @@ ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c)
     return LS_OK;
 }
 
-typedef struct copying { char *to; const char *from; size_t bytes; } copying;
+typedef struct copying {
+    char *to;
+    const char *from;
+    size_t bytes;
+} copying;
 
 enum { COPY_BLOCK = 1 << 20 };
 
@@ -254,8 +288,8 @@ static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l,
     return (ls_tensor_list){ l->n, l->tensors, mine };
 }
 
-ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir, const char *config_json, const char *trainer_json,
-                                 uint64_t max_file)
+ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
+                                 const char *config_json, const char *trainer_json, uint64_t max_file)
 {
     *out = NULL;
     ls_status s = ls_trainer_lists(l, t);
@@ -277,10 +311,14 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
 static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l)
 {
     if (!c->optimizer)
-        return ls_fail(LS_E_FORMAT, "%s holds weights without optimizer state and cannot be continued; begin with them: --set model.init=%s and another "
-                       "run.name", c->dir, c->dir);
+        return ls_fail(LS_E_FORMAT,
+                       "%s holds weights without optimizer state and cannot be continued; begin with them: "
+                       "--set model.init=%s and another "
+                       "run.name",
+                       c->dir, c->dir);
     LS_TRY(ls_trainer_lists(l, t));
-    LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
+    LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer,
+                          &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
     LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
     LS_TRY(ls_ranges_load(c->weights, &l->model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
     return ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
@@ -312,7 +350,8 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_TRAINER_USE(t);
     char json[128];
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
-    snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n", t->group ? ls_group_size(t->group) : 1);
+    snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
+             t->group ? ls_group_size(t->group) : 1);
     return ls_trainer_save_state(t, dir, "{}\n", json, (uint64_t)5 << 30, NULL);
 }
 

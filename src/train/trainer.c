@@ -1,5 +1,5 @@
-/* trainer.c - a compiled step and its memory: feed, run, accumulate, update. Nothing here allocates once the trainer exists. Parameters by name
- * are in parameters.c. */
+/* trainer.c - a compiled step and its memory: feed, run, accumulate, update. Nothing here allocates once the
+ * trainer exists. Parameters by name are in parameters.c. */
 #include "trainer.h"
 
 #include <math.h>
@@ -23,7 +23,10 @@ static void put_scalar(const ls_tensor *t, double x)
         *(float *)t->data = (float)x;
 }
 
-static double scalar(const ls_tensor *t) { return t->type.dtype == LS_F64 ? *(double *)t->data : (double)*(float *)t->data; }
+static double scalar(const ls_tensor *t)
+{
+    return t->type.dtype == LS_F64 ? *(double *)t->data : (double)*(float *)t->data;
+}
 
 static ls_status optional(ls_session *s, const char *name, bool wanted, ls_tensor *out)
 {
@@ -57,7 +60,8 @@ static int count_buffers(const ls_graph *g)
 static bool has_input(const ls_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        if (!strcmp(g->nodes[i]->op->name, "input") && !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, name))
+        if (!strcmp(g->nodes[i]->op->name, "input") &&
+            !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, name))
             return true;
     return false;
 }
@@ -65,7 +69,8 @@ static bool has_input(const ls_graph *g, const char *name)
 /* Buffers in the order of the model, and the input that says when they change. */
 static ls_status bind_buffers(ls_trainer *t)
 {
-    const ls_graph *g = t->compiled.plans[LS_EVAL]->graph, *micro = t->compiled.plans[LS_MICRO] ? t->compiled.plans[LS_MICRO]->graph : NULL;
+    const ls_graph *g = t->compiled.plans[LS_EVAL]->graph,
+                   *micro = t->compiled.plans[LS_MICRO] ? t->compiled.plans[LS_MICRO]->graph : NULL;
     t->buffers = ls_sys_calloc((size_t)count_buffers(g) + 1, sizeof *t->buffers);
     if (!t->buffers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
@@ -123,7 +128,9 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->grads = ls_sys_calloc(units, sizeof *t->grads);
     t->trees = ls_sys_calloc(units, sizeof *t->trees);
     t->losses = ls_sys_calloc((size_t)compiled->micro_batches, sizeof *t->losses);
-    t->exchange = ls_sys_calloc((size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))), sizeof *t->exchange);
+    t->exchange = ls_sys_calloc(
+        (size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))),
+        sizeof *t->exchange);
     if (!t->units || !t->grads || !t->trees || !t->losses || !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {
@@ -138,7 +145,8 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
 static ls_status touch_staging(void *context)
 {
     const ls_trainer *t = context;
-    for (size_t at = 0; at < t->compiled.staging_bytes && !__atomic_load_n(&t->closing, __ATOMIC_RELAXED); at += 4096)
+    for (size_t at = 0; at < t->compiled.staging_bytes && !__atomic_load_n(&t->closing, __ATOMIC_RELAXED);
+         at += 4096)
         t->staging[at] = 0;
     return LS_OK;
 }
@@ -151,7 +159,8 @@ static ls_status map_staging(ls_trainer *t)
         return LS_OK;
     void *p = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
-        return ls_fail(LS_E_MEMORY, "the system refuses %s for staging: checkpoint.async: false needs none", ls_format_bytes(text, bytes));
+        return ls_fail(LS_E_MEMORY, "the system refuses %s for staging: checkpoint.async: false needs none",
+                       ls_format_bytes(text, bytes));
     t->staging = p;
     madvise(p, bytes, MADV_HUGEPAGE); /* no more than a wish */
     return ls_background_start(&t->toucher, touch_staging, t);
@@ -177,7 +186,8 @@ fail:
     return s;
 }
 
-ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config, const ls_trainer_opts *o)
+ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config,
+                                 const ls_trainer_opts *o)
 {
     LS_ARG(out);
     LS_ARG(build);
@@ -222,7 +232,10 @@ ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *func
     if (atomic_compare_exchange_strong(&t->user, &user, &me))
         *entered = t;
     else if (user != &me) /* one function may call another */
-        return ls_fail(LS_E_ARG, "%s: another thread is in a call on this trainer; one thread at a time may use a trainer", function);
+        return ls_fail(
+            LS_E_ARG,
+            "%s: another thread is in a call on this trainer; one thread at a time may use a trainer",
+            function);
     return LS_OK;
 }
 
@@ -241,18 +254,25 @@ static ls_status run(ls_trainer *t, int program)
     return LS_OK;
 }
 
-/* The loss of micro-batch m is not finite: run it again, looking at every value, to say which op made the first one. */
+/* The loss of micro-batch m is not finite: run it again, looking at every value, to say which op made the
+ * first one. */
 static ls_status blame(ls_trainer *t, int64_t m)
 {
     ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     if (s != LS_OK)
-        return ls_fail_in(s, "the loss of micro-batch %lld is not a number%s", (long long)m,
-                          t->compiled.loss_scaling ? ", which no loss scale mends (f16 ends at 65504; precision.param bf16 does not)" : "");
-    return ls_fail(LS_E_NUMERIC, "the loss of micro-batch %lld is not a number, though every value of a second run is; is memory damaged?",
+        return ls_fail_in(
+            s, "the loss of micro-batch %lld is not a number%s", (long long)m,
+            t->compiled.loss_scaling
+                ? ", which no loss scale mends (f16 ends at 65504; precision.param bf16 does not)"
+                : "");
+    return ls_fail(LS_E_NUMERIC,
+                   "the loss of micro-batch %lld is not a number, though every value of a second run is; is "
+                   "memory damaged?",
                    (long long)m);
 }
 
-/* What a micro-batch divides the sum of its losses by when each one counts the same: its targets, times how many micro-batches there are. */
+/* What a micro-batch divides the sum of its losses by when each one counts the same: its targets, times how
+ * many micro-batches there are. */
 static int64_t own_count(const ls_trainer *t, const int32_t *targets)
 {
     int64_t n = 0;
@@ -278,23 +298,27 @@ static ls_status fed(ls_trainer *t, ls_status s)
 }
 
 /* Micro-batch k of this rank's: its loss, and its gradients in t->grads. */
-static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const int32_t *targets, int64_t count)
+static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const int32_t *targets,
+                           int64_t count)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = c->share.first + k * c->share.stride;
     feed(t, inputs, targets, c->mean_of_means ? own_count(t, targets) : count);
     if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
         *(int32_t *)t->track.data = number == 0;
-    if (t->sample_places.data) { /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
+    if (t->sample_places.data) {
+        /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
         ((int64_t *)t->sample_places.data)[0] = number;
         ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
     }
     LS_TRY(run(t, LS_MICRO));
     t->losses[k] = scalar(&t->loss);
-    return isfinite(t->losses[k]) ? LS_OK : blame(t, number); /* in f16 too: the scale multiplies gradients only */
+    /* in f16 too: the scale multiplies gradients only */
+    return isfinite(t->losses[k]) ? LS_OK : blame(t, number);
 }
 
-/* What every rank learns of a step from the others: the losses of the micro-batches in order, and the requests. Rank by rank: request, losses. */
+/* What every rank learns of a step from the others: the losses of the micro-batches in order, and the
+ * requests. Rank by rank: request, losses. */
 static ls_status exchange(ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
@@ -321,7 +345,11 @@ static ls_status exchange(ls_trainer *t)
 
 ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call)
 {
-    return t->ready ? LS_OK : ls_fail(LS_E_ARG, "%s before the trainer has weights: call ls_trainer_init, ls_trainer_load or ls_trainer_load_checkpoint first", call);
+    return t->ready ? LS_OK
+                    : ls_fail(LS_E_ARG,
+                              "%s before the trainer has weights: call ls_trainer_init, ls_trainer_load or "
+                              "ls_trainer_load_checkpoint first",
+                              call);
 }
 
 /* The same on all ranks, as far as they pass the same. */
@@ -333,22 +361,29 @@ static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
     if (count < 1)
         return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
     if (!(lr >= 0) || isinf(lr))
-        return ls_fail(LS_E_ARG, "a step's learning rate is %g: it must be a number from 0 on; look at the schedule", lr);
+        return ls_fail(LS_E_ARG,
+                       "a step's learning rate is %g: it must be a number from 0 on; look at the schedule",
+                       lr);
     return LS_OK;
 }
 
-/* f16: the smallest loss scale. Below it small gradients are lost, and gradients that still overflow have diverged. */
+/* f16: the smallest loss scale. Below it small gradients are lost, and gradients that still overflow have
+ * diverged. */
 static const double LOWEST_SCALE = 1;
 
 static ls_status check_scale(const ls_step_result *r)
 {
     if (!r->skipped || r->loss_scale >= LOWEST_SCALE)
         return LS_OK;
-    return ls_fail(LS_E_NUMERIC, "the gradients overflow f16 even with a loss scale of %g, so every step would be skipped: training has diverged, or its numbers are too "
-                   "large for f16 (a lower learning rate, clipping, or precision.param bf16 or f32)", 2 * r->loss_scale);
+    return ls_fail(LS_E_NUMERIC,
+                   "the gradients overflow f16 even with a loss scale of %g, so every step would be skipped: "
+                   "training has diverged, or its numbers are too "
+                   "large for f16 (a lower learning rate, clipping, or precision.param bf16 or f32)",
+                   2 * r->loss_scale);
 }
 
-ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr, ls_step_result *r)
+ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr,
+                          ls_step_result *r)
 {
     LS_ARG(t);
     LS_ARG(inputs);
@@ -366,7 +401,8 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count; k++) {
-        LS_TRY(fed(t, run_micro(t, k, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count)));
+        LS_TRY(fed(
+            t, run_micro(t, k, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count)));
         for (int i = 0; i < c->units.trained; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
@@ -374,9 +410,12 @@ ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targ
     LS_TRY(exchange(t));
     put_scalar(&t->lr, lr);
     LS_TRY(run(t, LS_UPDATE));
-    *r = (ls_step_result){ .loss = ls_tree_sum(t->losses, c->micro_batches, c->accumulation == LS_SUM_RUNNING), .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
+    *r = (ls_step_result){ .loss = ls_tree_sum(t->losses, c->micro_batches,
+                                               c->accumulation == LS_SUM_RUNNING),
+                           .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
                            .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
-                           .skipped = c->loss_scaling && !*(int32_t *)t->applied.data, .seconds = ls_now() - start };
+                           .skipped = c->loss_scaling && !*(int32_t *)t->applied.data,
+                           .seconds = ls_now() - start };
     return check_scale(r);
 }
 
@@ -395,12 +434,15 @@ ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
     char have[2][128], want[2][128];
     if (same_sample(&set->input, &t->inputs.type) && same_sample(&set->target, &t->targets.type))
         return LS_OK;
-    return ls_fail(LS_E_SHAPE, "%s (%s) has samples of %s with targets %s, the model takes batches of %s with targets %s", set->name, set->source,
-                   ls_type_text(have[0], &set->input), ls_type_text(have[1], &set->target),
-                   ls_type_text(want[0], &t->inputs.type), ls_type_text(want[1], &t->targets.type));
+    return ls_fail(LS_E_SHAPE,
+                   "%s (%s) has samples of %s with targets %s, the model takes batches of %s with targets %s",
+                   set->name, set->source, ls_type_text(have[0], &set->input),
+                   ls_type_text(have[1], &set->target), ls_type_text(want[0], &t->inputs.type),
+                   ls_type_text(want[1], &t->targets.type));
 }
 
-ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss, int32_t *predicted, float *probability)
+ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
+                          int32_t *predicted, float *probability)
 {
     LS_ARG(t);
     LS_ARG(inputs);
@@ -414,7 +456,8 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     feed(t, inputs, targets, 1);
     LS_TRY(fed(t, run(t, LS_EVAL)));
     for (int64_t i = 0; i < n && loss; i++)
-        loss[i] = t->eval_rows.type.dtype == LS_F64 ? (float)((double *)t->eval_rows.data)[i] : ((float *)t->eval_rows.data)[i];
+        loss[i] = t->eval_rows.type.dtype == LS_F64 ? (float)((double *)t->eval_rows.data)[i]
+                                                    : ((float *)t->eval_rows.data)[i];
     if (predicted)
         memcpy(predicted, t->eval_predicted.data, sizeof(int32_t) * (size_t)n);
     if (probability)

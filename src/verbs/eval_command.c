@@ -12,7 +12,8 @@
 #include "train/launch.h"
 #include "train/place.h"
 
-static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e, int64_t step, const char *other_data, bool json)
+static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
+                  int64_t step, const char *other_data, bool json)
 {
     const bool text = set->target.ndim > 0;
     char perplexity[40] = "";
@@ -21,8 +22,8 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
             snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
-        ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity, e->accuracy, (long long)e->correct,
-                      (long long)e->count, e->seconds);
+        ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity,
+                      e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
         return;
     }
     ls_json j = { 0 };
@@ -80,7 +81,8 @@ static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     const int workers = ls_target_workers(&t);
     if (!g && workers > 1)
-        s = ls_launch(&(ls_launch_opts){ .ranks = workers, .threads = (int)t.recipe->threads, .argv = o->argv, .stop = ui->stop });
+        s = ls_launch(&(ls_launch_opts){
+            .ranks = workers, .threads = (int)t.recipe->threads, .argv = o->argv, .stop = ui->stop });
     else
         s = evaluate(&t, g, o->json, ui);
     ls_target_release(&t);

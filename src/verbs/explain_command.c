@@ -1,4 +1,5 @@
-/* explain_command.c - `lockstep explain`: the compiled step as one rank runs it, or the life of one parameter. */
+/* explain_command.c - `lockstep explain`: the compiled step as one rank runs it, or the life of one
+ * parameter. */
 #include <string.h>
 
 #include "commands.h"
@@ -14,11 +15,16 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
         ls_str_printf(out, " as rank %lld of %d runs it: ", (long long)rank, c->ranks);
         ls_layout_text(out, s);
     }
-    ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)s->share.count, (long long)s->micro_batch);
+    ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)s->share.count,
+                  (long long)s->micro_batch);
     if (c->ranks > 1) {
         ls_str_add(out, "; micro-batch");
         for (int64_t i = 0; i < s->share.count && i < 4; i++)
-            ls_str_printf(out, "%s %lld", i ? "," : s->share.count > 1 ? "es" : "", (long long)(s->share.first + i * s->share.stride));
+            ls_str_printf(out, "%s %lld",
+                          i                    ? ","
+                          : s->share.count > 1 ? "es"
+                                               : "",
+                          (long long)(s->share.first + i * s->share.stride));
         ls_str_printf(out, "%s of %lld", s->share.count > 4 ? ", ..." : "", (long long)s->micro_batches);
     }
     ls_str_printf(out, "), 1 x program update\n");
@@ -62,13 +68,16 @@ static void parts_text(ls_str *out, const ls_compiled_recipe *c, const ls_stored
     for (int r = 0; r < c->ranks && (at->slice || at->split.of); r++) {
         ls_str_printf(out, "  rank %-3d holds ", r);
         if (at->split.of)
-            ls_str_printf(out, "of block %d ", ls_mesh_position(&c->step.parallel.mesh, r, ls_mesh_axis(&c->step.parallel.mesh, LS_ROLE_TENSOR)));
+            ls_str_printf(out, "of block %d ",
+                          ls_mesh_position(&c->step.parallel.mesh, r,
+                                           ls_mesh_axis(&c->step.parallel.mesh, LS_ROLE_TENSOR)));
         ls_stored_part_text(out, at, ls_shard_position(&c->step.parallel, r));
         ls_str_add(out, "\n");
     }
 }
 
-static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c, const ls_stored_at *at)
+static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c,
+                  const ls_stored_at *at)
 {
     ls_json j = { 0 };
     ls_str s = { 0 };
@@ -101,8 +110,9 @@ static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_
     for (int i = 0; i < n; i++)
         names[i] = u->slots[i].name;
     const char *near = ls_nearest_name(o->param, names, n);
-    return ls_fail(LS_E_USAGE, "--param %s: the model has no such parameter%s%s (lockstep inspect %s lists them)", o->param,
-                   near ? "; did you mean " : "", near ? near : "", o->recipe.name);
+    return ls_fail(LS_E_USAGE,
+                   "--param %s: the model has no such parameter%s%s (lockstep inspect %s lists them)",
+                   o->param, near ? "; did you mean " : "", near ? near : "", o->recipe.name);
 }
 
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)

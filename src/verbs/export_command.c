@@ -1,4 +1,5 @@
-/* export_command.c - `lockstep export`: the weights of a run, a checkpoint or a weight file for other programs. */
+/* export_command.c - `lockstep export`: the weights of a run, a checkpoint or a weight file for other
+ * programs. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,17 +19,25 @@ static ls_status find_weights(char **out, const char *name)
     if (!ls_dir_exists(name)) {
         free(*out);
         *out = ls_path_join("", name);
-        return ls_file_exists(name) ? LS_OK : ls_fail(LS_E_USAGE, "%s: no such run, checkpoint or weight file", name);
+        return ls_file_exists(name) ? LS_OK
+                                    : ls_fail(LS_E_USAGE, "%s: no such run, checkpoint or weight file", name);
     }
-    return !run || ls_checkpoint_is(*out) ? LS_OK : ls_fail(LS_E_IO, "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, "
-                                                            "every_steps)", name);
+    return !run || ls_checkpoint_is(*out)
+               ? LS_OK
+               : ls_fail(LS_E_IO,
+                         "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, "
+                         "every_steps)",
+                         name);
 }
 
 static bool progress(void *context, uint64_t done, uint64_t total)
 {
     const ls_ui *ui = context;
     if (ui->progress)
-        ui->progress(ui->context, &(ls_progress){ .what = "exporting", .done = (int64_t)done, .total = (int64_t)total, .unit = "bytes" });
+        ui->progress(ui->context, &(ls_progress){ .what = "exporting",
+                                                  .done = (int64_t)done,
+                                                  .total = (int64_t)total,
+                                                  .unit = "bytes" });
     return !ui->stop || !*ui->stop;
 }
 
@@ -41,7 +50,8 @@ static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, con
 }
 
 /* With the optimizer's state: from a checkpoint alone. */
-static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights_export_opts *opts)
+static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from,
+                              const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
     if (!ls_checkpoint_is(from))
@@ -54,7 +64,8 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
     return s;
 }
 
-static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights_export_opts *opts)
+static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const char *from,
+                                const ls_weights_export_opts *opts)
 {
     if (ls_checkpoint_is(from))
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
@@ -83,7 +94,10 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
     if (s == LS_OK)
         s = check_target(o);
     if (s == LS_OK) {
-        const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL, .progress = progress, .context = (void *)ui, .replace = o->force };
+        const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL,
+                                              .progress = progress,
+                                              .context = (void *)ui,
+                                              .replace = o->force };
         s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);

@@ -1,5 +1,5 @@
-/* export_optimizer.c - the settings that PyTorch keeps beside an optimizer's state, from the recipe of a checkpoint: every one that its Adam, AdamW and SGD
- * have, as loading wants each of them. */
+/* export_optimizer.c - the settings that PyTorch keeps beside an optimizer's state, from the recipe of a
+ * checkpoint: every one that its Adam, AdamW and SGD have, as loading wants each of them. */
 #include "export_optimizer.h"
 
 #include <string.h>
@@ -47,14 +47,16 @@ ls_status ls_export_optimizer(const ls_checkpoint *c, const char *dir, const ls_
     const char *yaml = json_string_value(json_object_get(j, "recipe"));
     ls_status s = LS_OK;
     if (!c->optimizer || !yaml)
-        s = ls_fail(LS_E_UNSUPPORTED, "--optimizer: %s %s", c->dir, c->optimizer ? "is of a program of its own: no recipe tells its optimizer's settings"
-                                                                                 : "holds no state of an optimizer");
+        s = ls_fail(LS_E_UNSUPPORTED, "--optimizer: %s %s", c->dir,
+                    c->optimizer ? "is of a program of its own: no recipe tells its optimizer's settings"
+                                 : "holds no state of an optimizer");
     if (s == LS_OK)
         s = ls_recipe_load_record(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
     if (s == LS_OK) {
         const json_t *lr = json_object_get(j, "lr"); /* of the last step; null before the first */
         const int n = add_settings(settings, r, json_is_number(lr) ? json_number_value(lr) : r->optimizer.lr);
-        s = ls_dcp_export(c->weights, &(ls_dcp_optimizer){ .state = c->optimizer, .n = n, .settings = settings }, dir, o);
+        s = ls_dcp_export(c->weights,
+                          &(ls_dcp_optimizer){ .state = c->optimizer, .n = n, .settings = settings }, dir, o);
     }
     ls_recipe_destroy(&r);
     json_decref(j);

@@ -20,17 +20,17 @@ enum { MAX_ENDS = 16 };
 typedef struct job {
     const ls_predict_opts *o;
     const ls_ui *ui;
-    ls_target target;          /* its checkpoint NULL: the target is a folder of Hugging Face's */
+    ls_target target; /* its checkpoint NULL: the target is a folder of Hugging Face's */
     ls_setup setup;
     ls_tokenizer *tokenizer;
     ls_text_stream *stream;
     ls_generator *generator;
-    int32_t ends[MAX_ENDS];    /* the first also begins a text that has no beginning */
+    int32_t ends[MAX_ENDS]; /* the first also begins a text that has no beginning */
     int n_ends;
     ls_tokens prompt, made;
-    int64_t tokens;            /* that are wanted, and may find a place */
-    ls_str text;               /* of what was made */
-    ls_status status;          /* of the call-back */
+    int64_t tokens;   /* that are wanted, and may find a place */
+    ls_str text;      /* of what was made */
+    ls_status status; /* of the call-back */
 } job;
 
 /* Neither a folder nor a recipe. */
@@ -52,14 +52,17 @@ static ls_status open_target(job *j)
         LS_TRY(ls_folder_find(&dir, arg->name)); /* or its message */
         free(dir);
     }
-    LS_TRY(folder ? ls_folder_recipe(&j->target.recipe, arg->name, arg->n_sets, arg->sets) : ls_target_open(&j->target, arg));
+    LS_TRY(folder ? ls_folder_recipe(&j->target.recipe, arg->name, arg->n_sets, arg->sets)
+                  : ls_target_open(&j->target, arg));
     const ls_model_row *m = ls_recipe_model(j->target.recipe);
     char list[LS_MODEL_LIST];
     if (!m->decoder)
-        return ls_fail(LS_E_USAGE, "%s: --prompt is for models that continue a text (%s), and this is one of type %s", arg->name,
-                       ls_model_list(list, ls_model_continues_text), m->name);
+        return ls_fail(LS_E_USAGE,
+                       "%s: --prompt is for models that continue a text (%s), and this is one of type %s",
+                       arg->name, ls_model_list(list, ls_model_continues_text), m->name);
     if (ls_target_workers(&j->target) > 1)
-        return ls_fail(LS_E_USAGE, "lockstep predict runs in one process, with all its threads: leave workers out");
+        return ls_fail(LS_E_USAGE,
+                       "lockstep predict runs in one process, with all its threads: leave workers out");
     return ls_setup_use(&j->setup, j->target.recipe, 1, 0, 0);
 }
 
@@ -92,7 +95,8 @@ static bool is_end(const job *j, int32_t id)
     return false;
 }
 
-/* The prompt's ids. A tokenizer may put an end token behind every text, which this one is not over; and an empty prompt begins where another text ends. */
+/* The prompt's ids. A tokenizer may put an end token behind every text, which this one is not over; and an
+ * empty prompt begins where another text ends. */
 static ls_status encode(job *j)
 {
     const char *text, *prompt = j->o->prompt;
@@ -110,8 +114,11 @@ static ls_status encode(job *j)
         j->prompt.ids[j->prompt.n++] = j->ends[0];
     }
     if (j->prompt.n > context)
-        return ls_fail(LS_E_USAGE, "--prompt: %lld tokens, and the model's context is %lld: shorten it, or try a longer one than the model was made for: "
-                       "--set data.seq_length=%lld", (long long)j->prompt.n, (long long)context, (long long)(j->prompt.n + j->tokens));
+        return ls_fail(LS_E_USAGE,
+                       "--prompt: %lld tokens, and the model's context is %lld: shorten it, or try a longer "
+                       "one than the model was made for: "
+                       "--set data.seq_length=%lld",
+                       (long long)j->prompt.n, (long long)context, (long long)(j->prompt.n + j->tokens));
     for (int64_t i = 0; i < j->prompt.n; i++)
         LS_TRY(ls_text_stream_add(j->stream, j->prompt.ids[i], &text, &bytes));
     return LS_OK;
@@ -120,8 +127,14 @@ static ls_status encode(job *j)
 static ls_status create_with(job *j, const ls_weights *w)
 {
     const ls_trainer_opts *t = &j->setup.trainer;
-    const int64_t context = j->target.recipe->data.seq_length, wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
-    const ls_generator_opts o = { .device = t->device, .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .param = t->param, .output = t->output,
+    const int64_t context = j->target.recipe->data.seq_length,
+                  wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
+    const ls_generator_opts o = { .device = t->device,
+                                  .isa = t->isa,
+                                  .threads = t->threads,
+                                  .kernels = t->kernels,
+                                  .param = t->param,
+                                  .output = t->output,
                                   .places = wanted < context ? wanted : context };
     ls_decoder_config c;
     j->setup.model->decoder(&c, j->target.recipe);
@@ -176,7 +189,10 @@ static bool on_token(void *context, int32_t id)
 
 static void print_json(const job *j, const ls_generated *made)
 {
-    static const char *const ENDED[] = { [LS_ENDED_TOKENS] = "tokens", [LS_ENDED_PLACES] = "context", [LS_ENDED_TOKEN] = "end token", [LS_ENDED_CALLER] = "stopped" };
+    static const char *const ENDED[] = { [LS_ENDED_TOKENS] = "tokens",
+                                         [LS_ENDED_PLACES] = "context",
+                                         [LS_ENDED_TOKEN] = "end token",
+                                         [LS_ENDED_CALLER] = "stopped" };
     ls_json out = { 0 };
     ls_json_object(&out, NULL);
     ls_json_text(&out, "prompt", j->o->prompt);
@@ -205,8 +221,14 @@ static ls_status generate(job *j)
     if (!j->made.ids)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld tokens", (long long)j->tokens);
     print(j, o->prompt, strlen(o->prompt));
-    const ls_generate_opts g = { .prompt = j->prompt.ids, .n_prompt = j->prompt.n, .tokens = j->tokens, .sampling = o->sampling, .ends = j->ends,
-                                 .n_ends = j->n_ends, .on_token = on_token, .context = j };
+    const ls_generate_opts g = { .prompt = j->prompt.ids,
+                                 .n_prompt = j->prompt.n,
+                                 .tokens = j->tokens,
+                                 .sampling = o->sampling,
+                                 .ends = j->ends,
+                                 .n_ends = j->n_ends,
+                                 .on_token = on_token,
+                                 .context = j };
     LS_TRY(ls_generate(j->generator, &g, &made));
     LS_TRY(j->status);
     ls_text_stream_end(j->stream, &rest, &bytes);
@@ -218,10 +240,14 @@ static ls_status generate(job *j)
         fputc('\n', j->ui->out);
     fflush(j->ui->out);
     if (made.ending == LS_ENDED_PLACES)
-        ls_log_warn("the model's context of %lld tokens is full (--set data.seq_length tries a longer one)", (long long)ls_generator_places(j->generator));
-    ls_log_info("%lld tokens, %.1f tokens/s; the prompt's %lld in %.2f s", (long long)made.tokens, made.seconds > 0 ? (double)made.tokens / made.seconds : 0,
-                (long long)j->prompt.n, made.prompt_seconds);
-    return made.ending == LS_ENDED_CALLER ? ls_fail(LS_E_STOPPED, "stopped after %lld tokens", (long long)made.tokens) : LS_OK;
+        ls_log_warn("the model's context of %lld tokens is full (--set data.seq_length tries a longer one)",
+                    (long long)ls_generator_places(j->generator));
+    ls_log_info("%lld tokens, %.1f tokens/s; the prompt's %lld in %.2f s", (long long)made.tokens,
+                made.seconds > 0 ? (double)made.tokens / made.seconds : 0, (long long)j->prompt.n,
+                made.prompt_seconds);
+    return made.ending == LS_ENDED_CALLER
+               ? ls_fail(LS_E_STOPPED, "stopped after %lld tokens", (long long)made.tokens)
+               : LS_OK;
 }
 
 ls_status ls_generate_command(const ls_predict_opts *o, const ls_ui *ui)

@@ -1,4 +1,5 @@
-/* inspect_command.c - `lockstep inspect`: what is in a weight file, a checkpoint, a run, or a recipe's model. */
+/* inspect_command.c - `lockstep inspect`: what is in a weight file, a checkpoint, a run, or a recipe's model.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,8 @@ static ls_status verify_file(const char *path, const ls_ui *ui)
 {
     int64_t entries;
     if (ends_with(path, ".safetensors") || ends_with(path, ".json") || !is_weights(path))
-        return ls_fail(LS_E_USAGE, "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
+        return ls_fail(LS_E_USAGE,
+                       "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
     LS_TRY(ls_pt_verify(path, &entries));
     fprintf(ui->out, "%s: every byte of %lld entries matches its checksum\n", path, (long long)entries);
     return LS_OK;
@@ -104,7 +106,8 @@ static ls_status verify_file(const char *path, const ls_ui *ui)
 static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
 {
     if (o->verify)
-        return ls_fail(LS_E_USAGE, "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
+        return ls_fail(LS_E_USAGE,
+                       "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
     return inspect_weights(o, ui, path);
 }
 
@@ -115,7 +118,8 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
         if (ls_checkpoint_is(path))
             return inspect_checkpoint(o, ui, path);
         char *latest = ls_path_join(path, "checkpoints/latest");
-        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest) : inspect_folder(o, ui, path);
+        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest)
+                                               : inspect_folder(o, ui, path);
         free(latest);
         return s;
     }

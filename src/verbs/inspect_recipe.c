@@ -23,7 +23,8 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
     LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
-    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze, m->setup.trainer.param);
+    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze,
+                            m->setup.trainer.param);
 }
 
 /* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */
@@ -39,7 +40,8 @@ static void note_text(ls_str *out, const model *m, const ls_stored_at *at)
             continue;
         ls_str_printf(out, "%s rank %d: ", between, r);
         if (at->split.of)
-            ls_str_printf(out, "of block %d ", ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
+            ls_str_printf(out, "of block %d ",
+                          ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
         if (end - first == ls_type_count(&at->type))
             ls_str_add(out, "all");
         else

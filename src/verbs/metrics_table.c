@@ -30,7 +30,10 @@ static const char *number(cell out, const char *format, double x)
     return out;
 }
 
-static const char *duration(cell out, double seconds) { return isnan(seconds) ? "" : ls_format_duration(out, seconds); }
+static const char *duration(cell out, double seconds)
+{
+    return isnan(seconds) ? "" : ls_format_duration(out, seconds);
+}
 
 static void say_starts(FILE *out, const ls_history *h)
 {
@@ -38,23 +41,31 @@ static void say_starts(FILE *out, const ls_history *h)
         const ls_past_start *s = &h->starts[i];
         char again[64] = "";
         if (s->lost)
-            snprintf(again, sizeof again, " (%lld step%s done again)", (long long)s->lost, s->lost == 1 ? "" : "s");
-        ls_print_line(out, "attempt %lld began after step %lld%s: %s", (long long)s->attempt, (long long)s->step, again,
-                      s->cause ? s->cause : "the run was started again");
+            snprintf(again, sizeof again, " (%lld step%s done again)", (long long)s->lost,
+                     s->lost == 1 ? "" : "s");
+        ls_print_line(out, "attempt %lld began after step %lld%s: %s", (long long)s->attempt,
+                      (long long)s->step, again, s->cause ? s->cause : "the run was started again");
     }
 }
 
 void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
-    static const ls_column COLUMNS[] = { { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 },
-                                         { "accuracy", false, 0 }, { "lr", false, 5 }, { "time", false, 3 }, { "attempt", false, 2 }, { "", true, 0 } };
+    static const ls_column COLUMNS[] = {
+        { "epoch", false, 0 },     { "step", false, 4 },     { "train loss", false, 0 },
+        { "eval loss", false, 1 }, { "accuracy", false, 0 }, { "lr", false, 5 },
+        { "time", false, 3 },      { "attempt", false, 2 },  { "", true, 0 }
+    };
     ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
     for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
         const ls_epoch_row *r = &h->epochs[i].row;
         cell c[8];
-        ls_table_row(&t, (const char *const[]){ whole(c[0], r->epoch), whole(c[1], r->step), number(c[2], "%.4f", r->loss), number(c[3], "%.4f", r->eval_loss),
-                                                number(c[4], "%.2f%%", 100 * r->eval_accuracy), number(c[5], "%.3g", r->lr), duration(c[6], r->seconds),
-                                                whole(c[7], h->epochs[i].attempt), r->step == best_step ? "best" : "" }, NULL);
+        ls_table_row(&t,
+                     (const char *const[]){
+                         whole(c[0], r->epoch), whole(c[1], r->step), number(c[2], "%.4f", r->loss),
+                         number(c[3], "%.4f", r->eval_loss), number(c[4], "%.2f%%", 100 * r->eval_accuracy),
+                         number(c[5], "%.3g", r->lr), duration(c[6], r->seconds),
+                         whole(c[7], h->epochs[i].attempt), r->step == best_step ? "best" : "" },
+                     NULL);
     }
     ls_table_print(out, &t, width);
     ls_table_release(&t);
@@ -76,7 +87,8 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
         fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
     ls_history_release(&h);
     if (known)
-        ls_log_info("best   %s %.4f in epoch %lld%s%s%s", r->checkpoint.best.metric, m->best_value, (long long)m->best_epoch, saved ? ": " : "", saved ? d->path : "",
+        ls_log_info("best   %s %.4f in epoch %lld%s%s%s", r->checkpoint.best.metric, m->best_value,
+                    (long long)m->best_epoch, saved ? ": " : "", saved ? d->path : "",
                     saved ? "/checkpoints/best" : "");
     return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
@@ -84,18 +96,26 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 static void steps_print(FILE *out, const ls_history *h, int width)
 {
     const bool text = h->n_steps && h->steps[0].row.targets;
-    const ls_column columns[] = { { "step", false, 0 }, { "epoch", false, 4 }, { "train loss", false, 0 }, { "lr", false, 3 }, { "grad norm", false, 2 },
-                                  { "loss scale", false, 5 }, { "time", false, 1 }, { text ? "tokens/s" : "images/s", false, 6 },
-                                  { "attempt", false, 7 }, { "", true, 0 } };
+    const ls_column columns[] = { { "step", false, 0 },       { "epoch", false, 4 },
+                                  { "train loss", false, 0 }, { "lr", false, 3 },
+                                  { "grad norm", false, 2 },  { "loss scale", false, 5 },
+                                  { "time", false, 1 },       { text ? "tokens/s" : "images/s", false, 6 },
+                                  { "attempt", false, 7 },    { "", true, 0 } };
     ls_table t = { .n_columns = sizeof columns / sizeof columns[0], .columns = columns };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         cell c[9];
-        ls_table_row(&t, (const char *const[]){ whole(c[0], r->step), whole(c[1], r->epoch), isnan(r->loss) ? "none" : number(c[2], "%.4f", (double)r->loss),
-                                                number(c[3], "%.3g", r->lr), number(c[4], "%.4g", r->grad_norm < 0 ? NAN : r->grad_norm),
-                                                number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
-                                                number(c[7], "%.0f", r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN), whole(c[8], h->steps[i].attempt),
-                                                r->skipped ? "skipped: overflow" : "" }, NULL);
+        ls_table_row(
+            &t,
+            (const char *const[]){
+                whole(c[0], r->step), whole(c[1], r->epoch),
+                isnan(r->loss) ? "none" : number(c[2], "%.4f", (double)r->loss), number(c[3], "%.3g", r->lr),
+                number(c[4], "%.4g", r->grad_norm < 0 ? NAN : r->grad_norm),
+                number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
+                number(c[7], "%.0f",
+                       r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN),
+                whole(c[8], h->steps[i].attempt), r->skipped ? "skipped: overflow" : "" },
+            NULL);
     }
     ls_table_print(out, &t, width);
     ls_table_release(&t);
@@ -103,7 +123,10 @@ static void steps_print(FILE *out, const ls_history *h, int width)
 
 /* ---- reports of a program of its own: a column for each metric that any of them has */
 
-typedef struct names { int n; const char **at; } names; /* `at` is the caller's to free */
+typedef struct names {
+    int n;
+    const char **at;
+} names; /* `at` is the caller's to free */
 
 static names metric_names(const ls_history *h)
 {
@@ -126,8 +149,11 @@ static names metric_names(const ls_history *h)
 
 static void reports_print(FILE *out, const ls_history *h, int width)
 {
-    static const ls_column FIRST[] = { { "report", false, 0 }, { "step", false, INT_MAX - 3 }, { "epoch", false, INT_MAX - 2 },
-                                       { "time", false, INT_MAX - 1 }, { "attempt", false, INT_MAX } };
+    static const ls_column FIRST[] = { { "report", false, 0 },
+                                       { "step", false, INT_MAX - 3 },
+                                       { "epoch", false, INT_MAX - 2 },
+                                       { "time", false, INT_MAX - 1 },
+                                       { "attempt", false, INT_MAX } };
     enum { OURS = sizeof FIRST / sizeof FIRST[0] };
     names metrics = metric_names(h);
     const int n = OURS + metrics.n;
@@ -147,7 +173,8 @@ static void reports_print(FILE *out, const ls_history *h, int width)
         texts[3] = duration(cells[3], r->seconds);
         texts[4] = whole(cells[4], r->attempt);
         for (int k = 0; k < metrics.n; k++)
-            texts[OURS + k] = number(cells[OURS + k], "%.6g", ls_metric_list_find(&r->metrics, metrics.at[k]));
+            texts[OURS + k] = number(cells[OURS + k], "%.6g",
+                                     ls_metric_list_find(&r->metrics, metrics.at[k]));
         ls_table_row(&t, texts, NULL);
     }
     ls_table_print(out, &t, width);
@@ -168,8 +195,9 @@ static void reports_csv(FILE *out, const ls_history *h)
         fprintf(out, ",%s", metrics.at[k]);
     for (int i = 0; i < h->n_reports; i++) {
         const ls_past_report *r = &h->reports[i];
-        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step, (long long)r->epoch,
-                isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds), (long long)r->attempt);
+        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step,
+                (long long)r->epoch, isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds),
+                (long long)r->attempt);
         for (int k = 0; k < metrics.n; k++) {
             const double x = ls_metric_list_find(&r->metrics, metrics.at[k]);
             fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
@@ -190,7 +218,9 @@ static void csv(FILE *out, const ls_history *h, bool steps)
     }
     fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
     for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
-        fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt) : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt), out);
+        fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt)
+                    : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt),
+              out);
 }
 
 static void json(FILE *out, const ls_history *h, bool steps)
@@ -203,7 +233,8 @@ static void json(FILE *out, const ls_history *h, bool steps)
         ls_epoch_row_write(&j, &h->epochs[i].row, h->epochs[i].attempt);
     for (int i = 0; !steps && i < h->n_reports; i++) {
         const ls_past_report *r = &h->reports[i];
-        ls_report_row_write(&j, &(ls_report_row){ r->report, r->step, r->epoch, r->seconds, &r->metrics }, r->attempt);
+        ls_report_row_write(&j, &(ls_report_row){ r->report, r->step, r->epoch, r->seconds, &r->metrics },
+                            r->attempt);
     }
     ls_json_close_array(&j);
     fprintf(out, "%s\n", ls_str_text(&j.out));
@@ -213,7 +244,9 @@ static void json(FILE *out, const ls_history *h, bool steps)
 static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
 {
     ls_run_info info;
-    const bool read = ls_run_info_read(&info, run_dir) == LS_OK, known = read && !isnan(info.metrics.best_value); /* else nothing is marked as the best */
+    /* else nothing is marked as the best */
+    const bool read = ls_run_info_read(&info, run_dir) == LS_OK,
+               known = read && !isnan(info.metrics.best_value);
     if (steps)
         steps_print(out, h, width);
     else if (h->n_reports)
@@ -233,8 +266,9 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
         return ls_fail(LS_E_USAGE, "%s: no such run (`lockstep runs` lists them)", run_dir);
     LS_TRY(ls_history_read(&h, run_dir));
     if (h.bad_lines)
-        ls_log_warn("%s/metrics.jsonl: %d line%s left out that %s no row: the machine stopped while it was written", run_dir, h.bad_lines,
-                    h.bad_lines == 1 ? "" : "s", h.bad_lines == 1 ? "is" : "are");
+        ls_log_warn(
+            "%s/metrics.jsonl: %d line%s left out that %s no row: the machine stopped while it was written",
+            run_dir, h.bad_lines, h.bad_lines == 1 ? "" : "s", h.bad_lines == 1 ? "is" : "are");
     if (format == LS_METRICS_CSV)
         csv(out, &h, steps);
     else if (format == LS_METRICS_JSON)

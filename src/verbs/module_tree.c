@@ -22,7 +22,8 @@ static const char *grouped(char b[32], int64_t x)
     return b;
 }
 
-enum { DEEPEST = 64 }; /* levels; a file may hold names of a million dots, and the rest of such a name stays in one piece */
+/* levels; a file may hold names of a million dots, and the rest of such a name stays in one piece */
+enum { DEEPEST = 64 };
 
 static size_t component(const char *name, size_t from, int depth)
 {
@@ -37,18 +38,23 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
         const char *name = items[i].name;
         size_t len = component(name, from, depth);
         int64_t j = i, elements = 0;
-        for (; j < n && component(items[j].name, from, depth) == len && !strncmp(items[j].name + from, name + from, len); j++)
+        for (; j < n && component(items[j].name, from, depth) == len &&
+               !strncmp(items[j].name + from, name + from, len);
+             j++)
             elements += ls_type_count(&items[j].type);
         int width = 44 - 2 * depth > (int)len ? 44 - 2 * depth : (int)len;
         if (name[from + len] == 0) {
             ls_type_text(type, &items[i].type);
-            const char *shape = strchr(type, '['), *word = items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype);
-            ls_print_line(out, "%*s%-*.*s %12s  %s %s%s%s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements), word, shape ? shape : "",
-                          items[i].note ? "  " : "", items[i].note ? items[i].note : "");
+            const char *shape = strchr(type, '['),
+                       *word = items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype);
+            ls_print_line(out, "%*s%-*.*s %12s  %s %s%s%s", 2 * depth, "", width, (int)len, name + from,
+                          grouped(count, elements), word, shape ? shape : "", items[i].note ? "  " : "",
+                          items[i].note ? items[i].note : "");
             i++;
             continue;
         }
-        ls_print_line(out, "%*s%-*.*s %12s", 2 * depth, "", width, (int)len, name + from, grouped(count, elements));
+        ls_print_line(out, "%*s%-*.*s %12s", 2 * depth, "", width, (int)len, name + from,
+                      grouped(count, elements));
         level(out, depth + 1, j - i, items + i, from + len + 1);
         i = j;
     }
@@ -62,7 +68,8 @@ void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree
         elements += ls_type_count(&items[i].type);
         bytes += (int64_t)ls_type_bytes(&items[i].type);
     }
-    ls_print_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements), (long long)n, ls_format_bytes(size, (uint64_t)bytes));
+    ls_print_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements),
+                  (long long)n, ls_format_bytes(size, (uint64_t)bytes));
     level(out, 1, n, items, 0);
 }
 

@@ -1,4 +1,5 @@
-/* plan_command.c - `lockstep plan`: compile the step for any mesh, run nothing, print what it needs. No data is read, no rank is started. */
+/* plan_command.c - `lockstep plan`: compile the step for any mesh, run nothing, print what it needs. No data
+ * is read, no rank is started. */
 #include <string.h>
 
 #include "base/str.h"
@@ -11,7 +12,9 @@ static int64_t steps_per_epoch(const ls_compiled_recipe *c)
     int channels, height, width, classes;
     if (!ls_dataset_sizes(c->recipe->data.type, &samples, &eval, &channels, &height, &width, &classes))
         return 0;
-    ls_order o = { .n = samples, .global_batch = c->recipe->train.global_batch, .micro_batch = c->recipe->train.micro_batch,
+    ls_order o = { .n = samples,
+                   .global_batch = c->recipe->train.global_batch,
+                   .micro_batch = c->recipe->train.micro_batch,
                    .drop_last = c->recipe->train.drop_last };
     return ls_order_check(&o) == LS_OK ? ls_order_steps(&o) : 0;
 }
@@ -19,51 +22,67 @@ static int64_t steps_per_epoch(const ls_compiled_recipe *c)
 static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     const ls_compiled *step = &c->step;
-    ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name, c->recipe->model.type,
-                  (long long)step->units.parameters, step->device.ops->name, ls_isa_name(step->device.isa), step->device.threads,
-                  step->device.threads == 1 ? "" : "s", c->ranks > 1 ? " a rank" : "");
+    ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name,
+                  c->recipe->model.type, (long long)step->units.parameters, step->device.ops->name,
+                  ls_isa_name(step->device.isa), step->device.threads, step->device.threads == 1 ? "" : "s",
+                  c->ranks > 1 ? " a rank" : "");
     if (c->ranks > 1) {
         ls_str_printf(out, "ranks   %d: ", c->ranks);
         ls_layout_text(out, step);
         ls_str_add(out, "\n");
     }
-    ls_str_printf(out, "step    %lld x %lld samples", (long long)step->micro_batches, (long long)step->micro_batch);
+    ls_str_printf(out, "step    %lld x %lld samples", (long long)step->micro_batches,
+                  (long long)step->micro_batch);
     if (c->setup.model->samples == LS_SAMPLES_TEXT)
         ls_str_printf(out, " of %lld tokens", (long long)c->recipe->data.seq_length);
     if (c->setup.model->samples == LS_SAMPLES_PAIRS)
-        ls_str_printf(out, " of %lld and %lld tokens", (long long)c->recipe->data.source_length, (long long)c->recipe->data.target_length);
+        ls_str_printf(out, " of %lld and %lld tokens", (long long)c->recipe->data.source_length,
+                      (long long)c->recipe->data.target_length);
     if (c->ranks > 1)
         ls_str_printf(out, ", of which a rank computes %lld", (long long)cost->runs);
-    ls_str_printf(out, "; compute %s, %.3f GFLOP%s\n", ls_dtype_name(step->units.dtype == LS_F64 ? LS_F64 : c->recipe->precision.param), 1e-9 * cost->flops,
-                  c->ranks > 1 ? " a rank" : "");
+    ls_str_printf(out, "; compute %s, %.3f GFLOP%s\n",
+                  ls_dtype_name(step->units.dtype == LS_F64 ? LS_F64 : c->recipe->precision.param),
+                  1e-9 * cost->flops, c->ranks > 1 ? " a rank" : "");
 }
 
 static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     char a[32], b[32];
     const ls_footprint *f = &cost->memory;
-    ls_str_printf(out, "memory  %s%s: state %s, ", ls_format_bytes(a, cost->total), c->ranks > 1 ? " a rank" : " in all", ls_format_bytes(b, f->state));
-    ls_str_printf(out, "inputs and outputs %s, arena %s", ls_format_bytes(a, f->io), ls_format_bytes(b, f->arena));
+    ls_str_printf(out, "memory  %s%s: state %s, ", ls_format_bytes(a, cost->total),
+                  c->ranks > 1 ? " a rank" : " in all", ls_format_bytes(b, f->state));
+    ls_str_printf(out, "inputs and outputs %s, arena %s", ls_format_bytes(a, f->io),
+                  ls_format_bytes(b, f->arena));
     if (f->symmetric)
         ls_str_printf(out, ", arena in the window %s", ls_format_bytes(a, f->symmetric));
     if (cost->tree)
-        ls_str_printf(out, ", sums of micro-batches %s (%d buffers; train.accumulate: running needs 1)", ls_format_bytes(a, cost->tree), c->step.tree_buffers);
+        ls_str_printf(out, ", sums of micro-batches %s (%d buffers; train.accumulate: running needs 1)",
+                      ls_format_bytes(a, cost->tree), c->step.tree_buffers);
     if (cost->staging)
-        ls_str_printf(out, "\n        of it, %s of staging: a checkpoint is copied there and written while training goes on (checkpoint.async)",
+        ls_str_printf(out,
+                      "\n        of it, %s of staging: a checkpoint is copied there and written while "
+                      "training goes on (checkpoint.async)",
                       ls_format_bytes(a, cost->staging));
     ls_str_add(out, "\n        at the worst moment:");
     for (int i = 0; i < LS_CAT_COUNT; i++)
         if (cost->by_category[i])
-            ls_str_printf(out, " %s %s,", ls_category_name((ls_category)i), ls_format_bytes(a, cost->by_category[i]));
+            ls_str_printf(out, " %s %s,", ls_category_name((ls_category)i),
+                          ls_format_bytes(a, cost->by_category[i]));
     out->data[--out->len] = 0;
     if (f->window)
-        ls_str_printf(out, "\n        of it, the other ranks of the host read %s (the window)", ls_format_bytes(a, f->window));
+        ls_str_printf(out, "\n        of it, the other ranks of the host read %s (the window)",
+                      ls_format_bytes(a, f->window));
     if (f->host)
-        ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s", ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
+        ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s",
+                      ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
     if (f->node)
-        ls_str_printf(out, "\n        beside it, once for all ranks of a host: %s of gathered units that each rank maps", ls_format_bytes(a, f->node));
+        ls_str_printf(
+            out,
+            "\n        beside it, once for all ranks of a host: %s of gathered units that each rank maps",
+            ls_format_bytes(a, f->node));
     if (cost->messages)
-        ls_str_printf(out, "\n        beside it, %s that messages to other hosts pass through", ls_format_bytes(a, cost->messages));
+        ls_str_printf(out, "\n        beside it, %s that messages to other hosts pass through",
+                      ls_format_bytes(a, cost->messages));
     ls_str_add(out, "\n");
 }
 
@@ -74,8 +93,8 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
         const ls_traffic *t = &cost->traffic[i];
         ls_str name = { 0 };
         ls_traffic_text(&name, t);
-        ls_str_printf(out, "%s%-32s %4lld a step, %10s taken in by a rank of %d", i ? "        " : "moves   ", name.data, (long long)t->calls,
-                      ls_format_bytes(a, (uint64_t)t->bytes), t->ranks);
+        ls_str_printf(out, "%s%-32s %4lld a step, %10s taken in by a rank of %d", i ? "        " : "moves   ",
+                      name.data, (long long)t->calls, ls_format_bytes(a, (uint64_t)t->bytes), t->ranks);
         if (t->seconds > 0)
             ls_str_printf(out, ", about %.2f ms", 1e3 * t->seconds);
         ls_str_add(out, "\n");
@@ -88,7 +107,9 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     char a[32];
     const int64_t steps = steps_per_epoch(c);
     if (!(cost->seconds > 0)) {
-        ls_str_printf(out, "time    not known for %d thread%s: `lockstep doctor` measures this machine once, with all its threads, half of them, ... and 1\n",
+        ls_str_printf(out,
+                      "time    not known for %d thread%s: `lockstep doctor` measures this machine once, with "
+                      "all its threads, half of them, ... and 1\n",
                       c->step.device.threads, c->step.device.threads == 1 ? "" : "s");
         return;
     }
@@ -98,20 +119,24 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     const double rate = (double)c->recipe->train.global_batch / cost->seconds;
     ls_str_printf(out, ", %.*f samples/s", rate < 10 ? 3 : 0, rate);
     if (steps > 0)
-        ls_str_printf(out, ", %s an epoch of %lld steps", ls_format_duration(a, cost->seconds * (double)steps), (long long)steps);
+        ls_str_printf(out, ", %s an epoch of %lld steps",
+                      ls_format_duration(a, cost->seconds * (double)steps), (long long)steps);
     ls_str_add(out, "\n");
 }
 
 static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     if (cost->same_bits)
-        ls_str_printf(out, "bits    the same on 1, 2, 4, ... ranks in any layout, with any threads, as long as train.micro_batch is %lld\n",
+        ls_str_printf(out,
+                      "bits    the same on 1, 2, 4, ... ranks in any layout, with any threads, as long as "
+                      "train.micro_batch is %lld\n",
                       (long long)cost->micro_batch);
     else
         ls_str_printf(out, "bits    not promised to be those of other layouts: %s\n", cost->why);
     if (c->recipe->precision.param != LS_F32 && c->recipe->precision.param != LS_F64)
-        ls_str_printf(out, "note    compute in %s: gradients are rounded to it before they are summed in %s\n", ls_dtype_name(c->recipe->precision.param),
-                      ls_dtype_name(c->step.parallel.reduce));
+        ls_str_printf(out,
+                      "note    compute in %s: gradients are rounded to it before they are summed in %s\n",
+                      ls_dtype_name(c->recipe->precision.param), ls_dtype_name(c->step.parallel.reduce));
 }
 
 static void plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)

@@ -1,5 +1,5 @@
-/* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all --compare options. A setting that cannot be
- * is a column too, with the reason below the table. */
+/* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all
+ * --compare options. A setting that cannot be is a column too, with the reason below the table. */
 #include "plan_compare.h"
 
 #include <stdio.h>
@@ -12,16 +12,25 @@
 
 enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };
 
-typedef struct axis { char *key; int n; char *values[COLUMNS]; } axis; /* one --compare */
+typedef struct axis {
+    char *key;
+    int n;
+    char *values[COLUMNS];
+} axis; /* one --compare */
 typedef struct column {
-    int choice[KEYS];      /* of each axis: which value */
+    int choice[KEYS]; /* of each axis: which value */
     bool refused;
     char why[1024];
     int ranks;
-    int64_t samples;       /* of a step */
+    int64_t samples; /* of a step */
     ls_step_cost cost;
 } column;
-typedef struct table { int n_axes; axis axes[KEYS]; int n; column *columns; } table;
+typedef struct table {
+    int n_axes;
+    axis axes[KEYS];
+    int n;
+    column *columns;
+} table;
 
 static char *copy_of(const char *from, size_t n)
 {
@@ -35,7 +44,10 @@ static ls_status read_axis(axis *a, const char *text)
 {
     const char *p = strchr(text, '='), *start = p + 1;
     if (!p || p == text || !p[1])
-        return ls_fail(LS_E_USAGE, "--compare %s: write KEY=VALUE,VALUE,... as in --compare parallel.reshard_after_forward=true,false", text);
+        return ls_fail(LS_E_USAGE,
+                       "--compare %s: write KEY=VALUE,VALUE,... as in --compare "
+                       "parallel.reshard_after_forward=true,false",
+                       text);
     a->key = copy_of(text, (size_t)(p - text));
     int depth = 0;
     char quote = 0;
@@ -70,7 +82,10 @@ static ls_status read_table(table *t, const ls_plan_command_opts *o)
         LS_TRY(read_axis(&t->axes[t->n_axes++], o->compare[i]));
         t->n *= t->axes[i].n;
         if (t->n > COLUMNS)
-            return ls_fail(LS_E_USAGE, "--compare: these settings have %d or more combinations; up to %d fit side by side", t->n, COLUMNS);
+            return ls_fail(
+                LS_E_USAGE,
+                "--compare: these settings have %d or more combinations; up to %d fit side by side", t->n,
+                COLUMNS);
     }
     t->columns = calloc((size_t)t->n, sizeof *t->columns);
     LS_CHECK(t->columns, "out of memory");
@@ -80,7 +95,10 @@ static ls_status read_table(table *t, const ls_plan_command_opts *o)
     return LS_OK;
 }
 
-static const char *value_of(const table *t, int k, int key) { return t->axes[key].values[t->columns[k].choice[key]]; }
+static const char *value_of(const table *t, int k, int key)
+{
+    return t->axes[key].values[t->columns[k].choice[key]];
+}
 
 static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
 {
@@ -96,7 +114,8 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
         sets[n + i] = made[i].data;
     }
     ls_compiled_recipe step;
-    const ls_status s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0, o->ranks_per_host);
+    const ls_status s = ls_compiled_recipe_make(
+        &step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0, o->ranks_per_host);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
@@ -114,9 +133,14 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
 
 /* ---- text */
 
-typedef struct printer { const table *t; ls_str out; int width; } printer;
+typedef struct printer {
+    const table *t;
+    ls_str out;
+    int width;
+} printer;
 
-typedef void (*cell)(char out[48], const column *c, int what); /* "" in a row's every column: the row is left out */
+/* "" in a row's every column: the row is left out */
+typedef void (*cell)(char out[48], const column *c, int what);
 
 static void row(printer *p, const char *label, cell text, int what)
 {
@@ -132,7 +156,10 @@ static void row(printer *p, const char *label, cell text, int what)
         return;
     ls_str_printf(&p->out, "%-*s", LABEL, label);
     for (int k = 0; k < p->t->n; k++)
-        ls_str_printf(&p->out, " %*s", p->width, p->t->columns[k].refused ? "refused" : cells[k][0] ? cells[k] : "-");
+        ls_str_printf(&p->out, " %*s", p->width,
+                      p->t->columns[k].refused ? "refused"
+                      : cells[k][0]            ? cells[k]
+                                               : "-");
     ls_str_add(&p->out, "\n");
 }
 
@@ -153,13 +180,20 @@ static void micro_cell(char out[48], const column *c, int what)
     (void)what;
     snprintf(out, 48, "%lld x %lld", (long long)c->cost.runs, (long long)c->cost.micro_batch);
 }
-static void category_cell(char out[48], const column *c, int what) { bytes_cell(out, c->cost.by_category[what]); }
+static void category_cell(char out[48], const column *c, int what)
+{
+    bytes_cell(out, c->cost.by_category[what]);
+}
 
 enum { ALL, WINDOW, HOST, DEVICE, NODE };
 static void total_cell(char out[48], const column *c, int what)
 {
     const ls_footprint *f = &c->cost.memory;
-    const size_t of[] = { [ALL] = c->cost.total, [WINDOW] = f->window, [HOST] = f->host, [DEVICE] = f->host ? c->cost.total - f->host : 0, [NODE] = f->node };
+    const size_t of[] = { [ALL] = c->cost.total,
+                          [WINDOW] = f->window,
+                          [HOST] = f->host,
+                          [DEVICE] = f->host ? c->cost.total - f->host : 0,
+                          [NODE] = f->node };
     bytes_cell(out, of[what]);
 }
 
@@ -176,7 +210,8 @@ static void number_cell(char out[48], const column *c, int what)
     else if (what == COMMUNICATION && s->communication > 0)
         snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
-        snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0, (double)c->samples / s->seconds);
+        snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0,
+                 (double)c->samples / s->seconds);
 }
 static void bits_cell(char out[48], const column *c, int what)
 {
@@ -184,7 +219,10 @@ static void bits_cell(char out[48], const column *c, int what)
     snprintf(out, 48, "%s", c->cost.same_bits ? "yes" : "no");
 }
 
-static bool same_traffic(const ls_traffic *a, const ls_traffic *b) { return a->kind == b->kind && a->map == b->map && !strcmp(a->group, b->group); }
+static bool same_traffic(const ls_traffic *a, const ls_traffic *b)
+{
+    return a->kind == b->kind && a->map == b->map && !strcmp(a->group, b->group);
+}
 
 static const ls_traffic *traffic_of(const column *c, const ls_traffic *like)
 {
@@ -215,7 +253,8 @@ static void traffic_rows(printer *p)
                 char text[64], bytes[32];
                 snprintf(text, sizeof text, p->t->columns[b].refused ? "refused" : "-");
                 if (x)
-                    snprintf(text, sizeof text, "%lld, %s", (long long)x->calls, ls_format_bytes(bytes, (uint64_t)x->bytes));
+                    snprintf(text, sizeof text, "%lld, %s", (long long)x->calls,
+                             ls_format_bytes(bytes, (uint64_t)x->bytes));
                 ls_str_printf(&p->out, " %*s", p->width, text);
             }
             ls_str_add(&p->out, "\n");
@@ -227,7 +266,8 @@ static void table_text(const table *t, const ls_ui *ui)
     printer p = { .t = t, .width = 14 };
     for (int i = 0; i < t->n_axes; i++)
         for (int k = 0; k < t->axes[i].n; k++)
-            p.width = (int)strlen(t->axes[i].values[k]) > p.width ? (int)strlen(t->axes[i].values[k]) : p.width;
+            p.width = (int)strlen(t->axes[i].values[k]) > p.width ? (int)strlen(t->axes[i].values[k])
+                                                                  : p.width;
     for (int i = 0; i < t->n_axes; i++) {
         ls_str_printf(&p.out, "%-*s", LABEL, t->axes[i].key);
         for (int k = 0; k < t->n; k++)

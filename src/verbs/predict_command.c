@@ -1,4 +1,5 @@
-/* predict_command.c - `lockstep predict`: what the model says of samples of a split or of image files, as a table and as a picture. */
+/* predict_command.c - `lockstep predict`: what the model says of samples of a split or of image files, as a
+ * table and as a picture. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,10 @@ typedef struct job {
     ls_target target;
     ls_setup setup;
     ls_trainer *trainer;
-    ls_dataset *set;       /* for class names, and for samples without files */
+    ls_dataset *set; /* for class names, and for samples without files */
     int64_t step, n;
     size_t image_bytes;
-    uint8_t *images;       /* [n, channels, size, size] */
+    uint8_t *images; /* [n, channels, size, size] */
     sample *samples;
 } job;
 
@@ -38,7 +39,8 @@ static ls_status read_files(job *j)
         if (access(path, F_OK))
             return ls_fail(LS_E_USAGE, "%s: no such image file", path);
         LS_TRY(ls_image_read(&image, path));
-        ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize, path);
+        ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize,
+                                   path);
         if (s == LS_OK)
             memcpy(j->images + (size_t)i * j->image_bytes, image.data, j->image_bytes);
         ls_image_release(&image);
@@ -52,8 +54,10 @@ static ls_status read_files(job *j)
 static ls_status read_samples(job *j)
 {
     for (int64_t i = 0; i < j->n; i++) {
-        LS_TRY(j->set->read(j->set, j->o->first + i, j->images + (size_t)i * j->image_bytes, &j->samples[i].label));
-        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld", j->o->train_split ? "train" : "eval", (long long)(j->o->first + i));
+        LS_TRY(j->set->read(j->set, j->o->first + i, j->images + (size_t)i * j->image_bytes,
+                            &j->samples[i].label));
+        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld",
+                 j->o->train_split ? "train" : "eval", (long long)(j->o->first + i));
     }
     return LS_OK;
 }
@@ -62,9 +66,12 @@ static ls_status compute(job *j)
 {
     int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
     uint8_t *images = calloc((size_t)batch, j->image_bytes);
-    int32_t *labels = malloc(sizeof *labels * (size_t)batch), *predicted = malloc(sizeof *predicted * (size_t)batch);
+    int32_t *labels = malloc(sizeof *labels * (size_t)batch),
+            *predicted = malloc(sizeof *predicted * (size_t)batch);
     float *probability = malloc(sizeof *probability * (size_t)(batch * classes));
-    ls_status s = images && labels && predicted && probability ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a batch of %lld", (long long)batch);
+    ls_status s = images && labels && predicted && probability
+                      ? LS_OK
+                      : ls_fail(LS_E_MEMORY, "out of memory for a batch of %lld", (long long)batch);
     for (int64_t at = 0; at < j->n && s == LS_OK; at += batch) {
         int64_t n = j->n - at < batch ? j->n - at : batch;
         memcpy(images, j->images + (size_t)at * j->image_bytes, (size_t)n * j->image_bytes);
@@ -104,8 +111,9 @@ static void print_table(const job *j)
         const sample *s = &j->samples[i];
         known += s->label >= 0;
         right += s->label == s->predicted;
-        ls_print_line(j->ui->out, "%-24s %-14s %-14s %.4f%s", s->name, class_text(j, s->label, label), class_text(j, s->predicted, predicted),
-                s->probability, s->label >= 0 && s->label != s->predicted ? "  wrong" : "");
+        ls_print_line(j->ui->out, "%-24s %-14s %-14s %.4f%s", s->name, class_text(j, s->label, label),
+                      class_text(j, s->predicted, predicted), s->probability,
+                      s->label >= 0 && s->label != s->predicted ? "  wrong" : "");
     }
     if (known)
         fprintf(j->ui->out, "%d of %d right\n", right, known);
@@ -132,13 +140,16 @@ static void print_json(const job *j)
     ls_str_release(&out.out);
 }
 
-/* A picture is as many columns wide as it has pixels; how high it is does not matter, for a terminal scrolls. */
+/* A picture is as many columns wide as it has pixels; how high it is does not matter, for a terminal scrolls.
+ */
 static ls_status check_width(const job *j)
 {
     const int width = j->ui->width, size = j->setup.size;
     if (!j->o->show || !width || size <= width)
         return LS_OK;
-    return ls_fail(LS_E_USAGE, "--show: a picture of %d x %d is %d columns wide, the terminal %d: make it wider, or have them drawn with --out FILE.png",
+    return ls_fail(LS_E_USAGE,
+                   "--show: a picture of %d x %d is %d columns wide, the terminal %d: make it wider, or have "
+                   "them drawn with --out FILE.png",
                    size, size, size, width);
 }
 
@@ -147,8 +158,13 @@ static void show_caption(const job *j, const sample *s, bool prediction, int wid
 {
     char caption[96], buffer[16];
     const bool known = s->label >= 0;
-    snprintf(caption, sizeof caption, "%s%s", prediction ? "pred: " : known ? "label: " : "",
-             prediction ? class_text(j, s->predicted, buffer) : known ? class_text(j, s->label, buffer) : s->name);
+    snprintf(caption, sizeof caption, "%s%s",
+             prediction ? "pred: "
+             : known    ? "label: "
+                        : "",
+             prediction ? class_text(j, s->predicted, buffer)
+             : known    ? class_text(j, s->label, buffer)
+                        : s->name);
     fprintf(j->ui->out, "%-*.*s%s", last ? 0 : width, width, caption, last ? "\n" : "  ");
 }
 
@@ -156,16 +172,21 @@ static void show_caption(const job *j, const sample *s, bool prediction, int wid
 static void show(const job *j)
 {
     enum { LEAST = 16, GAP = 2, MOST_BESIDE = 8 };
-    const int size = j->setup.size, cell = size < LEAST ? LEAST : size; /* captions have room below small ones */
-    const int fit = (j->ui->width + GAP) / (cell + GAP), beside = fit < 1 ? 1 : fit < MOST_BESIDE ? fit : MOST_BESIDE;
+    /* captions have room below small ones */
+    const int size = j->setup.size, cell = size < LEAST ? LEAST : size;
+    const int fit = (j->ui->width + GAP) / (cell + GAP), beside = fit < 1             ? 1
+                                                                  : fit < MOST_BESIDE ? fit
+                                                                                      : MOST_BESIDE;
     for (int64_t first = 0; first < j->n; first += beside) {
         const int n = j->n - first < beside ? (int)(j->n - first) : beside;
         char *texts[MOST_BESIDE], *rest[MOST_BESIDE];
         for (int k = 0; k < n; k++)
-            rest[k] = texts[k] = ls_image_text(j->images + (size_t)(first + k) * j->image_bytes, j->setup.channels, size, size, j->ui->colour);
+            rest[k] = texts[k] = ls_image_text(j->images + (size_t)(first + k) * j->image_bytes,
+                                               j->setup.channels, size, size, j->ui->colour);
         for (int line = 0; line < (size + 1) / 2; line++)
             for (int k = 0; k < n; k++)
-                fprintf(j->ui->out, "%s%*s", strsep(&rest[k], "\n"), k == n - 1 ? 0 : cell - size + GAP, k == n - 1 ? "\n" : "");
+                fprintf(j->ui->out, "%s%*s", strsep(&rest[k], "\n"), k == n - 1 ? 0 : cell - size + GAP,
+                        k == n - 1 ? "\n" : "");
         for (int line = 0; line < 2; line++)
             for (int k = 0; k < n; k++)
                 show_caption(j, &j->samples[first + k], line == 1, cell, k == n - 1);
@@ -186,14 +207,22 @@ static ls_status draw(const job *j, bool only_check)
         return ls_fail(LS_E_MEMORY, "out of memory for a picture of %lld samples", (long long)j->n);
     }
     for (int64_t i = 0; i < j->n; i++)
-        cells[i] = (ls_picture_cell){ j->images + (size_t)i * j->image_bytes,
-                                      j->samples[i].label < 0 ? NULL : class_text(j, j->samples[i].label, text[i][0]),
-                                      class_text(j, j->samples[i].predicted, text[i][1]), j->samples[i].probability };
+        cells[i] = (ls_picture_cell){
+            j->images + (size_t)i * j->image_bytes,
+            j->samples[i].label < 0 ? NULL : class_text(j, j->samples[i].label, text[i][0]),
+            class_text(j, j->samples[i].predicted, text[i][1]), j->samples[i].probability
+        };
     char title[128];
     snprintf(title, sizeof title, "%s, step %lld", j->target.recipe->run.name, (long long)j->step);
     bool builtin = j->set && j->set->builtin;
-    ls_picture p = { .title = title, .note = builtin ? "built-in shapes, not real data" : "", .channels = j->setup.channels,
-                     .height = j->setup.size, .width = j->setup.size, .columns = 0, .n = j->n, .cells = cells };
+    ls_picture p = { .title = title,
+                     .note = builtin ? "built-in shapes, not real data" : "",
+                     .channels = j->setup.channels,
+                     .height = j->setup.size,
+                     .width = j->setup.size,
+                     .columns = 0,
+                     .n = j->n,
+                     .cells = cells };
     ls_status s = only_check ? ls_picture_fits(j->o->out, &p) : ls_picture_write(j->o->out, &p);
     free(cells);
     free(text);
@@ -206,16 +235,18 @@ static ls_status run(job *j)
 {
     LS_TRY(ls_target_trainer(&j->target, NULL, &j->setup, &j->trainer, &j->step));
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
-    ls_status s = ls_setup_data(&j->set, j->target.recipe, &j->setup, j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui);
+    ls_status s = ls_setup_data(&j->set, j->target.recipe, &j->setup,
+                                j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui);
     j->n = j->o->n_inputs;
     if (!j->n) {
         LS_TRY(s);
         if (j->o->first < 0 || j->o->count < 1 || j->o->first >= j->set->n)
-            return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld", (long long)j->o->first, (long long)j->o->count,
-                           (long long)j->set->n - 1);
+            return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
+                           (long long)j->o->first, (long long)j->o->count, (long long)j->set->n - 1);
         j->n = j->o->count < j->set->n - j->o->first ? j->o->count : j->set->n - j->o->first;
         if (j->n < j->o->count)
-            ls_log_info("--count %lld: the split has %lld from sample %lld on", (long long)j->o->count, (long long)j->n, (long long)j->o->first);
+            ls_log_info("--count %lld: the split has %lld from sample %lld on", (long long)j->o->count,
+                        (long long)j->n, (long long)j->o->first);
     }
     if (!j->o->n_inputs)
         free(ls_target_other_data(&j->target, j->set));
@@ -234,7 +265,8 @@ static ls_status run(job *j)
         print_json(j);
     else
         print_table(j);
-    if (j->set && j->set->builtin && !strcmp(j->target.recipe->data.type, "shapes")) /* else opening the set has said so */
+    if (j->set && j->set->builtin &&
+        !strcmp(j->target.recipe->data.type, "shapes")) /* else opening the set has said so */
         ls_log_warn("these are %s, not real data", j->set->source);
     return j->o->out ? draw(j, false) : LS_OK;
 }
@@ -247,13 +279,22 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     LS_TRY(ls_target_open(&j.target, &o->target));
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS) {
         ls_target_release(&j.target);
-        return ls_fail(LS_E_USAGE, "%s: this version does not write texts with a T5; its loss is shown by lockstep eval", o->target.name);
+        return ls_fail(LS_E_USAGE,
+                       "%s: this version does not write texts with a T5; its loss is shown by lockstep eval",
+                       o->target.name);
     }
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_TEXT) {
         ls_target_release(&j.target);
-        return ls_fail(LS_E_USAGE, "%s: a language model continues a text: --prompt TEXT; its loss is shown by lockstep eval", o->target.name);
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: a language model continues a text: --prompt TEXT; its loss is shown by lockstep eval",
+            o->target.name);
     }
-    ls_status s = ls_target_workers(&j.target) > 1 ? ls_fail(LS_E_USAGE, "lockstep predict runs in one process, with all its threads: leave workers out") : run(&j);
+    ls_status s = ls_target_workers(&j.target) > 1
+                      ? ls_fail(
+                            LS_E_USAGE,
+                            "lockstep predict runs in one process, with all its threads: leave workers out")
+                      : run(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_target_release(&j.target);

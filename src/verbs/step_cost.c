@@ -18,7 +18,8 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
     if (s->accumulation == LS_SUM_RUNNING && s->micro_batches > 1)
         return "train.accumulate: running adds micro-batches in the order in which they come";
     if (!power_of_two(s->micro_batches))
-        return "the sum over micro-batches is one tree for any ranks only when their number is a power of two";
+        return "the sum over micro-batches is one tree for any ranks only when their number is a power of "
+               "two";
     if (!power_of_two(ls_mesh_data_ranks(&s->parallel.mesh)))
         return "the sum over ranks is the tree of one process only when their number is a power of two";
     if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && s->parallel.sync_batch_norm)
@@ -31,14 +32,19 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
-    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s), .staging = s->staging_bytes, .micro_batch = s->micro_batch, .runs = s->share.count, .flops = ls_compiled_flops(s),
+    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s),
+                           .staging = s->staging_bytes,
+                           .micro_batch = s->micro_batch,
+                           .runs = s->share.count,
+                           .flops = ls_compiled_flops(s),
                            .seconds = ls_compiled_seconds(s) };
     ls_plans_footprint(&out->memory, LS_PROGRAMS, s->plans);
     memcpy(out->by_category, out->memory.by_category, sizeof out->by_category);
     out->by_category[LS_CAT_GRADIENTS] += out->tree;
     out->by_category[LS_CAT_STAGING] = out->staging;
     out->total = out->memory.total + out->tree + out->staging;
-    out->memory.host += s->units.sharding.offload ? out->tree : 0; /* they are of the gradients that rest there */
+    /* they are of the gradients that rest there */
+    out->memory.host += s->units.sharding.offload ? out->tree : 0;
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
     for (int i = 0; i < out->n_traffic; i++) {
@@ -55,7 +61,10 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     if (why || !splits)
         snprintf(out->why, sizeof out->why, "%s", why ? why : "");
     else
-        snprintf(out->why, sizeof out->why, "axis %s: with another number of its ranks, sums over a layer's inputs are rounded elsewhere (data ranks make no difference)", tensor);
+        snprintf(out->why, sizeof out->why,
+                 "axis %s: with another number of its ranks, sums over a layer's inputs are rounded "
+                 "elsewhere (data ranks make no difference)",
+                 tensor);
 }
 
 static void memory_json(ls_json *j, const ls_step_cost *s)

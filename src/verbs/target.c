@@ -30,7 +30,10 @@ static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *ar
     t->run = ls_path_join(dir, "");
     t->checkpoint = ls_path_join(dir, "checkpoints/latest");
     if (!ls_checkpoint_is(t->checkpoint))
-        return ls_fail(LS_E_IO, "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)", dir);
+        return ls_fail(
+            LS_E_IO,
+            "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)",
+            dir);
     return LS_OK;
 }
 
@@ -42,11 +45,12 @@ static ls_status read_json(char **text, json_t **j, const char *path)
     return ls_json_parse(j, *text, size, path);
 }
 
-/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. That of a program of its own may say in config.json what a recipe's model
- * and data sections do. */
+/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. That of a program of
+ * its own may say in config.json what a recipe's model and data sections do. */
 static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
-    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"), *text = NULL, *own = NULL;
+    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"),
+         *text = NULL, *own = NULL;
     json_t *state = NULL, *model = NULL;
     const char *recipe, *from = trainer;
     ls_status s;
@@ -78,7 +82,8 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     bool there = has(run, "recipe.yaml");
     ls_recipe_destroy(&r);
     ls_status s = there ? from_run(t, run, arg)
-                        : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it", run, arg->name);
+                        : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it",
+                                  run, arg->name);
     free(run);
     return s;
 }
@@ -94,10 +99,14 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
     else if (ls_checkpoint_is(arg->name))
         s = from_checkpoint(t, arg->name, arg);
     else if (ls_run_is(arg->name))
-        s = ls_fail(LS_E_USAGE, "%s: the run of a program of its own (config.txt, no recipe.yaml), which alone knows its model; runs, inspect and export "
-                    "take it", arg->name);
+        s = ls_fail(LS_E_USAGE,
+                    "%s: the run of a program of its own (config.txt, no recipe.yaml), which alone knows its "
+                    "model; runs, inspect and export "
+                    "take it",
+                    arg->name);
     else
-        s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)", arg->name);
+        s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",
+                    arg->name);
     if (s != LS_OK)
         ls_target_release(t);
     return s;
@@ -182,7 +191,8 @@ static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
     const int ranks = ls_group_size(g), hosts = ls_group_hosts(g);
     int threads;
     LS_TRY(ls_ranks_meet(&threads, g, t->recipe));
-    LS_TRY(ls_ranks_agree(g, ls_setup_use(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
+    LS_TRY(ls_ranks_agree(
+        g, ls_setup_use(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
     s->trainer.group = g;
     if (!t->recipe->threads)
         s->trainer.threads = threads;
@@ -193,7 +203,9 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
 {
     ls_checkpoint c;
     LS_TRY(set_up(s, t, g));
-    LS_TRY(ls_checkpoint_open(&c, t->checkpoint, t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
+    LS_TRY(ls_checkpoint_open(
+        &c, t->checkpoint,
+        t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
     *step = step_of(c.trainer, t->checkpoint);
     ls_status status = ls_trainer_create_with(out, s->model->build, t->recipe, &s->trainer);
     if (status == LS_OK) {

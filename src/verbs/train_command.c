@@ -1,5 +1,6 @@
-/* train_command.c - `lockstep train`: recipe -> ranks -> data -> compiled step -> run directory -> loop -> report. The process that the user started is the only
- * rank, or one of those that mpirun or the like started, or the parent of the ranks that it starts itself (launch.h). */
+/* train_command.c - `lockstep train`: recipe -> ranks -> data -> compiled step -> run directory -> loop ->
+ * report. The process that the user started is the only rank, or one of those that mpirun or the like
+ * started, or the parent of the ranks that it starts itself (launch.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +30,11 @@ typedef struct training {
     ls_calibration calibration;
     const ls_calibration *known; /* NULL: not measured on this machine */
     char data_note[256];
-    bool begun;            /* the loop was reached: what happens now is the run's */
-    char checkpoint[4096]; /* that the run continues from; "": none */
-    ls_weights *init;      /* of model.init, when it begins with them; NULL: random ones */
+    bool begun;              /* the loop was reached: what happens now is the run's */
+    char checkpoint[4096];   /* that the run continues from; "": none */
+    ls_weights *init;        /* of model.init, when it begins with them; NULL: random ones */
     ls_resume_change change; /* since then */
-    int threads; /* of every rank, so that none shares a core; 0: one rank, or not known yet */
+    int threads;             /* of every rank, so that none shares a core; 0: one rank, or not known yet */
 } training;
 
 /* What has passed since the last mark belongs to `name`. */
@@ -55,7 +56,8 @@ static void first_step_begins(ls_loop *l)
     l->run->startup = t->startup;
     ls_str s = { 0 };
     for (int i = 0; i < t->startup.n; i++)
-        ls_str_printf(&s, "%s%s %.1f", i ? ", " : "", t->startup.parts[i].name, 1e3 * t->startup.parts[i].seconds);
+        ls_str_printf(&s, "%s%s %.1f", i ? ", " : "", t->startup.parts[i].name,
+                      1e3 * t->startup.parts[i].seconds);
     ls_log_info("first step after %.1f ms (%s)", 1e3 * t->startup.total, ls_str_text(&s));
     ls_str_release(&s);
 }
@@ -69,16 +71,18 @@ static ls_status open_data(training *t, const ls_ui *ui)
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_order_check(&order));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
-    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name, (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0),
-             l->train->source);
+    snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name,
+             (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0), l->train->source);
     return LS_OK;
 }
 
-/* How many steps there are in all, and what the schedule makes of it: once it is known from where the run continues. */
+/* How many steps there are in all, and what the schedule makes of it: once it is known from where the run
+ * continues. */
 static void count_steps(training *t)
 {
     ls_loop *l = &t->loop;
-    l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch, l->from.base_step, l->from.base_epoch);
+    l->total_steps = ls_setup_total_steps(l->recipe, l->steps_per_epoch, l->from.base_step,
+                                          l->from.base_epoch);
     if (t->setup.schedule.total_steps == 0)
         t->setup.schedule.total_steps = l->total_steps;
     if (l->recipe->schedule.step_epochs)
@@ -108,19 +112,24 @@ static void describe(const training *t)
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", t->loop.recipe->model.type,
-                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, ls_isa_name(c->device.isa), c->device.threads,
-                c->device.threads == 1 ? "" : "s");
+                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
+                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s");
     if (t->setup.model->samples == LS_SAMPLES_TEXT && !t->checkpoint[0])
-        ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random") ? t->loop.recipe->model.init : "random weights, no trained ones: model.init is random");
+        ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random")
+                                     ? t->loop.recipe->model.init
+                                     : "random weights, no trained ones: model.init is random");
     if (g) {
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
-        ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g), ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
+        ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g),
+                    ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
                     ls_mesh_text(mesh, &c->parallel.mesh), how);
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
-    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)", (long long)c->micro_batches,
-                c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch, share, 1e-9 * ls_compiled_flops(c), seconds, ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
+    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)",
+                (long long)c->micro_batches, c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch,
+                share, 1e-9 * ls_compiled_flops(c), seconds,
+                ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
@@ -131,15 +140,17 @@ static ls_status existing_run(training *t, bool *done)
     const ls_resume_point *from = &t->loop.from;
     *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
     if (*done)
-        ls_log_info("%s is finished: %lld steps, last loss %.4f; nothing to do (another run.name trains again)", d->path, (long long)d->metrics.step,
-                    d->metrics.loss);
+        ls_log_info(
+            "%s is finished: %lld steps, last loss %.4f; nothing to do (another run.name trains again)",
+            d->path, (long long)d->metrics.step, d->metrics.loss);
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
-        ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step, (long long)t->loop.total_steps, t->checkpoint, d->path,
-                    ls_run_state_past(d->before));
+        ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step,
+                    (long long)t->loop.total_steps, t->checkpoint, d->path, ls_run_state_past(d->before));
     else
-        ls_log_info("%s %s before its first checkpoint: it begins again", d->path, ls_run_state_past(d->before));
+        ls_log_info("%s %s before its first checkpoint: it begins again", d->path,
+                    ls_run_state_past(d->before));
     d->metrics = from->metrics;
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
@@ -157,7 +168,9 @@ static ls_status existing_run(training *t, bool *done)
 static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
-    l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN };
+    l->from.metrics = (ls_run_metrics){
+        .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
+    };
     if (!t->checkpoint[0])
         return initial_weights(t);
     const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change };
@@ -166,7 +179,8 @@ static ls_status first_state(training *t, const ls_train_opts *o)
 
 /* ---- ranks */
 
-/* A run that exists keeps the micro_batch that its first start resolved. Rank 0 tells the others, who may be on hosts that do not see the run. */
+/* A run that exists keeps the micro_batch that its first start resolved. Rank 0 tells the others, who may be
+ * on hosts that do not see the run. */
 static ls_status keep_micro_batch(ls_recipe *r, ls_group *g)
 {
     int64_t micro = r->train.micro_batch || (g && ls_group_rank(g)) ? 0 : ls_rundir_micro_batch(r);
@@ -183,7 +197,8 @@ static ls_status load_recipe(training *t, const ls_train_opts *o)
     return ls_recipe_load_to_continue(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
 }
 
-/* As many workers as there are cores, within the recipe's range, and not more than `most` (0: no limit); fewer where mesh and batch do not admit that many. */
+/* As many workers as there are cores, within the recipe's range, and not more than `most` (0: no limit);
+ * fewer where mesh and batch do not admit that many. */
 static ls_status choose_workers(training *t, const ls_train_opts *o, int most, int *workers)
 {
     LS_TRY(load_recipe(t, o));
@@ -202,7 +217,10 @@ static ls_status choose_workers(training *t, const ls_train_opts *o, int most, i
     return s;
 }
 
-typedef struct choice { training *t; const ls_train_opts *o; } choice;
+typedef struct choice {
+    training *t;
+    const ls_train_opts *o;
+} choice;
 
 static ls_status choose_again(void *context, int most, int *workers)
 {
@@ -227,8 +245,11 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
     ls_group *g = t->loop.group;
     LS_TRY(ls_ranks_agree(g, load_recipe(t, o)));
     if (ls_launch_rank() < 0 && t->loop.recipe->failure.max_failures)
-        return ls_ranks_agree(g, ls_fail(LS_E_USAGE, "failure.max_failures: %lld, but these ranks belong to the launcher that started them, which alone "
-                                         "can start them again: set it to 0; the same command, started again, continues from the last checkpoint",
+        return ls_ranks_agree(g, ls_fail(LS_E_USAGE,
+                                         "failure.max_failures: %lld, but these ranks belong to the launcher "
+                                         "that started them, which alone "
+                                         "can start them again: set it to 0; the same command, started "
+                                         "again, continues from the last checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
@@ -242,7 +263,8 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     ls_group *g = t->loop.group;
     ls_status s = LS_OK;
     if (!g || ls_group_rank(g) == 0)
-        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume) : ls_resume_find(t->checkpoint, r, o->resume);
+        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume)
+                                : ls_resume_find(t->checkpoint, r, o->resume);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
@@ -263,10 +285,18 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
     if (!*over)
         return LS_OK;
     LS_TRY(find_checkpoint(t, o)); /* what no rank could begin with is refused before there are ranks */
-    const ls_launch_opts ranks = { .ranks = workers, .threads = (int)t->loop.recipe->threads, .argv = o->argv, .stop = ui->stop, .save = ui->save };
+    const ls_launch_opts ranks = { .ranks = workers,
+                                   .threads = (int)t->loop.recipe->threads,
+                                   .argv = o->argv,
+                                   .stop = ui->stop,
+                                   .save = ui->save };
     choice c = { t, o };
-    const ls_control_opts control = { .ranks = ranks, .recipe = (const ls_recipe *const *)&t->loop.recipe, .resume = o->resume, .allow_change = o->allow_change,
-                                      .choose = choose_again, .context = &c };
+    const ls_control_opts control = { .ranks = ranks,
+                                      .recipe = (const ls_recipe *const *)&t->loop.recipe,
+                                      .resume = o->resume,
+                                      .allow_change = o->allow_change,
+                                      .choose = choose_again,
+                                      .context = &c };
     return o->dry_run ? ls_launch(&ranks) : ls_control(&control);
 }
 
@@ -280,7 +310,8 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     int ranks = g ? ls_group_size(g) : 1, hosts = g ? ls_group_hosts(g) : 1;
     if (g)
         LS_TRY(check_workers(l->recipe, ranks));
-    LS_TRY(ls_setup_make(&t->setup, l->recipe, ranks, g ? ls_group_rank(g) : 0, hosts > 1 ? ranks / hosts : 0));
+    LS_TRY(
+        ls_setup_make(&t->setup, l->recipe, ranks, g ? ls_group_rank(g) : 0, hosts > 1 ? ranks / hosts : 0));
     t->setup.trainer.group = g;
     if (t->threads && !l->recipe->threads)
         t->setup.trainer.threads = t->threads;
@@ -290,13 +321,15 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     LS_TRY(open_data(t, ui));
     mark(t, "data");
     if (!t->checkpoint[0] && strcmp(l->recipe->model.init, "random"))
-        LS_TRY(ls_setup_weights(&t->init, l->recipe)); /* so that those of another model are refused before it is built */
+        LS_TRY(ls_setup_weights(
+            &t->init, l->recipe)); /* so that those of another model are refused before it is built */
     if (g)
         ls_group_doing(g, "compiling the step");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
     LS_TRY(ls_compile(compiled, t->setup.model->build, l->recipe, &t->setup.trainer, t->known));
-    double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark, plan = compiled->plan_seconds;
+    double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark,
+           plan = compiled->plan_seconds;
     t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */
     t->startup.parts[t->startup.n].name = "build, compile";
     t->startup.parts[t->startup.n++].seconds = all - plan;
@@ -350,8 +383,10 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->run->builtin_data = l->train->builtin;
     bool done;
     if (o->resume && !strcmp(o->resume, "never") && l->run->before != LS_RUN_NEW && !ls_launch_restart())
-        return ls_fail(LS_E_USAGE, "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder", l->run->path,
-                       ls_run_state_name(l->run->before));
+        return ls_fail(
+            LS_E_USAGE,
+            "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder",
+            l->run->path, ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));
     if (done)
         return LS_OK;
@@ -361,7 +396,9 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     if (o->profile) {
         const int64_t left = l->total_steps - l->from.step, skip = left > 20 ? 10 : 0;
         l->profile_first = o->profile_first ? o->profile_first : l->from.step + skip + 1;
-        l->profile_last = o->profile_first ? o->profile_last : left > 20 ? l->profile_first + 9 : l->total_steps;
+        l->profile_last = o->profile_first ? o->profile_last
+                          : left > 20      ? l->profile_first + 9
+                                           : l->total_steps;
     }
     ls_status s = ls_loop_run(l);
     l->run->peak_rss = ls_anonymous_rss();
@@ -369,7 +406,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL)); /* with the times that the page shows; finished it is when the page is there */
+    /* with the times that the page shows; finished it is when the page is there */
+    LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL));
     LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
     if (s == LS_OK)
         LS_TRY(ls_summary_print(l->run, l->recipe, ui));
@@ -380,12 +418,16 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
 static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
 {
     ls_rundir **d = &t->loop.run;
-    bool untouched = (*d)->before != LS_RUN_NEW && !t->begun, failed = s != LS_OK && s != LS_E_STOPPED; /* an existing run keeps the state it had */
+    /* an existing run keeps the state it had */
+    bool untouched = (*d)->before != LS_RUN_NEW && !t->begun, failed = s != LS_OK && s != LS_E_STOPPED;
     if (failed)
         ls_rundir_log(*d, LS_ERROR, message);
     if (ui->log_to)
         *ui->log_to = NULL;
-    ls_run_state state = untouched ? (*d)->before : s == LS_OK ? LS_RUN_FINISHED : s == LS_E_STOPPED ? LS_RUN_STOPPED : LS_RUN_FAILED;
+    ls_run_state state = untouched           ? (*d)->before
+                         : s == LS_OK        ? LS_RUN_FINISHED
+                         : s == LS_E_STOPPED ? LS_RUN_STOPPED
+                                             : LS_RUN_FAILED;
     return ls_rundir_close(d, state, failed && !untouched ? message : NULL);
 }
 
@@ -403,7 +445,8 @@ static void release(training *t)
     ls_group_destroy(&l->group);
 }
 
-/* The first error is the one to report: at once, to the other ranks, and to the user by the rank that speaks. What is left to say then is the error message. */
+/* The first error is the one to report: at once, to the other ranks, and to the user by the rank that speaks.
+ * What is left to say then is the error message. */
 static ls_status report(const training *t, ls_status s, char message[4096], const ls_ui *ui)
 {
     snprintf(message, 4096, "%s", s == LS_OK ? "" : ls_error_message());

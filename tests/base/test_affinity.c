@@ -1,4 +1,5 @@
-/* test_affinity.c - hardware threads divided among ranks, on drawn topologies: whole cores, contiguous, or nobody is bound. */
+/* test_affinity.c - hardware threads divided among ranks, on drawn topologies: whole cores, contiguous, or
+ * nobody is bound. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static void ranks_get_whole_cores(void **state)
     ASSERT_PART(parts[0], "0,4");
     ASSERT_PART(parts[1], "1,5");
     ASSERT_PART(parts[2], "2-3,6-7");
-    assert_true(ls_cpu_set_divide(parts, &all, 8, 1, sys)); /* fewer cores than ranks: a hardware thread each, neighbours on one core */
+    /* fewer cores than ranks: a hardware thread each, neighbours on one core */
+    assert_true(ls_cpu_set_divide(parts, &all, 8, 1, sys));
     ASSERT_PART(parts[0], "0");
     ASSERT_PART(parts[1], "4");
     assert_true(ls_cpu_set_divide(parts, &all, 4, 2, sys));
@@ -70,7 +72,8 @@ static void neighbours_share_package_and_node(void **state)
     (void)state;
     char text[64];
     ls_cpu_set parts[4], all = set_of(ALL, 8);
-    const char *sys = machine("packages", 8, (int[]){ 0, 0, 1, 1, 2, 2, 3, 3 }, (int[]){ 0, 1, 0, 1, 0, 1, 0, 1 });
+    const char *sys = machine("packages", 8, (int[]){ 0, 0, 1, 1, 2, 2, 3, 3 },
+                              (int[]){ 0, 1, 0, 1, 0, 1, 0, 1 });
     assert_true(ls_cpu_set_divide(parts, &all, 2, 4, sys));
     ASSERT_PART(parts[0], "0,2,4,6");
     ASSERT_PART(parts[1], "1,3,5,7");
@@ -104,7 +107,8 @@ static void too_few_bind_nobody(void **state)
     assert_false(ls_cpu_set_divide(parts, &all, 2, 3, sys));
     assert_false(ls_cpu_set_divide(parts, &all, 3, 2, sys)); /* 1, 1 and 2 */
     assert_true(ls_cpu_set_divide(parts, &all, 2, 2, sys));
-    assert_true(ls_cpu_set_divide(parts, &all, 4, 1, ls_test_path("no such sys"))); /* every hardware thread a core */
+    /* every hardware thread a core */
+    assert_true(ls_cpu_set_divide(parts, &all, 4, 1, ls_test_path("no such sys")));
 }
 
 static void this_thread_has_a_set(void **state)
@@ -122,7 +126,8 @@ static void sets_are_written_short(void **state)
 {
     (void)state;
     char text[16];
-    ls_cpu_set s = set_of((int[]){ 0, 1, 2, 64, 8191 }, 5), odd = set_of((int[]){ 1, 3, 5, 7, 9, 11, 13, 15, 17 }, 9);
+    ls_cpu_set s = set_of((int[]){ 0, 1, 2, 64, 8191 }, 5),
+               odd = set_of((int[]){ 1, 3, 5, 7, 9, 11, 13, 15, 17 }, 9);
     assert_string_equal(ls_cpu_set_text(text, sizeof text, &s), "0-2,64,8191");
     assert_int_equal(ls_cpu_set_count(&s), 5);
     assert_string_equal(ls_cpu_set_text(text, sizeof text, &odd), "1,3,5,7,9,11...");
@@ -145,9 +150,12 @@ static void hwloc_tells_the_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_get_whole_cores), cmocka_unit_test(neighbours_share_package_and_node),
-        cmocka_unit_test(only_what_the_process_may_use_is_divided), cmocka_unit_test(too_few_bind_nobody),
-        cmocka_unit_test(this_thread_has_a_set), cmocka_unit_test(sets_are_written_short),
+        cmocka_unit_test(ranks_get_whole_cores),
+        cmocka_unit_test(neighbours_share_package_and_node),
+        cmocka_unit_test(only_what_the_process_may_use_is_divided),
+        cmocka_unit_test(too_few_bind_nobody),
+        cmocka_unit_test(this_thread_has_a_set),
+        cmocka_unit_test(sets_are_written_short),
         cmocka_unit_test(hwloc_tells_the_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

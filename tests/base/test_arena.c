@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void zeroed_aligned_apart(void **state) {
+static void zeroed_aligned_apart(void **state)
+{
     (void)state;
     enum { N = 3000 };
     static unsigned char *p[N];
@@ -38,7 +39,8 @@ static void zeroed_aligned_apart(void **state) {
     }
 }
 
-static void copies(void **state) {
+static void copies(void **state)
+{
     (void)state;
     ls_arena a;
     ls_arena_init(&a);
@@ -60,7 +62,8 @@ static void copies(void **state) {
     ls_arena_release(&a);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = { cmocka_unit_test(zeroed_aligned_apart), cmocka_unit_test(copies) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_fault.c - points are counted, and the n-th fails as it was told to: here, in writers, and for a process that is to die. */
+/* test_fault.c - points are counted, and the n-th fails as it was told to: here, in writers, and for a
+ * process that is to die. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +26,12 @@ static int one_of_each(int *error)
     snprintf(to, sizeof to, "%s", ls_test_path("to"));
     snprintf(folder, sizeof folder, "%s", ls_test_path("folder"));
     int spare = open(from, O_RDWR | O_CREAT, 0666), fd;
-#define TRY(bad) do { errno = 0; if (bad) failed++, *error = errno; } while (0)
+#define TRY(bad)                      \
+    do {                              \
+        errno = 0;                    \
+        if (bad)                      \
+            failed++, *error = errno; \
+    } while (0)
     TRY((fd = ls_sys_open(from, O_RDWR)) < 0);
     TRY(ls_sys_write(spare, "abcd", 4) != 4);
     TRY(ls_sys_fsync(spare));
@@ -103,7 +109,8 @@ static char *content(const char *path)
     return text;
 }
 
-/* Whatever fails, the old file stays, or the new one is whole; only a temporary that could not be removed may remain. */
+/* Whatever fails, the old file stays, or the new one is whole; only a temporary that could not be removed may
+ * remain. */
 static void replacing_and_appending(void **state)
 {
     (void)state;
@@ -127,9 +134,11 @@ static void replacing_and_appending(void **state)
                 if (append && s != LS_OK && HOW[how] == LS_FAIL_ON && strlen(text) == 6)
                     text[4] = 0; /* half a line could not be taken back */
                 const char *want = s != LS_OK ? "old\n" : append ? "old\nnew\n" : "new\n";
-                const bool renamed = !append && s != LS_OK && !strcmp(text, "new\n"); /* and then its folder could not be synced */
+                /* and then its folder could not be synced */
+                const bool renamed = !append && s != LS_OK && !strcmp(text, "new\n");
                 if (strcmp(text, want) && !renamed)
-                    fail_msg("point %d, how %d, append %d: '%s' (%s)", n, how, append, text, s == LS_OK ? "ok" : ls_error_message());
+                    fail_msg("point %d, how %d, append %d: '%s' (%s)", n, how, append, text,
+                             s == LS_OK ? "ok" : ls_error_message());
                 free(text);
             }
     assert_true(failures > 12);
@@ -138,8 +147,9 @@ static void replacing_and_appending(void **state)
 static void from_the_environment(void **state)
 {
     (void)state;
-    static const char *const WRONG[] = { "write", "write@", "write@x", "write@-1", "wrote@3", "write@3:",
-                                         "write@3:burn", "write@3:rank", "write@3:rank=1x", "@3", "write@3 " };
+    static const char *const WRONG[] = { "write",           "write@",   "write@x",      "write@-1",
+                                         "wrote@3",         "write@3:", "write@3:burn", "write@3:rank",
+                                         "write@3:rank=1x", "@3",       "write@3 " };
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
         setenv("LOCKSTEP_FAIL", WRONG[i], 1);
         ASSERT_FAILS(ls_fault_from_environment(-1), LS_E_USAGE, WRONG[i], "POINT@NUMBER");
@@ -169,8 +179,8 @@ static void from_the_environment(void **state)
     assert_false(ls_fault_armed);
 }
 
-/* A replaced file is on disk before it gets its name, and its name after: two syncs. A crash between calls cannot
- * be tested, so they are counted. */
+/* A replaced file is on disk before it gets its name, and its name after: two syncs. A crash between calls
+ * cannot be tested, so they are counted. */
 static void a_file_and_its_folder_are_synced(void **state)
 {
     (void)state;
@@ -180,7 +190,8 @@ static void a_file_and_its_folder_are_synced(void **state)
         ASSERT_OK(ls_file_write(path, "x", 1));
         assert_int_equal(ls_fault_disarm(), 2);
         for (int n = 0; n < 2; n++) {
-            ls_fault_arm(1u << LS_POINT_SYNC | 1u << LS_POINT_NAME, n ? 2 : 0, LS_FAIL_ONCE); /* file, name, folder */
+            /* file, name, folder */
+            ls_fault_arm(1u << LS_POINT_SYNC | 1u << LS_POINT_NAME, n ? 2 : 0, LS_FAIL_ONCE);
             assert_int_equal(ls_file_write(path, "y", 1), LS_E_IO);
             ls_fault_disarm();
             char *text;
@@ -195,7 +206,9 @@ static void a_file_and_its_folder_are_synced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(each_point_fails_in_its_turn),
-                                        cmocka_unit_test(a_file_and_its_folder_are_synced), cmocka_unit_test(a_short_write),
-                                        cmocka_unit_test(replacing_and_appending), cmocka_unit_test(from_the_environment) };
+                                        cmocka_unit_test(a_file_and_its_folder_are_synced),
+                                        cmocka_unit_test(a_short_write),
+                                        cmocka_unit_test(replacing_and_appending),
+                                        cmocka_unit_test(from_the_environment) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a message that helps. */
+/* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a
+ * message that helps. */
 #include "base/file.h"
 #include "base/find.h"
 #include "support/support.h"
@@ -14,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void expect_content(const char *path, const char *content, size_t n) {
+static void expect_content(const char *path, const char *content, size_t n)
+{
     char *text;
     size_t size;
     ASSERT_OK(ls_file_read(&text, &size, path));
@@ -33,7 +35,8 @@ static void expect_content(const char *path, const char *content, size_t n) {
     ls_file_unmap(&m);
 }
 
-static void write_and_read(void **state) {
+static void write_and_read(void **state)
+{
     (void)state;
     enum { BIG = 3000000 };
     char *big = malloc(BIG);
@@ -47,7 +50,8 @@ static void write_and_read(void **state) {
     ls_writer w;
     ASSERT_OK(ls_writer_open(&w, path));
     size_t n = 0;
-    for (size_t piece = 1; n + piece < BIG; piece = piece * 3 + 1) { /* 1 byte up to several buffers in one call */
+    for (size_t piece = 1; n + piece < BIG; piece = piece * 3 + 1) {
+        /* 1 byte up to several buffers in one call */
         ASSERT_OK(ls_writer_put(&w, big + n, piece));
         n += piece;
         assert_int_equal(w.offset, n);
@@ -67,7 +71,8 @@ static void write_and_read(void **state) {
     assert_int_equal(ls_file_size(path), -1);
 }
 
-static void keeps_permissions(void **state) {
+static void keeps_permissions(void **state)
+{
     (void)state;
     const char *path = ls_test_path("mode");
     struct stat st;
@@ -83,7 +88,8 @@ static void keeps_permissions(void **state) {
     unlink(path);
 }
 
-static void bad_paths(void **state) {
+static void bad_paths(void **state)
+{
     (void)state;
     ls_mapping m;
     char *text;
@@ -99,7 +105,8 @@ static void bad_paths(void **state) {
     ASSERT_FAILS(ls_file_map(&m, fifo), LS_E_IO, "/fifo", "it is a pipe, not a regular file");
     unlink(fifo);
     ASSERT_FAILS(ls_file_write(ls_test_path("no/where"), "x", 1), LS_E_IO, "/no/where", "No such file");
-    ASSERT_FAILS(ls_file_write(ls_test_path("plain/sub"), "x", 1), LS_E_IO, "Not a directory", "is a file, not a folder");
+    ASSERT_FAILS(ls_file_write(ls_test_path("plain/sub"), "x", 1), LS_E_IO, "Not a directory",
+                 "is a file, not a folder");
     ASSERT_FAILS(ls_file_write(dir, "x", 1), LS_E_IO, dir, "folder");
     ASSERT_FAILS(ls_file_append(dir, "x", 1), LS_E_IO, dir, "folder");
     assert_int_equal(ls_test_count(dir), 1);
@@ -107,7 +114,8 @@ static void bad_paths(void **state) {
 }
 
 /* Runs `body` in a child process (it changes user, limits or signals for good). */
-static void in_child(void (*body)(void)) {
+static void in_child(void (*body)(void))
+{
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -120,15 +128,16 @@ static void in_child(void (*body)(void)) {
     assert_int_equal(status, 0);
 }
 
-#define MUST(condition)                                                              \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
+#define MUST(condition)                                                                  \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
             print_error("line %d: %s (%s)\n", __LINE__, #condition, ls_error_message()); \
-            _exit(1);                                                                \
-        }                                                                            \
+            _exit(1);                                                                    \
+        }                                                                                \
     } while (0)
 
-static void write_to_closed_folder(void) {
+static void write_to_closed_folder(void)
+{
     MUST(geteuid() != 0 || setuid(65534) == 0); /* root may write anywhere */
     const char *path = ls_test_path("closed/file");
     MUST(ls_file_write(path, "x", 1) == LS_E_IO);
@@ -137,7 +146,8 @@ static void write_to_closed_folder(void) {
     MUST(strstr(ls_error_message(), "closed/a/b: cannot create folder: Permission denied"));
 }
 
-static void unwritable_folder(void **state) {
+static void unwritable_folder(void **state)
+{
     (void)state;
     const char *dir = ls_test_path("closed");
     assert_int_equal(chmod(ls_test_dir(), 0755), 0);
@@ -148,7 +158,8 @@ static void unwritable_folder(void **state) {
 }
 
 /* A size limit behaves as a disk that fills up: a short write first, then an error. */
-static void write_beyond_the_limit(void) {
+static void write_beyond_the_limit(void)
+{
     static char data[1 << 20];
     struct rlimit limit = { 300000, 300000 };
     signal(SIGXFSZ, SIG_IGN);
@@ -165,7 +176,8 @@ static void write_beyond_the_limit(void) {
     MUST(ls_file_append(path, data, sizeof data) == LS_E_IO);
 }
 
-static void full_disk_leaves_the_old_file(void **state) {
+static void full_disk_leaves_the_old_file(void **state)
+{
     (void)state;
     const char *path = ls_test_path("limited");
     ASSERT_OK(ls_file_write(path, "old", 3));
@@ -176,12 +188,14 @@ static void full_disk_leaves_the_old_file(void **state) {
 }
 
 /* As nobody, for if this went wrong, root would replace the device by a file. */
-static void write_to_devices(void) {
+static void write_to_devices(void)
+{
     static char data[1 << 20];
     struct stat st;
     MUST(geteuid() != 0 || setuid(65534) == 0);
     MUST(ls_file_write("/dev/full", "x", 1) == LS_E_IO);
-    MUST(strstr(ls_error_message(), "/dev/full: cannot write: No space left on device (the disk is full: free some space"));
+    MUST(strstr(ls_error_message(),
+                "/dev/full: cannot write: No space left on device (the disk is full: free some space"));
     MUST(ls_file_write("/dev/full", data, sizeof data) == LS_E_IO);
     MUST(strstr(ls_error_message(), "No space left on device"));
     MUST(ls_file_append("/dev/full", "x", 1) == LS_E_IO);
@@ -190,12 +204,14 @@ static void write_to_devices(void) {
     MUST(stat("/dev/full", &st) == 0 && S_ISCHR(st.st_mode));
 }
 
-static void devices_are_written_directly(void **state) {
+static void devices_are_written_directly(void **state)
+{
     (void)state;
     in_child(write_to_devices);
 }
 
-/* Threads, like processes in containers of their own, share a process number: each of them still replaces the file whole. */
+/* Threads, like processes in containers of their own, share a process number: each of them still replaces the
+ * file whole. */
 enum { LARGE = 200000 };
 static char shared[512];
 
@@ -259,7 +275,8 @@ static void temporaries_of_the_dead_go(void **state)
 static void nothing(int signal) { (void)signal; }
 
 /* A pipe that is read slowly while a timer interrupts the writer: short writes and EINTR in numbers. */
-static void *slow_reader(void *argument) {
+static void *slow_reader(void *argument)
+{
     const char *path = argument;
     sigset_t all;
     sigfillset(&all);
@@ -277,7 +294,8 @@ static void *slow_reader(void *argument) {
     return (void *)n;
 }
 
-static void interrupted_writes(void **state) {
+static void interrupted_writes(void **state)
+{
     (void)state;
     enum { SIZE = 1 << 20 };
     const char *path = ls_test_path("pipe");
@@ -304,7 +322,8 @@ static void interrupted_writes(void **state) {
     unlink(path);
 }
 
-static void appending(void **state) {
+static void appending(void **state)
+{
     (void)state;
     const char *path = ls_test_path("log");
     ASSERT_OK(ls_file_append(path, "one\n", 4));
@@ -313,7 +332,8 @@ static void appending(void **state) {
     unlink(path);
 }
 
-static void folders_and_paths(void **state) {
+static void folders_and_paths(void **state)
+{
     (void)state;
     const char *deep = ls_test_path("a/b//c/");
     ASSERT_OK(ls_make_dirs(deep));
@@ -328,7 +348,9 @@ static void folders_and_paths(void **state) {
     ASSERT_FAILS(ls_make_dirs(file), LS_E_IO, "a/file", "Not a directory");
     ASSERT_FAILS(ls_make_dirs(""), LS_E_ARG, "without a name");
     ASSERT_OK(ls_make_dirs("/"));
-    static const char *const JOINS[][3] = { { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { "a", "/b", "/b" }, { "/", "b", "/b" } };
+    static const char *const JOINS[][3] = {
+        { "a", "b", "a/b" }, { "a/", "b", "a/b" }, { "", "b", "b" }, { "a", "/b", "/b" }, { "/", "b", "/b" }
+    };
     for (size_t i = 0; i < sizeof JOINS / sizeof *JOINS; i++) {
         char *joined = ls_path_join(JOINS[i][0], JOINS[i][1]);
         assert_string_equal(joined, JOINS[i][2]);
@@ -336,13 +358,15 @@ static void folders_and_paths(void **state) {
     }
 }
 
-static void expect_cache(const char *expected) {
+static void expect_cache(const char *expected)
+{
     char *dir = ls_cache_dir();
     assert_string_equal(dir, expected);
     free(dir);
 }
 
-static void cache_folder(void **state) {
+static void cache_folder(void **state)
+{
     (void)state;
     setenv("LOCKSTEP_CACHE", "/c", 1);
     setenv("XDG_CACHE_HOME", "/x", 1);
@@ -358,14 +382,17 @@ static void cache_folder(void **state) {
     expect_cache(expected);
 }
 
-static void expect_found(const char *name, const char *wanted) {
+static void expect_found(const char *name, const char *wanted)
+{
     char *found = ls_find(name, ls_find_any);
     assert_string_equal(found ? found : "nothing", wanted);
     free(found);
 }
 
-/* The working folder, then LOCKSTEP_DATA, then the cache's folder data; an absolute path is looked for nowhere else. */
-static void places_of_models_and_tokenizers(void **state) {
+/* The working folder, then LOCKSTEP_DATA, then the cache's folder data; an absolute path is looked for
+ * nowhere else. */
+static void places_of_models_and_tokenizers(void **state)
+{
     (void)state;
     char *here = getcwd(NULL, 0), absolute[512];
     ls_str places = { 0 };
@@ -394,7 +421,8 @@ static void places_of_models_and_tokenizers(void **state) {
     free(here);
 }
 
-static void files_that_lie_about_their_size(void **state) {
+static void files_that_lie_about_their_size(void **state)
+{
     (void)state;
     char *text; /* /proc says 0 bytes */
     size_t n;
@@ -404,14 +432,23 @@ static void files_that_lie_about_their_size(void **state) {
     free(text);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write_and_read),    cmocka_unit_test(keeps_permissions),  cmocka_unit_test(bad_paths),
-        cmocka_unit_test(unwritable_folder), cmocka_unit_test(full_disk_leaves_the_old_file), cmocka_unit_test(devices_are_written_directly),
-        cmocka_unit_test(interrupted_writes), cmocka_unit_test(appending),         cmocka_unit_test(folders_and_paths),
-        cmocka_unit_test(cache_folder),      cmocka_unit_test(places_of_models_and_tokenizers),
-             cmocka_unit_test(files_that_lie_about_their_size),
-        cmocka_unit_test(writers_do_not_meet), cmocka_unit_test(temporaries_of_the_dead_go),
+        cmocka_unit_test(write_and_read),
+        cmocka_unit_test(keeps_permissions),
+        cmocka_unit_test(bad_paths),
+        cmocka_unit_test(unwritable_folder),
+        cmocka_unit_test(full_disk_leaves_the_old_file),
+        cmocka_unit_test(devices_are_written_directly),
+        cmocka_unit_test(interrupted_writes),
+        cmocka_unit_test(appending),
+        cmocka_unit_test(folders_and_paths),
+        cmocka_unit_test(cache_folder),
+        cmocka_unit_test(places_of_models_and_tokenizers),
+        cmocka_unit_test(files_that_lie_about_their_size),
+        cmocka_unit_test(writers_do_not_meet),
+        cmocka_unit_test(temporaries_of_the_dead_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

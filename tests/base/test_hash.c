@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void sha(const char *text, size_t n, size_t piece, char out[65]) {
+static void sha(const char *text, size_t n, size_t piece, char out[65])
+{
     ls_sha256 s;
     ls_sha256_init(&s);
     for (size_t i = 0; i < n; i += piece)
@@ -12,7 +13,8 @@ static void sha(const char *text, size_t n, size_t piece, char out[65]) {
     ls_sha256_hex(&s, out);
 }
 
-static void sha256_known_answers(void **state) {
+static void sha256_known_answers(void **state)
+{
     (void)state;
     char hex[65];
     sha("", 0, 1, hex);
@@ -36,7 +38,8 @@ static void sha256_known_answers(void **state) {
     free(a);
 }
 
-static void xxh3_known_answers(void **state) {
+static void xxh3_known_answers(void **state)
+{
     (void)state;
     assert_true(ls_hash64("", 0) == 0x2d06800538d394c2u);
     assert_true(ls_hash_text("") == ls_hash64("", 0));
@@ -56,7 +59,8 @@ static void xxh3_known_answers(void **state) {
 }
 
 /* In pieces of any size, as in one. */
-static void hasher_is_the_same_in_pieces(void **state) {
+static void hasher_is_the_same_in_pieces(void **state)
+{
     (void)state;
     char text[3000];
     for (size_t i = 0; i < sizeof text; i++)
@@ -71,8 +75,10 @@ static void hasher_is_the_same_in_pieces(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers), cmocka_unit_test(xxh3_known_answers),
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers),
+                                        cmocka_unit_test(xxh3_known_answers),
                                         cmocka_unit_test(hasher_is_the_same_in_pieces) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

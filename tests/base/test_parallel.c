@@ -1,4 +1,5 @@
-/* The parallel loop: every task once whatever the threads, nobody held up by a slow one, many loops in a row and at the same time. */
+/* The parallel loop: every task once whatever the threads, nobody held up by a slow one, many loops in a row
+ * and at the same time. */
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "support/support.h"
@@ -11,13 +12,15 @@ enum { MOST = 17, TASKS = 300 };
 typedef struct seen {
     int64_t n;
     int threads, times[TASKS];
-    _Atomic bool runs[MOST], wrong; /* `wrong`: a call outside [0, n), or by a worker that there is not, or two at once */
+    /* `wrong`: a call outside [0, n), or by a worker that there is not, or two at once */
+    _Atomic bool runs[MOST], wrong;
 } seen;
 
 static void note(void *context, int64_t begin, int64_t end, int worker)
 {
     seen *s = context;
-    if (begin < 0 || end > s->n || begin >= end || worker < 0 || worker >= s->threads || atomic_exchange(&s->runs[worker], true)) {
+    if (begin < 0 || end > s->n || begin >= end || worker < 0 || worker >= s->threads ||
+        atomic_exchange(&s->runs[worker], true)) {
         atomic_store(&s->wrong, true);
         return;
     }
@@ -44,7 +47,8 @@ static void every_task_once(void **state)
             assert_true(each_once(threads, n));
 }
 
-/* The first task of range 0 waits for all others: they come to pass only if another worker takes what its owner cannot. */
+/* The first task of range 0 waits for all others: they come to pass only if another worker takes what its
+ * owner cannot. */
 static void wait_for_others(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -67,14 +71,17 @@ static void a_slow_one_is_helped(void **state)
 
 static int64_t cells[1000];
 
-static void add(void *context, int64_t begin, int64_t end, int worker) {
+static void add(void *context, int64_t begin, int64_t end, int worker)
+{
     (void)worker;
     for (int64_t i = begin; i < end; i++)
         cells[i] += i * *(const int64_t *)context;
 }
 
-/* Loops one after another read what the one before wrote: a missing barrier shows here, and under ThreadSanitizer for certain. */
-static void many_loops(void **state) {
+/* Loops one after another read what the one before wrote: a missing barrier shows here, and under
+ * ThreadSanitizer for certain. */
+static void many_loops(void **state)
+{
     (void)state;
     int64_t total = 0;
     for (int64_t round = 1; round <= 300; round++) {
@@ -95,7 +102,8 @@ static void *loops_of_a_thread(void *argument)
     return NULL;
 }
 
-static void several_threads(void **state) {
+static void several_threads(void **state)
+{
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, loops_of_a_thread, state), 0);
@@ -106,29 +114,36 @@ static void several_threads(void **state) {
     }
 }
 
-static struct { pthread_t thread; bool known, changed; } workers[4];
+static struct {
+    pthread_t thread;
+    bool known, changed;
+} workers[4];
 
-static void note_thread(void *context, int64_t begin, int64_t end, int worker) {
+static void note_thread(void *context, int64_t begin, int64_t end, int worker)
+{
     (void)context, (void)begin, (void)end;
     workers[worker].changed = workers[worker].known && !pthread_equal(workers[worker].thread, pthread_self());
     workers[worker].thread = pthread_self();
     workers[worker].known = true;
 }
 
-static void workers_are_threads(void **state) {
+static void workers_are_threads(void **state)
+{
     (void)state;
     for (int round = 0; round < 200; round++) {
         ls_parallel_for(4, 64, note_thread, NULL);
         for (int a = 0; a < 4; a++) {
             assert_false(workers[a].changed);
             for (int b = 0; b < a; b++)
-                assert_false(workers[a].known && workers[b].known && pthread_equal(workers[a].thread, workers[b].thread));
+                assert_false(workers[a].known && workers[b].known &&
+                             pthread_equal(workers[a].thread, workers[b].thread));
         }
     }
     assert_true(pthread_equal(workers[0].thread, pthread_self())); /* the caller works too */
 }
 
-static void cpu_count_respects_affinity(void **state) {
+static void cpu_count_respects_affinity(void **state)
+{
     (void)state;
     cpu_set_t all, one;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
@@ -143,10 +158,12 @@ static void cpu_count_respects_affinity(void **state) {
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_once), cmocka_unit_test(a_slow_one_is_helped), cmocka_unit_test(many_loops),
-        cmocka_unit_test(several_threads), cmocka_unit_test(workers_are_threads), cmocka_unit_test(cpu_count_respects_affinity),
+        cmocka_unit_test(every_task_once),     cmocka_unit_test(a_slow_one_is_helped),
+        cmocka_unit_test(many_loops),          cmocka_unit_test(several_threads),
+        cmocka_unit_test(workers_are_threads), cmocka_unit_test(cpu_count_respects_affinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_pattern.c - the paths that a pattern names; patterns that ask for too much; and the request to stop. */
+/* test_pattern.c - the paths that a pattern names; patterns that ask for too much; and the request to stop.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,8 @@ static void bounds(void **state)
         ASSERT_OK(ls_make_dirs(ls_test_path("loop")));
         assert_int_equal(symlink(".", ls_test_path(name)), 0);
     }
-    ASSERT_FAILS(ls_pattern_find(&p, ls_test_path("loop/*/*/*/*/*")), LS_E_USAGE, "loop/*/*/*/*/*", "more than 1000000 names", "more exactly");
+    ASSERT_FAILS(ls_pattern_find(&p, ls_test_path("loop/*/*/*/*/*")), LS_E_USAGE, "loop/*/*/*/*/*",
+                 "more than 1000000 names", "more exactly");
     assert_true(p.n == 0 && !p.at);
 }
 
@@ -112,6 +114,7 @@ static void stops(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(finds), cmocka_unit_test(bounds), cmocka_unit_test(stops) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(finds), cmocka_unit_test(bounds),
+                                        cmocka_unit_test(stops) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static void clock_runs_forward(void **state) {
+static void clock_runs_forward(void **state)
+{
     (void)state;
     double last = ls_now();
     for (int i = 0; i < 1000; i++) {
@@ -22,20 +23,24 @@ static void clock_runs_forward(void **state) {
     const double before = ls_now(), age = ls_since_exec();
     assert_true(age > 0);
     usleep(30000);
-    const double older = ls_since_exec(), passed = ls_now() - before; /* of more than lies between the two, however long each took */
-    assert_true(older - age >= 0.03 - 0.011);                         /* within the kernel's tick, which may bound either reading */
+    /* of more than lies between the two, however long each took */
+    const double older = ls_since_exec(), passed = ls_now() - before;
+    /* within the kernel's tick, which may bound either reading */
+    assert_true(older - age >= 0.03 - 0.011);
     assert_true(older - age <= passed + 0.011);
 }
 
 static char logged[256];
 static int messages;
 
-static void sink(void *context, ls_level level, const char *message) {
+static void sink(void *context, ls_level level, const char *message)
+{
     snprintf(logged, sizeof logged, "%s %d %s", (const char *)context, (int)level, message);
     messages++;
 }
 
-static void log_levels(void **state) {
+static void log_levels(void **state)
+{
     (void)state;
     ls_log_info("nobody listens");
     ls_log_set(sink, "ctx", LS_INFO);
@@ -50,7 +55,8 @@ static void log_levels(void **state) {
     assert_int_equal(messages, 2);
 }
 
-static void broken_invariant(void **state) {
+static void broken_invariant(void **state)
+{
     (void)state;
     int pipe_of[2];
     assert_int_equal(pipe(pipe_of), 0);
@@ -78,7 +84,9 @@ static void broken_invariant(void **state) {
     ASSERT_CONTAINS(text, "base_test_process"); /* the backtrace names the program */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(clock_runs_forward), cmocka_unit_test(log_levels), cmocka_unit_test(broken_invariant) };
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(clock_runs_forward), cmocka_unit_test(log_levels),
+                                        cmocka_unit_test(broken_invariant) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,36 @@
-/* Philox against the published vectors; the distributions against their moments and frequencies (fixed seeds: these tests are
- * exact computations, the bounds are five standard errors); the permutation is one, for every n. */
+/* Philox against the published vectors; the distributions against their moments and frequencies (fixed seeds:
+ * these tests are exact computations, the bounds are five standard errors); the permutation is one, for every
+ * n. */
 #include "base/rng.h"
 #include "support/support.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void known_answers(void **state) {
+static void known_answers(void **state)
+{
     (void)state;
     /* Random123's kat_vectors: philox4x32 10 */
-    static const struct { uint32_t counter[4], key[2], out[4]; } VECTORS[] = {
+    static const struct {
+        uint32_t counter[4], key[2], out[4];
+    } VECTORS[] = {
         { { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
         { { ~0u, ~0u, ~0u, ~0u }, { ~0u, ~0u }, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { 0xa4093822, 0x299f31d0 }, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+          { 0xa4093822, 0x299f31d0 },
+          { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
     for (int i = 0; i < 3; i++) {
         const uint32_t *c = VECTORS[i].counter;
         uint32_t out[4];
-        ls_rng_block((ls_rng_key){ { VECTORS[i].key[0], VECTORS[i].key[1] } }, (uint64_t)c[1] << 32 | c[0], (uint64_t)c[3] << 32 | c[2], out);
+        ls_rng_block((ls_rng_key){ { VECTORS[i].key[0], VECTORS[i].key[1] } }, (uint64_t)c[1] << 32 | c[0],
+                     (uint64_t)c[3] << 32 | c[2], out);
         assert_memory_equal(out, VECTORS[i].out, sizeof out);
     }
 }
 
-static void keys_differ(void **state) {
+static void keys_differ(void **state)
+{
     (void)state;
     enum { N = 100 };
     ls_rng_key keys[N * N];
@@ -35,7 +43,8 @@ static void keys_differ(void **state) {
                 fail_msg("keys %d and %d are equal", k, i);
 }
 
-static void uniform(void **state) {
+static void uniform(void **state)
+{
     (void)state;
     enum { N = 200000, BINS = 64 };
     int bins[BINS] = { 0 };
@@ -57,7 +66,8 @@ static void uniform(void **state) {
     assert_true(fabs(chi2 - (BINS - 1)) < 5 * sqrt(2.0 * (BINS - 1)));
 }
 
-static void normal(void **state) {
+static void normal(void **state)
+{
     (void)state;
     enum { N = 400000 };
     double m1 = 0, m2 = 0, m3 = 0, m4 = 0, product = 0, last = 0;
@@ -79,21 +89,25 @@ static void normal(void **state) {
     assert_true(fabs((double)beyond / N - 0.05) < 5 * sqrt(0.05 * 0.95 / N));
 }
 
-/* Our own logarithm and cosine against the C library's in long double, through what they compute: Box-Muller from the same block. */
-static void normal_is_box_muller(void **state) {
+/* Our own logarithm and cosine against the C library's in long double, through what they compute: Box-Muller
+ * from the same block. */
+static void normal_is_box_muller(void **state)
+{
     (void)state;
     ls_rng_key key = ls_rng_key_of(3, 4);
     for (uint64_t i = 0; i < 100000; i++) {
         uint32_t x[4];
         ls_rng_block(key, i, 1, x);
-        double u = (double)((((uint64_t)x[1] << 32 | x[0]) >> 11) + 1) * 0x1p-53, t = (double)(((uint64_t)x[3] << 32 | x[2]) >> 11) * 0x1p-53;
+        double u = (double)((((uint64_t)x[1] << 32 | x[0]) >> 11) + 1) * 0x1p-53,
+               t = (double)(((uint64_t)x[3] << 32 | x[2]) >> 11) * 0x1p-53;
         double expected = (double)(sqrtl(-2 * logl(u)) * cosl(2 * 3.14159265358979323846264338L * t));
         if (fabs(ls_rng_normal(key, i) - expected) > 1.5e-15 * (1 + fabs(expected)))
             fail_msg("draw %d: %.17g, expected %.17g", (int)i, ls_rng_normal(key, i), expected);
     }
 }
 
-static void below(void **state) {
+static void below(void **state)
+{
     (void)state;
     ls_rng_key key = ls_rng_key_of(5, 6);
     enum { N = 70000 };
@@ -103,7 +117,8 @@ static void below(void **state) {
     for (int i = 0; i < 7; i++)
         assert_true(fabs(counts[i] - N / 7.0) < 5 * sqrt(N * (1.0 / 7) * (6.0 / 7)));
     assert_int_equal(ls_rng_below(key, 0, 1), 0);
-    /* n = 3/4 of 2^64: a plain remainder or product would give the first third twice as often; and every draw stays below n */
+    /* n = 3/4 of 2^64: a plain remainder or product would give the first third twice as often; and every draw
+     * stays below n */
     uint64_t n = (uint64_t)3 << 62, low = 0;
     for (uint64_t i = 0; i < N; i++) {
         uint64_t x = ls_rng_below(key, i, n);
@@ -114,7 +129,8 @@ static void below(void **state) {
     assert_true(ls_rng_below(key, 1, UINT64_MAX) < UINT64_MAX);
 }
 
-static void permutes(uint64_t n, ls_rng_key key) {
+static void permutes(uint64_t n, ls_rng_key key)
+{
     unsigned char *seen = calloc(n, 1);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t p = ls_permute_index(key, i, n);
@@ -124,7 +140,8 @@ static void permutes(uint64_t n, ls_rng_key key) {
     free(seen);
 }
 
-static void permutation(void **state) {
+static void permutation(void **state)
+{
     (void)state;
     for (uint64_t n = 1; n <= 300; n++)
         for (uint64_t seed = 0; seed < 3; seed++)
@@ -138,9 +155,10 @@ static void permutation(void **state) {
     }
 }
 
-/* It looks random: over many keys each element comes first equally often, also for small n; within one permutation positions and
- * elements are uncorrelated; different keys agree in about one place. */
-static void permutation_mixes(void **state) {
+/* It looks random: over many keys each element comes first equally often, also for small n; within one
+ * permutation positions and elements are uncorrelated; different keys agree in about one place. */
+static void permutation_mixes(void **state)
+{
     (void)state;
     enum { KEYS = 20000 };
     for (int n = 2; n <= 10; n += 4) {
@@ -174,7 +192,8 @@ static void permutation_mixes(void **state) {
     assert_true(agree < 10);
 }
 
-static void eight_blocks_are_eight_calls(void **state) {
+static void eight_blocks_are_eight_calls(void **state)
+{
     (void)state;
     const ls_rng_key key = ls_rng_key_of(7, 11);
     const uint64_t firsts[] = { 0, 5, UINT32_MAX - 3ull, UINT64_MAX - 20 };
@@ -188,7 +207,8 @@ static void eight_blocks_are_eight_calls(void **state) {
     }
 }
 
-static void eight_normals_at_a_time(void **state) {
+static void eight_normals_at_a_time(void **state)
+{
     (void)state;
     ls_rng_key key = ls_rng_key_of(11, 5);
     for (uint64_t first = 0; first < 40000; first += first < 100 ? 1 : 997) {
@@ -201,11 +221,18 @@ static void eight_normals_at_a_time(void **state) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_blocks_are_eight_calls),
-        cmocka_unit_test(known_answers), cmocka_unit_test(keys_differ), cmocka_unit_test(uniform),     cmocka_unit_test(normal),
-        cmocka_unit_test(normal_is_box_muller), cmocka_unit_test(below), cmocka_unit_test(permutation), cmocka_unit_test(permutation_mixes),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(keys_differ),
+        cmocka_unit_test(uniform),
+        cmocka_unit_test(normal),
+        cmocka_unit_test(normal_is_box_muller),
+        cmocka_unit_test(below),
+        cmocka_unit_test(permutation),
+        cmocka_unit_test(permutation_mixes),
         cmocka_unit_test(eight_normals_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

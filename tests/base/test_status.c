@@ -4,19 +4,26 @@
 #include <string.h>
 
 static ls_status inner(void) { return ls_fail(LS_E_IO, "%s: %d", "path", 7); }
-static ls_status middle(void) { LS_TRY(inner()); return LS_OK; }
-static ls_status outer(void) {
+static ls_status middle(void)
+{
+    LS_TRY(inner());
+    return LS_OK;
+}
+static ls_status outer(void)
+{
     ls_status s;
     LS_TRY_TO(s, middle(), done);
 done:
     return s;
 }
 
-static void message_and_trace(void **state) {
+static void message_and_trace(void **state)
+{
     (void)state;
     assert_int_equal(outer(), LS_E_IO);
     assert_string_equal(ls_error_message(), "path: 7");
-    const char *trace = ls_error_trace(), *first = strstr(trace, " middle\n"), *second = strstr(trace, " outer\n");
+    const char *trace = ls_error_trace(), *first = strstr(trace, " middle\n"),
+               *second = strstr(trace, " outer\n");
     assert_non_null(first);
     assert_non_null(second);
     assert_true(first < second); /* innermost first */
@@ -25,7 +32,8 @@ static void message_and_trace(void **state) {
     assert_string_equal(ls_error_trace(), "");
 }
 
-static void message_of_the_message(void **state) {
+static void message_of_the_message(void **state)
+{
     (void)state;
     ls_fail(LS_E_ARG, "b");
     assert_int_equal(ls_fail(LS_E_FORMAT, "a %s c", ls_error_message()), LS_E_FORMAT);
@@ -34,7 +42,8 @@ static void message_of_the_message(void **state) {
     assert_string_equal(ls_error_message(), "layer 3: a b c");
 }
 
-static void long_texts_are_cut_and_marked(void **state) {
+static void long_texts_are_cut_and_marked(void **state)
+{
     (void)state;
     static char text[10000];
     memset(text, 'x', sizeof text - 1);
@@ -52,13 +61,15 @@ static void long_texts_are_cut_and_marked(void **state) {
     assert_string_equal(ls_error_trace() + n - 10, " function\n"); /* whole frames only */
 }
 
-static void *other_thread(void *found) {
+static void *other_thread(void *found)
+{
     strcpy(found, ls_error_message());
     ls_fail(LS_E_ARG, "theirs");
     return NULL;
 }
 
-static void one_record_a_thread(void **state) {
+static void one_record_a_thread(void **state)
+{
     (void)state;
     char found[64] = "?";
     pthread_t t;
@@ -69,7 +80,8 @@ static void one_record_a_thread(void **state) {
     assert_string_equal(ls_error_message(), "mine");
 }
 
-static void every_status_has_a_name_and_a_harm(void **state) {
+static void every_status_has_a_name_and_a_harm(void **state)
+{
     (void)state;
     for (int a = 0; a < LS_STATUS_COUNT; a++)
         for (int b = 0; b < a; b++)
@@ -81,10 +93,14 @@ static void every_status_has_a_name_and_a_harm(void **state) {
     assert_int_equal(ls_status_harm((ls_status)99), LS_HARM_PROCESS);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_and_trace), cmocka_unit_test(message_of_the_message), cmocka_unit_test(long_texts_are_cut_and_marked),
-        cmocka_unit_test(one_record_a_thread), cmocka_unit_test(every_status_has_a_name_and_a_harm),
+        cmocka_unit_test(message_and_trace),
+        cmocka_unit_test(message_of_the_message),
+        cmocka_unit_test(long_texts_are_cut_and_marked),
+        cmocka_unit_test(one_record_a_thread),
+        cmocka_unit_test(every_status_has_a_name_and_a_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

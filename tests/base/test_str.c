@@ -1,4 +1,5 @@
-/* Growable text, globs, near names, sizes, durations, and numbers that read back as themselves (also under a decimal comma). */
+/* Growable text, globs, near names, sizes, durations, and numbers that read back as themselves (also under a
+ * decimal comma). */
 #include "base/shown.h"
 #include "base/str.h"
 #include "support/support.h"
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void growing(void **state) {
+static void growing(void **state)
+{
     (void)state;
     ls_str s = { 0 };
     assert_string_equal(ls_str_text(&s), "");
@@ -28,51 +30,118 @@ static void growing(void **state) {
     ls_str_release(&s);
 }
 
-static void globs(void **state) {
+static void globs(void **state)
+{
     (void)state;
-    static const struct { const char *pattern, *text; bool match; } CASES[] = {
-        { "", "", true }, { "", "a", false }, { "*", "", true }, { "*", "a.b", true }, { "?", "", false }, { "?", "a", true },
-        { "encoder.*", "encoder.layers.0", true }, { "encoder.*", "encoder", false }, { "*.bias", "a.b.bias", true },
-        { "*.bias", "a.bias.c", false }, { "layers.?.mlp", "layers.3.mlp", true }, { "layers.?.mlp", "layers.10.mlp", false },
-        { "*a*b*c", "xxaxxbxxbxc", true }, { "*a*b*c", "xxaxxbxxbx", false }, { "**", "a.b", true }, { "a**", "a", true }, { "a*?", "a", false }, { "a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaa", false },
-        { "abc", "abd", false }, { "abc", "ab", false }, { "ab", "abc", false }, { "*ab", "aab", true },
+    static const struct {
+        const char *pattern, *text;
+        bool match;
+    } CASES[] = {
+        { "", "", true },
+        { "", "a", false },
+        { "*", "", true },
+        { "*", "a.b", true },
+        { "?", "", false },
+        { "?", "a", true },
+        { "encoder.*", "encoder.layers.0", true },
+        { "encoder.*", "encoder", false },
+        { "*.bias", "a.b.bias", true },
+        { "*.bias", "a.bias.c", false },
+        { "layers.?.mlp", "layers.3.mlp", true },
+        { "layers.?.mlp", "layers.10.mlp", false },
+        { "*a*b*c", "xxaxxbxxbxc", true },
+        { "*a*b*c", "xxaxxbxxbx", false },
+        { "**", "a.b", true },
+        { "a**", "a", true },
+        { "a*?", "a", false },
+        { "a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaa", false },
+        { "abc", "abd", false },
+        { "abc", "ab", false },
+        { "ab", "abc", false },
+        { "*ab", "aab", true },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         if (ls_glob_match(CASES[i].pattern, CASES[i].text) != CASES[i].match)
             fail_msg("glob \"%s\" on \"%s\" must be %d", CASES[i].pattern, CASES[i].text, CASES[i].match);
 }
 
-static void near_names(void **state) {
+static void near_names(void **state)
+{
     (void)state;
-    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs", "steps", "lr", "clip_norm", "sgd", "adam", "adamw" };
-    static const struct { const char *name, *nearest; } CASES[] = {
-        { "global_bacth", "global_batch" }, { "globalbatch", "global_batch" }, { "Epochs", "epochs" }, { "epoch", "epochs" }, { "step", "steps" },
-        { "lt", "lr" }, { "rl", "lr" }, { "xy", NULL }, { "clipnorm", "clip_norm" }, { "sdg", "sgd" }, { "adma", "adam" }, { "admaw", "adamw" },
-        { "momentum", NULL }, { "clpnrom", NULL }, { "", NULL }, { "zz", NULL },
+    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs", "steps", "lr",
+                                         "clip_norm",    "sgd",         "adam",   "adamw" };
+    static const struct {
+        const char *name, *nearest;
+    } CASES[] = {
+        { "global_bacth", "global_batch" },
+        { "globalbatch", "global_batch" },
+        { "Epochs", "epochs" },
+        { "epoch", "epochs" },
+        { "step", "steps" },
+        { "lt", "lr" },
+        { "rl", "lr" },
+        { "xy", NULL },
+        { "clipnorm", "clip_norm" },
+        { "sdg", "sgd" },
+        { "adma", "adam" },
+        { "admaw", "adamw" },
+        { "momentum", NULL },
+        { "clpnrom", NULL },
+        { "", NULL },
+        { "zz", NULL },
         { "a_name_that_is_far_longer_than_any_key_of_the_recipe_could_ever_be_in_practice", NULL },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const char *got = ls_nearest_name(CASES[i].name, NAMES, 9);
         if ((got == NULL) != (CASES[i].nearest == NULL) || (got && strcmp(got, CASES[i].nearest) != 0))
-            fail_msg("nearest to \"%s\" is %s, not %s", CASES[i].name, CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
+            fail_msg("nearest to \"%s\" is %s, not %s", CASES[i].name,
+                     CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
     }
     assert_null(ls_nearest_name("a", NULL, 0));
-    assert_string_equal(ls_nearest_name("betas", (const char *const[]){ "betal", "betax", "betay" }, 3), "betal"); /* of equals the first */
+    /* of equals the first */
+    assert_string_equal(ls_nearest_name("betas", (const char *const[]){ "betal", "betax", "betay" }, 3),
+                        "betal");
 }
 
-static void sizes(void **state) {
+static void sizes(void **state)
+{
     (void)state;
-    static const struct { const char *text; int64_t bytes; } CASES[] = {
-        { "64", 64 }, { "0", 0 }, { "64B", 64 }, { "512MiB", 512 << 20 }, { "1.5GB", 1500000000 }, { "1.5 GiB", 3 << 29 }, { "5gib", 5LL << 30 },
-        { "2kB", 2000 }, { "1e3", 1000 }, { "7EiB", -1 }, { "2TiB", 2LL << 40 }, { "", -1 }, { "MiB", -1 }, { "-1", -1 }, { "1.5", -1 },
-        { "1M", -1 }, { "1MiBs", -1 }, { "1 MiB ", -1 }, { "nan", -1 }, { "inf", -1 }, { "0x10", -1 }, { " 1", -1 }, { "1,5GB", -1 }, { "1e30", -1 },
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } CASES[] = {
+        { "64", 64 },
+        { "0", 0 },
+        { "64B", 64 },
+        { "512MiB", 512 << 20 },
+        { "1.5GB", 1500000000 },
+        { "1.5 GiB", 3 << 29 },
+        { "5gib", 5LL << 30 },
+        { "2kB", 2000 },
+        { "1e3", 1000 },
+        { "7EiB", -1 },
+        { "2TiB", 2LL << 40 },
+        { "", -1 },
+        { "MiB", -1 },
+        { "-1", -1 },
+        { "1.5", -1 },
+        { "1M", -1 },
+        { "1MiBs", -1 },
+        { "1 MiB ", -1 },
+        { "nan", -1 },
+        { "inf", -1 },
+        { "0x10", -1 },
+        { " 1", -1 },
+        { "1,5GB", -1 },
+        { "1e30", -1 },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         int64_t bytes = -1;
         if (!ls_parse_bytes(CASES[i].text, &bytes))
             bytes = -1;
         if (bytes != CASES[i].bytes)
-            fail_msg("\"%s\" is %lld bytes, not %lld", CASES[i].text, (long long)CASES[i].bytes, (long long)bytes);
+            fail_msg("\"%s\" is %lld bytes, not %lld", CASES[i].text, (long long)CASES[i].bytes,
+                     (long long)bytes);
     }
     char b[32];
     assert_string_equal(ls_format_bytes(b, 0), "0 B");
@@ -84,11 +153,27 @@ static void sizes(void **state) {
     assert_string_equal(ls_format_bytes(b, UINT64_MAX), "16.0 EiB");
 }
 
-static void durations(void **state) {
+static void durations(void **state)
+{
     (void)state;
-    static const struct { double seconds; const char *text; } CASES[] = {
-        { 0, "0 us" }, { 12.4e-6, "12 us" }, { 0.00151, "1.5 ms" }, { 0.0123, "12 ms" }, { 0.9999, "1.0 s" }, { 3.21, "3.2 s" }, { 59.96, "1 min 00 s" },
-        { 125, "2 min 05 s" }, { 3599.8, "1 h 00 min" }, { 3720, "1 h 02 min" }, { 25 * 3600, "25 h 00 min" }, { 48 * 3600, "2 d 00 h" }, { 50 * 3600, "2 d 02 h" }, { -3.21, "-3.2 s" },
+    static const struct {
+        double seconds;
+        const char *text;
+    } CASES[] = {
+        { 0, "0 us" },
+        { 12.4e-6, "12 us" },
+        { 0.00151, "1.5 ms" },
+        { 0.0123, "12 ms" },
+        { 0.9999, "1.0 s" },
+        { 3.21, "3.2 s" },
+        { 59.96, "1 min 00 s" },
+        { 125, "2 min 05 s" },
+        { 3599.8, "1 h 00 min" },
+        { 3720, "1 h 02 min" },
+        { 25 * 3600, "25 h 00 min" },
+        { 48 * 3600, "2 d 00 h" },
+        { 50 * 3600, "2 d 02 h" },
+        { -3.21, "-3.2 s" },
     };
     char b[32];
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
@@ -97,7 +182,8 @@ static void durations(void **state) {
     assert_string_equal(ls_format_duration(b, INFINITY), "forever");
 }
 
-static void float_round_trip(void) {
+static void float_round_trip(void)
+{
     char b[32];
     uint32_t bits = 12345;
     for (int i = 0; i < 50000; i++) {
@@ -123,12 +209,31 @@ static void float_round_trip(void) {
     }
 }
 
-static void numbers(void **state) {
+static void numbers(void **state)
+{
     (void)state;
-    static const struct { float x; const char *text; } CASES[] = {
-        { 0, "0" }, { -0.0f, "-0" }, { 1, "1" }, { 100, "100" }, { -2.5f, "-2.5" }, { 2.3025851f, "2.3025851" }, { 1e-3f, "0.001" }, { 0.1f, "0.1" },
-        { 1.25e-5f, "0.0000125" }, { 1e-6f, "1e-6" }, { 1.5e-7f, "1.5e-7" }, { 123456792, "123456790" }, { 1e9f, "1e9" }, { 3.4028235e38f, "3.4028235e38" },
-        { 1e-45f, "1e-45" }, { NAN, "nan" }, { INFINITY, "inf" }, { -INFINITY, "-inf" },
+    static const struct {
+        float x;
+        const char *text;
+    } CASES[] = {
+        { 0, "0" },
+        { -0.0f, "-0" },
+        { 1, "1" },
+        { 100, "100" },
+        { -2.5f, "-2.5" },
+        { 2.3025851f, "2.3025851" },
+        { 1e-3f, "0.001" },
+        { 0.1f, "0.1" },
+        { 1.25e-5f, "0.0000125" },
+        { 1e-6f, "1e-6" },
+        { 1.5e-7f, "1.5e-7" },
+        { 123456792, "123456790" },
+        { 1e9f, "1e9" },
+        { 3.4028235e38f, "3.4028235e38" },
+        { 1e-45f, "1e-45" },
+        { NAN, "nan" },
+        { INFINITY, "inf" },
+        { -INFINITY, "-inf" },
     };
     char b[32];
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
@@ -141,7 +246,8 @@ static void numbers(void **state) {
     float_round_trip();
 }
 
-static void decimal_comma(void **state) {
+static void decimal_comma(void **state)
+{
     (void)state;
     static const char *const LOCALES[] = { "de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8" };
     size_t i = 0;
@@ -161,11 +267,18 @@ static void decimal_comma(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
-static void control_characters_are_shown(void **state) {
+static void control_characters_are_shown(void **state)
+{
     (void)state;
-    static const struct { const char *text, *shown, *lines; } CASES[] = {
-        { "", "", "" }, { "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0" },
-        { "\033[2Ja\nb\tc\r", "\\x1b[2Ja\\nb\\tc\\x0d", "\\x1b[2Ja\nb\tc\\x0d" }, { "\x7f\xc2\x9b" "1m\xc2", "\\x7f\\x9b1m\xc2", "\\x7f\\x9b1m\xc2" },
+    static const struct {
+        const char *text, *shown, *lines;
+    } CASES[] = {
+        { "", "", "" },
+        { "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0", "plain \xc3\xa4 \xc2\xa0" },
+        { "\033[2Ja\nb\tc\r", "\\x1b[2Ja\\nb\\tc\\x0d", "\\x1b[2Ja\nb\tc\\x0d" },
+        { "\x7f\xc2\x9b"
+          "1m\xc2",
+          "\\x7f\\x9b1m\xc2", "\\x7f\\x9b1m\xc2" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         for (int lines = 0; lines < 2; lines++) {
@@ -176,11 +289,13 @@ static void control_characters_are_shown(void **state) {
         }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(growing), cmocka_unit_test(globs),     cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers), cmocka_unit_test(durations), cmocka_unit_test(decimal_comma),
-        cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(growing),       cmocka_unit_test(globs),
+        cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
+        cmocka_unit_test(numbers),       cmocka_unit_test(durations),
+        cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,8 @@
 #include "support/support.h"
 #include <string.h>
 
-static void names_round_trip(void **state) {
+static void names_round_trip(void **state)
+{
     (void)state;
     static const size_t SIZES[] = { 4, 8, 2, 2, 4, 8, 1 };
     for (int t = 0; t < LS_DTYPE_COUNT; t++) {
@@ -19,9 +20,11 @@ static void names_round_trip(void **state) {
     assert_string_equal(ls_dtype_name(LS_DTYPE_COUNT), "?");
 }
 
-static void counts(void **state) {
+static void counts(void **state)
+{
     (void)state;
-    ls_type t = LS_TYPE(LS_F32, 64, 17, 128), scalar = LS_SCALAR(LS_F64), vector = LS_TYPE(LS_U8, 5), empty = LS_TYPE(LS_F32, 3, 0, 2);
+    ls_type t = LS_TYPE(LS_F32, 64, 17, 128), scalar = LS_SCALAR(LS_F64), vector = LS_TYPE(LS_U8, 5),
+            empty = LS_TYPE(LS_F32, 3, 0, 2);
     assert_int_equal(t.ndim, 3);
     assert_int_equal(ls_type_count(&t), 64 * 17 * 128);
     assert_int_equal(ls_type_bytes(&t), 4 * 64 * 17 * 128);
@@ -35,9 +38,11 @@ static void counts(void **state) {
     assert_int_equal(ls_type_count(&absent), 0);
 }
 
-static void huge_shapes_do_not_wrap(void **state) {
+static void huge_shapes_do_not_wrap(void **state)
+{
     (void)state;
-    ls_type t = LS_TYPE(LS_F32, (int64_t)1 << 40, (int64_t)1 << 40), bytes = LS_TYPE(LS_F64, (int64_t)1 << 62);
+    ls_type t = LS_TYPE(LS_F32, (int64_t)1 << 40, (int64_t)1 << 40),
+            bytes = LS_TYPE(LS_F64, (int64_t)1 << 62);
     ls_type sneaky = LS_TYPE(LS_U8, (int64_t)1 << 32, (int64_t)1 << 32, 0);
     assert_int_equal(ls_type_count(&t), INT64_MAX);
     assert_true(ls_type_bytes(&t) == SIZE_MAX);
@@ -45,7 +50,8 @@ static void huge_shapes_do_not_wrap(void **state) {
     assert_int_equal(ls_type_count(&sneaky), 0);
 }
 
-static void equality(void **state) {
+static void equality(void **state)
+{
     (void)state;
     ls_type a = LS_TYPE(LS_F32, 2, 3), b = a;
     b.dims[5] = 9; /* beyond ndim: no part of the type */
@@ -60,7 +66,8 @@ static void equality(void **state) {
     assert_false(ls_type_equal(&a, &b));
 }
 
-static void strides(void **state) {
+static void strides(void **state)
+{
     (void)state;
     float data[24];
     ls_type type = LS_TYPE(LS_F32, 2, 1, 3, 4);
@@ -78,10 +85,14 @@ static void strides(void **state) {
     assert_true(ls_tensor_is_contiguous(&t));
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_round_trip), cmocka_unit_test(counts),  cmocka_unit_test(huge_shapes_do_not_wrap),
-        cmocka_unit_test(equality),         cmocka_unit_test(strides),
+        cmocka_unit_test(names_round_trip),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(huge_shapes_do_not_wrap),
+        cmocka_unit_test(equality),
+        cmocka_unit_test(strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* macros.c - the macros that take options in C: without any, with one, inside each other. Free of warnings under -Wall -Wextra -pedantic (tests/build/macros.sh). */
+/* macros.c - the macros that take options in C: without any, with one, inside each other. Free of warnings
+ * under -Wall -Wextra -pedantic (tests/build/macros.sh). */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
@@ -17,9 +18,11 @@ int main(void)
     ls_dataset *set = NULL;
     ls_run *run = NULL;
     const ls_optimizer sgd = { LS_OPTIMIZER_DEFAULTS };
-    if (ls_trainer_create(&t, build, NULL) == LS_OK || ls_trainer_create(&t, build, NULL, .threads = 1, .optimizer = sgd, .micro_batch = 4) == LS_OK)
+    if (ls_trainer_create(&t, build, NULL) == LS_OK ||
+        ls_trainer_create(&t, build, NULL, .threads = 1, .optimizer = sgd, .micro_batch = 4) == LS_OK)
         return 1;
-    if (ls_dataset_open(&set, "nothing", LS_SPLIT_TRAIN, .fallback = false) == LS_OK || ls_run_open(&run, "", "", NULL, .keep = 3) == LS_OK)
+    if (ls_dataset_open(&set, "nothing", LS_SPLIT_TRAIN, .fallback = false) == LS_OK ||
+        ls_run_open(&run, "", "", NULL, .keep = 3) == LS_OK)
         return 1;
     printf("%s %s\n", ls_version(), LS_VERSION);
     return 0;

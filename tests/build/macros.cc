@@ -1,4 +1,5 @@
-// macros.cc - every macro of the public headers in C++17 and C++20 (tests/build/macros.sh compiles it and looks that none is missing).
+// macros.cc - every macro of the public headers in C++17 and C++20 (tests/build/macros.sh compiles it and
+// looks that none is missing).
 #include <cstdio>
 #include <lockstep/lockstep.h>
 #include <lockstep/tokenizer.h>
@@ -40,12 +41,16 @@ bool defaults()
     const ls_update_opts s = { LS_UPDATE_DEFAULTS };
     const ls_weights_export_opts t = { LS_WEIGHTS_EXPORT_DEFAULTS };
     const ls_weights_load_opts u = { LS_WEIGHTS_LOAD_DEFAULTS };
-    return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) && uses(c, ls_batch_norm_opts_default()) &&
-           uses(d, ls_conv2d_opts_default()) && uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
-           uses(g, ls_generate_opts_default()) && uses(h, ls_generator_opts_default()) && uses(i, ls_linear_opts_default()) &&
-           uses(j, ls_loader_options_default()) && uses(k, ls_optimizer_default()) && uses(l, ls_pairs_options_default()) && uses(m, ls_parallel_default()) &&
-           uses(n, ls_report_opts_default()) && uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) && uses(q, ls_text_options_default()) &&
-           uses(r, ls_trainer_opts_default()) && uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
+    return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) &&
+           uses(c, ls_batch_norm_opts_default()) && uses(d, ls_conv2d_opts_default()) &&
+           uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
+           uses(g, ls_generate_opts_default()) && uses(h, ls_generator_opts_default()) &&
+           uses(i, ls_linear_opts_default()) && uses(j, ls_loader_options_default()) &&
+           uses(k, ls_optimizer_default()) && uses(l, ls_pairs_options_default()) &&
+           uses(m, ls_parallel_default()) && uses(n, ls_report_opts_default()) &&
+           uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
+           uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
+           uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
            uses(u, ls_weights_load_opts_default());
 }
 
@@ -60,16 +65,26 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     const ls_value none = LS_NONE, both[] = { x, x };
     const int64_t dims[] = { 4, 8 };
     ls_param(g, "p", t, zero), ls_state(g, "s", t, zero), ls_buffer(g, "b", t, zero), ls_fill(g, one, 1);
-    ls_add(g, x, x), ls_sub(g, x, x), ls_mul(g, x, x), ls_div(g, x, x), ls_max(g, x, x), ls_min(g, x, x), ls_neg(g, x), ls_sqrt(g, x), ls_exp(g, x), ls_log_e(g, x);
-    ls_tanh(g, x), ls_square(g, x), ls_relu(g, x), ls_gelu(g, x), ls_gelu_tanh(g, x), ls_silu(g, x), ls_swiglu(g, x, x), ls_add_const(g, x, 1);
-    ls_mul_const(g, x, 2), ls_div_const(g, x, 2), ls_cast(g, x, LS_BF16), ls_sum_to(g, x, 2, dims), ls_slice(g, x, 0, 0, 2), ls_concat(g, 0, 2, both);
-    ls_reshape(g, x, 8, 4), ls_permute(g, x, 1, 0), ls_broadcast(g, x, 2, 4, 8), ls_argmax(g, x), ls_softmax(g, x);
-    ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x), ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);
-    ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5), ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);
-    ls_conv2d_op(g, x, x, none, &conv), ls_max_pool2d(g, x, &pool), ls_adaptive_avg_pool2d(g, x, 1, 1), ls_batch_norm_op(g, x, x, x, 1e-5);
-    ls_batch_norm_eval(g, x, x, x, x, x, 1e-5), ls_batch_norm_update(g, x, x, x, x, none, 0.1), ls_attention(g, x, x, x, none, 4, 1, true);
-    ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true), ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
-    ls_attention_cached(g, x, x, x, ids, 4, 1), ls_cross_entropy(g, x, ids, x, LS_IGNORE_LABEL), ls_output(g, "never", x);
+    ls_add(g, x, x), ls_sub(g, x, x), ls_mul(g, x, x), ls_div(g, x, x), ls_max(g, x, x), ls_min(g, x, x),
+        ls_neg(g, x), ls_sqrt(g, x), ls_exp(g, x), ls_log_e(g, x);
+    ls_tanh(g, x), ls_square(g, x), ls_relu(g, x), ls_gelu(g, x), ls_gelu_tanh(g, x), ls_silu(g, x),
+        ls_swiglu(g, x, x), ls_add_const(g, x, 1);
+    ls_mul_const(g, x, 2), ls_div_const(g, x, 2), ls_cast(g, x, LS_BF16), ls_sum_to(g, x, 2, dims),
+        ls_slice(g, x, 0, 0, 2), ls_concat(g, 0, 2, both);
+    ls_reshape(g, x, 8, 4), ls_permute(g, x, 1, 0), ls_broadcast(g, x, 2, 4, 8), ls_argmax(g, x),
+        ls_softmax(g, x);
+    ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x),
+        ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);
+    ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5),
+        ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);
+    ls_conv2d_op(g, x, x, none, &conv), ls_max_pool2d(g, x, &pool), ls_adaptive_avg_pool2d(g, x, 1, 1),
+        ls_batch_norm_op(g, x, x, x, 1e-5);
+    ls_batch_norm_eval(g, x, x, x, x, x, 1e-5), ls_batch_norm_update(g, x, x, x, x, none, 0.1),
+        ls_attention(g, x, x, x, none, 4, 1, true);
+    ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
+        ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
+    ls_attention_cached(g, x, x, x, ids, 4, 1), ls_cross_entropy(g, x, ids, x, LS_IGNORE_LABEL),
+        ls_output(g, "never", x);
 }
 
 // Objects: the calls that take options, without them and with them.
@@ -111,7 +126,9 @@ int main()
     LS_TRY(ls_graph_finish(g));
     values(g, x, ids);
     ls_graph_destroy(&g);
-    const bool sane = defaults() && objects(nullptr) == LS_E_ARG && tried(LS_E_IO) == LS_E_IO && sizes[0] == 8;
-    std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t), (int)sane);
+    const bool sane = defaults() && objects(nullptr) == LS_E_ARG && tried(LS_E_IO) == LS_E_IO &&
+                      sizes[0] == 8;
+    std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t),
+                (int)sane);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* test_arrays.c - a program's own arrays: blocks with ghost cells, cut in any way over 1 to 4 ranks, are saved as whole arrays and loaded into blocks that are cut
- * otherwise; what does not fit is told, and a failure on any rank leaves nothing. */
+/* test_arrays.c - a program's own arrays: blocks with ghost cells, cut in any way over 1 to 4 ranks, are
+ * saved as whole arrays and loaded into blocks that are cut otherwise; what does not fit is told, and a
+ * failure on any rank leaves nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,15 @@ static const float OUTSIDE = -1;
 
 typedef struct job {
     const char *dir;
-    int ranks, cut;          /* cut: which way */
+    int ranks, cut; /* cut: which way */
     const char *text;
     bool partial, convert;
-    int wrong;               /* what rank 1 does wrong; 0: nothing */
+    int wrong; /* what rank 1 does wrong; 0: nothing */
 } job;
 
 typedef struct mine {
     ls_array arrays[4];
-    float *space;            /* [nx + 2][ny + 2][nz + 2], the outer ones ghosts */
+    float *space; /* [nx + 2][ny + 2][nz + 2], the outer ones ghosts */
     double rows[ROWS];
     int64_t step;
     uint8_t table[4];
@@ -33,7 +34,8 @@ typedef struct mine {
 
 static int64_t edge(int64_t n, int parts, int k) { return n * k / parts; }
 
-/* Where this rank's block of the space is: ranks in two rows and columns, slabs of any dimension, or all on the last rank. */
+/* Where this rank's block of the space is: ranks in two rows and columns, slabs of any dimension, or all on
+ * the last rank. */
 static void place(int64_t start[3], int64_t size[3], const job *j, int rank)
 {
     const int64_t whole[3] = { X, Y, Z };
@@ -58,14 +60,18 @@ static void make(mine *m, const job *j, int rank)
 {
     int64_t start[3], n[3];
     place(start, n, j, rank);
-    *m = (mine){ .space = malloc(sizeof(float) * (size_t)((n[0] + 2) * (n[1] + 2) * (n[2] + 2))), .step = -1 };
+    *m = (mine){ .space = malloc(sizeof(float) * (size_t)((n[0] + 2) * (n[1] + 2) * (n[2] + 2))),
+                 .step = -1 };
     for (int64_t i = 0; i < (n[0] + 2) * (n[1] + 2) * (n[2] + 2); i++)
         m->space[i] = OUTSIDE;
     const int64_t plane = (n[1] + 2) * (n[2] + 2), line = n[2] + 2;
-    const ls_type block = LS_TYPE(LS_F32, n[0], n[1], n[2]), scalar = LS_SCALAR(LS_I64), table = LS_TYPE(LS_U8, 4);
+    const ls_type block = LS_TYPE(LS_F32, n[0], n[1], n[2]), scalar = LS_SCALAR(LS_I64),
+                  table = LS_TYPE(LS_U8, 4);
     const int64_t first = edge(ROWS, j->ranks, rank), last = edge(ROWS, j->ranks, rank + 1);
     const ls_type rows = LS_TYPE(LS_F64, last - first);
-    m->arrays[0] = (ls_array){ "space", LS_TYPE(LS_F32, X, Y, Z), { start[0], start[1], start[2] },
+    m->arrays[0] = (ls_array){ "space",
+                               LS_TYPE(LS_F32, X, Y, Z),
+                               { start[0], start[1], start[2] },
                                { m->space + plane + line + 1, block, { plane, line, 1 } } };
     m->arrays[1] = (ls_array){ "rows", LS_TYPE(LS_F64, ROWS), { first }, ls_tensor_of(m->rows, &rows) };
     m->arrays[2] = (ls_array){ "step", scalar, { 0 }, ls_tensor_of(&m->step, &scalar) };
@@ -81,7 +87,8 @@ static void fill(mine *m)
     for (int64_t x = 0; x < n[0]; x++)
         for (int64_t y = 0; y < n[1]; y++)
             for (int64_t z = 0; z < n[2]; z++)
-                m->space[((x + 1) * (n[1] + 2) + y + 1) * (n[2] + 2) + z + 1] = value(a->start[0] + x, a->start[1] + y, a->start[2] + z);
+                m->space[((x + 1) * (n[1] + 2) + y + 1) * (n[2] + 2) + z + 1] = value(
+                    a->start[0] + x, a->start[1] + y, a->start[2] + z);
     for (int64_t i = 0; i < m->arrays[1].block.type.dims[0]; i++)
         m->rows[i] = 0.5 * (double)(m->arrays[1].start[0] + i);
     m->step = 12;
@@ -202,8 +209,10 @@ static void loads_parts_of_what_is_there(void **state)
 
     float middle[2][2];
     const ls_type two = LS_TYPE(LS_F32, 2, 2);
-    const ls_array both = { "both", LS_TYPE(LS_F32, 4, 6), { 1, 2 }, ls_tensor_of(middle, &two) }; /* where four ranks' blocks meet */
-    ASSERT_OK(ls_arrays_load(LS_TEST_SOURCE_DIR "/tests/golden/dcp_layouts", 1, &both, NULL, .partial = true));
+    /* where four ranks' blocks meet */
+    const ls_array both = { "both", LS_TYPE(LS_F32, 4, 6), { 1, 2 }, ls_tensor_of(middle, &two) };
+    ASSERT_OK(
+        ls_arrays_load(LS_TEST_SOURCE_DIR "/tests/golden/dcp_layouts", 1, &both, NULL, .partial = true));
     for (int r = 0; r < 2; r++)
         for (int c = 0; c < 2; c++)
             assert_true(middle[r][c] == (float)((1 + r) * 6 + 2 + c) / 4 - 1);
@@ -215,7 +224,9 @@ static ls_status save_columns(ls_group *g, void *context)
     enum { LINES = 6400 };
     static const double ZEROS[LINES];
     const ls_type block = LS_TYPE(LS_F64, LINES, 1);
-    const ls_array a = { "columns", LS_TYPE(LS_F64, LINES, 4), { 0, ls_group_rank(g) }, ls_tensor_of((void *)ZEROS, &block) };
+    const ls_array a = {
+        "columns", LS_TYPE(LS_F64, LINES, 4), { 0, ls_group_rank(g) }, ls_tensor_of((void *)ZEROS, &block)
+    };
     return ls_arrays_save(context, 1, &a, g);
 }
 
@@ -324,9 +335,12 @@ static void rows_of_any_box(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_load_what_any_ranks_save), cmocka_unit_test(tells_mistakes_before_anything_is_written),
-        cmocka_unit_test(loads_parts_of_what_is_there),       cmocka_unit_test(short_rows_have_few_sums),
-        cmocka_unit_test(tells_damage),                       cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(any_ranks_load_what_any_ranks_save),
+        cmocka_unit_test(tells_mistakes_before_anything_is_written),
+        cmocka_unit_test(loads_parts_of_what_is_there),
+        cmocka_unit_test(short_rows_have_few_sums),
+        cmocka_unit_test(tells_damage),
+        cmocka_unit_test(a_failure_leaves_nothing),
         cmocka_unit_test(rows_of_any_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

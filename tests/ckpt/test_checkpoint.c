@@ -1,4 +1,5 @@
-/* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and named. */
+/* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and
+ * named. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,12 +32,15 @@ static void fill(void)
 }
 
 /* Tensors that one rank holds whole. */
-static ls_status save_alone(const char *dir, const char *config, const char *trainer, int64_t n, const ls_named_tensor *list, uint64_t max_file)
+static ls_status save_alone(const char *dir, const char *config, const char *trainer, int64_t n,
+                            const ls_named_tensor *list, uint64_t max_file)
 {
     ls_range mine[3];
     for (int64_t i = 0; i < n; i++)
         mine[i] = (ls_range){ .count = ls_type_count(&list[i].tensor.type), .data = list[i].tensor.data };
-    return ls_checkpoint_save(dir, &(ls_checkpoint_contents){ config, trainer, .model = { n, list, mine }, .max_file = max_file }, NULL, NULL);
+    return ls_checkpoint_save(
+        dir, &(ls_checkpoint_contents){ config, trainer, .model = { n, list, mine }, .max_file = max_file },
+        NULL, NULL);
 }
 
 static ls_status save(const char *dir, uint64_t max_file)
@@ -70,19 +74,22 @@ static void round_trip(void **state)
     assert_string_equal(c.config, CONFIG);
     assert_string_equal(c.trainer, TRAINER);
     static float back[3000];
-    ls_named_tensor want[] = { named("fc1.bias", back + 2000, LS_TYPE(LS_F32, 1000)), named("fc1.weight", back, LS_TYPE(LS_F32, 20, 100)) };
+    ls_named_tensor want[] = { named("fc1.bias", back + 2000, LS_TYPE(LS_F32, 1000)),
+                               named("fc1.weight", back, LS_TYPE(LS_F32, 20, 100)) };
     ASSERT_OK(ls_weights_load(c.weights, 2, want));
     assert_memory_equal(values, back, sizeof values);
     ls_checkpoint_release(&c);
 
     ASSERT_FAILS(save(dir, 0), LS_E_IO, "step-00000003", "already there");
 
-    ASSERT_OK(save(ls_test_path("ck/step-00000004"), 8000)); /* equal weights give equal files; shards verify too */
+    /* equal weights give equal files; shards verify too */
+    ASSERT_OK(save(ls_test_path("ck/step-00000004"), 8000));
     ASSERT_OK(ls_checkpoint_verify(ls_test_path("ck/step-00000004"), LS_VERIFY_FULL, &files));
     assert_int_equal(files, 5);
     ASSERT_OK(save(ls_test_path("ck/step-00000005"), 0));
     size_t n, m;
-    char *a = slurp(dir, "model.safetensors", &n), *b = slurp(ls_test_path("ck/step-00000005"), "model.safetensors", &m);
+    char *a = slurp(dir, "model.safetensors", &n),
+         *b = slurp(ls_test_path("ck/step-00000005"), "model.safetensors", &m);
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
     free(a);
@@ -98,7 +105,8 @@ static void expect_damage(const char *dir, const char *file, size_t at)
     assert_true(from <= (long long)at && (long long)at <= to && to - from < 8 << 20);
 }
 
-/* Flips one byte of each file at a few places, cuts it, appends to it, removes it: verification names the file every time. */
+/* Flips one byte of each file at a few places, cuts it, appends to it, removes it: verification names the
+ * file every time. */
 static void finds_damage(void **state)
 {
     (void)state;
@@ -106,7 +114,8 @@ static void finds_damage(void **state)
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("damage"));
     ASSERT_OK(save(dir, 0));
-    static const char *const FILES[] = { "config.json", "model.safetensors", "trainer.json", "manifest.json" };
+    static const char *const FILES[] = { "config.json", "model.safetensors", "trainer.json",
+                                         "manifest.json" };
     for (int f = 0; f < 4; f++) {
         size_t n;
         char *good = slurp(dir, FILES[f], &n);
@@ -123,11 +132,13 @@ static void finds_damage(void **state)
         }
         for (size_t cut = 0; cut < 3; cut++) {
             ASSERT_OK(ls_file_write(path, good, cut == 2 ? n - 1 : cut * n / 2));
-            ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_E_FORMAT, FILES[f], f < 3 ? "the manifest says" : "damaged");
+            ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_SIZES, NULL), LS_E_FORMAT, FILES[f],
+                         f < 3 ? "the manifest says" : "damaged");
         }
         assert_int_equal(unlink(path), 0);
         ls_checkpoint c;
-        ASSERT_FAILS(ls_checkpoint_open(&c, dir, LS_VERIFY_SIZES, NULL), f == 3 ? LS_E_IO : LS_E_FORMAT, FILES[f], "not there");
+        ASSERT_FAILS(ls_checkpoint_open(&c, dir, LS_VERIFY_SIZES, NULL), f == 3 ? LS_E_IO : LS_E_FORMAT,
+                     FILES[f], "not there");
         assert_null(c.weights);
         ASSERT_OK(ls_file_write(path, good, n));
         ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL));
@@ -188,7 +199,8 @@ static void failures_leave_nothing(void **state)
     fill();
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("failing/step-1"));
-    ASSERT_OK(ls_make_dirs(ls_test_path("failing/.lockstep-unfinished-step-0/deeper"))); /* of a process that was killed */
+    /* of a process that was killed */
+    ASSERT_OK(ls_make_dirs(ls_test_path("failing/.lockstep-unfinished-step-0/deeper")));
     ASSERT_FAILS(save_alone(dir, "{", TRAINER, 2, tensors, 0), LS_E_FORMAT, "step-1", "config.json");
     assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
 
@@ -219,12 +231,15 @@ static void failures_leave_nothing(void **state)
     ASSERT_FAILS(save(ls_test_path("plain/step-1"), 0), LS_E_IO, "plain");
 }
 
-/* A manifest comes from outside, and its digest says only that nobody damaged it: what it claims is checked. SUM
- * stands for that of file a. */
+/* A manifest comes from outside, and its digest says only that nobody damaged it: what it claims is checked.
+ * SUM stands for that of file a. */
 static void manifests_that_mislead(void **state)
 {
     (void)state;
-    static const struct { int version; const char *entry, *says; } CASES[] = {
+    static const struct {
+        int version;
+        const char *entry, *says;
+    } CASES[] = {
         { 1, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", NULL },
         { 2, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "version 2" },
         { 0, "{\"name\":\"a\",\"size\":4,\"pieces\":[[0,4,\"SUM\"]]}", "version 0" },
@@ -249,7 +264,8 @@ static void manifests_that_mislead(void **state)
     snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64("data", 4));
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_str text = { 0 };
-        ls_str_printf(&text, "{\"format\":\"lockstep checkpoint\",\"version\":%d,\"files\":[\n", CASES[i].version);
+        ls_str_printf(&text, "{\"format\":\"lockstep checkpoint\",\"version\":%d,\"files\":[\n",
+                      CASES[i].version);
         for (const char *p = CASES[i].entry, *at; *p; p = *at ? at + 3 : at) {
             at = strstr(p, "SUM");
             at = at ? at : p + strlen(p);
@@ -270,8 +286,11 @@ static void manifests_that_mislead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(finds_damage), cmocka_unit_test(names_the_piece),
-        cmocka_unit_test(points_and_removes), cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(finds_damage),
+        cmocka_unit_test(names_the_piece),
+        cmocka_unit_test(points_and_removes),
+        cmocka_unit_test(failures_leave_nothing),
         cmocka_unit_test(manifests_that_mislead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

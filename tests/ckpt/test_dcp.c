@@ -1,5 +1,6 @@
-/* test_dcp.c - directories of PyTorch's distributed checkpoint: those that PyTorch wrote (tests/golden/dcp_*, made by tools/golden/dcp.py), damaged ones,
- * and those that export writes. That PyTorch itself loads the latter is shown by tools/golden/dcp.py check. */
+/* test_dcp.c - directories of PyTorch's distributed checkpoint: those that PyTorch wrote (tests/golden/dcp_*,
+ * made by tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the
+ * latter is shown by tools/golden/dcp.py check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,12 @@ static void assert_same(const char *dcp, const char *other)
 static void reads_what_pytorch_wrote(void **state)
 {
     (void)state;
-    assert_same(GOLDEN "layouts", GOLDEN "layouts.safetensors"); /* 4 ranks: rows, columns, blocks, copies, an empty chunk */
-    assert_same(GOLDEN "toy", GOLDEN "toy.safetensors");         /* 2 ranks, with an optimizer */
-    assert_same(GOLDEN "root", GOLDEN "root.safetensors");       /* the state dict itself, with names that begin with "model." */
-    assert_same(GOLDEN "app", GOLDEN "root.safetensors");        /* one object of the program's around it */
+    /* 4 ranks: rows, columns, blocks, copies, an empty chunk */
+    assert_same(GOLDEN "layouts", GOLDEN "layouts.safetensors");
+    assert_same(GOLDEN "toy", GOLDEN "toy.safetensors"); /* 2 ranks, with an optimizer */
+    /* the state dict itself, with names that begin with "model." */
+    assert_same(GOLDEN "root", GOLDEN "root.safetensors");
+    assert_same(GOLDEN "app", GOLDEN "root.safetensors"); /* one object of the program's around it */
     ls_weights *w = opened(GOLDEN "layouts");
     assert_int_equal(ls_weights_file_count(w), 4);
     assert_null(ls_weights_find(w, "rows")->data);
@@ -71,7 +74,9 @@ static void reads_any_range(void **state)
         for (int64_t first = 0; first < all; first++)
             for (int64_t n = 1; n <= all - first; n++) {
                 const ls_range mine = { .first = first, .count = n, .data = got };
-                ASSERT_OK(ls_ranges_load(w, &(ls_tensor_list){ 1, &named, &mine }, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .allow_unexpected = true }));
+                ASSERT_OK(ls_ranges_load(
+                    w, &(ls_tensor_list){ 1, &named, &mine },
+                    &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .allow_unexpected = true }));
                 if (memcmp(got, (const char *)want->data + (size_t)first * size, (size_t)n * size))
                     fail_msg("%s: elements %d to %d", t->name, (int)first, (int)(first + n));
             }
@@ -173,7 +178,10 @@ static void tells_a_cut_index(void **state)
 static void refuses_what_does_not_add_up(void **state)
 {
     (void)state;
-    static const struct { const char *name, *says[2]; ls_status code; } BAD[] = {
+    static const struct {
+        const char *name, *says[2];
+        ls_status code;
+    } BAD[] = {
         { "gap", { "\"w\"", "hold 3 of its 4 elements" }, LS_E_FORMAT },
         { "overlap", { "\"w\"", "overlap" }, LS_E_FORMAT },
         { "outside", { "\"w\"", "leads out of it" }, LS_E_FORMAT },
@@ -193,7 +201,8 @@ static void refuses_what_does_not_add_up(void **state)
         ls_arena_init(&arena);
         snprintf(path, sizeof path, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/dcp/%s", BAD[i].name);
         ASSERT_OK(ls_file_read(&bytes, &n, path));
-        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, (uint8_t *)bytes, n, BAD[i].name), BAD[i].code, BAD[i].name, BAD[i].says[0], BAD[i].says[1]);
+        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, (uint8_t *)bytes, n, BAD[i].name), BAD[i].code,
+                     BAD[i].name, BAD[i].says[0], BAD[i].says[1]);
         free(bytes);
         ls_arena_release(&arena);
     }
@@ -281,18 +290,30 @@ static void writes_the_optimizer(void **state)
     static const float VALUES[6] = { 1, 2, 3, 4, 5, 6 };
     const ls_type type = LS_TYPE(LS_F32, 2, 3), scalar = LS_SCALAR(LS_I64);
     const ls_tensor t = ls_tensor_of((void *)VALUES, &type), steps = ls_tensor_of(&(int64_t){ 7 }, &scalar);
-    ASSERT_OK(ls_weights_save(ls_test_path("m.safetensors"), 2, (ls_named_tensor[]){ { "w", t }, { "frozen", t } }));
-    ASSERT_OK(ls_weights_save(ls_test_path("o.safetensors"), 3, (ls_named_tensor[]){ { "exp_avg.w", t }, { "exp_avg_sq.w", t }, { "step", steps } }));
+    ASSERT_OK(ls_weights_save(ls_test_path("m.safetensors"), 2,
+                              (ls_named_tensor[]){ { "w", t }, { "frozen", t } }));
+    ASSERT_OK(
+        ls_weights_save(ls_test_path("o.safetensors"), 3,
+                        (ls_named_tensor[]){ { "exp_avg.w", t }, { "exp_avg_sq.w", t }, { "step", steps } }));
     ls_weights *m = opened(ls_test_path("m.safetensors")), *o = opened(ls_test_path("o.safetensors"));
-    const ls_dcp_setting settings[] = { { "lr", LS_DCP_FLOAT, 0.5, 0 }, { "betas", LS_DCP_PAIR, 0.5, 0.25 }, { "amsgrad", LS_DCP_BOOL, 0, 0 } };
+    const ls_dcp_setting settings[] = { { "lr", LS_DCP_FLOAT, 0.5, 0 },
+                                        { "betas", LS_DCP_PAIR, 0.5, 0.25 },
+                                        { "amsgrad", LS_DCP_BOOL, 0, 0 } };
     const char *dir = ls_test_path("state");
-    ASSERT_OK(ls_dcp_export(m, &(ls_dcp_optimizer){ .state = o, .n = 3, .settings = settings }, dir, &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }));
+    ASSERT_OK(ls_dcp_export(m, &(ls_dcp_optimizer){ .state = o, .n = 3, .settings = settings }, dir,
+                            &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }));
     assert_same(dir, ls_test_path("m.safetensors")); /* reading, it is not looked at */
     char *index, *path = ls_path_join(dir, ".metadata");
     size_t n;
     ASSERT_OK(ls_file_read(&index, &n, path));
-    static const char *const KEYS[] = { "model.w", "model.frozen", "optimizer.state.w.exp_avg", "optimizer.state.w.exp_avg_sq", "optimizer.state.w.step",
-                                        "optimizer.param_groups.0.lr", "optimizer.param_groups.0.betas", "optimizer.param_groups.0.amsgrad",
+    static const char *const KEYS[] = { "model.w",
+                                        "model.frozen",
+                                        "optimizer.state.w.exp_avg",
+                                        "optimizer.state.w.exp_avg_sq",
+                                        "optimizer.state.w.step",
+                                        "optimizer.param_groups.0.lr",
+                                        "optimizer.param_groups.0.betas",
+                                        "optimizer.param_groups.0.amsgrad",
                                         "optimizer.param_groups.0.params" };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
         if (!memmem(index, n, KEYS[i], strlen(KEYS[i])))
@@ -307,9 +328,15 @@ static void writes_the_optimizer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_pytorch_wrote), cmocka_unit_test(reads_any_range),      cmocka_unit_test(tells_damage),
-        cmocka_unit_test(tells_a_cut_index),        cmocka_unit_test(refuses_what_does_not_add_up), cmocka_unit_test(writes_what_it_reads),
-        cmocka_unit_test(writes_all_or_nothing),    cmocka_unit_test(writes_the_optimizer), cmocka_unit_test(compares_tensors_in_chunks),
+        cmocka_unit_test(reads_what_pytorch_wrote),
+        cmocka_unit_test(reads_any_range),
+        cmocka_unit_test(tells_damage),
+        cmocka_unit_test(tells_a_cut_index),
+        cmocka_unit_test(refuses_what_does_not_add_up),
+        cmocka_unit_test(writes_what_it_reads),
+        cmocka_unit_test(writes_all_or_nothing),
+        cmocka_unit_test(writes_the_optimizer),
+        cmocka_unit_test(compares_tensors_in_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_export.c - weights written for others: the same values in both formats, the layout that torch.save uses, sizes and offsets that 32 bits cannot
- * hold, and what a failure leaves behind. That PyTorch itself reads the result is shown by tools/golden/pt.py check. */
+/* test_export.c - weights written for others: the same values in both formats, the layout that torch.save
+ * uses, sizes and offsets that 32 bits cannot hold, and what a failure leaves behind. That PyTorch itself
+ * reads the result is shown by tools/golden/pt.py check. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -91,7 +92,8 @@ static void writes_safetensors_as_save_does(void **state)
     ls_weights_close(&w);
 }
 
-/* Entry by entry what PyTorch wrote, but for the pickle (the same values without PyTorch's shorthands) and the random id at the end. */
+/* Entry by entry what PyTorch wrote, but for the pickle (the same values without PyTorch's shorthands) and
+ * the random id at the end. */
 static void lays_out_archives_as_pytorch_does(void **state)
 {
     (void)state;
@@ -115,11 +117,14 @@ static void lays_out_archives_as_pytorch_does(void **state)
             assert_int_equal(x->crc, y->crc);
             assert_int_equal(x->bytes, y->bytes);
             assert_memory_equal(a.bytes + x->offset, b.bytes + y->offset, x->bytes);
-            assert_memory_equal(a.bytes + x->offset + x->bytes, b.bytes + y->offset + y->bytes, 16); /* the descriptor */
+            /* the descriptor */
+            assert_memory_equal(a.bytes + x->offset + x->bytes, b.bytes + y->offset + y->bytes, 16);
         }
     }
-    assert_memory_equal(ours.data, theirs.data, 26);                                                    /* a local header, up to the name */
-    assert_memory_equal(ours.data + ours.size - 98, theirs.data + theirs.size - 98, 24);                /* the end records, up to the count */
+    /* a local header, up to the name */
+    assert_memory_equal(ours.data, theirs.data, 26);
+    /* the end records, up to the count */
+    assert_memory_equal(ours.data + ours.size - 98, theirs.data + theirs.size - 98, 24);
     ls_file_unmap(&ours);
     ls_file_unmap(&theirs);
     ls_arena_release(&arena);
@@ -142,7 +147,8 @@ static void converts_floats_only(void **state)
         ls_weights_close(&got);
     }
     ls_dtype integer = LS_I32;
-    ASSERT_FAILS(ls_weights_export(w, ls_test_path("small.pt"), .floats = &integer), LS_E_ARG, "float type", "i32");
+    ASSERT_FAILS(ls_weights_export(w, ls_test_path("small.pt"), .floats = &integer), LS_E_ARG, "float type",
+                 "i32");
     ls_weights_close(&w);
 
     float values[] = { NAN, -65504, -65520 }; /* the last one rounds to infinity */
@@ -150,7 +156,8 @@ static void converts_floats_only(void **state)
     ASSERT_OK(ls_weights_save(ls_test_path("large.safetensors"), 1, &one));
     w = opened(ls_test_path("large.safetensors"));
     ls_dtype half = LS_F16;
-    ASSERT_FAILS(ls_weights_export(w, ls_test_path("large.pt"), .floats = &half), LS_E_NUMERIC, "large.safetensors", "element 2", "layer.weight", "65504", "bf16");
+    ASSERT_FAILS(ls_weights_export(w, ls_test_path("large.pt"), .floats = &half), LS_E_NUMERIC,
+                 "large.safetensors", "element 2", "layer.weight", "65504", "bf16");
     assert_false(ls_file_exists(ls_test_path("large.pt")));
     ls_weights_close(&w);
     values[2] = 65504;
@@ -182,9 +189,11 @@ static void replaces_all_or_nothing(void **state)
 
     int before = ls_test_count(ls_test_dir()), calls = 0;
     w = opened(GOLDEN "tensors.pt");
-    ASSERT_FAILS(ls_weights_export(w, target, .progress = stop_after_two, .context = &calls), LS_E_STOPPED, "target.pt", "not written");
+    ASSERT_FAILS(ls_weights_export(w, target, .progress = stop_after_two, .context = &calls), LS_E_STOPPED,
+                 "target.pt", "not written");
     assert_int_equal(calls, 2);
-    ASSERT_FAILS(ls_weights_export(w, ls_test_path("target.onnx")), LS_E_ARG, "target.onnx", ".safetensors, .pt or");
+    ASSERT_FAILS(ls_weights_export(w, ls_test_path("target.onnx")), LS_E_ARG, "target.onnx",
+                 ".safetensors, .pt or");
     ASSERT_FAILS(ls_weights_export(w, ls_test_path("nowhere/target.pt")), LS_E_IO, "nowhere/target.pt");
     assert_int_equal(symlink("/dev/full", ls_test_path("full.pt")), 0);
     ASSERT_FAILS(ls_weights_export(w, ls_test_path("full.pt")), LS_E_IO, "full.pt", "No space left");
@@ -272,7 +281,8 @@ static void writes_what_32_bits_cannot_hold(void **state)
     assert_memory_equal(ls_weights_at(w, 3)->data, "abcd", 4);
     ls_weights_close(&w);
 
-    /* Before 5 GiB: version 4.5, both sizes in the zip64 field; behind them a descriptor with 64-bit sizes, then the next header. */
+    /* Before 5 GiB: version 4.5, both sizes in the zip64 field; behind them a descriptor with 64-bit sizes,
+     * then the next header. */
     uint64_t header = 0; /* of data/0: the second one */
     for (char signature[4] = ""; header == 0 || memcmp(signature, "PK\3\4", 4) != 0;) {
         int fd = open(path, O_RDONLY);
@@ -282,10 +292,23 @@ static void writes_what_32_bits_cannot_hold(void **state)
     }
     assert_bytes_at(path, header + 4, "\x2d\0", 2);
     assert_bytes_at(path, header + 18, "\xff\xff\xff\xff\xff\xff\xff\xff\x0e\0", 10);
-    assert_bytes_at(path, header + 44, "\1\0\x10\0" "\0\0\0\x40\1\0\0\0" "\0\0\0\x40\1\0\0\0" "FB", 22);
+    assert_bytes_at(path, header + 44,
+                    "\1\0\x10\0"
+                    "\0\0\0\x40\1\0\0\0"
+                    "\0\0\0\x40\1\0\0\0"
+                    "FB",
+                    22);
     assert_bytes_at(path, offset[0] + sizes[0], "PK\7\10", 4);
-    assert_bytes_at(path, offset[0] + sizes[0] + 8, "\0\0\0\x40\1\0\0\0" "\0\0\0\x40\1\0\0\0" "PK\3\4", 20);
-    assert_bytes_at(path, offset[2] + sizes[2] + 8, "\xfe\xff\xff\xff\xfe\xff\xff\xff" "PK\3\4", 12); /* the largest that fits */
+    assert_bytes_at(path, offset[0] + sizes[0] + 8,
+                    "\0\0\0\x40\1\0\0\0"
+                    "\0\0\0\x40\1\0\0\0"
+                    "PK\3\4",
+                    20);
+    /* the largest that fits */
+    assert_bytes_at(path, offset[2] + sizes[2] + 8,
+                    "\xfe\xff\xff\xff\xfe\xff\xff\xff"
+                    "PK\3\4",
+                    12);
 
     /* In the directory the last entry's offset is in a zip64 field of 8 bytes, and nowhere else. */
     uint64_t field = (uint64_t)ls_file_size(path) - 98 - 12;
@@ -309,7 +332,8 @@ static void refuses_a_huge_pickle(void **state)
     put_hole(&z, (64u << 20) + 1);
     ASSERT_OK(ls_zip_end(&z));
     ASSERT_OK(ls_zip_commit(&z));
-    ASSERT_FAILS(ls_weights_open(&w, ls_test_path("pickle.pt")), LS_E_UNSUPPORTED, "pickle.pt", "67108865", "state_dict()");
+    ASSERT_FAILS(ls_weights_open(&w, ls_test_path("pickle.pt")), LS_E_UNSUPPORTED, "pickle.pt", "67108865",
+                 "state_dict()");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* test_faults.c - a save in which any single call of the system fails, or at which the process dies: it says so, what was saved before is untouched,
- * nothing half-written has the name of a checkpoint, and the next save succeeds. */
+/* test_faults.c - a save in which any single call of the system fails, or at which the process dies: it says
+ * so, what was saved before is untouched, nothing half-written has the name of a checkpoint, and the next
+ * save succeeds. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,9 @@ enum { TENSORS = 3, SIZE = 400 };
 static float values[TENSORS][SIZE];
 static char folder[400];
 
-typedef struct job { int step, ranks; } job;
+typedef struct job {
+    int step, ranks;
+} job;
 
 static const char *at_step(int step)
 {
@@ -28,7 +31,8 @@ static const char *at_step(int step)
     return path;
 }
 
-/* Saves and moves `latest`, as a run does. Tensors are cut among the ranks; with this limit the model is two files and an index. */
+/* Saves and moves `latest`, as a run does. Tensors are cut among the ranks; with this limit the model is two
+ * files and an index. */
 static ls_status save(ls_group *g, void *context)
 {
     const job *j = context;
@@ -39,9 +43,14 @@ static ls_status save(ls_group *g, void *context)
     ls_range mine[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
         t[i] = (ls_named_tensor){ NAMES[i], ls_tensor_of(NULL, &type) };
-        mine[i] = (ls_range){ .first = rank * SIZE / j->ranks, .count = SIZE / j->ranks, .data = values[i] + rank * SIZE / j->ranks };
+        mine[i] = (ls_range){ .first = rank * SIZE / j->ranks,
+                              .count = SIZE / j->ranks,
+                              .data = values[i] + rank * SIZE / j->ranks };
     }
-    const ls_checkpoint_contents c = { .config = "{}\n", .trainer = "{\"step\": 1}\n", .model = { TENSORS, t, mine }, .optimizer = { 1, t, mine },
+    const ls_checkpoint_contents c = { .config = "{}\n",
+                                       .trainer = "{\"step\": 1}\n",
+                                       .model = { TENSORS, t, mine },
+                                       .optimizer = { 1, t, mine },
                                        .max_file = 2 * 4 * SIZE };
     char name[32];
     snprintf(name, sizeof name, "step-%d", j->step);
@@ -57,7 +66,8 @@ static ls_status save_step(int step, int ranks)
 
 static bool is_there(int step) { return ls_dir_exists(at_step(step)); }
 
-/* Checkpoint 1 is as it was; 2, if there is a folder of its name, is whole; `latest` is one of them, and 2 only when the save succeeded. */
+/* Checkpoint 1 is as it was; 2, if there is a folder of its name, is whole; `latest` is one of them, and 2
+ * only when the save succeeded. */
 static void expect_sound(const char *what, bool saved)
 {
     char link[450], target[64] = "";
@@ -104,7 +114,8 @@ static int begin(void **state)
 }
 
 /* Points whose failure makes the save fail, whichever it is; left-overs, on the other hand, may stay. */
-static const unsigned FATAL = 1u << LS_POINT_OPEN | 1u << LS_POINT_WRITE | 1u << LS_POINT_SYNC | 1u << LS_POINT_SIZE | 1u << LS_POINT_NAME;
+static const unsigned FATAL = 1u << LS_POINT_OPEN | 1u << LS_POINT_WRITE | 1u << LS_POINT_SYNC |
+                              1u << LS_POINT_SIZE | 1u << LS_POINT_NAME;
 
 static void every_failure(int ranks, unsigned kinds, ls_failing how, int least)
 {
@@ -116,7 +127,8 @@ static void every_failure(int ranks, unsigned kinds, ls_failing how, int least)
         const ls_status s = save_step(2, ranks);
         reached = ls_fault_disarm() > n;
         failures += s != LS_OK;
-        snprintf(what, sizeof what, "%d ranks, points %x, how %d, at %d (%.90s)", ranks, kinds, how, n, s == LS_OK ? "ok" : ls_error_message());
+        snprintf(what, sizeof what, "%d ranks, points %x, how %d, at %d (%.90s)", ranks, kinds, how, n,
+                 s == LS_OK ? "ok" : ls_error_message());
         if (s != LS_OK && !(kinds & ~LS_POINTS_OF_FILES) && !strstr(ls_error_message(), folder))
             fail_msg("%s: the message names no path", what);
         if (s == LS_OK && reached && !(kinds & ~FATAL))
@@ -143,8 +155,8 @@ static void any_call_fails(void **state)
     every_failure(2, 1u << LS_POINT_CALL, LS_FAIL_ONCE, 4);
 }
 
-/* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync puts on
- * disk. A crash of the machine cannot be tested, so they are counted. */
+/* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync
+ * puts on disk. A crash of the machine cannot be tested, so they are counted. */
 static void everything_is_synced(void **state)
 {
     (void)state;
@@ -198,7 +210,7 @@ static void killed_anywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced), cmocka_unit_test(killed_anywhere),
-                                        cmocka_unit_test(any_call_fails) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced),
+                                        cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

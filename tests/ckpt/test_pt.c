@@ -1,5 +1,5 @@
-/* test_pt.c - PyTorch's files: those that PyTorch wrote (tests/golden/pt_*.pt, made by tools/golden/pt.py), real ones of LOCKSTEP_DATA, hand-made
- * pickles that must be refused, what the zip reader refuses. */
+/* test_pt.c - PyTorch's files: those that PyTorch wrote (tests/golden/pt_*.pt, made by tools/golden/pt.py),
+ * real ones of LOCKSTEP_DATA, hand-made pickles that must be refused, what the zip reader refuses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,8 @@ static void assert_same(const char *pt, const char *safetensors)
 static void reads_what_pytorch_wrote(void **state)
 {
     (void)state;
-    static const char *const MODULE[] = { "module.pt", "checkpoint.pt", "nested.pt", "before_1_6.pt", "protocol_5.pt", "other_zip.pt" };
+    static const char *const MODULE[] = { "module.pt",     "checkpoint.pt", "nested.pt",
+                                          "before_1_6.pt", "protocol_5.pt", "other_zip.pt" };
     for (size_t i = 0; i < sizeof MODULE / sizeof MODULE[0]; i++)
         assert_same(golden(MODULE[i]), golden("module.safetensors"));
     assert_same(golden("tensors.pt"), golden("tensors.safetensors"));
@@ -59,7 +60,8 @@ static void keeps_order_and_tells_views(void **state)
     assert_string_equal(ls_weights_at(w, ls_weights_count(w) - 1)->name, "tied");
     assert_int_equal(ls_weights_file_count(w), 1);
     assert_null(ls_weights_metadata(w, "format"));
-    const ls_weight *whole = ls_weights_find(w, "view.whole"), *transposed = ls_weights_find(w, "view.transposed");
+    const ls_weight *whole = ls_weights_find(w, "view.whole"),
+                    *transposed = ls_weights_find(w, "view.transposed");
     assert_null(whole->strides);
     assert_int_equal(transposed->strides[0], 1);
     assert_int_equal(transposed->strides[1], 6);
@@ -68,7 +70,8 @@ static void keeps_order_and_tells_views(void **state)
     assert_null(rows->strides);
     assert_int_equal(rows->offset, whole->offset + 6 * sizeof(float));
     double column[4];
-    ASSERT_OK(ls_weight_read(ls_weights_find(w, "view.column"), LS_F64, column)); /* a view converted on the way */
+    /* a view converted on the way */
+    ASSERT_OK(ls_weight_read(ls_weights_find(w, "view.column"), LS_F64, column));
     for (int i = 0; i < 4; i++)
         assert_true(column[i] == (i * 6 + 2) / 4.0 - 1);
     ls_weights_close(&w);
@@ -78,8 +81,9 @@ static void keeps_order_and_tells_views(void **state)
     assert_string_equal(ls_weights_at(w, 0)->name, "tensor");
     ls_weights_close(&w);
 
-    static const char *const OTHER[][2] = { { "bool", "BOOL" }, { "int16", "I16" }, { "int8", "I8" }, { "float8_e4m3fn", "F8_E4M3" }, { "uint16", "U16" },
-                                            { "complex64", "C64" } };
+    static const char *const OTHER[][2] = { { "bool", "BOOL" },  { "int16", "I16" },
+                                            { "int8", "I8" },    { "float8_e4m3fn", "F8_E4M3" },
+                                            { "uint16", "U16" }, { "complex64", "C64" } };
     ASSERT_OK(ls_weights_open(&w, golden("other_types.pt")));
     for (size_t i = 0; i < sizeof OTHER / sizeof OTHER[0]; i++) {
         const ls_weight *t = ls_weights_find(w, OTHER[i][0]);
@@ -96,12 +100,16 @@ static void refuses_what_is_not_data(void **state)
     (void)state;
     ls_weights *w;
     unlink("executed");
-    ASSERT_FAILS(ls_weights_open(&w, golden("refused_call.pt")), LS_E_UNSUPPORTED, "refused_call.pt", "GLOBAL", "posix system", "state_dict()");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_call.pt")), LS_E_UNSUPPORTED, "refused_call.pt",
+                 "GLOBAL", "posix system", "state_dict()");
     assert_null(w);
     assert_false(ls_file_exists("executed"));
-    ASSERT_FAILS(ls_weights_open(&w, golden("refused_module.pt")), LS_E_UNSUPPORTED, "GLOBAL", "torch.nn.modules.container Sequential", "state_dict()");
-    ASSERT_FAILS(ls_weights_open(&w, golden("refused_big_endian.pt")), LS_E_UNSUPPORTED, "refused_big_endian.pt", "big-endian");
-    ASSERT_FAILS(ls_weights_open(&w, golden("refused_compressed.pt")), LS_E_UNSUPPORTED, "data.pkl", "compressed");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_module.pt")), LS_E_UNSUPPORTED, "GLOBAL",
+                 "torch.nn.modules.container Sequential", "state_dict()");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_big_endian.pt")), LS_E_UNSUPPORTED,
+                 "refused_big_endian.pt", "big-endian");
+    ASSERT_FAILS(ls_weights_open(&w, golden("refused_compressed.pt")), LS_E_UNSUPPORTED, "data.pkl",
+                 "compressed");
     ASSERT_OK(ls_file_write(ls_test_path("text.pt"), "not a pickle", 12));
     ASSERT_FAILS(ls_weights_open(&w, ls_test_path("text.pt")), LS_E_FORMAT, "text.pt", "torch.save");
 }
@@ -119,8 +127,11 @@ static const char *file_with(const char *pickle, size_t n)
     return path;
 }
 
-#define STORAGE(type, key, count) "(X\7\0\0\0storagectorch\n" type "\nX\1\0\0\0" key "X\3\0\0\0cpuK" count "tQ"
-#define ID "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" "0X\3\0\0\0cpu"
+#define STORAGE(type, key, count) \
+    "(X\7\0\0\0storagectorch\n" type "\nX\1\0\0\0" key "X\3\0\0\0cpuK" count "tQ"
+#define ID                                             \
+    "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" \
+    "0X\3\0\0\0cpu"
 #define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n("
 #define PARAMETER "ctorch._utils\n_rebuild_parameter\n("
 #define REST "\x89)tR"
@@ -131,7 +142,12 @@ static const char *file_with(const char *pickle, size_t n)
 #define BILLION "J\0\0\0\x40"
 #define HUGE_TENSOR REBUILD FLOATS "K\0(" BILLION BILLION "t(K\0K\0t" REST /* 2^62 bytes */
 
-static const struct { const char *pickle; size_t n; ls_status code; const char *says; } BAD[] = {
+static const struct {
+    const char *pickle;
+    size_t n;
+    ls_status code;
+    const char *says;
+} BAD[] = {
     /* opcodes and globals that no state dict needs */
     { CASE("\x80\2cos\nsystem\nX\2\0\0\0ls\x85R."), LS_E_UNSUPPORTED, "os system" },
     { CASE("\x80\2(X\2\0\0\0lsios\nsystem\n."), LS_E_UNSUPPORTED, "INST" },
@@ -164,9 +180,14 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE("\x80\2}}R."), LS_E_FORMAT, "REDUCE" },
     { CASE(""), LS_E_FORMAT, "STOP" },
     /* dicts */
-    { CASE("\x80\2}q\0(X\1\0\0\0ah\0X\1\0\0\0bX\x28\0\0\0" "a dict that contains itself, and a text." "u."), LS_E_FORMAT, "32 deep" },
+    { CASE("\x80\2}q\0(X\1\0\0\0ah\0X\1\0\0\0bX\x28\0\0\0"
+           "a dict that contains itself, and a text."
+           "u."),
+      LS_E_FORMAT, "32 deep" },
     { CASE("\x80\2}(X\1\0\0\0a]q\0(h\0h\0h\0h\0eu."), LS_E_FORMAT, "again" },
-    { CASE("\x80\2}(X\3\0\0\0a.b" REBUILD FLOATS "K\0))" REST "X\1\0\0\0a}X\1\0\0\0b" REBUILD FLOATS "K\0))" REST "su."), LS_E_FORMAT, "two tensors" },
+    { CASE("\x80\2}(X\3\0\0\0a.b" REBUILD FLOATS "K\0))" REST "X\1\0\0\0a}X\1\0\0\0b" REBUILD FLOATS
+           "K\0))" REST "su."),
+      LS_E_FORMAT, "two tensors" },
     { CASE("\x80\2}X\2\0\0\0\xff\xff" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "UTF-8" },
     { CASE("\x80\2}X\2\0\0\0a\0" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "UTF-8" },
     { CASE("\x80\2}X\0\0\0\0" REBUILD FLOATS "K\0))" REST "s."), LS_E_FORMAT, "empty" },
@@ -183,24 +204,33 @@ static const struct { const char *pickle; size_t n; ls_status code; const char *
     { CASE(TENSOR("\0", "K\2", "\x8a\1\xff")), LS_E_FORMAT, "sizes and strides" },
     { CASE(TENSOR("\0", "K\2", "\x8a\x09\1\0\0\0\0\0\0\0\1")), LS_E_FORMAT, "sizes and strides" },
     { CASE(TENSOR("\0", "K\3", "\x8a\x08\0\0\0\0\0\0\0\x40")), LS_E_FORMAT, "63 bits" },
-    { CASE("\x80\2}(X\1\0\0\0v" HUGE_TENSOR "X\1\0\0\0w" HUGE_TENSOR "u."), LS_E_FORMAT, "\"w\": its sizes do not fit" },
+    { CASE("\x80\2}(X\1\0\0\0v" HUGE_TENSOR "X\1\0\0\0w" HUGE_TENSOR "u."), LS_E_FORMAT,
+      "\"w\": its sizes do not fit" },
     { CASE(TENSOR("\0", BILLION BILLION BILLION, "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
     { CASE(TENSOR("\0", BILLION BILLION BILLION, BILLION BILLION BILLION)), LS_E_FORMAT, "63 bits" },
     { CASE(TENSOR("\0", BILLION BILLION "K\2", "K\0K\0K\0")), LS_E_FORMAT, "63 bits" },
     { CASE(TENSOR("\0", BILLION BILLION, BILLION BILLION)), LS_E_FORMAT, "beyond its storage" },
-    { CASE(TENSOR("\0", "K\1K\1K\1K\1K\1K\1K\1K\1K\1", "K\1K\1K\1K\1K\1K\1K\1K\1K\1")), LS_E_UNSUPPORTED, "dimensions" },
+    { CASE(TENSOR("\0", "K\1K\1K\1K\1K\1K\1K\1K\1K\1", "K\1K\1K\1K\1K\1K\1K\1K\1K\1")), LS_E_UNSUPPORTED,
+      "dimensions" },
     { CASE(DICT(REBUILD FLOATS "J\xff\xff\xff\xff))" REST)), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT(REBUILD "K\0K\0))" REST)), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R")), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT("ctorch._utils\n_rebuild_parameter\n)R")), LS_E_FORMAT, "parameter" },
-    { CASE(DICT(PARAMETER PARAMETER REBUILD FLOATS "K\0))" REST "tR" "tR")), LS_E_FORMAT, "parameter" },
-    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))" REST)), LS_E_FORMAT, "no storage and place" },
-    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))\x89)NtR")), LS_E_FORMAT, "element type" },
-    { CASE(DICT(REBUILD STORAGE("FloatStorage", "1", "\6") "K\0))" REST)), LS_E_FORMAT, "storage 1 should hold 24 bytes, the file has 0" },
-    { CASE(DICT(REBUILD STORAGE("FloatStorage", "0", "\5") "K\0))" REST)), LS_E_FORMAT, "storage 0 should hold 20 bytes, the file has 24" },
+    { CASE(DICT(PARAMETER PARAMETER REBUILD FLOATS "K\0))" REST "tR"
+                                                   "tR")),
+      LS_E_FORMAT, "parameter" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))" REST)), LS_E_FORMAT,
+      "no storage and place" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))\x89)NtR")), LS_E_FORMAT,
+      "element type" },
+    { CASE(DICT(REBUILD STORAGE("FloatStorage", "1", "\6") "K\0))" REST)), LS_E_FORMAT,
+      "storage 1 should hold 24 bytes, the file has 0" },
+    { CASE(DICT(REBUILD STORAGE("FloatStorage", "0", "\5") "K\0))" REST)), LS_E_FORMAT,
+      "storage 0 should hold 20 bytes, the file has 24" },
     { CASE(DICT(REBUILD STORAGE("DoubleStorage", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "48 bytes" },
     { CASE(DICT(REBUILD STORAGE("float32", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "type is none" },
-    { CASE(DICT(REBUILD STORAGE("QInt8Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED, "torch QInt8Storage" },
+    { CASE(DICT(REBUILD STORAGE("QInt8Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED,
+      "torch QInt8Storage" },
     { CASE(DICT(REBUILD "K\0QK\0))" REST)), LS_E_FORMAT, "type, key and size" },
     { CASE(DICT(REBUILD ID "J\xff\xff\xff\xfftQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
     { CASE(DICT(REBUILD ID "K\6NNtQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
@@ -214,8 +244,10 @@ static void refuses_bad_pickles(void **state)
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         ls_status s = ls_weights_open(&w, file_with(BAD[i].pickle, BAD[i].n));
         assert_null(w);
-        if (s != BAD[i].code || !strstr(ls_error_message(), BAD[i].says) || !strstr(ls_error_message(), "made.pt"))
-            fail_msg("case %zu (%s): status %s, message: %s", i, BAD[i].says, ls_status_name(s), ls_error_message());
+        if (s != BAD[i].code || !strstr(ls_error_message(), BAD[i].says) ||
+            !strstr(ls_error_message(), "made.pt"))
+            fail_msg("case %zu (%s): status %s, message: %s", i, BAD[i].says, ls_status_name(s),
+                     ls_error_message());
     }
 }
 
@@ -223,7 +255,8 @@ static void reads_made_pickles(void **state)
 {
     (void)state;
     ls_weights *w;
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1"))))); /* the pieces that the bad ones are made of are right */
+    /* the pieces that the bad ones are made of are right */
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1")))));
     assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
     ls_weights_close(&w);
     ASSERT_OK(ls_weights_open(&w, file_with(CASE(DICT(PARAMETER REBUILD FLOATS "K\0))" REST "tR")))));
@@ -232,16 +265,19 @@ static void reads_made_pickles(void **state)
     ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "\x8a\1\6", "\x8a\1\1")))));
     assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
     ls_weights_close(&w);
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\xff", "K\3K\0", "K\1K\1"))))); /* nothing, and where it would be is not looked at */
+    /* nothing, and where it would be is not looked at */
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\xff", "K\3K\0", "K\1K\1")))));
     const ls_weight *t = ls_weights_at(w, 0);
     assert_int_equal(t->bytes, 0);
     assert_null(t->strides);
     assert_true(t->offset < (uint64_t)ls_file_size(t->file));
     ls_weights_close(&w);
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\1K\6", "K\x64K\1"))))); /* one row: its stride says nothing */
+    /* one row: its stride says nothing */
+    ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\1K\6", "K\x64K\1")))));
     assert_null(ls_weights_at(w, 0)->strides);
     ls_weights_close(&w);
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE("\x80\2}X\x0c\0\0\0__metadata__" REBUILD FLOATS "K\0))" REST "s."))));
+    ASSERT_OK(ls_weights_open(
+        &w, file_with(CASE("\x80\2}X\x0c\0\0\0__metadata__" REBUILD FLOATS "K\0))" REST "s."))));
     ASSERT_FAILS(ls_weights_export(w, ls_test_path("out.safetensors")), LS_E_ARG, "made.pt", "__metadata__");
     ASSERT_OK(ls_weights_export(w, ls_test_path("out.pt")));
     ls_weights_close(&w);
@@ -255,7 +291,11 @@ static void reads_made_pickles(void **state)
 static void chooses_the_model(void **state)
 {
     (void)state;
-    static const struct { const char *pickle; size_t n; const char *names; } CASES[] = {
+    static const struct {
+        const char *pickle;
+        size_t n;
+        const char *names;
+    } CASES[] = {
         { CASE("\x80\2}(" MODEL "}" ENTRY("a") "s" ENTRY("b") "u."), "a " },
         { CASE("\x80\2}(" MODEL "}" ENTRY("a") "s" STATE_DICT "}" ENTRY("b") "su."), "b " },
         { CASE("\x80\2}(" STATE_DICT "}" ENTRY("b") "s" MODEL_STATE_DICT "}" ENTRY("c") "su."), "c " },
@@ -281,26 +321,46 @@ static void chooses_the_model(void **state)
 #define VERSION "\x80\2M\xe9\3."
 #define SYSTEM "\x80\2}X\x0d\0\0\0little_endian\x88s."
 #define OBJECT "\x80\2}X\1\0\0\0w" REBUILD ID "K\1NtQK\0))" REST "s."
-#define KEYS "\x80\2]X\1\0\0\0" "0a."
+#define KEYS           \
+    "\x80\2]X\1\0\0\0" \
+    "0a."
 #define DATA "\1\0\0\0\0\0\0\0\0\0\x80\x3f"
-static const struct { const char *file; size_t n; ls_status code; const char *says; } ROWS[] = {
+static const struct {
+    const char *file;
+    size_t n;
+    ls_status code;
+    const char *says;
+} ROWS[] = {
     { CASE(MAGIC VERSION SYSTEM OBJECT KEYS DATA), LS_OK, "" },
     { CASE(MAGIC "\x80\2M\xea\3." SYSTEM OBJECT KEYS DATA), LS_E_UNSUPPORTED, "unknown version" },
     { CASE(MAGIC "\x80\2N." SYSTEM OBJECT KEYS DATA), LS_E_UNSUPPORTED, "unknown version" },
-    { CASE(MAGIC VERSION "\x80\2}X\x0d\0\0\0little_endian\x89s." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
+    { CASE(MAGIC VERSION "\x80\2}X\x0d\0\0\0little_endian\x89s." OBJECT KEYS DATA), LS_E_UNSUPPORTED,
+      "big-endian" },
     { CASE(MAGIC VERSION "\x80\2}." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
     { CASE(MAGIC VERSION "\x80\2]." OBJECT KEYS DATA), LS_E_UNSUPPORTED, "big-endian" },
     { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]." DATA), LS_E_FORMAT, "list of storages" },
     { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2}." DATA), LS_E_FORMAT, "list of storages" },
-    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]X\1\0\0\0" "1a." DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]X\1\0\0\0"
+                                       "1a." DATA),
+      LS_E_FORMAT, "list of storages" },
     { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2]K\0a." DATA), LS_E_FORMAT, "list of storages" },
-    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2](X\1\0\0\0" "0X\1\0\0\0" "0e." DATA DATA), LS_E_FORMAT, "list of storages" },
-    { CASE(MAGIC VERSION SYSTEM "\x80\2}(X\1\0\0\0w" REBUILD ID "K\1NtQK\0))" REST "X\1\0\0\0v" REBUILD STORAGE("FloatStorage", "1", "\1") "K\0))" REST "u."
-           "\x80\2](X\1\0\0\0" "0X\1\0\0\0" "0e." DATA DATA), LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM OBJECT "\x80\2](X\1\0\0\0"
+                                       "0X\1\0\0\0"
+                                       "0e." DATA DATA),
+      LS_E_FORMAT, "list of storages" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2}(X\1\0\0\0w" REBUILD ID "K\1NtQK\0))" REST
+                                "X\1\0\0\0v" REBUILD STORAGE("FloatStorage", "1", "\1") "K\0))" REST "u."
+                                                                                        "\x80\2](X\1\0\0\0"
+                                                                                        "0X\1\0\0\0"
+                                                                                        "0e." DATA DATA),
+      LS_E_FORMAT, "list of storages" },
     { CASE(MAGIC VERSION SYSTEM OBJECT KEYS "\2\0\0\0\0\0\0\0\0\0\x80\x3f"), LS_E_FORMAT, "another size" },
     { CASE(MAGIC VERSION SYSTEM "\x80\2]" REBUILD ID "K\1NtQK\0))" REST "a." KEYS DATA), LS_OK, "" },
-    { CASE(MAGIC VERSION SYSTEM "\x80\2]." "\x80\2]."), LS_OK, "" },
-    { CASE(MAGIC VERSION SYSTEM "\x80\2]](" REBUILD "K\1QK\0))" REST "ea." KEYS DATA), LS_E_FORMAT, "type, key and size" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2]."
+                                "\x80\2]."),
+      LS_OK, "" },
+    { CASE(MAGIC VERSION SYSTEM "\x80\2]](" REBUILD "K\1QK\0))" REST "ea." KEYS DATA), LS_E_FORMAT,
+      "type, key and size" },
 };
 
 static void reads_rows_of_pickles(void **state)
@@ -309,13 +369,16 @@ static void reads_rows_of_pickles(void **state)
     ls_weights *w;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         ls_status s = ls_weights_open_memory(&w, ROWS[i].file, ROWS[i].n, "the/file");
-        if (s != ROWS[i].code || (s != LS_OK && (!strstr(ls_error_message(), ROWS[i].says) || !strstr(ls_error_message(), "the/file"))))
-            fail_msg("case %zu (%s): status %s, message: %s", i, ROWS[i].says, ls_status_name(s), ls_error_message());
+        if (s != ROWS[i].code || (s != LS_OK && (!strstr(ls_error_message(), ROWS[i].says) ||
+                                                 !strstr(ls_error_message(), "the/file"))))
+            fail_msg("case %zu (%s): status %s, message: %s", i, ROWS[i].says, ls_status_name(s),
+                     ls_error_message());
         ls_weights_close(&w);
     }
     for (size_t cut = 14; cut < ROWS[0].n; cut++)
         ASSERT_FAILS(ls_weights_open_memory(&w, ROWS[0].file, cut, "the/file"), LS_E_FORMAT, "the/file");
-    assert_false(ls_pt_is((const uint8_t *)"PK\3\4\0\0\0\0{", 9)); /* a safetensors file with a header of 67 MB */
+    /* a safetensors file with a header of 67 MB */
+    assert_false(ls_pt_is((const uint8_t *)"PK\3\4\0\0\0\0{", 9));
     assert_true(ls_pt_is((const uint8_t *)"PK\3\4\0\0\0\0\0", 9));
 }
 
@@ -347,20 +410,28 @@ static void change(const char *path, long at, const char *bytes, size_t n)
 static void refuses_bad_archives(void **state)
 {
     (void)state;
-    static const struct { long at; const char *bytes; size_t n; const char *says; } CHANGES[] = {
-        { 28, "\xff\xff", 2, "data.pkl is not where" },                        /* the first local header: its padding is said to reach beyond everything */
+    static const struct {
+        long at;
+        const char *bytes;
+        size_t n;
+        const char *says;
+    } CHANGES[] = {
+        /* the first local header: its padding is said to reach beyond everything */
+        { 28, "\xff\xff", 2, "data.pkl is not where" },
         { -22, "x", 1, "does not end like one" },
-        { -98, "x", 1, "zip64 end record" },                                   /* its signature */
-        { -34, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "zip64 end record" },   /* the locator's offset */
+        { -98, "x", 1, "zip64 end record" },                                /* its signature */
+        { -34, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "zip64 end record" }, /* the locator's offset */
         { -50, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
         { -58, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
         { -66, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "directory does not lie" },
         { -66, "\3", 1, "directory does not lie" },
-        { -98 - 60, "x", 1, "ends early" },                                    /* the directory's second and last entry */
+        /* the directory's second and last entry */
+        { -98 - 60, "x", 1, "ends early" },
         { -98 - 60 + 28, "\xff\xff", 2, "ends early" },
         { -98 - 60 + 42, "\xff\xff\xff\x7f", 4, "data/0 is not where" },
         { -98 - 60 + 42, "\1", 1, "data/0 is not where" },
-        { -98 - 60 + 20, "\x19", 1, "data/0 is not where" },                   /* packed and unpacked size differ */
+        /* packed and unpacked size differ */
+        { -98 - 60 + 20, "\x19", 1, "data/0 is not where" },
         { -98 - 60 + 20, "\xff\xff\0\0\xff\xff\0\0", 8, "data/0 is not where" },
         { -98 - 60 + 20, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "data/0 is not where" },
     };
@@ -401,11 +472,22 @@ static void checks_checksums_on_request(void **state)
 static void reads_real_files(void **state)
 {
     (void)state;
-    static const struct { const char *name; int tensors; } FILES[] = {
-        { "burn-modules/complex_nested.pt", 23 }, { "burn-modules/weights_with_config.pt", 3 }, { "burn-reader/checkpoint.pt", 4 },
-        { "burn-reader/legacy_uncloned_views.pt", 2 }, { "burn-reader/bool.pt", 1 }, { "burn-reader/simple_legacy.pt", 3 },
-        { "candle/fortran_tensor_3d.pth", 1 }, { "candle/test_with_key.pt", 1 }, { "executorch/demo_rand_params.pth", 53 },
-        { "executorch/keyword_spotting.pth", 56 }, { "torchtext/t5.base.model.output.pt", 1 }, { "torchtune/tiny_fair_checkpoint.pt", 21 },
+    static const struct {
+        const char *name;
+        int tensors;
+    } FILES[] = {
+        { "burn-modules/complex_nested.pt", 23 },
+        { "burn-modules/weights_with_config.pt", 3 },
+        { "burn-reader/checkpoint.pt", 4 },
+        { "burn-reader/legacy_uncloned_views.pt", 2 },
+        { "burn-reader/bool.pt", 1 },
+        { "burn-reader/simple_legacy.pt", 3 },
+        { "candle/fortran_tensor_3d.pth", 1 },
+        { "candle/test_with_key.pt", 1 },
+        { "executorch/demo_rand_params.pth", 53 },
+        { "executorch/keyword_spotting.pth", 56 },
+        { "torchtext/t5.base.model.output.pt", 1 },
+        { "torchtune/tiny_fair_checkpoint.pt", 21 },
     };
     const char *data = ls_test_data("reading real .pt files");
     for (size_t i = 0; data && i < sizeof FILES / sizeof FILES[0]; i++) {
@@ -421,16 +503,11 @@ static void reads_real_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_pytorch_wrote),
-        cmocka_unit_test(keeps_order_and_tells_views),
-        cmocka_unit_test(refuses_what_is_not_data),
-        cmocka_unit_test(refuses_bad_pickles),
-        cmocka_unit_test(reads_made_pickles),
-        cmocka_unit_test(chooses_the_model),
-        cmocka_unit_test(reads_rows_of_pickles),
-        cmocka_unit_test(refuses_long_names),
-        cmocka_unit_test(refuses_bad_archives),
-        cmocka_unit_test(checks_checksums_on_request),
+        cmocka_unit_test(reads_what_pytorch_wrote), cmocka_unit_test(keeps_order_and_tells_views),
+        cmocka_unit_test(refuses_what_is_not_data), cmocka_unit_test(refuses_bad_pickles),
+        cmocka_unit_test(reads_made_pickles),       cmocka_unit_test(chooses_the_model),
+        cmocka_unit_test(reads_rows_of_pickles),    cmocka_unit_test(refuses_long_names),
+        cmocka_unit_test(refuses_bad_archives),     cmocka_unit_test(checks_checksums_on_request),
         cmocka_unit_test(reads_real_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_ranges.c - a checkpoint that several ranks write, each what it has, is the one that a single rank writes; any other ranks read it. */
+/* test_ranges.c - a checkpoint that several ranks write, each what it has, is the one that a single rank
+ * writes; any other ranks read it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,10 @@
 
 enum { TENSORS = 7, ALL = 5000 };
 static const int64_t SIZES[TENSORS] = { 1, 700, 0, 1299, 3, 2000, 990 };
-static const char *const NAMES[2][TENSORS] = { { "a", "b.weight", "b.none", "c.weight", "d", "e.weight", "f" },
-                                               { "m.a", "m.b.weight", "m.b.none", "m.c.weight", "m.d", "m.e.weight", "step" } };
+static const char *const NAMES[2][TENSORS] = {
+    { "a", "b.weight", "b.none", "c.weight", "d", "e.weight", "f" },
+    { "m.a", "m.b.weight", "m.b.none", "m.c.weight", "m.d", "m.e.weight", "step" }
+};
 static float values[2][ALL];
 
 static int fill(void **state)
@@ -27,10 +30,10 @@ static int fill(void **state)
 typedef struct job {
     const char *dir;
     int ranks;
-    uint32_t cuts;     /* seed of who has what */
+    uint32_t cuts; /* seed of who has what */
     uint64_t max_file;
-    int hole;          /* 1: an element that no rank writes; 2: one that two write */
-    int failing;       /* rank that names a tensor as none may be named; -1: none */
+    int hole;    /* 1: an element that no rank writes; 2: one that two write */
+    int failing; /* rank that names a tensor as none may be named; -1: none */
     ls_verify how;
 } job;
 
@@ -43,11 +46,13 @@ static void cut(int64_t edges[9], const job *j)
     for (int r = 1; r < j->ranks; r++) {
         x = x * 1664525u + 1013904223u;
         const int64_t left = edges[j->ranks] - edges[r - 1];
-        edges[r] = edges[r - 1] + (j->cuts % 5 == 0 ? 0 : (x >> 9) % (uint64_t)(left + 1)); /* 0: the last rank has all */
+        /* 0: the last rank has all */
+        edges[r] = edges[r - 1] + (j->cuts % 5 == 0 ? 0 : (x >> 9) % (uint64_t)(left + 1));
     }
 }
 
-static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float *data, const char *const *names, const job *j, int rank)
+static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float *data,
+                 const char *const *names, const job *j, int rank)
 {
     int64_t edges[9], at = 0;
     cut(edges, j);
@@ -56,13 +61,16 @@ static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float 
         const ls_type type = LS_TYPE(LS_F32, SIZES[i]);
         const int64_t begin = from > at ? from - at : 0, end = to - at < SIZES[i] ? to - at : SIZES[i];
         t[i] = (ls_named_tensor){ names[i], ls_tensor_of(NULL, &type) };
-        mine[i] = (ls_range){ .first = begin, .count = end > begin ? end - begin : 0, .data = data + at + begin };
+        mine[i] = (ls_range){ .first = begin,
+                              .count = end > begin ? end - begin : 0,
+                              .data = data + at + begin };
         at += SIZES[i];
     }
     *out = (ls_tensor_list){ TENSORS, t, mine };
 }
 
-static ls_checkpoint_contents contents(ls_named_tensor t[2][TENSORS], ls_range mine[2][TENSORS], const job *j, int rank)
+static ls_checkpoint_contents contents(ls_named_tensor t[2][TENSORS], ls_range mine[2][TENSORS], const job *j,
+                                       int rank)
 {
     ls_checkpoint_contents c = { "{\"type\": \"mlp\"}\n", "{\"step\": 3}\n", .max_file = j->max_file };
     list(&c.model, t[0], mine[0], values[0], NAMES[0], j, rank);
@@ -98,12 +106,14 @@ static ls_status load_from(const ls_checkpoint *c, const job *j, int rank)
     for (int k = 0; k < 2; k++) {
         memset(back[k], 0, sizeof back[k]);
         list(&l, t, mine, back[k], NAMES[k], j, rank);
-        LS_TRY(ls_ranges_load(k ? c->optimizer : c->weights, &l, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
+        LS_TRY(ls_ranges_load(k ? c->optimizer : c->weights, &l,
+                              &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
         int64_t edges[9];
         cut(edges, j);
         for (int64_t i = 0; i < ALL; i++)
             if (back[k][i] != (i >= edges[rank] && i < edges[rank + 1] ? values[k][i] : 0))
-                return ls_fail(LS_E_INTERNAL, "rank %d: element %lld of list %d is %g", rank, (long long)i, k, (double)back[k][i]);
+                return ls_fail(LS_E_INTERNAL, "rank %d: element %lld of list %d is %g", rank, (long long)i, k,
+                               (double)back[k][i]);
     }
     return LS_OK;
 }
@@ -135,8 +145,11 @@ static void same_file(const char *a, const char *b, const char *name)
 static void any_ranks_write_the_same(void **state)
 {
     (void)state;
-    static const char *const WHOLE[] = { "config.json", "trainer.json", "model.safetensors", "optimizer.safetensors" };
-    static const char *const SHARDS[] = { "model-00002-of-00003.safetensors", "optimizer.safetensors.index.json", "optimizer-00001-of-00003.safetensors" };
+    static const char *const WHOLE[] = { "config.json", "trainer.json", "model.safetensors",
+                                         "optimizer.safetensors" };
+    static const char *const SHARDS[] = { "model-00002-of-00003.safetensors",
+                                          "optimizer.safetensors.index.json",
+                                          "optimizer-00001-of-00003.safetensors" };
     for (uint64_t max_file = 0; max_file <= 9000; max_file += 9000) {
         char one[512], many[512];
         snprintf(one, sizeof one, "%s", ls_test_path(max_file ? "one/sharded" : "one/whole"));
@@ -147,11 +160,14 @@ static void any_ranks_write_the_same(void **state)
         for (uint32_t k = 0; k < 5; k++) {
             const int ranks = (int[]){ 2, 4, 3, 8, 1 }[k];
             snprintf(many, sizeof many, "%s", ls_test_path("many/step-1"));
-            ASSERT_OK(run_ranks(ranks, save, &(job){ .dir = many, .ranks = ranks, .cuts = k, .max_file = max_file, .failing = -1 }));
+            ASSERT_OK(run_ranks(
+                ranks, save,
+                &(job){ .dir = many, .ranks = ranks, .cuts = k, .max_file = max_file, .failing = -1 }));
             for (int i = 0; i < (max_file ? 3 : 4); i++)
                 same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
             ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
-            ASSERT_OK(run_ranks(3, load, &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = (ls_verify)(k % 3) }));
+            ASSERT_OK(run_ranks(3, load,
+                                &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = (ls_verify)(k % 3) }));
             assert_int_equal(ls_test_count(ls_test_path("many")), 1);
             ASSERT_OK(ls_checkpoint_remove(many));
         }
@@ -165,15 +181,20 @@ static void failures(void **state)
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("failing/step-1"));
     for (int hole = 1; hole <= 2; hole++) {
-        assert_true(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 2, .hole = hole, .failing = -1 }) != LS_OK);
+        assert_true(
+            run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 2, .hole = hole, .failing = -1 }) !=
+            LS_OK);
         ASSERT_CONTAINS(ls_error_message(), "step-1: optimizer.safetensors: byte");
-        ASSERT_CONTAINS(ls_error_message(), hole == 1 ? "was written by no rank" : "was written by two ranks");
+        ASSERT_CONTAINS(ls_error_message(),
+                        hole == 1 ? "was written by no rank" : "was written by two ranks");
         assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
     }
     for (int rank = 0; rank < 3; rank++) {
-        assert_true(run_ranks(3, save, &(job){ .dir = dir, .ranks = 3, .cuts = 1, .failing = rank }) != LS_OK);
+        assert_true(run_ranks(3, save, &(job){ .dir = dir, .ranks = 3, .cuts = 1, .failing = rank }) !=
+                    LS_OK);
         ASSERT_CONTAINS(ls_error_message(), "no name that can be written");
-        ASSERT_OK(save(NULL, &(job){ .dir = dir, .ranks = 1, .failing = -1 })); /* cleans up, had anything been left */
+        /* cleans up, had anything been left */
+        ASSERT_OK(save(NULL, &(job){ .dir = dir, .ranks = 1, .failing = -1 }));
         assert_int_equal(ls_test_count(ls_test_path("failing")), 1);
         ASSERT_OK(ls_checkpoint_remove(dir));
     }
@@ -186,12 +207,16 @@ static void failures(void **state)
 
 enum { LONG = 2500, WIDE = 1024, PIECES = 2 }; /* 10 MB: two pieces, of 8 MiB and the rest */
 
-typedef struct columns { const char *dir; bool damage; } columns;
+typedef struct columns {
+    const char *dir;
+    bool damage;
+} columns;
 
 static ls_status damage(const char *dir)
 {
     char path[700];
-    snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(dir) - strlen("step-1")), dir);
+    snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors",
+             (int)(strlen(dir) - strlen("step-1")), dir);
     FILE *f = fopen(path, "r+");
     if (!f || fseek(f, -1000, SEEK_END) || fputc(1, f) != 1 || fclose(f))
         return ls_fail(LS_E_INTERNAL, "%s", path);
@@ -206,8 +231,10 @@ static ls_status save_columns(ls_group *g, void *context)
     float *data = malloc(sizeof *data * (size_t)(LONG * mine)), bias = 5;
     for (int64_t i = 0; i < LONG * mine; i++)
         data[i] = (float)(i / mine * WIDE + rank * mine + i % mine);
-    const ls_named_tensor t[2] = { { "bias", ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1)) }, { "weight", ls_tensor_of(NULL, &LS_TYPE(LS_F32, LONG, WIDE)) } };
-    const ls_range r[2] = { { .count = rank == 0, .data = &bias }, { .count = LONG * mine, .data = data, .block = { rank * mine, mine, WIDE } } };
+    const ls_named_tensor t[2] = { { "bias", ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1)) },
+                                   { "weight", ls_tensor_of(NULL, &LS_TYPE(LS_F32, LONG, WIDE)) } };
+    const ls_range r[2] = { { .count = rank == 0, .data = &bias },
+                            { .count = LONG * mine, .data = data, .block = { rank * mine, mine, WIDE } } };
     const ls_checkpoint_contents c = { "{}", "{}", .model = { 2, t, r } };
     ls_saving *v = NULL;
     ls_status s = ls_saving_begin(&v, x->dir, &c, g);
@@ -276,7 +303,8 @@ static ls_status save_late(ls_group *g, void *context)
         ls_saving_end(&v);
     if (rank == 0 && j->failing < 0 && s == LS_OK) {
         char path[700];
-        snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors", (int)(strlen(j->dir) - strlen("step-1")), j->dir);
+        snprintf(path, sizeof path, "%.*s.lockstep-unfinished-step-1/model.safetensors",
+                 (int)(strlen(j->dir) - strlen("step-1")), j->dir);
         s = unlink(path) == 0 ? LS_OK : ls_fail(LS_E_INTERNAL, "%s", path);
     }
     if (s == LS_OK)
@@ -298,7 +326,8 @@ static void the_cause_is_told(void **state)
     snprintf(dir, sizeof dir, "%s", ls_test_path("late/step-1"));
     job j = { .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 };
     assert_true(run_ranks(2, save_elsewhere, &j) != LS_OK);
-    ASSERT_CONTAINS(ls_error_message(), "model.safetensors: rank 0 has made it, but it is not there for rank 1: the folder must be the same on all hosts");
+    ASSERT_CONTAINS(ls_error_message(), "model.safetensors: rank 0 has made it, but it is not there for rank "
+                                        "1: the folder must be the same on all hosts");
     assert_true(run_ranks(2, save_late, &j) != LS_OK);
     ASSERT_CONTAINS(ls_error_message(), "somebody removed files of it while rank 1 wrote them");
     j.failing = 0;
@@ -307,7 +336,8 @@ static void the_cause_is_told(void **state)
     assert_int_equal(ls_test_count(ls_test_path("late")), 0);
 }
 
-/* Each rank compares a part of the pieces; a flipped byte anywhere ends the call on all, with file and range. */
+/* Each rank compares a part of the pieces; a flipped byte anywhere ends the call on all, with file and range.
+ */
 static void damage_is_found_together(void **state)
 {
     (void)state;
@@ -335,7 +365,8 @@ static void damage_is_found_together(void **state)
                 ASSERT_CONTAINS(ls_error_message(), path);
                 ASSERT_CONTAINS(ls_error_message(), "are damaged");
                 long long from = -1, to = -1;
-                assert_int_equal(sscanf(strstr(ls_error_message(), ": bytes "), ": bytes %lld to %lld", &from, &to), 2);
+                assert_int_equal(
+                    sscanf(strstr(ls_error_message(), ": bytes "), ": bytes %lld to %lld", &from, &to), 2);
                 assert_true(from <= at && at <= to);
             }
         }
@@ -356,11 +387,13 @@ static const char *tensor_at(const char *path, const char *bytes, uint64_t at)
     return NULL;
 }
 
-/* Any bit of any file is flipped, or the file is cut or missing: opening and loading name the file, and the tensor where it is one's bytes. */
+/* Any bit of any file is flipped, or the file is cut or missing: opening and loading name the file, and the
+ * tensor where it is one's bytes. */
 static void any_damage_is_named(void **state)
 {
     (void)state;
-    static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json", "trainer.json", "manifest.json" };
+    static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json",
+                                         "trainer.json", "manifest.json" };
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("any"));
     ASSERT_OK(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 }));
@@ -416,12 +449,14 @@ static void only_the_range_is_proved(void **state)
     assert_true(before->file == p->file && before->offset + before->length == p->offset);
     bytes[p->offset] ^= 1;
     ASSERT_OK(ls_manifest_prove(&m, path, (const uint8_t *)bytes, 0, p->offset));
-    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset, p->offset + 1), LS_E_FORMAT, "are damaged");
+    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset, p->offset + 1), LS_E_FORMAT,
+                 "are damaged");
     bytes[p->offset] ^= 1;
     bytes[before->offset + before->length - 1] ^= 1;
     memset(m.proved, 0, (size_t)m.n * sizeof *m.proved);
     ASSERT_OK(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset, n));
-    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset - 1, n), LS_E_FORMAT, "are damaged");
+    ASSERT_FAILS(ls_manifest_prove(&m, path, (const uint8_t *)bytes, p->offset - 1, n), LS_E_FORMAT,
+                 "are damaged");
     ls_manifest_release(&m);
     free(bytes);
     free(path);
@@ -430,8 +465,10 @@ static void only_the_range_is_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures), cmocka_unit_test(columns_are_few_pieces), cmocka_unit_test(the_cause_is_told),
-        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named), cmocka_unit_test(only_the_range_is_proved),
+        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures),
+        cmocka_unit_test(columns_are_few_pieces),   cmocka_unit_test(the_cause_is_told),
+        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
+        cmocka_unit_test(only_the_range_is_proved),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_weights.c - safetensors: what a good file gives, that every kind of bad one is refused with its reason, and the writer's bytes. */
+/* test_weights.c - safetensors: what a good file gives, that every kind of bad one is refused with its
+ * reason, and the writer's bytes. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,11 +40,15 @@ static void reads_a_good_file(void **state)
 {
     (void)state;
     ls_weights *w;
-    /* out of order in the header, an unpadded header (data at an odd address), an empty tensor, a scalar, one that we cannot load */
-    assert_int_equal(open_text(&w, "{\"b\":{\"shape\":[],\"dtype\":\"I64\",\"data_offsets\":[24,32]},"
-                                   "\"__metadata__\":{\"format\":\"pt\"}," F32_2X3 ","
-                                   "\"none\":{\"dtype\":\"BF16\",\"shape\":[4,0],\"data_offsets\":[24,24]},"
-                                   "\"f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[32,35]}}  ", 35), LS_OK);
+    /* out of order in the header, an unpadded header (data at an odd address), an empty tensor, a scalar, one
+     * that we cannot load */
+    assert_int_equal(open_text(&w,
+                               "{\"b\":{\"shape\":[],\"dtype\":\"I64\",\"data_offsets\":[24,32]},"
+                               "\"__metadata__\":{\"format\":\"pt\"}," F32_2X3 ","
+                               "\"none\":{\"dtype\":\"BF16\",\"shape\":[4,0],\"data_offsets\":[24,24]},"
+                               "\"f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[32,35]}}  ",
+                               35),
+                     LS_OK);
     assert_int_equal(ls_weights_count(w), 4);
     assert_string_equal(ls_weights_at(w, 0)->name, "a");
     assert_string_equal(ls_weights_at(w, 1)->name, "none");
@@ -78,8 +83,13 @@ static void reads_a_good_file(void **state)
     ls_weights_close(&w);
 }
 
-#define ENTRY(dtype, shape, offsets) "{\"x\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
-static const struct { const char *header; size_t data; const char *says; } BAD[] = {
+#define ENTRY(dtype, shape, offsets) \
+    "{\"x\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+static const struct {
+    const char *header;
+    size_t data;
+    const char *says;
+} BAD[] = {
     { "[1]", 0, "'{'" },
     { " {}", 0, "'{'" },
     { "{\"a\":", 0, "the/file" },
@@ -111,8 +121,12 @@ static const struct { const char *header; size_t data; const char *says; } BAD[]
     { ENTRY("\"F32\"", "[1]", "[0,9223372036854775808]"), 4, "the/file" },
     { ENTRY("\"F32\"", "[1]", "[4,8]"), 8, "4 bytes after" },
     { "{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2],\"more\":1}}", 2, "more" },
-    { "{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3, "inside those of \"x\"" },
-    { "{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"y\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "1 bytes after" },
+    { "{\"x\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"y\":{\"dtype\":\"U8\",\"shape\":[2],"
+      "\"data_offsets\":[1,3]}}",
+      3, "inside those of \"x\"" },
+    { "{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"y\":{\"dtype\":\"U8\",\"shape\":[1],"
+      "\"data_offsets\":[2,3]}}",
+      3, "1 bytes after" },
     { "{\"__metadata__\":3}", 0, "__metadata__" },
     { "{\"__metadata__\":{\"n\":3}}", 0, "\"n\"" },
 };
@@ -125,7 +139,8 @@ static void refuses_bad_files(void **state)
         ls_status s = open_text(&w, BAD[i].header, BAD[i].data);
         assert_null(w);
         if (s == LS_OK || !strstr(ls_error_message(), BAD[i].says) || !strstr(ls_error_message(), "the/file"))
-            fail_msg("case %zu %s: status %s, message: %s", i, BAD[i].header, ls_status_name(s), ls_error_message());
+            fail_msg("case %zu %s: status %s, message: %s", i, BAD[i].header, ls_status_name(s),
+                     ls_error_message());
     }
 }
 
@@ -135,7 +150,10 @@ static void refuses_bad_lengths(void **state)
     ls_weights *w;
     size_t n = make_file("{" F32_2X3 "}", strlen("{" F32_2X3 "}"), 24);
     for (size_t cut = 0; cut < n; cut++) /* every truncation */
-        ASSERT_FAILS(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut", cut < 8 ? "too few" : cut < n - 24 ? "truncated" : "do not lie");
+        ASSERT_FAILS(ls_weights_open_memory(&w, file, cut, "cut"), LS_E_FORMAT, "cut",
+                     cut < 8        ? "too few"
+                     : cut < n - 24 ? "truncated"
+                                    : "do not lie");
     ASSERT_OK(ls_weights_open_memory(&w, file, n, "whole"));
     ls_weights_close(&w);
     file[4] = 1; /* 4 GiB of header */
@@ -158,7 +176,8 @@ static void writes_exact_bytes(void **state)
     char path[512];
     snprintf(path, sizeof path, "%s", ls_test_path("out.safetensors"));
     ASSERT_OK(ls_weights_save(path, 3, t));
-    static const char HEADER[] = "{\"__metadata__\":{\"format\":\"pt\"},\"w.z\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+    static const char HEADER[] = "{\"__metadata__\":{\"format\":\"pt\"},\"w.z\":{\"dtype\":\"F32\",\"shape\":"
+                                 "[2,3],\"data_offsets\":[0,24]},"
                                  "\"step\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[24,32]},"
                                  "\"void\":{\"dtype\":\"U8\",\"shape\":[0,5],\"data_offsets\":[32,32]}}";
     size_t header = (strlen(HEADER) + 7) / 8 * 8, size;
@@ -204,7 +223,8 @@ static void shards(void **state)
 {
     (void)state;
     float a[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    ls_named_tensor t[] = { named("c", a, LS_TYPE(LS_F32, 4)), named("a", a + 4, LS_TYPE(LS_F32, 2)), named("b", a + 6, LS_TYPE(LS_F32, 2)) };
+    ls_named_tensor t[] = { named("c", a, LS_TYPE(LS_F32, 4)), named("a", a + 4, LS_TYPE(LS_F32, 2)),
+                            named("b", a + 6, LS_TYPE(LS_F32, 2)) };
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("sharded"));
     ASSERT_OK(ls_make_dirs(dir));
@@ -217,7 +237,9 @@ static void shards(void **state)
     assert_int_equal(ls_weights_file_count(w), 2);
     assert_int_equal(ls_weights_count(w), 3);
     float back[8] = { 0 };
-    ls_named_tensor want[] = { named("a", back + 4, LS_TYPE(LS_F32, 2)), named("b", back + 6, LS_TYPE(LS_F32, 2)), named("c", back, LS_TYPE(LS_F32, 4)) };
+    ls_named_tensor want[] = { named("a", back + 4, LS_TYPE(LS_F32, 2)),
+                               named("b", back + 6, LS_TYPE(LS_F32, 2)),
+                               named("c", back, LS_TYPE(LS_F32, 4)) };
     ASSERT_OK(ls_weights_load(w, 3, want));
     assert_memory_equal(a, back, sizeof a);
     ls_weights_close(&w);
@@ -230,18 +252,30 @@ static void shards(void **state)
     ASSERT_CONTAINS(text, "\"total_size\":32}"); /* bytes of all tensors */
     free(text);
 
-    static const struct { const char *text; ls_status code; const char *says; } BAD_INDEX[] = {
+    static const struct {
+        const char *text;
+        ls_status code;
+        const char *says;
+    } BAD_INDEX[] = {
         { "{", LS_E_FORMAT, "index.json" },
         { "{}", LS_E_FORMAT, "weight_map" },
         { "{\"weight_map\":{\"c\":3}}", LS_E_FORMAT, "does not name a file" },
         { "{\"weight_map\":{\"c\":\"../x\"}}", LS_E_FORMAT, "beside the index" },
         { "{\"weight_map\":{\"c\":\"gone.safetensors\"}}", LS_E_IO, "gone.safetensors" },
-        { "{\"weight_map\":{\"c\":\"model-00001-of-00002.safetensors\",\"a\":\"model-00002-of-00002.safetensors\"}}", LS_E_FORMAT, "\"b\"" },
-        { "{\"weight_map\":{\"c\":\"model-00001-of-00002.safetensors\",\"d\":\"model-00001-of-00002.safetensors\"}}", LS_E_FORMAT, "\"d\"" },
-        { "{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\","
-          "\"c\":\"model-00001-of-00002.safetensors\"}}", LS_E_FORMAT, "but is in" },
-        { "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00002-of-00003.safetensors\","
-          "\"c\":\"model-00001-of-00002.safetensors\"}}", LS_E_FORMAT, "both in" },
+        { "{\"weight_map\":{\"c\":\"model-00001-of-00002.safetensors\",\"a\":\"model-00002-of-00002."
+          "safetensors\"}}",
+          LS_E_FORMAT, "\"b\"" },
+        { "{\"weight_map\":{\"c\":\"model-00001-of-00002.safetensors\",\"d\":\"model-00001-of-00002."
+          "safetensors\"}}",
+          LS_E_FORMAT, "\"d\"" },
+        { "{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002."
+          "safetensors\","
+          "\"c\":\"model-00001-of-00002.safetensors\"}}",
+          LS_E_FORMAT, "but is in" },
+        { "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00002-of-00003."
+          "safetensors\","
+          "\"c\":\"model-00001-of-00002.safetensors\"}}",
+          LS_E_FORMAT, "both in" },
     };
     for (size_t i = 0; i < sizeof BAD_INDEX / sizeof BAD_INDEX[0]; i++) {
         ASSERT_OK(ls_file_write(index, BAD_INDEX[i].text, strlen(BAD_INDEX[i].text)));
@@ -254,23 +288,31 @@ static void load_reports_everything(void **state)
 {
     (void)state;
     ls_weights *w;
-    assert_int_equal(open_text(&w, "{" F32_2X3 ",\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[24,28]},"
-                                   "\"c\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[28,32]},"
-                                   "\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[32,33]}}", 33), LS_OK);
+    assert_int_equal(open_text(&w,
+                               "{" F32_2X3
+                               ",\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[24,28]},"
+                               "\"c\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[28,32]},"
+                               "\"extra\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[32,33]}}",
+                               33),
+                     LS_OK);
     float a[6], b[2] = { -1, -1 }, c[1];
     char names[6][8] = { "m0", "m1", "m2", "m3", "m4", "m5" };
-    ls_named_tensor want[9] = { named("a", a, LS_TYPE(LS_F32, 3, 2)), named("b", b, LS_TYPE(LS_F32, 2)), named("c", c, LS_TYPE(LS_F32, 1)) };
+    ls_named_tensor want[9] = { named("a", a, LS_TYPE(LS_F32, 3, 2)), named("b", b, LS_TYPE(LS_F32, 2)),
+                                named("c", c, LS_TYPE(LS_F32, 1)) };
     for (int i = 0; i < 6; i++)
         want[3 + i] = named(names[i], a, LS_TYPE(LS_F32, 1));
-    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_SHAPE, "the/file", "6 missing: m0 [1]; m1 [1]; m2 [1]; m3 [1]; ...",
-                   "1 unexpected: extra [1]", "1 of another shape: a is [2, 3], wanted [3, 2]", "2 of another type: b is BF16, wanted f32");
+    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_SHAPE, "the/file",
+                 "6 missing: m0 [1]; m1 [1]; m2 [1]; m3 [1]; ...", "1 unexpected: extra [1]",
+                 "1 of another shape: a is [2, 3], wanted [3, 2]",
+                 "2 of another type: b is BF16, wanted f32");
     ASSERT_FAILS(ls_weights_load(w, 9, want, .convert = true), LS_E_SHAPE, "1 of another type: c is I32");
     ASSERT_FAILS(ls_weights_load(w, 0, want), LS_E_SHAPE, "4 unexpected");
     want[0] = named("a", a, LS_TYPE(LS_F32, 2, 3));
     ASSERT_FAILS(ls_weights_load(w, 2, want, .convert = true), LS_E_SHAPE, "2 unexpected: c [1]; extra [1]");
     assert_true(b[0] == -1); /* refused: nothing was copied */
     ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
-    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_MEMORY, "out of memory"); /* with misfits in hand: asan sees that they are freed */
+    /* with misfits in hand: asan sees that they are freed */
+    ASSERT_FAILS(ls_weights_load(w, 9, want), LS_E_MEMORY, "out of memory");
     ls_fault_disarm();
     ASSERT_OK(ls_weights_load(w, 2, want, .convert = true, .allow_unexpected = true, .check_only = true));
     assert_true(b[0] == -1);
@@ -285,7 +327,8 @@ static void load_reports_everything(void **state)
     ls_weights_close(&w);
 }
 
-/* Every bf16 and f16 goes to f64 and back unchanged; halfway cases go to even; what a float cannot hold becomes infinite. */
+/* Every bf16 and f16 goes to f64 and back unchanged; halfway cases go to even; what a float cannot hold
+ * becomes infinite. */
 static void conversions(void **state)
 {
     (void)state;
@@ -295,7 +338,13 @@ static void conversions(void **state)
         static double wide[65536];
         for (int i = 0; i < 65536; i++)
             in[i] = (uint16_t)i;
-        ls_weight t = { .name = "t", .file = "f", .stored = "?", .loadable = true, .type = LS_TYPE(type, 65536), .bytes = sizeof in, .data = in };
+        ls_weight t = { .name = "t",
+                        .file = "f",
+                        .stored = "?",
+                        .loadable = true,
+                        .type = LS_TYPE(type, 65536),
+                        .bytes = sizeof in,
+                        .data = in };
         ASSERT_OK(ls_weight_read(&t, LS_F64, wide));
         t.type.dtype = LS_F64;
         t.data = wide;
@@ -305,19 +354,44 @@ static void conversions(void **state)
             if (!isnan(wide[i]))
                 assert_int_equal(out[i], in[i]);
             else
-                assert_true((out[i] & (k ? 0x7c00 : 0x7f80)) == (k ? 0x7c00 : 0x7f80) && (out[i] & (k ? 0x3ff : 0x7f)) != 0);
+                assert_true((out[i] & (k ? 0x7c00 : 0x7f80)) == (k ? 0x7c00 : 0x7f80) &&
+                            (out[i] & (k ? 0x3ff : 0x7f)) != 0);
     }
-    static const struct { double x; uint16_t bf16, f16; } CASES[] = {
-        { 1.0, 0x3f80, 0x3c00 }, { -2.0, 0xc000, 0xc000 }, { 0.0, 0, 0 }, { -0.0, 0x8000, 0x8000 },
-        { 1.00390625, 0x3f80, 0x3c04 }, { 1.01171875, 0x3f82, 0x3c0c },        /* halfway in bf16: to even, down and up */
-        { 1.00390625 + 0x1p-40, 0x3f81, 0x3c04 },                              /* a float in between would round this down */
-        { 65504, 0x4780, 0x7bff }, { 65519.99, 0x4780, 0x7bff }, { 65520, 0x4780, 0x7c00 },
-        { 0x1p-24, 0x3380, 0x0001 }, { 0x1p-25, 0x3300, 0x0000 }, { 0x1.8p-25, 0x3340, 0x0001 }, { 0x1.8p-24, 0x33c0, 0x0002 },
-        { 0x1p-133, 0x0001, 0 }, { 0x1p-134, 0, 0 }, { 1e39, 0x7f80, 0x7c00 }, { INFINITY, 0x7f80, 0x7c00 }, { -INFINITY, 0xff80, 0xfc00 },
+    static const struct {
+        double x;
+        uint16_t bf16, f16;
+    } CASES[] = {
+        { 1.0, 0x3f80, 0x3c00 },
+        { -2.0, 0xc000, 0xc000 },
+        { 0.0, 0, 0 },
+        { -0.0, 0x8000, 0x8000 },
+        /* halfway in bf16: to even, down and up */
+        { 1.00390625, 0x3f80, 0x3c04 },
+        { 1.01171875, 0x3f82, 0x3c0c },
+        /* a float in between would round this down */
+        { 1.00390625 + 0x1p-40, 0x3f81, 0x3c04 },
+        { 65504, 0x4780, 0x7bff },
+        { 65519.99, 0x4780, 0x7bff },
+        { 65520, 0x4780, 0x7c00 },
+        { 0x1p-24, 0x3380, 0x0001 },
+        { 0x1p-25, 0x3300, 0x0000 },
+        { 0x1.8p-25, 0x3340, 0x0001 },
+        { 0x1.8p-24, 0x33c0, 0x0002 },
+        { 0x1p-133, 0x0001, 0 },
+        { 0x1p-134, 0, 0 },
+        { 1e39, 0x7f80, 0x7c00 },
+        { INFINITY, 0x7f80, 0x7c00 },
+        { -INFINITY, 0xff80, 0xfc00 },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         double x = CASES[i].x;
-        ls_weight t = { .name = "t", .file = "f", .stored = "F64", .loadable = true, .type = LS_SCALAR(LS_F64), .bytes = 8, .data = &x };
+        ls_weight t = { .name = "t",
+                        .file = "f",
+                        .stored = "F64",
+                        .loadable = true,
+                        .type = LS_SCALAR(LS_F64),
+                        .bytes = 8,
+                        .data = &x };
         uint16_t h;
         ASSERT_OK(ls_weight_read(&t, LS_BF16, &h));
         assert_int_equal(h, CASES[i].bf16);
@@ -332,7 +406,9 @@ static void copies_are_left_out(void **state)
     (void)state;
     float table[6] = { 1, 2, 3, 4, 5, 6 }, other[6] = { 1, 2, 3, 4, 5, 7 };
     const ls_type type = LS_TYPE(LS_F32, 2, 3);
-    const ls_named_tensor t[] = { { "a.copy", ls_tensor_of(table, &type) }, { "b.other", ls_tensor_of(other, &type) }, { "c.nobody", ls_tensor_of(other, &type) },
+    const ls_named_tensor t[] = { { "a.copy", ls_tensor_of(table, &type) },
+                                  { "b.other", ls_tensor_of(other, &type) },
+                                  { "c.nobody", ls_tensor_of(other, &type) },
                                   { "shared", ls_tensor_of(table, &type) } };
     const char *path = ls_test_path("twice.safetensors");
     ls_weights *w;
@@ -347,11 +423,13 @@ static void copies_are_left_out(void **state)
     assert_null(ls_weights_find(w, "a.copy"));
     assert_null(ls_weights_find(w, "c.nobody"));
     assert_string_equal(ls_weights_at(w, 0)->name, "b.other");
-    assert_true(!memcmp(ls_weights_find(w, "b.other")->data, other, sizeof other) && !memcmp(ls_weights_find(w, "shared")->data, table, sizeof table));
+    assert_true(!memcmp(ls_weights_find(w, "b.other")->data, other, sizeof other) &&
+                !memcmp(ls_weights_find(w, "shared")->data, table, sizeof table));
     ls_weights_close(&w);
 }
 
-/* Thousands of tensors in hundreds of shards take memory for the tensors once or twice, not once for every shard. */
+/* Thousands of tensors in hundreds of shards take memory for the tensors once or twice, not once for every
+ * shard. */
 static void many_shards(void **state)
 {
     (void)state;
@@ -366,7 +444,9 @@ static void many_shards(void **state)
         size_t n = 0;
         snprintf(name, sizeof name, "many/%d.safetensors", s);
         for (int i = 0; i < EACH; i++) {
-            n += (size_t)sprintf(header + n, "%c\"w%d.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? ',' : '{', s, i, i, i + 1);
+            n += (size_t)sprintf(header + n,
+                                 "%c\"w%d.%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                                 i ? ',' : '{', s, i, i, i + 1);
             ls_str_printf(&index, "%s\"w%d.%d\":\"%d.safetensors\"", s || i ? "," : "", s, i, s);
         }
         header[n++] = '}';
@@ -405,10 +485,16 @@ static void stops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_good_file), cmocka_unit_test(refuses_bad_files), cmocka_unit_test(refuses_bad_lengths),
-        cmocka_unit_test(writes_exact_bytes), cmocka_unit_test(shards), cmocka_unit_test(load_reports_everything),
-        cmocka_unit_test(conversions), cmocka_unit_test(copies_are_left_out),
-        cmocka_unit_test(many_shards), cmocka_unit_test(stops),
+        cmocka_unit_test(reads_a_good_file),
+        cmocka_unit_test(refuses_bad_files),
+        cmocka_unit_test(refuses_bad_lengths),
+        cmocka_unit_test(writes_exact_bytes),
+        cmocka_unit_test(shards),
+        cmocka_unit_test(load_reports_everything),
+        cmocka_unit_test(conversions),
+        cmocka_unit_test(copies_are_left_out),
+        cmocka_unit_test(many_shards),
+        cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

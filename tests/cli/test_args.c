@@ -12,12 +12,15 @@ static ls_status parse(const char *verb, int n, const char *const *words)
     ls_args_release(&a);
     return ls_args_parse(&a, ls_verb_find(verb), n, (char **)words);
 }
-#define PARSE(verb, ...) parse(verb, (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), (const char *const[]){ __VA_ARGS__ })
+#define PARSE(verb, ...)                                                         \
+    parse(verb, (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
+          (const char *const[]){ __VA_ARGS__ })
 
 static void options_and_words_in_any_order(void **state)
 {
     (void)state;
-    ASSERT_OK(PARSE("train", "--set", "train.epochs=3", "r.yaml", "--workers=2", "-qv", "--set=a=b=c", "--profile=5:6", "--dry-run"));
+    ASSERT_OK(PARSE("train", "--set", "train.epochs=3", "r.yaml", "--workers=2", "-qv", "--set=a=b=c",
+                    "--profile=5:6", "--dry-run"));
     assert_int_equal(a.n_words, 1);
     assert_string_equal(a.words[0], "r.yaml");
     assert_int_equal(a.n_sets, 3);
@@ -60,12 +63,16 @@ static void options_and_words_in_any_order(void **state)
 static void wrong_usage_says_what_is_right(void **state)
 {
     (void)state;
-    ASSERT_FAILS(PARSE("train", "--rezume=auto", "r"), LS_E_USAGE, "lockstep train has no option --rezume", "--resume");
+    ASSERT_FAILS(PARSE("train", "--rezume=auto", "r"), LS_E_USAGE, "lockstep train has no option --rezume",
+                 "--resume");
     ASSERT_FAILS(PARSE("train", "r", "-z"), LS_E_USAGE, "no option -z");
-    ASSERT_FAILS(PARSE("eval", "s3://bucket/run"), LS_E_USAGE, "eval: s3://bucket/run: s3:// is not supported; what is: a path in a file system");
-    ASSERT_FAILS(PARSE("export", "run", "--to", "http://host/model.pt"), LS_E_USAGE, "--to: http://host/model.pt: ");
+    ASSERT_FAILS(PARSE("eval", "s3://bucket/run"), LS_E_USAGE,
+                 "eval: s3://bucket/run: s3:// is not supported; what is: a path in a file system");
+    ASSERT_FAILS(PARSE("export", "run", "--to", "http://host/model.pt"), LS_E_USAGE,
+                 "--to: http://host/model.pt: ");
     ASSERT_FAILS(PARSE("train", "r", "--resume", "file:///runs/a"), LS_E_USAGE, "--resume: file:///runs/a: ");
-    ASSERT_OK(PARSE("train", "r", "--set", "data.mirror=https://host/data/")); /* an address may be where one is wanted */
+    /* an address may be where one is wanted */
+    ASSERT_OK(PARSE("train", "r", "--set", "data.mirror=https://host/data/"));
     ASSERT_FAILS(PARSE("runs", "--set", "a=b"), LS_E_USAGE, "lockstep runs has no option --set");
     ASSERT_FAILS(PARSE("train", "r", "--set"), LS_E_USAGE, "--set needs a value", "KEY=VALUE");
     ASSERT_FAILS(PARSE("train", "r", "--dry-run=yes"), LS_E_USAGE, "--dry-run takes no value");
@@ -112,7 +119,8 @@ __attribute__((noinline)) static char *help_of(const ls_verb *v)
 static void every_verb_has_help_and_examples(void **state)
 {
     (void)state;
-    static const char *const CONTRACT[] = { "train", "eval", "predict", "plan", "explain", "export", "inspect", "recipe", "runs", "doctor" };
+    static const char *const CONTRACT[] = { "train",  "eval",    "predict", "plan", "explain",
+                                            "export", "inspect", "recipe",  "runs", "doctor" };
     char *table = help_of(NULL);
     for (size_t i = 0; i < sizeof CONTRACT / sizeof CONTRACT[0]; i++) {
         const ls_verb *v = ls_verb_find(CONTRACT[i]);

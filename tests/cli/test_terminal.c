@@ -1,5 +1,6 @@
-/* test_terminal.c - what stderr shows: a progress line and colours on a terminal (a pseudo-terminal here), plain lines elsewhere, JSON on request;
- * and that a signal asks first. Each case runs in a child, since a process has one terminal. */
+/* test_terminal.c - what stderr shows: a progress line and colours on a terminal (a pseudo-terminal here),
+ * plain lines elsewhere, JSON on request; and that a signal asks first. Each case runs in a child, since a
+ * process has one terminal. */
 #include <errno.h>
 #include <pty.h>
 #include <signal.h>
@@ -17,7 +18,12 @@ static void speak(const ls_terminal_opts *o)
     ls_ui ui;
     ls_terminal_open(&ui, o);
     if (ui.progress)
-        ui.progress(ui.context, &(ls_progress){ .what = "epoch 2/5", .done = 117, .total = 468, .unit = "steps", .rate = 11.7, .note = "loss 0.5312" });
+        ui.progress(ui.context, &(ls_progress){ .what = "epoch 2/5",
+                                                .done = 117,
+                                                .total = 468,
+                                                .unit = "steps",
+                                                .rate = 11.7,
+                                                .note = "loss 0.5312" });
     ls_log_info("hello");
     ls_log_debug("whisper");
     ls_log(LS_ERROR, "broken \"x\"");
@@ -60,7 +66,8 @@ static void a_terminal_gets_progress_and_colour(void **state)
 {
     (void)state;
     const char *text = stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, true, NULL);
-    ASSERT_CONTAINS(text, "epoch 2/5 [#####---------------]  25%  117/468 steps  12 steps/s  30.0 s left  loss 0.5312");
+    ASSERT_CONTAINS(
+        text, "epoch 2/5 [#####---------------]  25%  117/468 steps  12 steps/s  30.0 s left  loss 0.5312");
     ASSERT_CONTAINS(text, "\r\033[Khello"); /* the message takes the line's place */
     /* cleared also when a rank drew the line that was killed since; and when progress or the verb ends */
     ASSERT_CONTAINS(text, "\r\033[K\033[1;31merror: \033[0mbroken \"x\"\r\n\r\033[K\r\033[K");
@@ -78,8 +85,10 @@ static void a_terminal_gets_progress_and_colour(void **state)
 static void a_pipe_gets_plain_lines(void **state)
 {
     (void)state;
-    assert_string_equal(stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, false, NULL), "hello\nerror: broken \"x\"\n");
-    assert_string_equal(stderr_of(&(ls_terminal_opts){ .level = LS_DEBUG }, false, NULL), "hello\nwhisper\nerror: broken \"x\"\n");
+    assert_string_equal(stderr_of(&(ls_terminal_opts){ .level = LS_INFO }, false, NULL),
+                        "hello\nerror: broken \"x\"\n");
+    assert_string_equal(stderr_of(&(ls_terminal_opts){ .level = LS_DEBUG }, false, NULL),
+                        "hello\nwhisper\nerror: broken \"x\"\n");
 }
 
 static void json_lines_parse(void **state)
@@ -91,7 +100,8 @@ static void json_lines_parse(void **state)
         json_t *row;
         ASSERT_OK(ls_json_parse(&row, p, strcspn(p, "\n"), "line"));
         assert_string_equal(json_string_value(json_object_get(row, "level")), lines ? "error" : "info");
-        assert_string_equal(json_string_value(json_object_get(row, "message")), lines ? "broken \"x\"" : "hello");
+        assert_string_equal(json_string_value(json_object_get(row, "message")),
+                            lines ? "broken \"x\"" : "hello");
         json_decref(row);
     }
     assert_int_equal(lines, 2);

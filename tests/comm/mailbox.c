@@ -90,7 +90,8 @@ static void deliver(mailbox *b)
     for (mailbox_letter *w = b->wishes, *next; w; w = next) {
         next = w->next;
         mailbox_letter *l = b->letters;
-        while (l && (l->to != w->to || l->tag != w->tag || (w->from != LS_TRANSPORT_ANY && l->from != w->from)))
+        while (l &&
+               (l->to != w->to || l->tag != w->tag || (w->from != LS_TRANSPORT_ANY && l->from != w->from)))
             l = l->next;
         if (!l)
             continue;
@@ -168,5 +169,12 @@ static bool cancel(ls_transport *t, ls_message *m)
     return true;
 }
 
-const ls_transport_ops mailbox_transport = { .abi = LS_TRANSPORT_ABI, .describe = describe, .open = open_place, .close = close_place,
-                                             .all_gather = all_gather, .send = send_letter, .receive = receive_letter, .test = test, .cancel = cancel };
+const ls_transport_ops mailbox_transport = { .abi = LS_TRANSPORT_ABI,
+                                             .describe = describe,
+                                             .open = open_place,
+                                             .close = close_place,
+                                             .all_gather = all_gather,
+                                             .send = send_letter,
+                                             .receive = receive_letter,
+                                             .test = test,
+                                             .cancel = cancel };

@@ -1,5 +1,5 @@
-/* mailbox.h - a transport among threads of one process, which can be looked into and broken: what remote.c does is tested without MPI, and under
- * sanitizers. */
+/* mailbox.h - a transport among threads of one process, which can be looked into and broken: what remote.c
+ * does is tested without MPI, and under sanitizers. */
 #pragma once
 #include <pthread.h>
 #include "comm/transport.h"
@@ -14,12 +14,15 @@ typedef struct mailbox {
     mailbox_letter *letters, *wishes; /* sent; to be received; in order */
     pthread_barrier_t all;
     char *gathered;
-    long sent[MAILBOX_RANKS];   /* bytes by sender */
-    int broken;                 /* rank whose sends fail, -1: none */
+    long sent[MAILBOX_RANKS]; /* bytes by sender */
+    int broken;               /* rank whose sends fail, -1: none */
 } mailbox;
 
 void mailbox_init(mailbox *b, int size, int hosts); /* contiguous ranks on equal hosts */
 void mailbox_release(mailbox *b);
 
-typedef struct mailbox_place { mailbox *box; int rank; } mailbox_place; /* the "communicator" of a rank */
+typedef struct mailbox_place {
+    mailbox *box;
+    int rank;
+} mailbox_place; /* the "communicator" of a rank */
 extern const ls_transport_ops mailbox_transport;

@@ -1,4 +1,5 @@
-/* scenes.c - every collective over several axes: all ranks, neighbours, every second one, and all but the last (which fall unevenly on hosts). */
+/* scenes.c - every collective over several axes: all ranks, neighbours, every second one, and all but the
+ * last (which fall unevenly on hosts). */
 #include "scenes.h"
 
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 #include "comm/comm.h"
 #include "support/ranks.h"
 
-static void add(uint64_t *digest, const void *data, size_t bytes) { *digest = ls_hash64_more(*digest, data, bytes); }
+static void add(uint64_t *digest, const void *data, size_t bytes)
+{
+    *digest = ls_hash64_more(*digest, data, bytes);
+}
 
 /* (Steele et al., splitmix64) */
 static uint64_t next(uint64_t *x)
@@ -33,7 +37,8 @@ static void fill(void *data, ls_dtype t, int64_t n, uint64_t rank, uint64_t scen
         else if (t == LS_F32)
             ((float *)data)[i] = (float)x;
         else
-            ((uint16_t *)data)[i] = (uint16_t)((t == LS_BF16 ? 0x3c00 + w % 0x300 : 0x3000 + w % 0x1000) | (w >> 20 & 0x8000));
+            ((uint16_t *)data)[i] = (uint16_t)((t == LS_BF16 ? 0x3c00 + w % 0x300 : 0x3000 + w % 0x1000) |
+                                               (w >> 20 & 0x8000));
     }
 }
 
@@ -46,22 +51,35 @@ typedef struct scene {
 
 enum { LARGE = 140001 }; /* f32: more than one message */
 static const scene SCENES[] = {
-    { LS_ALL_GATHER, 1, LS_F32, LS_F32, LS_F32, APART }, { LS_ALL_GATHER, 1000, LS_F32, LS_F32, LS_BF16, APART },
-    { LS_ALL_GATHER, 777, LS_BF16, LS_F32, LS_F32, SETTLED }, { LS_ALL_GATHER, 128, LS_F32, LS_F32, LS_BF16, MAPPED },
-    { LS_ALL_GATHER, LARGE, LS_F32, LS_F32, LS_F32, APART }, { LS_ALL_GATHER, LARGE, LS_F32, LS_F32, LS_F32, MAPPED },
+    { LS_ALL_GATHER, 1, LS_F32, LS_F32, LS_F32, APART },
+    { LS_ALL_GATHER, 1000, LS_F32, LS_F32, LS_BF16, APART },
+    { LS_ALL_GATHER, 777, LS_BF16, LS_F32, LS_F32, SETTLED },
+    { LS_ALL_GATHER, 128, LS_F32, LS_F32, LS_BF16, MAPPED },
+    { LS_ALL_GATHER, LARGE, LS_F32, LS_F32, LS_F32, APART },
+    { LS_ALL_GATHER, LARGE, LS_F32, LS_F32, LS_F32, MAPPED },
     { LS_ALL_GATHER, 77, LS_F32, LS_F32, LS_F16, SETTLED },
-    { LS_REDUCE_SCATTER, 1, LS_F32, LS_F32, LS_F32, APART }, { LS_REDUCE_SCATTER, 1001, LS_BF16, LS_F32, LS_F32, APART },
-    { LS_REDUCE_SCATTER, 1001, LS_F32, LS_BF16, LS_F32, APART }, { LS_REDUCE_SCATTER, 555, LS_F64, LS_F64, LS_F64, APART },
-    { LS_REDUCE_SCATTER, 555, LS_F16, LS_F16, LS_F16, APART }, { LS_REDUCE_SCATTER, LARGE, LS_F32, LS_F32, LS_F32, APART },
-    { LS_ALL_REDUCE, 1, LS_F32, LS_F32, LS_F32, IN_PLACE }, { LS_ALL_REDUCE, 1000, LS_F32, LS_F32, LS_F32, APART },
-    { LS_ALL_REDUCE, 999, LS_BF16, LS_F32, LS_BF16, IN_PLACE }, { LS_ALL_REDUCE, 999, LS_BF16, LS_BF16, LS_F32, APART },
+    { LS_REDUCE_SCATTER, 1, LS_F32, LS_F32, LS_F32, APART },
+    { LS_REDUCE_SCATTER, 1001, LS_BF16, LS_F32, LS_F32, APART },
+    { LS_REDUCE_SCATTER, 1001, LS_F32, LS_BF16, LS_F32, APART },
+    { LS_REDUCE_SCATTER, 555, LS_F64, LS_F64, LS_F64, APART },
+    { LS_REDUCE_SCATTER, 555, LS_F16, LS_F16, LS_F16, APART },
+    { LS_REDUCE_SCATTER, LARGE, LS_F32, LS_F32, LS_F32, APART },
+    { LS_ALL_REDUCE, 1, LS_F32, LS_F32, LS_F32, IN_PLACE },
+    { LS_ALL_REDUCE, 1000, LS_F32, LS_F32, LS_F32, APART },
+    { LS_ALL_REDUCE, 999, LS_BF16, LS_F32, LS_BF16, IN_PLACE },
+    { LS_ALL_REDUCE, 999, LS_BF16, LS_BF16, LS_F32, APART },
     { LS_ALL_REDUCE, 4 * LARGE + 1, LS_F32, LS_F32, LS_F32, IN_PLACE },
-    { LS_ALL_REDUCE_MAX, 3, LS_F32, LS_F32, LS_F32, IN_PLACE }, { LS_ALL_REDUCE_MAX, 300, LS_F64, LS_F64, LS_F64, APART },
-    { LS_ALL_REDUCE_WIDE, 2, LS_I64, LS_I64, LS_I64, IN_PLACE }, { LS_ALL_REDUCE_WIDE, 1000, LS_I64, LS_I64, LS_I64, APART },
+    { LS_ALL_REDUCE_MAX, 3, LS_F32, LS_F32, LS_F32, IN_PLACE },
+    { LS_ALL_REDUCE_MAX, 300, LS_F64, LS_F64, LS_F64, APART },
+    { LS_ALL_REDUCE_WIDE, 2, LS_I64, LS_I64, LS_I64, IN_PLACE },
+    { LS_ALL_REDUCE_WIDE, 1000, LS_I64, LS_I64, LS_I64, APART },
 };
 enum { COUNT = sizeof SCENES / sizeof SCENES[0] };
 
-static int64_t operand_count(const scene *s, int n) { return s->count * (s->kind == LS_REDUCE_SCATTER ? n : 1); }
+static int64_t operand_count(const scene *s, int n)
+{
+    return s->count * (s->kind == LS_REDUCE_SCATTER ? n : 1);
+}
 static int64_t result_count(const scene *s, int n) { return s->count * (s->kind == LS_ALL_GATHER ? n : 1); }
 
 typedef struct stage {
@@ -80,10 +98,24 @@ static ls_status open_scene(stage *t, int i, size_t at, size_t shared_at)
     t->operand[i] = t->window->mine + at;
     if (s->how == APART || s->how == SETTLED)
         t->own[i] = malloc((size_t)result_count(s, n) * ls_dtype_size(s->to));
-    t->result[i] = s->how == MAPPED ? t->window->shared + shared_at : s->how == IN_PLACE ? t->operand[i] : t->own[i];
-    return ls_collective_create(&t->collective[i], &(ls_collective_desc){ .kind = s->kind, .axis = t->axis, .count = s->count, .from = s->from, .to = s->to,
-        .via = s->via, .window = t->window, .offset = at, .settled = s->how == SETTLED, .map_to = s->how == MAPPED ? t->result[i] : NULL,
-        .map_from = s->how == MAPPED ? t->operand[i] : NULL, .result = t->result[i], .threads = 1, .label = "a scene" });
+    t->result[i] = s->how == MAPPED     ? t->window->shared + shared_at
+                   : s->how == IN_PLACE ? t->operand[i]
+                                        : t->own[i];
+    return ls_collective_create(&t->collective[i],
+                                &(ls_collective_desc){ .kind = s->kind,
+                                                       .axis = t->axis,
+                                                       .count = s->count,
+                                                       .from = s->from,
+                                                       .to = s->to,
+                                                       .via = s->via,
+                                                       .window = t->window,
+                                                       .offset = at,
+                                                       .settled = s->how == SETTLED,
+                                                       .map_to = s->how == MAPPED ? t->result[i] : NULL,
+                                                       .map_from = s->how == MAPPED ? t->operand[i] : NULL,
+                                                       .result = t->result[i],
+                                                       .threads = 1,
+                                                       .label = "a scene" });
 }
 
 static ls_status open_stage(stage *t, ls_group *g, const char *name, int n, const int *members)
@@ -94,7 +126,9 @@ static ls_status open_stage(stage *t, ls_group *g, const char *name, int n, cons
         at[i] = bytes;
         shared_at[i] = shared;
         bytes += up((size_t)operand_count(&SCENES[i], n) * ls_dtype_size(SCENES[i].from));
-        shared += SCENES[i].how == MAPPED ? up((size_t)result_count(&SCENES[i], n) * ls_dtype_size(SCENES[i].to)) : 0;
+        shared += SCENES[i].how == MAPPED
+                      ? up((size_t)result_count(&SCENES[i], n) * ls_dtype_size(SCENES[i].to))
+                      : 0;
     }
     LS_TRY(ls_axis_create(&t->axis, g, name, n, members));
     LS_TRY(ls_window_create(&t->window, t->axis, bytes, shared));
@@ -113,12 +147,14 @@ static void close_stage(stage *t)
     ls_axis_destroy(&t->axis);
 }
 
-/* Two collectives are under way at a time; a fence between rounds frees all operands, settles states, and has something to do between its halves. */
+/* Two collectives are under way at a time; a fence between rounds frees all operands, settles states, and has
+ * something to do between its halves. */
 static ls_status play(stage *t, ls_group *g, uint64_t *digest, int round)
 {
     int n = ls_axis_size(t->axis);
     for (int i = 0; i < COUNT; i++)
-        fill(t->operand[i], SCENES[i].from, operand_count(&SCENES[i], n), (uint64_t)ls_group_rank(g), (uint64_t)(round * COUNT + i));
+        fill(t->operand[i], SCENES[i].from, operand_count(&SCENES[i], n), (uint64_t)ls_group_rank(g),
+             (uint64_t)(round * COUNT + i));
     ls_axis_arrive(t->axis);
     add(digest, &round, sizeof round);
     LS_TRY(ls_axis_fence(t->axis, "states are settled"));
@@ -161,8 +197,16 @@ done:
 /* Calls that differ between rank 0 and the last: all ranks get the same error, and the group goes on. */
 static ls_status mistakes(ls_group *g)
 {
-    static const char *const WANT[] = { "ls_group_all_reduce: count is", "dtype is f64", "how is", "calls ls_group_barrier where", "root is", "ls_group_broadcast: bytes is",
-                                        "ls_group_all_gather: bytes is", "calls ls_group_all_gather where", NULL, "count is 70000" };
+    static const char *const WANT[] = { "ls_group_all_reduce: count is",
+                                        "dtype is f64",
+                                        "how is",
+                                        "calls ls_group_barrier where",
+                                        "root is",
+                                        "ls_group_broadcast: bytes is",
+                                        "ls_group_all_gather: bytes is",
+                                        "calls ls_group_all_gather where",
+                                        NULL,
+                                        "count is 70000" };
     const int n = ls_group_size(g), last = ls_group_rank(g) == n - 1;
     static const double zeros[70000];
     for (int k = 0; n > 1 && k < (int)(sizeof WANT / sizeof *WANT); k++) {
@@ -185,7 +229,8 @@ static ls_status mistakes(ls_group *g)
         free(all);
         const char *want = k == 8 ? (last ? "data is NULL" : "cannot make the call") : WANT[k];
         if (s != LS_E_ARG || !strstr(ls_error_message(), want))
-            return ls_fail(LS_E_INTERNAL, "rank %d, mistake %d: status %d, \"%s\"", ls_group_rank(g), k, (int)s, ls_error_message());
+            return ls_fail(LS_E_INTERNAL, "rank %d, mistake %d: status %d, \"%s\"", ls_group_rank(g), k,
+                           (int)s, ls_error_message());
     }
     return LS_OK;
 }
@@ -194,7 +239,10 @@ static int members_of(int k, int size, int rank, int *members)
 {
     int n = 0;
     for (int r = 0; r < size; r++) {
-        bool with = k == 0 ? true : k == 1 ? r / 2 == rank / 2 : k == 2 ? r % 2 == rank % 2 : (r == size - 1) == (rank == size - 1);
+        bool with = k == 0   ? true
+                    : k == 1 ? r / 2 == rank / 2
+                    : k == 2 ? r % 2 == rank % 2
+                             : (r == size - 1) == (rank == size - 1);
         if (with)
             members[n++] = r;
     }
@@ -221,6 +269,9 @@ ls_status scenes_run(ls_group *g, uint64_t *digest)
     return ls_group_barrier(g);
 }
 
-static ls_status run_one(ls_group *g, void *digests) { return scenes_run(g, (uint64_t *)digests + ls_group_rank(g)); }
+static ls_status run_one(ls_group *g, void *digests)
+{
+    return scenes_run(g, (uint64_t *)digests + ls_group_rank(g));
+}
 
 ls_status scenes_run_threads(int ranks, uint64_t *digests) { return run_ranks(ranks, run_one, digests); }

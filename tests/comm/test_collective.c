@@ -1,5 +1,5 @@
-/* Collectives of ranks that are threads against the obvious: every kind, 1 to 4 ranks (7 too), types and odd sizes, bit for bit; and the rule
- * about when an operand is free again. */
+/* Collectives of ranks that are threads against the obvious: every kind, 1 to 4 ranks (7 too), types and odd
+ * sizes, bit for bit; and the rule about when an operand is free again. */
 #include "comm/internal.h"
 #include "base/rng.h"
 #include "device/ref/ref.h"
@@ -92,7 +92,8 @@ static __int128 wide(int rank, int64_t pair, int round)
 {
     uint32_t w[4];
     ls_rng_block(ls_rng_key_of(9, (uint64_t)round), (uint64_t)pair, (uint64_t)rank, w);
-    unsigned __int128 x = (unsigned __int128)w[0] << 96 | (unsigned __int128)w[1] << 64 | (uint64_t)w[2] << 32 | w[3];
+    unsigned __int128 x = (unsigned __int128)w[0] << 96 | (unsigned __int128)w[1] << 64 |
+                          (uint64_t)w[2] << 32 | w[3];
     return (__int128)x >> 3;
 }
 
@@ -102,7 +103,7 @@ static bool same(double a, double b) { return isnan(a) ? isnan(b) : a == b && si
 
 static double expected(const struct test *t, int n, int rank, int64_t i, int round)
 {
-    double x = t->kind == LS_ALL_GATHER      ? rounded(operand((int)(i / t->count), i % t->count, round), t->from)
+    double x = t->kind == LS_ALL_GATHER ? rounded(operand((int)(i / t->count), i % t->count, round), t->from)
                : t->kind == LS_REDUCE_SCATTER ? tree(t, 0, n, rank * t->count + i, round)
                                               : tree(t, 0, n, i, round);
     return rounded(x, t->to);
@@ -143,8 +144,10 @@ static ls_status one_rank(ls_group *g, void *context)
     int n = ls_group_size(g), r = ls_group_rank(g), all[n];
     for (int i = 0; i < n; i++)
         all[i] = i;
-    int64_t in = t->kind == LS_REDUCE_SCATTER ? t->count * n : t->count, out = t->kind == LS_ALL_GATHER ? t->count * n : t->count;
-    size_t in_bytes = (size_t)in * ls_dtype_size(t->from), out_bytes = (size_t)out * ls_dtype_size(t->to), offset = 128;
+    int64_t in = t->kind == LS_REDUCE_SCATTER ? t->count * n : t->count,
+            out = t->kind == LS_ALL_GATHER ? t->count * n : t->count;
+    size_t in_bytes = (size_t)in * ls_dtype_size(t->from), out_bytes = (size_t)out * ls_dtype_size(t->to),
+           offset = 128;
     ls_axis *a;
     ls_window *w;
     ls_collective *c;
@@ -152,11 +155,21 @@ static ls_status one_rank(ls_group *g, void *context)
     LS_TRY(ls_window_create(&w, a, offset + in_bytes, t->map ? out_bytes : 0));
     char *own = malloc(out_bytes + 1), *result = t->map ? w->shared : t->in_place ? w->mine + offset : own;
     char label[96];
-    snprintf(label, sizeof label, "%s of %s via %s to %s, %lld elements", ls_collective_name(t->kind), ls_dtype_name(t->from), ls_dtype_name(t->via),
-             ls_dtype_name(t->to), (long long)t->count);
-    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = t->kind, .axis = a, .count = t->count, .from = t->from, .to = t->to, .via = t->via,
-        .window = w, .offset = offset, .result = t->map ? NULL : result, .settled = t->settled, .map_to = t->map ? w->shared : NULL,
-        .threads = t->threads, .label = label }));
+    snprintf(label, sizeof label, "%s of %s via %s to %s, %lld elements", ls_collective_name(t->kind),
+             ls_dtype_name(t->from), ls_dtype_name(t->via), ls_dtype_name(t->to), (long long)t->count);
+    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = t->kind,
+                                                           .axis = a,
+                                                           .count = t->count,
+                                                           .from = t->from,
+                                                           .to = t->to,
+                                                           .via = t->via,
+                                                           .window = w,
+                                                           .offset = offset,
+                                                           .result = t->map ? NULL : result,
+                                                           .settled = t->settled,
+                                                           .map_to = t->map ? w->shared : NULL,
+                                                           .threads = t->threads,
+                                                           .label = label }));
     bool good = true;
     for (int round = 0; round < ROUNDS; round++) {
         fill(t, w->mine + offset, in, r, round);
@@ -172,15 +185,19 @@ static ls_status one_rank(ls_group *g, void *context)
         ls_axis_arrive(a);
         LS_TRY(ls_axis_fence(a, "everybody has read"));
     }
-    double bytes = ls_collective_bytes(t->kind, n, t->count, t->kind == LS_REDUCE_SCATTER || t->kind == LS_ALL_REDUCE ? t->via
-                                       : ls_dtype_size(t->to) < ls_dtype_size(t->from) ? t->to : t->from);
-    good = good && ls_axis_ledger(a)->calls == ROUNDS && ls_axis_ledger(a)->bytes == (t->map && t->from == t->to ? 0 : ROUNDS * (int64_t)bytes);
+    double bytes = ls_collective_bytes(t->kind, n, t->count,
+                                       t->kind == LS_REDUCE_SCATTER || t->kind == LS_ALL_REDUCE ? t->via
+                                       : ls_dtype_size(t->to) < ls_dtype_size(t->from)          ? t->to
+                                                                                                : t->from);
+    good = good && ls_axis_ledger(a)->calls == ROUNDS &&
+           ls_axis_ledger(a)->bytes == (t->map && t->from == t->to ? 0 : ROUNDS * (int64_t)bytes);
     ls_collective_destroy(&c);
     ls_window_destroy(&w);
     ls_axis_destroy(&a);
     free(own);
-    return good ? LS_OK : ls_fail(LS_E_INTERNAL, "%s on %d ranks%s%s%s", label, n, t->in_place ? ", in place" : "", t->settled ? ", settled" : "",
-                                  t->map ? ", map" : "");
+    return good ? LS_OK
+                : ls_fail(LS_E_INTERNAL, "%s on %d ranks%s%s%s", label, n, t->in_place ? ", in place" : "",
+                          t->settled ? ", settled" : "", t->map ? ", map" : "");
 }
 
 static void on_all(struct test t)
@@ -200,7 +217,12 @@ static void gathers(void **state)
     for (int from = 0; from < 4; from++)
         for (int to = 0; to < 4; to++)
             for (int how = 0; how < 3; how++)
-                on_all((struct test){ .kind = LS_ALL_GATHER, .from = FLOATS[from], .to = FLOATS[to], .settled = how == 1, .map = how == 2, .threads = 1 });
+                on_all((struct test){ .kind = LS_ALL_GATHER,
+                                      .from = FLOATS[from],
+                                      .to = FLOATS[to],
+                                      .settled = how == 1,
+                                      .map = how == 2,
+                                      .threads = 1 });
     on_all((struct test){ .kind = LS_ALL_GATHER, .from = LS_I64, .to = LS_I64, .threads = 2 });
     on_all((struct test){ .kind = LS_ALL_GATHER, .from = LS_U8, .to = LS_U8, .threads = 1 });
 }
@@ -210,11 +232,30 @@ static void sums(void **state)
     (void)state;
     for (int from = 0; from < 4; from++)
         for (int via = 0; via < 4; via++) {
-            on_all((struct test){ .kind = LS_REDUCE_SCATTER, .from = FLOATS[from], .via = FLOATS[via], .to = FLOATS[(from + via) % 4], .threads = 1 });
-            on_all((struct test){ .kind = LS_ALL_REDUCE, .from = FLOATS[from], .via = FLOATS[via], .to = FLOATS[(from + via + 1) % 4], .threads = 1 });
-            on_all((struct test){ .kind = LS_ALL_REDUCE, .from = FLOATS[from], .via = FLOATS[via], .to = FLOATS[from], .in_place = true, .threads = 1 });
+            on_all((struct test){ .kind = LS_REDUCE_SCATTER,
+                                  .from = FLOATS[from],
+                                  .via = FLOATS[via],
+                                  .to = FLOATS[(from + via) % 4],
+                                  .threads = 1 });
+            on_all((struct test){ .kind = LS_ALL_REDUCE,
+                                  .from = FLOATS[from],
+                                  .via = FLOATS[via],
+                                  .to = FLOATS[(from + via + 1) % 4],
+                                  .threads = 1 });
+            on_all((struct test){ .kind = LS_ALL_REDUCE,
+                                  .from = FLOATS[from],
+                                  .via = FLOATS[via],
+                                  .to = FLOATS[from],
+                                  .in_place = true,
+                                  .threads = 1 });
         }
-    struct test many = { .kind = LS_ALL_REDUCE, .from = LS_F32, .via = LS_F32, .to = LS_F32, .count = 999, .in_place = true, .threads = 1 };
+    struct test many = { .kind = LS_ALL_REDUCE,
+                         .from = LS_F32,
+                         .via = LS_F32,
+                         .to = LS_F32,
+                         .count = 999,
+                         .in_place = true,
+                         .threads = 1 };
     ASSERT_OK(run_ranks(7, one_rank, &many));
 }
 
@@ -223,29 +264,50 @@ static void maxima_and_wide_sums(void **state)
     (void)state;
     for (int t = 0; t < 2; t++)
         for (int in_place = 0; in_place < 2; in_place++)
-            on_all((struct test){ .kind = LS_ALL_REDUCE_MAX, .from = FLOATS[t], .via = FLOATS[t], .to = FLOATS[t], .in_place = in_place, .threads = 1 });
+            on_all((struct test){ .kind = LS_ALL_REDUCE_MAX,
+                                  .from = FLOATS[t],
+                                  .via = FLOATS[t],
+                                  .to = FLOATS[t],
+                                  .in_place = in_place,
+                                  .threads = 1 });
     for (int n = 1; n <= 4; n++)
         for (int64_t count = 2; count < 2000; count = count * 3 + 2)
             for (int in_place = 0; in_place < 2; in_place++) {
-                struct test t = { .kind = LS_ALL_REDUCE_WIDE, .from = LS_I64, .via = LS_I64, .to = LS_I64, .count = count / 2 * 2, .in_place = in_place, .threads = 1 };
+                struct test t = { .kind = LS_ALL_REDUCE_WIDE,
+                                  .from = LS_I64,
+                                  .via = LS_I64,
+                                  .to = LS_I64,
+                                  .count = count / 2 * 2,
+                                  .in_place = in_place,
+                                  .threads = 1 };
                 ASSERT_OK(run_ranks(n, one_rank, &t));
             }
 }
 
-/* Results that are written past the caches (8 MiB and more): small whole numbers, so that sums are plain in any type. */
+/* Results that are written past the caches (8 MiB and more): small whole numbers, so that sums are plain in
+ * any type. */
 static ls_status large(ls_group *g, void *context)
 {
     const struct test *t = context;
     int n = ls_group_size(g), r = ls_group_rank(g);
-    int64_t in = t->kind == LS_REDUCE_SCATTER ? t->count * n : t->count, out = t->kind == LS_ALL_GATHER ? t->count * n : t->count;
+    int64_t in = t->kind == LS_REDUCE_SCATTER ? t->count * n : t->count,
+            out = t->kind == LS_ALL_GATHER ? t->count * n : t->count;
     ls_axis *a;
     ls_window *w;
     ls_collective *c;
     LS_TRY(ls_axis_create(&a, g, "dp", n, (int[]){ 0, 1 }));
     LS_TRY(ls_window_create(&w, a, (size_t)in * ls_dtype_size(t->from), 0));
     char *result = malloc((size_t)out * ls_dtype_size(t->to));
-    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = t->kind, .axis = a, .count = t->count, .from = t->from, .to = t->to, .via = t->via,
-        .window = w, .result = result, .threads = t->threads, .label = "a large one" }));
+    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = t->kind,
+                                                           .axis = a,
+                                                           .count = t->count,
+                                                           .from = t->from,
+                                                           .to = t->to,
+                                                           .via = t->via,
+                                                           .window = w,
+                                                           .result = result,
+                                                           .threads = t->threads,
+                                                           .label = "a large one" }));
     for (int64_t i = 0; i < in; i++)
         if (t->from == LS_F32)
             ((float *)(void *)w->mine)[i] = (float)(i % 61 + r);
@@ -255,7 +317,8 @@ static ls_status large(ls_group *g, void *context)
     LS_TRY(ls_collective_wait(c));
     for (int64_t i = 0; i < out; i += i < 5000 || i > out - 5000 ? 1 : 7) {
         int64_t at = t->kind == LS_REDUCE_SCATTER ? i + r * t->count : i;
-        double right_one = t->kind == LS_ALL_GATHER ? (double)(i % t->count % 61 + i / t->count) : (double)(2 * (at % 61) + 1);
+        double right_one = t->kind == LS_ALL_GATHER ? (double)(i % t->count % 61 + i / t->count)
+                                                    : (double)(2 * (at % 61) + 1);
         RANK_CHECK(number(result, t->to, i) == right_one);
     }
     ls_collective_destroy(&c);
@@ -271,7 +334,12 @@ static void past_the_caches(void **state)
     int64_t count = (8 << 20) / 4 + 17;
     struct test t[] = {
         { .kind = LS_ALL_REDUCE, .from = LS_F32, .via = LS_F32, .to = LS_F32, .count = count, .threads = 1 },
-        { .kind = LS_REDUCE_SCATTER, .from = LS_BF16, .via = LS_F32, .to = LS_F64, .count = count / 2, .threads = 2 },
+        { .kind = LS_REDUCE_SCATTER,
+          .from = LS_BF16,
+          .via = LS_F32,
+          .to = LS_F64,
+          .count = count / 2,
+          .threads = 2 },
         { .kind = LS_ALL_GATHER, .from = LS_F32, .to = LS_F32, .count = count / 2, .threads = 1 },
         { .kind = LS_ALL_GATHER, .from = LS_F32, .to = LS_BF16, .count = count, .threads = 1 },
     };
@@ -298,8 +366,16 @@ static void lines_past_the_caches(void **state)
             for (int count = 1; count <= COUNT; count = count < 40 ? count + 1 : count + 43) {
                 for (int i = 0; i < EDGE + COUNT + EDGE; i++)
                     out[i] = 7;
-                ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM, .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .in = from,
-                                            .out = (char *)(out + at), .count = count, .stream = true, .threads = 1 });
+                ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM,
+                                            .from = LS_F32,
+                                            .via = LS_F32,
+                                            .to = LS_F32,
+                                            .n = n,
+                                            .in = from,
+                                            .out = (char *)(out + at),
+                                            .count = count,
+                                            .stream = true,
+                                            .threads = 1 });
                 for (int i = 0; i < count; i++)
                     assert_true(same((double)out[at + i], rounded(tree(&t, 0, n, i, 0), LS_F32)));
                 for (int i = 0; i < at; i++)
@@ -311,7 +387,9 @@ static void lines_past_the_caches(void **state)
 static void several_threads(void **state)
 {
     (void)state;
-    struct test t = { .kind = LS_ALL_REDUCE, .from = LS_F32, .via = LS_F32, .to = LS_F32, .count = 40001, .threads = 3 };
+    struct test t = {
+        .kind = LS_ALL_REDUCE, .from = LS_F32, .via = LS_F32, .to = LS_F32, .count = 40001, .threads = 3
+    };
     ASSERT_OK(run_ranks(2, one_rank, &t));
     t.kind = LS_REDUCE_SCATTER;
     ASSERT_OK(run_ranks(2, one_rank, &t));
@@ -331,9 +409,18 @@ static void refused(void **state)
     ASSERT_OK(ls_group_self(&g));
     ASSERT_OK(ls_axis_create(&a, g, "dp", 1, (int[]){ 0 }));
     ASSERT_OK(ls_window_create(&w, a, 100, 0));
-    ls_collective_desc d = { .kind = LS_ALL_REDUCE, .axis = a, .count = 20, .from = LS_F32, .via = LS_F32, .to = LS_F32, .window = w, .offset = 64,
-                             .threads = 1, .label = "all_reduce of unit a" };
-    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "all_reduce of unit a", "80 bytes at 64", "100 bytes");
+    ls_collective_desc d = { .kind = LS_ALL_REDUCE,
+                             .axis = a,
+                             .count = 20,
+                             .from = LS_F32,
+                             .via = LS_F32,
+                             .to = LS_F32,
+                             .window = w,
+                             .offset = 64,
+                             .threads = 1,
+                             .label = "all_reduce of unit a" };
+    ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "all_reduce of unit a", "80 bytes at 64",
+                 "100 bytes");
     d.offset = 0;
     d.via = LS_I32;
     ASSERT_FAILS(ls_collective_create(&c, &d), LS_E_ARG, "via i32", "floats");
@@ -357,8 +444,13 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused), cmocka_unit_test(gathers), cmocka_unit_test(sums), cmocka_unit_test(maxima_and_wide_sums), cmocka_unit_test(several_threads),
-        cmocka_unit_test(past_the_caches), cmocka_unit_test(lines_past_the_caches),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(maxima_and_wide_sums),
+        cmocka_unit_test(several_threads),
+        cmocka_unit_test(past_the_caches),
+        cmocka_unit_test(lines_past_the_caches),
     };
     return cmocka_run_group_tests(tests, draw_all, NULL);
 }

@@ -1,4 +1,5 @@
-/* What launchers say about a process's place, and what is refused; ranks that torchrun or lockstep started find each other. */
+/* What launchers say about a process's place, and what is refused; ranks that torchrun or lockstep started
+ * find each other. */
 #include "comm/comm.h"
 #include "comm/environment.h"
 #include "comm/module.h"
@@ -15,9 +16,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const ALL[] = { "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD", "LOCKSTEP_FAKE_NODES", "LOCKSTEP_MPI_MODULE", "RANK", "WORLD_SIZE",
-                                   "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-                                   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID",
+static const char *const ALL[] = { "LOCKSTEP_RANK",
+                                   "LOCKSTEP_RANKS",
+                                   "LOCKSTEP_CONTROL_FD",
+                                   "LOCKSTEP_FAKE_NODES",
+                                   "LOCKSTEP_MPI_MODULE",
+                                   "RANK",
+                                   "WORLD_SIZE",
+                                   "LOCAL_RANK",
+                                   "LOCAL_WORLD_SIZE",
+                                   "MASTER_PORT",
+                                   "TORCHELASTIC_RUN_ID",
+                                   "TORCHELASTIC_RESTART_COUNT",
+                                   "OMPI_COMM_WORLD_RANK",
+                                   "OMPI_COMM_WORLD_SIZE",
+                                   "PMI_RANK",
+                                   "PMI_SIZE",
+                                   "PMIX_RANK",
+                                   "SLURM_PROCID",
                                    "SLURM_STEP_NUM_TASKS" };
 
 /* "A=1 B=2": these and no other. */
@@ -40,7 +56,12 @@ static void environment(const char *text)
 static void places(void **state)
 {
     (void)state;
-    static const struct { const char *text; ls_launcher launcher; int rank, size; const char *module; } CASES[] = {
+    static const struct {
+        const char *text;
+        ls_launcher launcher;
+        int rank, size;
+        const char *module;
+    } CASES[] = {
         { "", LS_LAUNCHER_NONE, 0, 1, NULL },
         { "LOCKSTEP_RANK=3 LOCKSTEP_RANKS=4 LOCKSTEP_CONTROL_FD=5", LS_LAUNCHER_OWN, 3, 4, NULL },
         { OPENMPI, LS_LAUNCHER_MPI, 2, 4, LS_MODULE_MPI },
@@ -52,11 +73,14 @@ static void places(void **state)
         { TORCHRUN "MASTER_PORT=29500", LS_LAUNCHER_TORCHRUN, 1, 4, NULL },
         { TORCHRUN "TORCHELASTIC_RUN_ID=none", LS_LAUNCHER_TORCHRUN, 1, 4, NULL },
         { "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1", LS_LAUNCHER_NONE, 0, 1, NULL },
-        /* the innermost launcher: lockstep's own; torchrun inside a step of srun; a script that passes mpirun's numbers on */
+        /* the innermost launcher: lockstep's own; torchrun inside a step of srun; a script that passes
+           mpirun's numbers on */
         { OPENMPI "LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=5", LS_LAUNCHER_OWN, 1, 2, NULL },
-        { "PMIX_RANK=0 SLURM_STEP_NUM_TASKS=2 TORCHELASTIC_RUN_ID=7 MASTER_PORT=1 " TORCHRUN, LS_LAUNCHER_TORCHRUN, 1, 4, NULL },
+        { "PMIX_RANK=0 SLURM_STEP_NUM_TASKS=2 TORCHELASTIC_RUN_ID=7 MASTER_PORT=1 " TORCHRUN,
+          LS_LAUNCHER_TORCHRUN, 1, 4, NULL },
         { "PMIX_RANK=0 SLURM_STEP_NUM_TASKS=1 MASTER_PORT=1 " TORCHRUN, LS_LAUNCHER_TORCHRUN, 1, 4, NULL },
-        { OPENMPI "RANK=2 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4", LS_LAUNCHER_MPI, 2, 4, LS_MODULE_MPI },
+        { OPENMPI "RANK=2 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4", LS_LAUNCHER_MPI, 2, 4,
+          LS_MODULE_MPI },
         { OPENMPI "LOCKSTEP_FAKE_NODES=2", LS_LAUNCHER_MPI, 2, 4, LS_MODULE_MPI },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
@@ -73,18 +97,29 @@ static void places(void **state)
 static void refused(void **state)
 {
     (void)state;
-    static const struct { const char *text; ls_status status; const char *message; } CASES[] = {
-        { "LOCKSTEP_RANK=3 LOCKSTEP_RANKS=4", LS_E_USAGE, "LOCKSTEP_RANK, LOCKSTEP_RANKS set, but not LOCKSTEP_CONTROL_FD" },
-        { "LOCKSTEP_RANK=4 LOCKSTEP_RANKS=4 LOCKSTEP_CONTROL_FD=5", LS_E_USAGE, "LOCKSTEP_RANK=4: a whole number from 0 to 3" },
-        { "RANK=0 WORLD_SIZE=2", LS_E_USAGE, "RANK, WORLD_SIZE set, but not LOCAL_RANK, LOCAL_WORLD_SIZE: torchrun sets all of them" },
+    static const struct {
+        const char *text;
+        ls_status status;
+        const char *message;
+    } CASES[] = {
+        { "LOCKSTEP_RANK=3 LOCKSTEP_RANKS=4", LS_E_USAGE,
+          "LOCKSTEP_RANK, LOCKSTEP_RANKS set, but not LOCKSTEP_CONTROL_FD" },
+        { "LOCKSTEP_RANK=4 LOCKSTEP_RANKS=4 LOCKSTEP_CONTROL_FD=5", LS_E_USAGE,
+          "LOCKSTEP_RANK=4: a whole number from 0 to 3" },
+        { "RANK=0 WORLD_SIZE=2", LS_E_USAGE,
+          "RANK, WORLD_SIZE set, but not LOCAL_RANK, LOCAL_WORLD_SIZE: torchrun sets all of them" },
         { TORCHRUN, LS_E_USAGE, "neither MASTER_PORT nor TORCHELASTIC_RUN_ID" },
-        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1", LS_E_USAGE, "start them with mpirun or srun" },
-        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE, "RANK=1, LOCAL_RANK=2" },
-        { "RANK=one WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE, "RANK=one: a whole number" },
+        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1", LS_E_USAGE,
+          "start them with mpirun or srun" },
+        { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE,
+          "RANK=1, LOCAL_RANK=2" },
+        { "RANK=one WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE,
+          "RANK=one: a whole number" },
         { "OMPI_COMM_WORLD_SIZE=4", LS_E_USAGE, "OMPI_COMM_WORLD_SIZE set, but not OMPI_COMM_WORLD_RANK" },
         { "PMI_RANK=1", LS_E_USAGE, "PMI_RANK set, but not PMI_SIZE" },
         { "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1", LS_E_USAGE, "srun --mpi=pmix" },
-        { "LOCKSTEP_FAKE_NODES=2", LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started" },
+        { "LOCKSTEP_FAKE_NODES=2", LS_E_USAGE,
+          "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_place p;
@@ -143,7 +178,10 @@ static void torchrun(void **state)
 {
     (void)state;
     char format[256];
-    snprintf(format, sizeof format, "RANK=%%d LOCAL_RANK=%%d WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=test-%d", (int)getpid());
+    snprintf(format, sizeof format,
+             "RANK=%%d LOCAL_RANK=%%d WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_PORT=29500 "
+             "TORCHELASTIC_RUN_ID=test-%d",
+             (int)getpid());
     start_three(format);
     start_three(format); /* the name is free again */
 }
@@ -154,7 +192,8 @@ static void own_launcher(void **state)
     int fd;
     char format[256];
     ASSERT_OK(ls_shm_create(3, &fd));
-    snprintf(format, sizeof format, "LOCKSTEP_RANK=%%d LOCKSTEP_RANKS=3 LOCKSTEP_CONTROL_FD=%d PMI_RANK=%%d PMI_SIZE=3", fd);
+    snprintf(format, sizeof format,
+             "LOCKSTEP_RANK=%%d LOCKSTEP_RANKS=3 LOCKSTEP_CONTROL_FD=%d PMI_RANK=%%d PMI_SIZE=3", fd);
     start_three(format);
     close(fd);
 }
@@ -171,7 +210,8 @@ static void own_launcher_refused(void **state)
     char text[128];
     snprintf(text, sizeof text, "LOCKSTEP_RANK=0 LOCKSTEP_RANKS=4 LOCKSTEP_CONTROL_FD=%d", fd);
     environment(text);
-    ASSERT_FAILS(ls_group_from_environment(&g), LS_E_USAGE, "LOCKSTEP_RANKS=4, but the control block is of 2 ranks");
+    ASSERT_FAILS(ls_group_from_environment(&g), LS_E_USAGE,
+                 "LOCKSTEP_RANKS=4, but the control block is of 2 ranks");
     assert_null(g);
     close(fd);
 }
@@ -184,8 +224,10 @@ static void who_does_not_come(void **state)
     ls_group *g = NULL;
     char name[64];
     snprintf(name, sizeof name, "lockstep-test-%d", (int)getpid());
-    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 0, 4, 0.05), LS_E_PEER, "local ranks 1, 2, 3 did not come to the start within 0.05 s");
-    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 2, 4, 0.05), LS_E_PEER, "local rank 0 did not come to the start within 0.05 s");
+    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 0, 4, 0.05), LS_E_PEER,
+                 "local ranks 1, 2, 3 did not come to the start within 0.05 s");
+    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 2, 4, 0.05), LS_E_PEER,
+                 "local rank 0 did not come to the start within 0.05 s");
 }
 
 static void a_rank_twice(void **state)
@@ -199,13 +241,15 @@ static void a_rank_twice(void **state)
         _exit(ls_rendezvous_join_within(&g, name, 0, 3, 60) != LS_OK);
     ASSERT_OK(ls_rendezvous_join_within(&g, name, 1, 3, 60));
     ls_group_destroy(&g);
-    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 1, 3, 60), LS_E_PEER, "two ranks say that they are this one");
+    ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 1, 3, 60), LS_E_PEER,
+                 "two ranks say that they are this one");
     ASSERT_FAILS(ls_rendezvous_join_within(&g, name, 0, 3, 60), LS_E_USAGE, "is taken");
     kill(leader, SIGKILL); /* it still waits for rank 2 */
     assert_int_equal(waitpid(leader, NULL, 0), leader);
 }
 
-/* Local rank 0 fails before it has answered: that it is gone is all that the others know, and they do not blame themselves. */
+/* Local rank 0 fails before it has answered: that it is gone is all that the others know, and they do not
+ * blame themselves. */
 static void a_leader_that_ends(void **state)
 {
     (void)state;
@@ -213,11 +257,14 @@ static void a_leader_that_ends(void **state)
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     const int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "lockstep-test-%d", (int)getpid());
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), rank;
-    assert_int_equal(bind(listener, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&a,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
+                     0);
     assert_int_equal(listen(listener, 1), 0);
     pid_t other = fork();
     if (other == 0)
-        _exit(ls_rendezvous_join_within(&g, a.sun_path + 1, 1, 2, 60) != LS_E_PEER || !strstr(ls_error_message(), "it has ended, and says why"));
+        _exit(ls_rendezvous_join_within(&g, a.sun_path + 1, 1, 2, 60) != LS_E_PEER ||
+              !strstr(ls_error_message(), "it has ended, and says why"));
     int connection = accept(listener, NULL, NULL), status;
     assert_int_equal(recv(connection, &rank, sizeof rank, 0), sizeof rank);
     assert_int_equal(rank, 1);
@@ -238,12 +285,14 @@ static void modules(void **state)
     ASSERT_FAILS(ls_group_from_environment(&g), LS_E_UNSUPPORTED, "/nowhere/at-all.so does not load");
     environment("");
     const ls_transport_ops *ops;
-    ASSERT_FAILS(ls_module_open(&ops, "lockstep-none.so"), LS_E_UNSUPPORTED, "lockstep-none.so is not in /", "LOCKSTEP_MPI_MODULE");
+    ASSERT_FAILS(ls_module_open(&ops, "lockstep-none.so"), LS_E_UNSUPPORTED, "lockstep-none.so is not in /",
+                 "LOCKSTEP_MPI_MODULE");
     assert_false(ls_module_describe(&text, "lockstep-none.so"));
     ASSERT_CONTAINS(ls_str_text(&text), "lockstep-none.so is not in /");
     ls_str_release(&text);
     setenv("LOCKSTEP_MPI_MODULE", "libz.so.1", 1);
-    ASSERT_FAILS(ls_module_open(&ops, LS_MODULE_MPI), LS_E_UNSUPPORTED, "libz.so.1 is not a module of this version");
+    ASSERT_FAILS(ls_module_open(&ops, LS_MODULE_MPI), LS_E_UNSUPPORTED,
+                 "libz.so.1 is not a module of this version");
     environment("");
     ASSERT_FAILS(ls_group_from_mpi(&g, NULL), LS_E_ARG, "comm is NULL");
 }
@@ -251,9 +300,16 @@ static void modules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places),       cmocka_unit_test(refused),           cmocka_unit_test(alone),
-        cmocka_unit_test(torchrun),     cmocka_unit_test(own_launcher),      cmocka_unit_test(own_launcher_refused),
-        cmocka_unit_test(a_rank_twice), cmocka_unit_test(who_does_not_come), cmocka_unit_test(a_leader_that_ends), cmocka_unit_test(modules),
+        cmocka_unit_test(places),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(alone),
+        cmocka_unit_test(torchrun),
+        cmocka_unit_test(own_launcher),
+        cmocka_unit_test(own_launcher_refused),
+        cmocka_unit_test(a_rank_twice),
+        cmocka_unit_test(who_does_not_come),
+        cmocka_unit_test(a_leader_that_ends),
+        cmocka_unit_test(modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

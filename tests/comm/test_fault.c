@@ -1,5 +1,6 @@
-/* Slow, lost and dead ranks: the rule about when an operand is free holds under any delays; a rank that does not come is named, with the wait and
- * with what it did last, by all others alike; a chain of waits ends at its culprit. */
+/* Slow, lost and dead ranks: the rule about when an operand is free holds under any delays; a rank that does
+ * not come is named, with the wait and with what it did last, by all others alike; a chain of waits ends at
+ * its culprit. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "comm/internal.h"
@@ -33,12 +34,27 @@ static float sum(int n, int i, int step)
     return s;
 }
 
-static float *operand(const struct place *p, int number) { return (float *)(void *)p->window->mine + number * COUNT * 4; }
-
-static ls_status make(const struct place *p, ls_collective **c, ls_collective_kind kind, int number, void *result, bool settled, const char *label)
+static float *operand(const struct place *p, int number)
 {
-    return ls_collective_create(c, &(ls_collective_desc){ .kind = kind, .axis = p->axis, .count = COUNT, .from = LS_F32, .via = LS_F32, .to = LS_F32,
-        .window = p->window, .offset = sizeof(float) * (size_t)(number * COUNT * 4), .result = result, .settled = settled, .threads = 1, .label = label });
+    return (float *)(void *)p->window->mine + number * COUNT * 4;
+}
+
+static ls_status make(const struct place *p, ls_collective **c, ls_collective_kind kind, int number,
+                      void *result, bool settled, const char *label)
+{
+    return ls_collective_create(c,
+                                &(ls_collective_desc){ .kind = kind,
+                                                       .axis = p->axis,
+                                                       .count = COUNT,
+                                                       .from = LS_F32,
+                                                       .via = LS_F32,
+                                                       .to = LS_F32,
+                                                       .window = p->window,
+                                                       .offset = sizeof(float) * (size_t)(number * COUNT * 4),
+                                                       .result = result,
+                                                       .settled = settled,
+                                                       .threads = 1,
+                                                       .label = label });
 }
 
 static ls_status run(ls_collective *c)
@@ -55,8 +71,10 @@ static void fill(float *x, int count, int rank, int step)
 
 static void spoil(float *x) { memset(x, 0xff, sizeof(float) * COUNT * 4); }
 
-/* Operands 0 (scatter), 1 (reduce in place), 2 (gather), 3 (reduce to elsewhere), 4 (state, gathered without waiting). */
-static ls_status steps(ls_group *g, const struct place *p, ls_collective *c[5], float *scattered, float *gathered, float *reduced, float *state)
+/* Operands 0 (scatter), 1 (reduce in place), 2 (gather), 3 (reduce to elsewhere), 4 (state, gathered without
+ * waiting). */
+static ls_status steps(ls_group *g, const struct place *p, ls_collective *c[5], float *scattered,
+                       float *gathered, float *reduced, float *state)
 {
     int n = p->n, r = p->r;
     for (int step = 0; step < STEPS; step++) {
@@ -81,7 +99,8 @@ static ls_status steps(ls_group *g, const struct place *p, ls_collective *c[5], 
         for (int i = 0; i < COUNT; i++) {
             RANK_CHECK(scattered[i] == sum(n, i + r * COUNT, step) && reduced[i] == sum(n, i, step + 3));
             for (int q = 0; q < n; q++)
-                RANK_CHECK(gathered[q * COUNT + i] == at(q, i, step + 2) && state[q * COUNT + i] == at(q, i, step));
+                RANK_CHECK(gathered[q * COUNT + i] == at(q, i, step + 2) &&
+                           state[q * COUNT + i] == at(q, i, step));
         }
         LS_TRY(ls_axis_fence(p->axis, "the end of program micro"));
         spoil(operand(p, 3));
@@ -103,7 +122,9 @@ static ls_status rule(ls_group *g, void *context)
     LS_TRY(make(&p, &c[2], LS_ALL_GATHER, 2, gathered, false, "all_gather of unit c"));
     LS_TRY(make(&p, &c[3], LS_ALL_REDUCE, 3, reduced, false, "all_reduce of unit d"));
     LS_TRY(make(&p, &c[4], LS_ALL_GATHER, 4, state, true, "all_gather of unit e"));
-    ls_group_inject(g, &(ls_fault){ .kind = LS_FAULT_DELAY, .at = -1, .seconds = 0.001, .seed = *(const uint64_t *)context });
+    ls_group_inject(
+        g, &(ls_fault){
+               .kind = LS_FAULT_DELAY, .at = -1, .seconds = 0.001, .seed = *(const uint64_t *)context });
     ls_status s = steps(g, &p, c, scattered, gathered, reduced, state);
     for (int i = 0; i < 5; i++)
         ls_collective_destroy(&c[i]);
@@ -124,7 +145,8 @@ static void operands_under_delays(void **state)
 
 static char heard[4][1024];
 
-/* Only rank 0 loses its patience, and not before rank 1 has been lost: a machine that gives threads no core for a while changes nothing. */
+/* Only rank 0 loses its patience, and not before rank 1 has been lost: a machine that gives threads no core
+ * for a while changes nothing. */
 static ls_status lost(ls_group *g, void *context)
 {
     _Atomic bool *is_lost = context;
@@ -164,7 +186,8 @@ static void the_lost_rank_is_named(void **state)
     _Atomic bool is_lost = false;
     ASSERT_OK(run_ranks(3, lost, &is_lost));
     for (int r = 0; r < 3; r++) {
-        ASSERT_CONTAINS(heard[r], "rank 1: did not come within 0.1 s; rank 0 waited for it in reduce_scatter of unit encoder of axis \"dp\"");
+        ASSERT_CONTAINS(heard[r], "rank 1: did not come within 0.1 s; rank 0 waited for it in reduce_scatter "
+                                  "of unit encoder of axis \"dp\"");
         ASSERT_CONTAINS(heard[r], "it last did: step 2, gelu of mlp.0");
         assert_string_equal(heard[r], heard[0]);
     }
@@ -241,7 +264,15 @@ static void from_the_environment(void **state)
     ls_axis *a;
     ASSERT_OK(ls_group_self(&g));
     ASSERT_OK(ls_axis_create(&a, g, "dp", 1, (int[]){ 0 }));
-    const char *wrong[] = { "kill", "kill@", "kill@x", "burn@3", "kill@3:rank", "kill@3:rank=1,seed=2", "delay@random:seconds=", "kill@-1", "kill@3 " };
+    const char *wrong[] = { "kill",
+                            "kill@",
+                            "kill@x",
+                            "burn@3",
+                            "kill@3:rank",
+                            "kill@3:rank=1,seed=2",
+                            "delay@random:seconds=",
+                            "kill@-1",
+                            "kill@3 " };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("LOCKSTEP_FAULT", wrong[i], 1);
         ASSERT_FAILS(ls_group_inject_from_environment(g), LS_E_USAGE, wrong[i], "KIND@WHERE");
@@ -275,8 +306,9 @@ static void from_the_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operands_under_delays), cmocka_unit_test(the_lost_rank_is_named), cmocka_unit_test(a_chain_ends_at_its_culprit),
-        cmocka_unit_test(leaving_and_failing),   cmocka_unit_test(from_the_environment),
+        cmocka_unit_test(operands_under_delays),       cmocka_unit_test(the_lost_rank_is_named),
+        cmocka_unit_test(a_chain_ends_at_its_culprit), cmocka_unit_test(leaving_and_failing),
+        cmocka_unit_test(from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,8 @@ static ls_status mesh(ls_group *g, void *context)
         ls_window *w;
         LS_TRY(ls_axis_create(&a, g, "shard", 2, row));
         LS_TRY(ls_axis_create(&b, g, "dp", 2, column));
-        RANK_CHECK(ls_axis_size(a) == 2 && ls_axis_position(a) == r % 2 && ls_axis_position(b) == r / 2 && ls_axis_one_host(b));
+        RANK_CHECK(ls_axis_size(a) == 2 && ls_axis_position(a) == r % 2 && ls_axis_position(b) == r / 2 &&
+                   ls_axis_one_host(b));
         LS_TRY(ls_window_create(&w, b, 100, 40));
         RANK_CHECK((uintptr_t)w->mine % 64 == 0 && w->peer[r / 2] == w->mine);
         for (int i = 0; i < 100; i++)
@@ -150,7 +151,10 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_for_all), cmocka_unit_test(balanced_tree), cmocka_unit_test(axes_and_windows), cmocka_unit_test(refused),
+        cmocka_unit_test(numbers_for_all),
+        cmocka_unit_test(balanced_tree),
+        cmocka_unit_test(axes_and_windows),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

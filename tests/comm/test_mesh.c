@@ -1,4 +1,5 @@
-/* test_mesh.c - meshes: sizes with the arithmetic in messages, groups by name, hosts; layouts: what is refused, choices resolved, shares. */
+/* test_mesh.c - meshes: sizes with the arithmetic in messages, groups by name, hosts; layouts: what is
+ * refused, choices resolved, shares. */
 #include "lockstep/parallel.h"
 
 #include <stdio.h>
@@ -22,9 +23,17 @@ static ls_mesh mesh(const char *text)
 static void resolve_gives_auto_what_the_others_leave(void **state)
 {
     (void)state;
-    static const struct { const char *from; int64_t ranks; const char *to; } cases[] = {
-        { "dp:0", 1, "dp=1" }, { "dp:0", 7, "dp=7" }, { "dp:2 shard:0", 8, "dp=2 x shard=4" }, { "dp:0 shard:2", 2, "dp=1 x shard=2" },
-        { "dp:2 shard:3 tp:1", 6, "dp=2 x shard=3 x tp=1" }, { "tp:0 dp:4", 4, "tp=1 x dp=4" },
+    static const struct {
+        const char *from;
+        int64_t ranks;
+        const char *to;
+    } cases[] = {
+        { "dp:0", 1, "dp=1" },
+        { "dp:0", 7, "dp=7" },
+        { "dp:2 shard:0", 8, "dp=2 x shard=4" },
+        { "dp:0 shard:2", 2, "dp=1 x shard=2" },
+        { "dp:2 shard:3 tp:1", 6, "dp=2 x shard=3 x tp=1" },
+        { "tp:0 dp:4", 4, "tp=1 x dp=4" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_mesh from = mesh(cases[i].from), m;
@@ -38,7 +47,11 @@ static void resolve_gives_auto_what_the_others_leave(void **state)
 static void refusals_show_the_arithmetic(void **state)
 {
     (void)state;
-    static const struct { const char *from; int64_t ranks; const char *a, *b; } cases[] = {
+    static const struct {
+        const char *from;
+        int64_t ranks;
+        const char *a, *b;
+    } cases[] = {
         { "dp:2 shard:3", 4, "mesh dp 2 x shard 3 = 6, but there are 4 ranks", "start 6 (workers)" },
         { "dp:2", 1, "mesh dp 2, but there is 1 rank;", "start 2" },
         { "dp:0 shard:3", 4, "mesh dp auto x shard 3 = 3 x auto, but there are 4 ranks", "a multiple of 3" },
@@ -61,7 +74,9 @@ static void refusals_show_the_arithmetic(void **state)
 static void names_are_free(void **state)
 {
     (void)state;
-    ls_mesh m, from = { .n = 3, .axes = { { "rows", 2 }, { "blocks", 3 }, { "columns", 2 } }, .roles = { LS_ROLE_REPLICATE, LS_ROLE_SHARD, LS_ROLE_TENSOR } };
+    ls_mesh m, from = { .n = 3,
+                        .axes = { { "rows", 2 }, { "blocks", 3 }, { "columns", 2 } },
+                        .roles = { LS_ROLE_REPLICATE, LS_ROLE_SHARD, LS_ROLE_TENSOR } };
     char text[128];
     ASSERT_OK(ls_mesh_resolve(&m, &from, 12));
     assert_string_equal(ls_mesh_text(text, &m), "rows=2 x blocks=3 x columns=2");
@@ -113,7 +128,8 @@ static void groups_by_name(void **state)
     assert_string_equal(group(&one, 2, "dp/2"), "2 3 @0");
     assert_string_equal(group(&deep, 5, "dp*shard"), "0 1 4 5 @3");
     assert_string_equal(group(&deep, 5, "tp"), "5 7 @0");
-    static const char *const malformed[] = { "dp/3", "dp/0", "dp/", "dp/-1", "dp/2x", "dp/ 2", "*", "dp*", "*dp", "dp*dp", "/2", "dp//2", "dp/16" };
+    static const char *const malformed[] = { "dp/3", "dp/0", "dp/",   "dp/-1", "dp/2x", "dp/ 2", "*",
+                                             "dp*",  "*dp",  "dp*dp", "/2",    "dp//2", "dp/16" };
     for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
         assert_string_equal(group(&m, 0, malformed[i]), "none");
         assert_int_equal(ls_mesh_group_index(&m, 0, malformed[i]), -1);
@@ -124,12 +140,15 @@ static void groups_by_name(void **state)
 static void groups_partition_the_ranks(void **state)
 {
     (void)state;
-    static const char *const meshes[] = { "dp:1", "dp:4", "dp:2 shard:2", "shard:3 dp:2", "dp:2 tp:3 shard:4" };
-    static const char *const names[] = { "", "dp", "shard", "dp*shard", "tp", "tp*dp", "shard/2", "dp/2", "dp*shard/2", "tp*shard/3", "dp*tp*shard" };
+    static const char *const meshes[] = { "dp:1", "dp:4", "dp:2 shard:2", "shard:3 dp:2",
+                                          "dp:2 tp:3 shard:4" };
+    static const char *const names[] = { "",        "dp",   "shard",      "dp*shard",   "tp",         "tp*dp",
+                                         "shard/2", "dp/2", "dp*shard/2", "tp*shard/3", "dp*tp*shard" };
     for (size_t k = 0; k < sizeof meshes / sizeof meshes[0]; k++)
         for (size_t j = 0; j < sizeof names / sizeof names[0]; j++) {
             ls_mesh m = mesh(meshes[k]);
-            int ranks = (int)ls_mesh_ranks(&m), size = ls_mesh_group_size(&m, names[j]), members[64], position, first[64], count[64] = { 0 };
+            int ranks = (int)ls_mesh_ranks(&m), size = ls_mesh_group_size(&m, names[j]), members[64],
+                position, first[64], count[64] = { 0 };
             for (int r = 0; size > 0 && r < ranks; r++) {
                 int g = ls_mesh_group_index(&m, r, names[j]);
                 assert_in_range(g, 0, ranks / size - 1);
@@ -151,8 +170,8 @@ static void data_ranks(void **state)
     ls_mesh m = mesh("dp:2 tp:2 shard:3"), tp = mesh("tp:4");
     assert_int_equal(ls_mesh_data_ranks(&m), 6);
     assert_int_equal(ls_mesh_data_rank(&m, 0), 0);
-    assert_int_equal(ls_mesh_data_rank(&m, 5), 2);  /* dp 0, tp 1, shard 2 */
-    assert_int_equal(ls_mesh_data_rank(&m, 9), 3);  /* dp 1, tp 1, shard 0 */
+    assert_int_equal(ls_mesh_data_rank(&m, 5), 2); /* dp 0, tp 1, shard 2 */
+    assert_int_equal(ls_mesh_data_rank(&m, 9), 3); /* dp 1, tp 1, shard 0 */
     assert_string_equal(ls_mesh_data_axes(&m), "dp*shard");
     assert_int_equal(ls_mesh_data_ranks(&tp), 1);
     assert_int_equal(ls_mesh_data_rank(&tp, 3), 0);
@@ -199,35 +218,49 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:-2"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("a:1000000 b:1000000 c:1000000 d:1000000"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "parallel.tensor", "rowwise:MODULE");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "parallel.tensor",
+              "rowwise:MODULE");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "parallel.tensor");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks", "fsdp, ddp or hybrid");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "has no axis shard", "{dp: auto, shard: 2}");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:4", .data = LS_DATA_HYBRID), "replicates over an axis dp", "has no axis dp");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp", "write dp before shard");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is no policy", "class:NAME, pattern:GLOB, size:1e6");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks",
+              "fsdp, ddp or hybrid");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "has no axis shard",
+              "{dp: auto, shard: 2}");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:4", .data = LS_DATA_HYBRID), "replicates over an axis dp",
+              "has no axis dp");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp",
+              "write dp before shard");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is no policy",
+              "class:NAME, pattern:GLOB, size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "no policy");
-    static const char *const sizes[] = { "size:", "size:0", "size:-1", "size:1.5", "size:big", "size:1e99", "size: 5", "size:0x10", "size:5e" };
+    static const char *const sizes[] = { "size:",     "size:0",  "size:-1",   "size:1.5", "size:big",
+                                         "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "no number of elements", "size:1e6");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5), "5 does not divide the 12 ranks that shard (dp)",
-              "true, false, 2, 3, 4, 6, 12 would do");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 4), "4 does not divide the 2 ranks that shard (shard)");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5),
+              "5 does not divide the 12 ranks that shard (dp)", "true, false, 2, 3, 4, 6, 12 would do");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 4),
+              "4 does not divide the 2 ranks that shard (shard)");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .reshard_after_forward = -2), "-2 is neither true");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_DDP, .reshard_after_forward = 2), "2 slices, but parallel.data: ddp shards nothing");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU), "offload: cpu moves slices", "ddp has none",
-              "fsdp or hybrid");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1", .data = LS_DATA_NONE, .offload = LS_OFFLOAD_CPU), "none has none");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .offload = LS_OFFLOAD_CPU), "gather: map", "offload: cpu", "copy or auto");
-    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .ranks_per_host = 2), "one host (2 a host here)", "copy or auto");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_DDP, .reshard_after_forward = 2),
+              "2 slices, but parallel.data: ddp shards nothing");
+    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU),
+              "offload: cpu moves slices", "ddp has none", "fsdp or hybrid");
+    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1", .data = LS_DATA_NONE, .offload = LS_OFFLOAD_CPU),
+              "none has none");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .offload = LS_OFFLOAD_CPU), "gather: map",
+              "offload: cpu", "copy or auto");
+    CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .ranks_per_host = 2),
+              "one host (2 a host here)", "copy or auto");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .device_memory = -1), "device_memory: -1 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .reduce = LS_I32), "precision.reduce", "i32");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "parallel.prefetch: 1 forward, -1 backward");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "parallel.prefetch: 1 forward, 1 backward, -1 bytes");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1),
+              "parallel.prefetch: 1 forward, -1 backward");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1),
+              "parallel.prefetch: 1 forward, 1 backward, -1 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "parallel.bucket: 0 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host");
 }
@@ -238,13 +271,15 @@ static void choices_resolve(void **state)
     assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2")));
     assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID)));
     assert_false(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .data = LS_DATA_DDP)));
-    assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .data = LS_DATA_DDP, .synchronize = LS_SYNCHRONIZE_EACH)));
+    assert_true(ls_parallel_synchronizes_each(
+        &LAYOUT("dp:2", .data = LS_DATA_DDP, .synchronize = LS_SYNCHRONIZE_EACH)));
     assert_false(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .synchronize = LS_SYNCHRONIZE_ONCE)));
 
     assert_true(ls_parallel_maps(&LAYOUT("dp:4")));
     assert_true(ls_parallel_maps(&LAYOUT("dp:4", .ranks_per_host = 4)));
     assert_false(ls_parallel_maps(&LAYOUT("dp:4", .ranks_per_host = 2)));
-    assert_false(ls_parallel_maps(&LAYOUT("dp:4", .ranks_per_host = 3))); /* rank 3 is alone on the second host */
+    /* rank 3 is alone on the second host */
+    assert_false(ls_parallel_maps(&LAYOUT("dp:4", .ranks_per_host = 3)));
     assert_true(ls_parallel_maps(&LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID, .ranks_per_host = 2)));
     assert_false(ls_parallel_maps(&LAYOUT("dp:3 shard:2", .data = LS_DATA_HYBRID, .ranks_per_host = 3)));
     assert_false(ls_parallel_maps(&LAYOUT("dp:4", .gather = LS_GATHER_COPY)));
@@ -256,7 +291,9 @@ static void choices_resolve(void **state)
     assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:4", .reshard_after_forward = 1)), 0);
     assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:4", .reshard_after_forward = 0)), 0);
     assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:1", .reshard_after_forward = 2)), -1);
-    assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 2)), -1);
+    assert_int_equal(
+        ls_parallel_reshards(&LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 2)),
+        -1);
 
     assert_string_equal(ls_parallel_shard_axes(&LAYOUT("dp:2 shard:2")), "dp*shard");
     assert_string_equal(ls_parallel_shard_axes(&LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID)), "shard");
@@ -266,8 +303,8 @@ static void choices_resolve(void **state)
     assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("dp:2")), "");
 }
 
-/* Every micro-batch is computed by exactly one data rank, and the sums associate as in one process: what the ranks of one collective hold is
- * a run of neighbours. */
+/* Every micro-batch is computed by exactly one data rank, and the sums associate as in one process: what the
+ * ranks of one collective hold is a run of neighbours. */
 static void every_micro_batch_has_one_rank(void **state)
 {
     (void)state;
@@ -276,7 +313,8 @@ static void every_micro_batch_has_one_rank(void **state)
             for (int each = 0; each < 2; each++) {
                 int taken[24] = { 0 };
                 for (int r = 0; r < ranks; r++) {
-                    ls_parallel p = LAYOUT("dp:1", .synchronize = each ? LS_SYNCHRONIZE_EACH : LS_SYNCHRONIZE_ONCE, .rank = r);
+                    ls_parallel p = LAYOUT(
+                        "dp:1", .synchronize = each ? LS_SYNCHRONIZE_EACH : LS_SYNCHRONIZE_ONCE, .rank = r);
                     p.mesh.axes[0].size = ranks;
                     ls_share s;
                     ASSERT_OK(ls_parallel_share(&s, &p, m));
@@ -292,7 +330,8 @@ static void every_micro_batch_has_one_rank(void **state)
     ls_share s;
     ASSERT_OK(ls_parallel_share(&s, &LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID, .rank = 2), 8));
     assert_true(s.first == 2 && s.stride == 4 && s.count == 2);
-    ASSERT_FAILS(ls_parallel_share(&s, &LAYOUT("dp:4"), 6), LS_E_USAGE, "4 data ranks do not divide the 6 micro-batches", "would do: 1, 2, 3, 6");
+    ASSERT_FAILS(ls_parallel_share(&s, &LAYOUT("dp:4"), 6), LS_E_USAGE,
+                 "4 data ranks do not divide the 6 micro-batches", "would do: 1, 2, 3, 6");
     ASSERT_FAILS(ls_parallel_share(&s, &LAYOUT("dp:2"), 1), LS_E_USAGE, "would do: 1");
     ASSERT_FAILS(ls_parallel_share(&s, &LAYOUT("dp:2"), 0), LS_E_USAGE, "0 micro-batches");
 }
@@ -300,9 +339,16 @@ static void every_micro_batch_has_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resolve_gives_auto_what_the_others_leave), cmocka_unit_test(names_are_free), cmocka_unit_test(refusals_show_the_arithmetic), cmocka_unit_test(groups_by_name),
-        cmocka_unit_test(groups_partition_the_ranks), cmocka_unit_test(data_ranks), cmocka_unit_test(what_can_be),
-        cmocka_unit_test(what_cannot_be_says_why), cmocka_unit_test(choices_resolve), cmocka_unit_test(every_micro_batch_has_one_rank),
+        cmocka_unit_test(resolve_gives_auto_what_the_others_leave),
+        cmocka_unit_test(names_are_free),
+        cmocka_unit_test(refusals_show_the_arithmetic),
+        cmocka_unit_test(groups_by_name),
+        cmocka_unit_test(groups_partition_the_ranks),
+        cmocka_unit_test(data_ranks),
+        cmocka_unit_test(what_can_be),
+        cmocka_unit_test(what_cannot_be_says_why),
+        cmocka_unit_test(choices_resolve),
+        cmocka_unit_test(every_micro_batch_has_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Ranks on several hosts, as threads that speak through a mailbox: the same bits as ranks of one host, numbers that keep hosts together, and what
- * is said when something fails on another host. */
+/* Ranks on several hosts, as threads that speak through a mailbox: the same bits as ranks of one host,
+ * numbers that keep hosts together, and what is said when something fails on another host. */
 #include "base/clock.h"
 #include "comm/hosts.h"
 #include "comm/internal.h"
@@ -59,7 +59,8 @@ static void assert_all_ok(const runner *all, int n)
 
 static ls_status digest(ls_group *g, int started_as, void *digests)
 {
-    ls_group_inject(g, &(ls_fault){ .kind = LS_FAULT_DELAY, .at = -1, .seconds = 0.001, .seed = (uint64_t)started_as });
+    ls_group_inject(
+        g, &(ls_fault){ .kind = LS_FAULT_DELAY, .at = -1, .seconds = 0.001, .seed = (uint64_t)started_as });
     return scenes_run(g, (uint64_t *)digests + ls_group_rank(g));
 }
 
@@ -89,7 +90,8 @@ static ls_status note_place(ls_group *g, int started_as, void *ranks)
 {
     ((int *)ranks)[started_as] = ls_group_rank(g);
     if (ls_group_hosts(g) != 2 || ls_group_size(g) != 4 || strcmp(ls_group_kind(g), "mpi") != 0)
-        return ls_fail(LS_E_INTERNAL, "%d hosts, %d ranks, %s", ls_group_hosts(g), ls_group_size(g), ls_group_kind(g));
+        return ls_fail(LS_E_INTERNAL, "%d hosts, %d ranks, %s", ls_group_hosts(g), ls_group_size(g),
+                       ls_group_kind(g));
     return ls_group_barrier(g);
 }
 
@@ -143,8 +145,16 @@ static ls_status one_collective(ls_group *g, int started_as, void *kind)
     ls_collective *c;
     LS_TRY(ls_axis_create(&a, g, "dp", 4, MEMBERS));
     LS_TRY(ls_window_create(&w, a, sizeof result, 0));
-    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = (ls_collective_kind)abs(*(int *)kind), .axis = a, .count = SLICE, .from = LS_F32,
-                                                           .to = LS_BF16, .via = LS_F32, .window = w, .result = result, .threads = 1, .label = "a test" }));
+    LS_TRY(ls_collective_create(&c, &(ls_collective_desc){ .kind = (ls_collective_kind)abs(*(int *)kind),
+                                                           .axis = a,
+                                                           .count = SLICE,
+                                                           .from = LS_F32,
+                                                           .to = LS_BF16,
+                                                           .via = LS_F32,
+                                                           .window = w,
+                                                           .result = result,
+                                                           .threads = 1,
+                                                           .label = "a test" }));
     if (*(int *)kind >= 0) {
         LS_TRY(ls_collective_start(c));
         LS_TRY(ls_collective_wait(c));
@@ -155,7 +165,8 @@ static ls_status one_collective(ls_group *g, int started_as, void *kind)
     return ls_group_barrier(g);
 }
 
-/* On 2 hosts of 2 ranks each slice, in the smaller type, crosses once a rank, and no sum of one host twice. */
+/* On 2 hosts of 2 ranks each slice, in the smaller type, crosses once a rank, and no sum of one host twice.
+ */
 static void what_travels_is_small(void **state)
 {
     (void)state;
@@ -232,7 +243,8 @@ static void a_failure_is_heard_on_every_host(void **state)
         assert_true(ls_now() - began < 60); /* not the deadline */
         for (int r = 0; r < 4; r++) {
             assert_int_equal(all[r].status, r == 2 ? LS_E_NUMERIC : LS_E_PEER);
-            ASSERT_CONTAINS(all[r].message, r == 2 ? "step 3: the loss is NaN" : "rank 2: step 3: the loss is NaN");
+            ASSERT_CONTAINS(all[r].message,
+                            r == 2 ? "step 3: the loss is NaN" : "rank 2: step 3: the loss is NaN");
         }
         mailbox_release(&box);
     }
@@ -304,7 +316,8 @@ static void another_mpi_is_refused(void **state)
     mailbox box;
     ls_group *g;
     mailbox_init(&box, 1, 1);
-    ASSERT_FAILS(ls_hosts_join(&g, &mailbox_transport, &(mailbox_place){ &box, 0 }, 4), LS_E_UNSUPPORTED, "4 ranks were started, but mailbox sees 1");
+    ASSERT_FAILS(ls_hosts_join(&g, &mailbox_transport, &(mailbox_place){ &box, 0 }, 4), LS_E_UNSUPPORTED,
+                 "4 ranks were started, but mailbox sees 1");
     assert_null(g);
     mailbox_release(&box);
 }
@@ -312,11 +325,16 @@ static void another_mpi_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_as_one_host),          cmocka_unit_test(hosts_have_neighbouring_ranks),
-        cmocka_unit_test(one_host_needs_no_transport),    cmocka_unit_test(pretend_hosts),
-        cmocka_unit_test(hosts_of_unequal_size_are_refused), cmocka_unit_test(a_failure_is_heard_on_every_host),
-        cmocka_unit_test(who_does_not_come_is_named),     cmocka_unit_test(a_broken_transport_is_a_failure),
-        cmocka_unit_test(another_mpi_is_refused),         cmocka_unit_test(what_travels_is_small),
+        cmocka_unit_test(same_bits_as_one_host),
+        cmocka_unit_test(hosts_have_neighbouring_ranks),
+        cmocka_unit_test(one_host_needs_no_transport),
+        cmocka_unit_test(pretend_hosts),
+        cmocka_unit_test(hosts_of_unequal_size_are_refused),
+        cmocka_unit_test(a_failure_is_heard_on_every_host),
+        cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(a_broken_transport_is_a_failure),
+        cmocka_unit_test(another_mpi_is_refused),
+        cmocka_unit_test(what_travels_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

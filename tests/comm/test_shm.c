@@ -1,5 +1,5 @@
-/* Ranks as processes: this program starts itself again, once a rank. They share windows and sums; one that is killed, stopped or leaves is named
- * by the others; nothing is left behind. */
+/* Ranks as processes: this program starts itself again, once a rank. They share windows and sums; one that is
+ * killed, stopped or leaves is named by the others; nothing is left behind. */
 #include "base/clock.h"
 #include "comm/internal.h"
 #include "support/support.h"
@@ -27,10 +27,25 @@ static ls_status reduce_and_gather(ls_group *g, ls_axis *a)
     ls_collective *scatter, *gather;
     LS_TRY(ls_window_create(&w, a, sizeof(float) * COUNT * (size_t)n, sizeof(float) * COUNT * (size_t)n));
     float sum[COUNT], slice[COUNT], *mine = (float *)(void *)w->mine;
-    LS_TRY(ls_collective_create(&scatter, &(ls_collective_desc){ .kind = LS_REDUCE_SCATTER, .axis = a, .count = COUNT, .from = LS_F32, .via = LS_F32,
-        .to = LS_F32, .window = w, .result = sum, .threads = 1, .label = "reduce_scatter of unit a" }));
-    LS_TRY(ls_collective_create(&gather, &(ls_collective_desc){ .kind = LS_ALL_GATHER, .axis = a, .count = COUNT, .from = LS_F32, .to = LS_F32,
-        .map_from = (const char *)slice, .map_to = w->shared, .threads = 1, .label = "all_gather of unit a" }));
+    LS_TRY(ls_collective_create(&scatter, &(ls_collective_desc){ .kind = LS_REDUCE_SCATTER,
+                                                                 .axis = a,
+                                                                 .count = COUNT,
+                                                                 .from = LS_F32,
+                                                                 .via = LS_F32,
+                                                                 .to = LS_F32,
+                                                                 .window = w,
+                                                                 .result = sum,
+                                                                 .threads = 1,
+                                                                 .label = "reduce_scatter of unit a" }));
+    LS_TRY(ls_collective_create(&gather, &(ls_collective_desc){ .kind = LS_ALL_GATHER,
+                                                                .axis = a,
+                                                                .count = COUNT,
+                                                                .from = LS_F32,
+                                                                .to = LS_F32,
+                                                                .map_from = (const char *)slice,
+                                                                .map_to = w->shared,
+                                                                .threads = 1,
+                                                                .label = "all_gather of unit a" }));
     for (int step = 0; step < STEPS; step++) {
         for (int i = 0; i < COUNT * n; i++)
             mine[i] = (float)(i % 1000 * (r + 1) + step);
@@ -85,7 +100,8 @@ static ls_status pause_both(ls_group *g, ls_axis *a)
     return ls_axis_fence(a, "the end of program micro");
 }
 
-/* The last rank does as the scenario says, in its third step; the others wait for it. Of a stopped one rank 0 loses its patience. */
+/* The last rank does as the scenario says, in its third step; the others wait for it. Of a stopped one rank 0
+ * loses its patience. */
 static ls_status misbehave(ls_group *g, ls_axis *a, const char *scenario)
 {
     for (int step = 0;; step++) {
@@ -170,7 +186,8 @@ static void start(struct ranks *r, int n, const char *scenario)
     }
 }
 
-/* What rank i says until it ends, and its wait status. Not reaped before: a corpse does not count as alive. */
+/* What rank i says until it ends, and its wait status. Not reaped before: a corpse does not count as alive.
+ */
 static int finish(struct ranks *r, int i)
 {
     int status;
@@ -322,14 +339,16 @@ static void name_of_mapping(const void *at, char name[256])
     *name = 0;
     while (f && fgets(line, sizeof line, f)) {
         int used = 0;
-        if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &begin, &end, &used) == 2 && (uintptr_t)at >= begin && (uintptr_t)at < end)
+        if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %n", &begin, &end, &used) == 2 && (uintptr_t)at >= begin &&
+            (uintptr_t)at < end)
             snprintf(name, 256, "%.*s", (int)strcspn(line + used, "\n"), line + used);
     }
     if (f)
         fclose(f);
 }
 
-/* A window's memory is there when it is made, has no name that could stay behind, and goes back when its last user lets go. */
+/* A window's memory is there when it is made, has no name that could stay behind, and goes back when its last
+ * user lets go. */
 static void windows_go_back(void **state)
 {
     (void)state;
@@ -349,7 +368,8 @@ static void windows_go_back(void **state)
     assert_string_equal(name, "/memfd:lockstep (deleted)");
     memset(w->shared, 1, w->shared_bytes);
     ls_window_destroy(&w);
-    assert_true(kept(fd) <= before + (4 << 20)); /* what is left is the small one, on a machine with huge pages two of those */
+    /* what is left is the small one, on a machine with huge pages two of those */
+    assert_true(kept(fd) <= before + (4 << 20));
     assert_int_equal(v->mine[0], 0);
     ls_window_destroy(&v);
     ls_axis_destroy(&a);
@@ -395,9 +415,16 @@ int main(int argc, char **argv)
     if (argc == 5 && !strcmp(argv[1], "rank"))
         return rank_main(argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work),           cmocka_unit_test(killed),  cmocka_unit_test(gone_without_a_word), cmocka_unit_test(stopped),
-        cmocka_unit_test(a_pause_of_all_is_no_failure), cmocka_unit_test(says_why),       cmocka_unit_test(launcher_tells), cmocka_unit_test(windows_go_back),
-        cmocka_unit_test(refused),        cmocka_unit_test(no_process_is_left),
+        cmocka_unit_test(work),
+        cmocka_unit_test(killed),
+        cmocka_unit_test(gone_without_a_word),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(a_pause_of_all_is_no_failure),
+        cmocka_unit_test(says_why),
+        cmocka_unit_test(launcher_tells),
+        cmocka_unit_test(windows_go_back),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(no_process_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-char *make_folder(void) {
+char *make_folder(void)
+{
     char *dir = strdup("/tmp/lockstep-test-XXXXXX");
     assert_non_null(mkdtemp(dir));
     setenv("LOCKSTEP_CACHE", in(dir, "cache"), 1);
@@ -13,17 +14,20 @@ char *make_folder(void) {
     return dir;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
     (void)st, (void)type, (void)at;
     return remove(path);
 }
 
-void remove_tree(char *dir) {
+void remove_tree(char *dir)
+{
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(dir);
 }
 
-const char *in(const char *dir, const char *name) {
+const char *in(const char *dir, const char *name)
+{
     static char buffer[8][512];
     static int next;
     char *b = buffer[next++ % 8];
@@ -31,7 +35,8 @@ const char *in(const char *dir, const char *name) {
     return b;
 }
 
-bytes make_idx(int rank, const uint32_t *dims, const uint8_t *data) {
+bytes make_idx(int rank, const uint32_t *dims, const uint8_t *data)
+{
     size_t head = 4 + 4 * (size_t)rank, n = 1;
     for (int i = 0; i < rank; i++)
         n *= dims[i];
@@ -48,7 +53,8 @@ bytes make_idx(int rank, const uint32_t *dims, const uint8_t *data) {
     return b;
 }
 
-bytes make_gzip(bytes plain) {
+bytes make_gzip(bytes plain)
+{
     z_stream z = { 0 };
     assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
     bytes out = { NULL, deflateBound(&z, plain.size) };
@@ -65,12 +71,14 @@ bytes make_gzip(bytes plain) {
 
 void write_bytes(const char *path, bytes b) { assert_ok(ls_file_write(path, b.data, b.size)); }
 
-void free_bytes(bytes *b) {
+void free_bytes(bytes *b)
+{
     free(b->data);
     *b = (bytes){ 0 };
 }
 
-static void write_one(const char *dir, const char *name, bytes b, bool gzip) {
+static void write_one(const char *dir, const char *name, bytes b, bool gzip)
+{
     char path[512];
     snprintf(path, sizeof path, "%s/%s%s", dir, name, gzip ? ".gz" : "");
     bytes out = gzip ? make_gzip(b) : b;
@@ -80,7 +88,8 @@ static void write_one(const char *dir, const char *name, bytes b, bool gzip) {
     free_bytes(&b);
 }
 
-void write_set(const char *dir, int train, int eval, int h, int w, int classes, bool gzip) {
+void write_set(const char *dir, int train, int eval, int h, int w, int classes, bool gzip)
+{
     assert_ok(ls_make_dirs(dir));
     int n[2] = { train, eval };
     for (int s = 0; s < 2; s++) {
@@ -88,8 +97,10 @@ void write_set(const char *dir, int train, int eval, int h, int w, int classes, 
         uint8_t *labels = malloc((size_t)n[s]);
         for (int i = 0; i < n[s]; i++)
             labels[i] = (uint8_t)(i % classes);
-        write_one(dir, s ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", make_idx(3, dims, NULL), gzip);
-        write_one(dir, s ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", make_idx(1, dims, labels), gzip);
+        write_one(dir, s ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", make_idx(3, dims, NULL),
+                  gzip);
+        write_one(dir, s ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", make_idx(1, dims, labels),
+                  gzip);
         free(labels);
     }
 }

@@ -8,7 +8,8 @@
 /* Nothing here may touch the network: .mirror points to a folder that is not there. */
 #define OFFLINE .mirror = "file:///nonexistent/mirror"
 
-static void test_path_and_gzip(void **state) {
+static void test_path_and_gzip(void **state)
+{
     (void)state;
     for (int gzip = 0; gzip < 2; gzip++) {
         char *dir = make_folder();
@@ -18,7 +19,8 @@ static void test_path_and_gzip(void **state) {
             ls_dataset *set;
             assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, roots[r])));
             assert_int_equal(set->n, 40);
-            assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_U8, 1, 6, 5)) && ls_type_equal(&set->target, &LS_SCALAR(LS_I32)));
+            assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_U8, 1, 6, 5)) &&
+                        ls_type_equal(&set->target, &LS_SCALAR(LS_I32)));
             assert_int_equal(set->classes, 10);
             assert_string_equal(set->class_names[7], "Sneaker");
             assert_false(set->builtin);
@@ -40,7 +42,8 @@ static void test_path_and_gzip(void **state) {
 }
 
 /* LOCKSTEP_DATA, torchvision's folders, the cache; the first that has the set. */
-static void test_search(void **state) {
+static void test_search(void **state)
+{
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
@@ -66,13 +69,15 @@ static void test_search(void **state) {
     assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, OFFLINE));
     assert_true(set->builtin);
     ls_dataset_close(&set);
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")), "env/mnist",
-                 "data.path");
+    assert_fails(LS_E_USAGE,
+                 ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")),
+                 "env/mnist", "data.path");
     remove_tree(dir);
 }
 
 static char warned[4096], hinted[4096];
-static void keep_warning(void *context, ls_level level, const char *message) {
+static void keep_warning(void *context, ls_level level, const char *message)
+{
     (void)context;
     if (level == LS_WARN)
         snprintf(warned, sizeof warned, "%s", message);
@@ -80,7 +85,8 @@ static void keep_warning(void *context, ls_level level, const char *message) {
         snprintf(hinted + strlen(hinted), sizeof hinted - strlen(hinted), "%s\n", message);
 }
 
-static void test_fallback_is_said(void **state) {
+static void test_fallback_is_said(void **state)
+{
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
@@ -89,8 +95,10 @@ static void test_fallback_is_said(void **state) {
     assert_true(set->builtin);
     assert_string_equal(set->name, "shapes");
     assert_int_equal(set->n, 10000);
-    assert_string_equal(set->source, "built-in shapes (mnist was not found)"); /* every result shows it: the reason is not in it */
-    assert_string_equal(warned, "mnist was not found: using the BUILT-IN shapes, whose results say nothing about mnist");
+    /* every result shows it: the reason is not in it */
+    assert_string_equal(set->source, "built-in shapes (mnist was not found)");
+    assert_string_equal(
+        warned, "mnist was not found: using the BUILT-IN shapes, whose results say nothing about mnist");
     assert_non_null(strstr(hinted, "/nonexistent/mirror"));
     assert_non_null(strstr(hinted, "put train-images-idx3-ubyte.gz, "));
     assert_non_null(strstr(hinted, "LOCKSTEP_DATA or data.path"));
@@ -105,7 +113,8 @@ static void test_fallback_is_said(void **state) {
         ls_dataset_close(&set);
     }
 
-    /* The other split is the built-in one too, without a second attempt or warning, even if the mirror has come up meanwhile. */
+    /* The other split is the built-in one too, without a second attempt or warning, even if the mirror has
+     * come up meanwhile. */
     char mirror[600];
     snprintf(mirror, sizeof mirror, "file://%s/mirror", dir);
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .mirror = mirror));
@@ -119,15 +128,16 @@ static void test_fallback_is_said(void **state) {
     assert_true(set->builtin);
     assert_string_equal(warned, "");
     ls_dataset_close(&set);
-    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror, .fallback = false), "/mirror/train-images", "data.path");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror, .fallback = false),
+                 "/mirror/train-images", "data.path");
     assert_null(strstr(ls_error_message(), "SHA-256")); /* which is what a second attempt would say */
-    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false), "LOCKSTEP_DATA (not set)",
-                 "data.path");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false),
+                 "LOCKSTEP_DATA (not set)", "data.path");
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false),
                  "neither in LOCKSTEP_DATA", "cache");
     /* a path that is wrong is an error, never the built-in set */
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "absent")), "absent",
-                 "no such folder");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "absent")),
+                 "absent", "no such folder");
     assert_ok(ls_make_dirs(in(dir, "empty")));
     assert_fails(LS_E_USAGE, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = in(dir, "empty")), "empty",
                  "train-images-idx3-ubyte.gz");
@@ -135,18 +145,21 @@ static void test_fallback_is_said(void **state) {
     remove_tree(dir);
 }
 
-static void test_missing_and_mismatched(void **state) {
+static void test_missing_and_mismatched(void **state)
+{
     (void)state;
     char *dir = make_folder();
     ls_dataset *set;
     const char *mine = in(dir, "mnist");
     write_set(mine, 8, 4, 4, 4, 10, false);
     remove(in(mine, "t10k-labels-idx1-ubyte"));
-    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine), "t10k-labels-idx1-ubyte.gz", "missing");
+    assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine),
+                 "t10k-labels-idx1-ubyte.gz", "missing");
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, .path = mine));
     ls_dataset_close(&set);
     rename(in(mine, "train-labels-idx1-ubyte"), in(mine, "t10k-labels-idx1-ubyte"));
-    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine), "8 labels", "4 images");
+    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .path = mine), "8 labels",
+                 "4 images");
 
     uint32_t dims[3] = { 6, 4, 4 };
     uint8_t labels[6] = { 0, 1, 2, 11, 3, 4 };
@@ -157,7 +170,8 @@ static void test_missing_and_mismatched(void **state) {
     bytes third = make_idx(3, oblong, NULL);
     write_bytes(in(dir, "oblong"), third);
     assert_fails(LS_E_FORMAT,
-                 ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"), .classes = 10),
+                 ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l"),
+                                 .classes = 10),
                  "label 11 of sample 3 (offset 11)", "classes: 10");
     assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l")));
     assert_int_equal(set->classes, 12);
@@ -167,23 +181,29 @@ static void test_missing_and_mismatched(void **state) {
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "model.classes: 12");
     assert_ok(ls_dataset_check(set, 1, 4, 4, 1000));
     ls_dataset_close(&set);
-    assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "oblong"), .labels = in(dir, "l")));
+    assert_ok(
+        ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "oblong"), .labels = in(dir, "l")));
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 12), "images of 3 x 4", "crop or pad");
     ls_dataset_close(&set);
-    assert_fails(LS_E_FORMAT, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")),
+    assert_fails(LS_E_FORMAT,
+                 ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "l"), .labels = in(dir, "i")),
                  "swapped", "l:");
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")), "two files", "training");
-    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN), "unknown data.type fashon-mnist",
-                 "did you mean fashion-mnist?");
-    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 4), "10 classes", "model.classes: 10");
-    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes", "256");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")),
+                 "two files", "training");
+    assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN),
+                 "unknown data.type fashon-mnist", "did you mean fashion-mnist?");
+    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 4), "10 classes",
+                 "model.classes: 10");
+    assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes",
+                 "256");
     free_bytes(&images);
     free_bytes(&lab);
     free_bytes(&third);
     remove_tree(dir);
 }
 
-static void test_sizes(void **state) {
+static void test_sizes(void **state)
+{
     (void)state;
     int64_t train, eval;
     int c, h, w, k;
@@ -193,11 +213,14 @@ static void test_sizes(void **state) {
     assert_int_equal(c * h * w * k, 28 * 28 * 10);
     assert_true(ls_dataset_sizes("shapes", &train, &eval, &c, &h, &w, &k));
     assert_false(ls_dataset_sizes("idx", &train, &eval, &c, &h, &w, &k));
-    assert_true(ls_dataset_type_known("mnist") && ls_dataset_type_known("idx") && !ls_dataset_type_known("imagenet"));
+    assert_true(ls_dataset_type_known("mnist") && ls_dataset_type_known("idx") &&
+                !ls_dataset_type_known("imagenet"));
 }
 
-/* The real set: counts and first labels as published, and our table's sizes and hashes are those of the published files. */
-static void test_real_fashion_mnist(void **state) {
+/* The real set: counts and first labels as published, and our table's sizes and hashes are those of the
+ * published files. */
+static void test_real_fashion_mnist(void **state)
+{
     const char *root = *state;
     if (!root) {
         print_message("LOCKSTEP_DATA is not set: the real Fashion-MNIST is not looked at\n");
@@ -249,7 +272,8 @@ static void test_real_fashion_mnist(void **state) {
     remove_tree(dir);
 }
 
-int main(void) {
+int main(void)
+{
     char *root = getenv("LOCKSTEP_DATA") ? strdup(getenv("LOCKSTEP_DATA")) : NULL; /* make_folder unsets it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_and_gzip),

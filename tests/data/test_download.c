@@ -1,5 +1,5 @@
-/* Fetching a set from a small HTTP server of our own that can be slow to finish, unable to continue, wrong or absent. No
- * network. */
+/* Fetching a set from a small HTTP server of our own that can be slow to finish, unable to continue, wrong or
+ * absent. No network. */
 #include "files.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 enum { SIZE = 50000 };
 typedef enum { WHOLE, CUT, NO_RANGES, WRONG_BYTES, TOO_MANY, ABSENT, BAD_RANGE } manner;
 
-/* ---- the server: one connection at a time ---- */
+/* ---- the server: one connection at a time */
 
 static struct {
     int listener, port;
@@ -25,7 +25,8 @@ static struct {
 
 static uint8_t content[4][SIZE];
 
-static void send_all(int fd, const void *data, size_t n) {
+static void send_all(int fd, const void *data, size_t n)
+{
     for (const char *p = data; n;) {
         ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
         if (w <= 0)
@@ -34,7 +35,8 @@ static void send_all(int fd, const void *data, size_t n) {
     }
 }
 
-static void answer(int fd, const char *request, manner how) {
+static void answer(int fd, const char *request, manner how)
+{
     int file = -1;
     long from = 0;
     for (int i = 0; i < 4; i++) {
@@ -48,12 +50,14 @@ static void answer(int fd, const char *request, manner how) {
         from = atol(range + 13);
     char head[256];
     if (how == ABSENT || file < 0) {
-        snprintf(head, sizeof head, "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\nConnection: close\r\n\r\nnot here\n");
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\nConnection: close\r\n\r\nnot here\n");
         send_all(fd, head, strlen(head));
         return;
     }
     if (how == BAD_RANGE && from) {
-        snprintf(head, sizeof head, "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         send_all(fd, head, strlen(head));
         return;
     }
@@ -61,7 +65,8 @@ static void answer(int fd, const char *request, manner how) {
     int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %ld\r\nConnection: close\r\n",
                      from ? "206 Partial Content" : "200 OK", length);
     if (from)
-        n += snprintf(head + n, sizeof head - (size_t)n, "Content-Range: bytes %ld-%d/%d\r\n", from, SIZE - 1, SIZE);
+        n += snprintf(head + n, sizeof head - (size_t)n, "Content-Range: bytes %ld-%d/%d\r\n", from, SIZE - 1,
+                      SIZE);
     snprintf(head + n, sizeof head - (size_t)n, "\r\n");
     send_all(fd, head, strlen(head));
     uint8_t *body = malloc(SIZE + 100);
@@ -73,7 +78,8 @@ static void answer(int fd, const char *request, manner how) {
     free(body);
 }
 
-static void *serve(void *unused) {
+static void *serve(void *unused)
+{
     (void)unused;
     for (;;) {
         int fd = accept(server.listener, NULL, NULL);
@@ -81,7 +87,8 @@ static void *serve(void *unused) {
             return NULL;
         char request[4096];
         size_t n = 0;
-        for (ssize_t r; n + 1 < sizeof request && (r = recv(fd, request + n, sizeof request - 1 - n, 0)) > 0;) {
+        for (ssize_t r;
+             n + 1 < sizeof request && (r = recv(fd, request + n, sizeof request - 1 - n, 0)) > 0;) {
             request[n += (size_t)r] = 0;
             if (strstr(request, "\r\n\r\n"))
                 break;
@@ -97,33 +104,37 @@ static void *serve(void *unused) {
     }
 }
 
-static void behave(manner how) {
+static void behave(manner how)
+{
     pthread_mutex_lock(&server.lock);
     server.manner = how;
     server.requests = server.continued = 0;
     pthread_mutex_unlock(&server.lock);
 }
 
-static int seen(int *counter) {
+static int seen(int *counter)
+{
     pthread_mutex_lock(&server.lock);
     int n = *counter;
     pthread_mutex_unlock(&server.lock);
     return n;
 }
 
-/* ---- a set of four files on it ---- */
+/* ---- a set of four files on it */
 
 static char names[4][8], hashes[4][65], url[64], dead_url[64];
 static ls_known known;
 
-static int start(void **state) {
+static int start(void **state)
+{
     (void)state;
     setenv("no_proxy", "127.0.0.1", 1);
     server.listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof a;
-    if (server.listener < 0 || bind(server.listener, (struct sockaddr *)&a, sizeof a) || listen(server.listener, 8) ||
-        getsockname(server.listener, (struct sockaddr *)&a, &size) || pthread_create(&server.thread, NULL, serve, NULL))
+    if (server.listener < 0 || bind(server.listener, (struct sockaddr *)&a, sizeof a) ||
+        listen(server.listener, 8) || getsockname(server.listener, (struct sockaddr *)&a, &size) ||
+        pthread_create(&server.thread, NULL, serve, NULL))
         return 1;
     server.port = ntohs(a.sin_port);
     snprintf(url, sizeof url, "http://127.0.0.1:%d/data/", server.port);
@@ -148,7 +159,8 @@ static int start(void **state) {
     return 0;
 }
 
-static int stop(void **state) {
+static int stop(void **state)
+{
     (void)state;
     shutdown(server.listener, SHUT_RDWR);
     pthread_join(server.thread, NULL);
@@ -156,7 +168,8 @@ static int stop(void **state) {
     return 0;
 }
 
-static void assert_whole(const char *dir) {
+static void assert_whole(const char *dir)
+{
     for (int i = 0; i < 4; i++) {
         char *data;
         size_t n;
@@ -175,7 +188,8 @@ static struct {
     int64_t last, total;
     double rate;
 } progress;
-static void on_progress(void *context, const char *file, int64_t so_far, int64_t total, double rate) {
+static void on_progress(void *context, const char *file, int64_t so_far, int64_t total, double rate)
+{
     assert_ptr_equal(context, &progress);
     assert_non_null(strstr(file, "f"));
     progress.calls++;
@@ -184,7 +198,8 @@ static void on_progress(void *context, const char *file, int64_t so_far, int64_t
     progress.rate = rate;
 }
 
-static void test_second_mirror_and_progress(void **state) {
+static void test_second_mirror_and_progress(void **state)
+{
     (void)state;
     char *dir = make_folder();
     behave(WHOLE);
@@ -201,7 +216,8 @@ static void test_second_mirror_and_progress(void **state) {
     remove_tree(dir);
 }
 
-static void test_continues(void **state) {
+static void test_continues(void **state)
+{
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS };
@@ -227,7 +243,8 @@ static void test_continues(void **state) {
         assert_int_equal(seen(&server.requests), 2);
     }
 
-    /* What lies there is something else, shorter, of the right size, or longer: noticed by the checksum, from the beginning. */
+    /* What lies there is something else, shorter, of the right size, or longer: noticed by the checksum, from
+     * the beginning. */
     const size_t sizes[] = { 1000, SIZE, SIZE + 5 };
     for (int i = 0; i < 3; i++) {
         uint8_t *junk = calloc(1, SIZE + 5);
@@ -241,7 +258,8 @@ static void test_continues(void **state) {
     remove_tree(dir);
 }
 
-static void test_wrong_files_are_refused(void **state) {
+static void test_wrong_files_are_refused(void **state)
+{
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .mirror = url };
@@ -263,12 +281,14 @@ static void test_wrong_files_are_refused(void **state) {
     remove_tree(dir);
 }
 
-static void *download_too(void *dir) {
+static void *download_too(void *dir)
+{
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .mirror = url };
     return (void *)(intptr_t)ls_known_download(&known, dir, &o);
 }
 
-static void test_two_at_once(void **state) {
+static void test_two_at_once(void **state)
+{
     (void)state;
     char *dir = make_folder();
     behave(WHOLE);
@@ -285,7 +305,8 @@ static void test_two_at_once(void **state) {
     remove_tree(dir);
 }
 
-static void test_file_mirror(void **state) {
+static void test_file_mirror(void **state)
+{
     (void)state;
     char *dir = make_folder(), mirror[600];
     assert_ok(ls_make_dirs(in(dir, "mirror")));
@@ -298,7 +319,8 @@ static void test_file_mirror(void **state) {
     remove_tree(dir);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_second_mirror_and_progress),
         cmocka_unit_test(test_continues),

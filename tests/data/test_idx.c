@@ -1,5 +1,5 @@
-/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found again and never
- * believed when its source has changed. */
+/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found
+ * again and never believed when its source has changed. */
 #include "files.h"
 
 #include <dirent.h>
@@ -11,7 +11,8 @@
 
 static const uint32_t DIMS[3] = { 5, 4, 3 };
 
-static void test_parse(void **state) {
+static void test_parse(void **state)
+{
     (void)state;
     bytes b = make_idx(3, DIMS, NULL);
     ls_idx x;
@@ -26,7 +27,8 @@ static void test_parse(void **state) {
 }
 
 /* Every prefix is refused, and (under ASan) nothing behind it is read: each copy has exactly its size. */
-static void test_every_truncation(void **state) {
+static void test_every_truncation(void **state)
+{
     (void)state;
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
     for (size_t n = 0; n < b.size; n++) {
@@ -40,7 +42,8 @@ static void test_every_truncation(void **state) {
         uint8_t *copy = malloc(n ? n : 1), *out;
         size_t size;
         memcpy(copy, z.data, n);
-        assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, copy, n, 3, "some/file"), "some/file", "offset");
+        assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, copy, n, 3, "some/file"), "some/file",
+                     "offset");
         assert_null(out);
         free(copy);
     }
@@ -48,7 +51,8 @@ static void test_every_truncation(void **state) {
     free_bytes(&z);
 }
 
-static void test_damaged_header(void **state) {
+static void test_damaged_header(void **state)
+{
     (void)state;
     bytes b = make_idx(3, DIMS, NULL);
     ls_idx x;
@@ -59,7 +63,8 @@ static void test_damaged_header(void **state) {
     assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "type 0x0d at offset 2", "0x08");
     b.data[2] = 8;
     assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 1, "f"), "3 dimensions", "swapped");
-    b.data[4] = b.data[8] = b.data[12] = 0xff; /* 2^32 x 2^32 x 2^32 nearly: must not wrap round to something small */
+    /* 2^32 x 2^32 x 2^32 nearly: must not wrap round to something small */
+    b.data[4] = b.data[8] = b.data[12] = 0xff;
     assert_fails(LS_E_FORMAT, ls_idx_parse(&x, b.data, b.size, 3, "f"), "2^47", "offset 8");
     free_bytes(&b);
     uint32_t one[3] = { 1, 1, 1 };
@@ -74,18 +79,21 @@ static void test_damaged_header(void **state) {
     uint8_t longer[17 + 60] = { 0 };
     b = make_idx(3, DIMS, NULL);
     memcpy(longer, b.data, b.size);
-    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, longer, sizeof longer, 3, "f"), "1 bytes after the end", "offset 76");
+    assert_fails(LS_E_FORMAT, ls_idx_parse(&x, longer, sizeof longer, 3, "f"), "1 bytes after the end",
+                 "offset 76");
     free_bytes(&b);
 }
 
-static void test_damaged_gzip(void **state) {
+static void test_damaged_gzip(void **state)
+{
     (void)state;
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
     uint8_t *out;
     size_t size;
     volatile sig_atomic_t flag = 1;
     ls_stop_on(&flag);
-    assert_fails(LS_E_STOPPED, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "stopped while inflating f", "f");
+    assert_fails(LS_E_STOPPED, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"),
+                 "stopped while inflating f", "f");
     ls_stop_on(NULL);
     assert_ok(ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"));
     assert_int_equal(size, b.size);
@@ -93,27 +101,32 @@ static void test_damaged_gzip(void **state) {
     free(out);
 
     z.data[z.size - 8] ^= 1; /* the CRC */
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data", "incorrect data check");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data",
+                 "incorrect data check");
     z.data[z.size - 8] ^= 1;
     z.data[z.size - 4] ^= 1; /* the length */
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data", "incorrect length check");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "damaged gzip data",
+                 "incorrect length check");
     z.data[z.size - 4] ^= 1;
 
     z.data = realloc(z.data, z.size + 3);
     memset(z.data + z.size, 7, 3);
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size + 3, 3, "f"), "3 bytes after the end of the gzip data",
-                 "offset");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size + 3, 3, "f"),
+                 "3 bytes after the end of the gzip data", "offset");
     assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, b.data, b.size, 3, "f"), "not a gzip file", "f:");
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 1, "f"), "3 dimensions", "expected 1");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 1, "f"), "3 dimensions",
+                 "expected 1");
     free_bytes(&z);
 
     b.data[7] = 4; /* the header promises 4 images, the stream has 5, and the other way round */
     z = make_gzip(b);
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "inflates to more than the 64 bytes", "f:");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"),
+                 "inflates to more than the 64 bytes", "f:");
     free_bytes(&z);
     b.data[7] = 6;
     z = make_gzip(b);
-    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "after 76 inflated bytes", "12 more");
+    assert_fails(LS_E_FORMAT, ls_idx_inflate(&out, &size, z.data, z.size, 3, "f"), "after 76 inflated bytes",
+                 "12 more");
     free_bytes(&z);
     b.data[4] = 0x7f; /* terabytes from a hundred bytes: refused before anything is allocated */
     z = make_gzip(b);
@@ -122,12 +135,14 @@ static void test_damaged_gzip(void **state) {
     free_bytes(&b);
 }
 
-static void set_age(const char *path) {
+static void set_age(const char *path)
+{
     struct timeval t[2] = { { 1000000000, 0 }, { 1000000000, 0 } };
     assert_int_equal(utimes(path, t), 0);
 }
 
-static int count_files(const char *dir, const char *suffix) {
+static int count_files(const char *dir, const char *suffix)
+{
     DIR *d = opendir(dir);
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -139,7 +154,8 @@ static int count_files(const char *dir, const char *suffix) {
     return n;
 }
 
-static void test_cache(void **state) {
+static void test_cache(void **state)
+{
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
@@ -188,7 +204,8 @@ static void test_cache(void **state) {
 }
 
 /* The path of the only file in DIR whose name ends in `suffix`. */
-static const char *only_file(const char *dir, const char *suffix) {
+static const char *only_file(const char *dir, const char *suffix)
+{
     static char path[1024];
     DIR *d = opendir(dir);
     assert_non_null(d);
@@ -206,13 +223,16 @@ static const char *only_file(const char *dir, const char *suffix) {
 
 static char logged[4096];
 
-static void keep_log(void *context, ls_level level, const char *message) {
+static void keep_log(void *context, ls_level level, const char *message)
+{
     (void)context, (void)level;
     snprintf(logged, sizeof logged, "%s", message);
 }
 
-/* Every byte of a copy in the cache is guarded: what differs is made again, and the log says so. A plain file has the digest of its gzip. */
-static void test_damaged_copy(void **state) {
+/* Every byte of a copy in the cache is guarded: what differs is made again, and the log says so. A plain file
+ * has the digest of its gzip. */
+static void test_damaged_copy(void **state)
+{
     (void)state;
     char *dir = make_folder(), copy[1024];
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
@@ -268,7 +288,8 @@ static void test_damaged_copy(void **state) {
 }
 
 /* Same inode, same size, same modification time: only the change time, which nobody can set, tells. */
-static void rewrite_in_place(const char *path, bytes b) {
+static void rewrite_in_place(const char *path, bytes b)
+{
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
     assert_int_equal(fwrite(b.data, 1, b.size, f), b.size);
@@ -278,9 +299,10 @@ static void rewrite_in_place(const char *path, bytes b) {
 
 static int known_hashes(const char *dir) { return count_files(in(dir, "cache/inflated/known"), ""); }
 
-/* Once the source is old enough, its hash is remembered under its identity and its bytes are not read any more: shown by
- * making the memory name another file's copy. A changed file has another identity. */
-static void test_known_hash(void **state) {
+/* Once the source is old enough, its hash is remembered under its identity and its bytes are not read any
+ * more: shown by making the memory name another file's copy. A changed file has another identity. */
+static void test_known_hash(void **state)
+{
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
@@ -290,7 +312,8 @@ static void test_known_hash(void **state) {
     set_age(path);
     assert_ok(ls_idx_open(&f, path, 3));
     ls_idx_close(&f);
-    assert_int_equal(known_hashes(dir), 0); /* its modification time is old, its change time too young to be sure */
+    /* its modification time is old, its change time too young to be sure */
+    assert_int_equal(known_hashes(dir), 0);
     sleep(3);
     assert_ok(ls_idx_open(&f, path, 3));
     ls_idx_close(&f);
@@ -340,12 +363,14 @@ static void test_known_hash(void **state) {
 }
 
 static int warnings;
-static void count_warning(void *context, ls_level level, const char *message) {
+static void count_warning(void *context, ls_level level, const char *message)
+{
     (void)context;
     warnings += level == LS_WARN && strstr(message, "LOCKSTEP_CACHE");
 }
 
-static void test_unwritable_cache(void **state) {
+static void test_unwritable_cache(void **state)
+{
     (void)state;
     char *dir = make_folder();
     write_bytes(in(dir, "plainfile"), (bytes){ (uint8_t *)"x", 1 });
@@ -367,7 +392,8 @@ static void test_unwritable_cache(void **state) {
     remove_tree(dir);
 }
 
-static void test_plain_and_missing(void **state) {
+static void test_plain_and_missing(void **state)
+{
     (void)state;
     char *dir = make_folder();
     bytes b = make_idx(1, (uint32_t[]){ 7 }, NULL);
@@ -386,7 +412,8 @@ static void test_plain_and_missing(void **state) {
     remove_tree(dir);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_every_truncation),

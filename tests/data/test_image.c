@@ -1,16 +1,20 @@
-/* Image files: every kind that is promised gives the right values; every truncation and many other damages are refused with a
- * reason. */
+/* Image files: every kind that is promised gives the right values; every truncation and many other damages
+ * are refused with a reason. */
 #include "files.h"
 
 #include <png.h>
 
 #include "data/image.h"
 
-static void parse_text(ls_image *im, const char *text, size_t n) { assert_ok(ls_image_parse(im, text, n, "x")); }
+static void parse_text(ls_image *im, const char *text, size_t n)
+{
+    assert_ok(ls_image_parse(im, text, n, "x"));
+}
 
 #define TEXT(s) (s), sizeof(s) - 1
 
-static void test_anymaps(void **state) {
+static void test_anymaps(void **state)
+{
     (void)state;
     ls_image im;
     parse_text(&im, TEXT("P2\n# a comment\n3 2 # another\n255\n0 1 2\n253 254 255\n"));
@@ -38,7 +42,8 @@ static void test_anymaps(void **state) {
     ls_image_release(&im);
 }
 
-static void test_damaged_anymaps(void **state) {
+static void test_damaged_anymaps(void **state)
+{
     (void)state;
     static const struct {
         const char *text;
@@ -68,15 +73,17 @@ static void test_damaged_anymaps(void **state) {
         ls_image im;
         uint8_t *copy = malloc(CASES[i].n ? CASES[i].n : 1);
         memcpy(copy, CASES[i].text, CASES[i].n);
-        assert_fails(LS_E_FORMAT, ls_image_parse(&im, copy, CASES[i].n, "x"), CASES[i].says, CASES[i].says_too);
+        assert_fails(LS_E_FORMAT, ls_image_parse(&im, copy, CASES[i].n, "x"), CASES[i].says,
+                     CASES[i].says_too);
         assert_null(im.data);
         free(copy);
     }
 }
 
-/* ---- PNG of all kinds, written by libpng's own writer ---- */
+/* ---- PNG of all kinds, written by libpng's own writer */
 
-static void collect(png_structp png, png_bytep data, size_t n) {
+static void collect(png_structp png, png_bytep data, size_t n)
+{
     bytes *b = png_get_io_ptr(png);
     b->data = realloc(b->data, b->size + n);
     memcpy(b->data + b->size, data, n);
@@ -86,8 +93,9 @@ static void collect(png_structp png, png_bytep data, size_t n) {
 static void flush_nothing(png_structp png) { (void)png; }
 
 /* `rows` in PNG's own packing, row after row. */
-static bytes make_png(int width, int height, int depth, int type, int interlace, const uint8_t *rows, size_t row_bytes,
-                      const png_color *palette, int colours, const uint8_t *transparent) {
+static bytes make_png(int width, int height, int depth, int type, int interlace, const uint8_t *rows,
+                      size_t row_bytes, const png_color *palette, int colours, const uint8_t *transparent)
+{
     bytes b = { 0 };
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
@@ -95,8 +103,8 @@ static bytes make_png(int width, int height, int depth, int type, int interlace,
         fail_msg("libpng cannot write the test's image");
     png_set_write_fn(png, &b, collect, flush_nothing);
     png_set_check_for_invalid_index(png, 0);
-    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, depth, type, interlace, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, depth, type, interlace,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     if (palette)
         png_set_PLTE(png, info, palette, colours);
     if (transparent)
@@ -111,7 +119,8 @@ static bytes make_png(int width, int height, int depth, int type, int interlace,
     return b;
 }
 
-static void assert_png(bytes b, int channels, int height, int width, const char *planes) {
+static void assert_png(bytes b, int channels, int height, int width, const char *planes)
+{
     ls_image im;
     assert_ok(ls_image_parse(&im, b.data, b.size, "x"));
     assert_int_equal(im.channels, channels);
@@ -122,33 +131,43 @@ static void assert_png(bytes b, int channels, int height, int width, const char 
     free_bytes(&b);
 }
 
-static void test_png_kinds(void **state) {
+static void test_png_kinds(void **state)
+{
     (void)state;
     const png_color palette[3] = { { 1, 2, 3 }, { 40, 50, 60 }, { 255, 0, 7 } };
     const uint8_t alpha[3] = { 255, 128, 0 };
     for (int lace = PNG_INTERLACE_NONE; lace <= PNG_INTERLACE_ADAM7; lace++) {
-        assert_png(make_png(3, 2, 8, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"abcdef", 3, NULL, 0, NULL), 1, 2, 3, "abcdef");
-        assert_png(make_png(2, 1, 16, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\1\0\377\377", 4, NULL, 0, NULL), 1, 1, 2,
-                   "\1\377");
-        assert_png(make_png(8, 1, 1, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\245", 1, NULL, 0, NULL), 1, 1, 8,
-                   "\377\0\377\0\0\377\0\377");
-        assert_png(make_png(2, 1, 4, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\57", 1, NULL, 0, NULL), 1, 1, 2, "\42\377");
-        assert_png(make_png(2, 1, 8, PNG_COLOR_TYPE_RGB, lace, (const uint8_t *)"abcdef", 6, NULL, 0, NULL), 3, 1, 2, "adbecf");
-        assert_png(make_png(1, 1, 16, PNG_COLOR_TYPE_RGB, lace, (const uint8_t *)"\1\0\2\0\3\0", 6, NULL, 0, NULL), 3, 1, 1,
-                   "\1\2\3");
-        assert_png(make_png(3, 1, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\2\0\1", 3, palette, 3, NULL), 3, 1, 3,
-                   "\377\1\50\0\2\62\7\3\74");
-        assert_png(make_png(3, 1, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\2\0\1", 3, palette, 3, alpha), 3, 1, 3,
-                   "\0\1\24\0\2\31\0\3\36"); /* over black */
+        assert_png(make_png(3, 2, 8, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"abcdef", 3, NULL, 0, NULL),
+                   1, 2, 3, "abcdef");
         assert_png(
-            make_png(3, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, lace, (const uint8_t *)"\310\377\310\200\310\0", 6, NULL, 0, NULL), 1, 1,
-            3, "\310\144\0");
-        assert_png(make_png(1, 1, 8, PNG_COLOR_TYPE_RGB_ALPHA, lace, (const uint8_t *)"\310\144\62\200", 4, NULL, 0, NULL), 3, 1,
-                   1, "\144\62\31");
+            make_png(2, 1, 16, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\1\0\377\377", 4, NULL, 0, NULL),
+            1, 1, 2, "\1\377");
+        assert_png(make_png(8, 1, 1, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\245", 1, NULL, 0, NULL), 1,
+                   1, 8, "\377\0\377\0\0\377\0\377");
+        assert_png(make_png(2, 1, 4, PNG_COLOR_TYPE_GRAY, lace, (const uint8_t *)"\57", 1, NULL, 0, NULL), 1,
+                   1, 2, "\42\377");
+        assert_png(make_png(2, 1, 8, PNG_COLOR_TYPE_RGB, lace, (const uint8_t *)"abcdef", 6, NULL, 0, NULL),
+                   3, 1, 2, "adbecf");
+        assert_png(
+            make_png(1, 1, 16, PNG_COLOR_TYPE_RGB, lace, (const uint8_t *)"\1\0\2\0\3\0", 6, NULL, 0, NULL),
+            3, 1, 1, "\1\2\3");
+        assert_png(
+            make_png(3, 1, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\2\0\1", 3, palette, 3, NULL),
+            3, 1, 3, "\377\1\50\0\2\62\7\3\74");
+        assert_png(
+            make_png(3, 1, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\2\0\1", 3, palette, 3, alpha),
+            3, 1, 3, "\0\1\24\0\2\31\0\3\36"); /* over black */
+        assert_png(make_png(3, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, lace,
+                            (const uint8_t *)"\310\377\310\200\310\0", 6, NULL, 0, NULL),
+                   1, 1, 3, "\310\144\0");
+        assert_png(make_png(1, 1, 8, PNG_COLOR_TYPE_RGB_ALPHA, lace, (const uint8_t *)"\310\144\62\200", 4,
+                            NULL, 0, NULL),
+                   3, 1, 1, "\144\62\31");
     }
 }
 
-static void test_damaged_png(void **state) {
+static void test_damaged_png(void **state)
+{
     (void)state;
     uint8_t rows[5 * 7];
     for (int i = 0; i < 35; i++)
@@ -158,7 +177,8 @@ static void test_damaged_png(void **state) {
     for (size_t n = 8; n < b.size; n++) {
         uint8_t *copy = malloc(n);
         memcpy(copy, b.data, n);
-        assert_fails(LS_E_FORMAT, ls_image_parse(&im, copy, n, "x.png"), "x.png: PNG truncated at offset", "chunk");
+        assert_fails(LS_E_FORMAT, ls_image_parse(&im, copy, n, "x.png"), "x.png: PNG truncated at offset",
+                     "chunk");
         assert_null(im.data);
         free(copy);
     }
@@ -171,7 +191,8 @@ static void test_damaged_png(void **state) {
     uint8_t *zero = calloc(1, 1 << 13);
     png_bytep wide = zero;
     b = make_png(1 << 16, 1, 1, PNG_COLOR_TYPE_GRAY, 0, wide, 0, NULL, 0, NULL);
-    /* 65536 x 1 is fine; the same file claiming 65536 x 65536 is not asked for memory (the header's CRC is made right again) */
+    /* 65536 x 1 is fine; the same file claiming 65536 x 65536 is not asked for memory (the header's CRC is
+     * made right again) */
     assert_ok(ls_image_parse(&im, b.data, b.size, "x"));
     ls_image_release(&im);
     b.data[20] = 0, b.data[21] = 0, b.data[22] = 4, b.data[23] = 0;
@@ -187,26 +208,33 @@ static void test_damaged_png(void **state) {
     }
     for (int i = 0; i < 4; i++)
         b.data[29 + i] = (uint8_t)(crc >> (24 - 8 * i));
-    assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x"), "too small for the size it claims", "x:");
+    assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x"), "too small for the size it claims",
+                 "x:");
     free_bytes(&b);
     free(zero);
 }
 
-static void test_index_outside_the_palette(void **state) {
+static void test_index_outside_the_palette(void **state)
+{
     (void)state;
     const png_color palette[3] = { { 1, 2, 3 }, { 40, 50, 60 }, { 255, 0, 7 } };
     ls_image im;
     for (int lace = PNG_INTERLACE_NONE; lace <= PNG_INTERLACE_ADAM7; lace++) {
-        assert_png(make_png(4, 1, 2, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\x86", 1, palette, 3, NULL), 3, 1, 4, /* 2 0 1 2 */
-                   "\377\1\50\377\0\2\62\0\7\3\74\7");
-        bytes b = make_png(2, 2, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\0\1\2\3", 2, palette, 3, NULL);
-        assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x.png"), "x.png: damaged PNG", "pixel (1, 1) has colour 3 of a palette of 3");
+        /* 2 0 1 2 */
+        assert_png(
+            make_png(4, 1, 2, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\x86", 1, palette, 3, NULL), 3,
+            1, 4, "\377\1\50\377\0\2\62\0\7\3\74\7");
+        bytes b = make_png(2, 2, 8, PNG_COLOR_TYPE_PALETTE, lace, (const uint8_t *)"\0\1\2\3", 2, palette, 3,
+                           NULL);
+        assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x.png"), "x.png: damaged PNG",
+                     "pixel (1, 1) has colour 3 of a palette of 3");
         assert_null(im.data);
         free_bytes(&b);
     }
 }
 
-static void test_encode_and_read_back(void **state) {
+static void test_encode_and_read_back(void **state)
+{
     (void)state;
     char *dir = make_folder();
     bytes b = { 0 };
@@ -224,11 +252,13 @@ static void test_encode_and_read_back(void **state) {
     remove_tree(dir);
 }
 
-static void test_fit(void **state) {
+static void test_fit(void **state)
+{
     (void)state;
     ls_image im;
     parse_text(&im, TEXT("P6 2 1 255\n\377\0\0\0\377\0"));
-    assert_fails(LS_E_SHAPE, ls_image_fit(&im, 1, 28, 28, false, "a.ppm"), "a.ppm: image of 2 x 1", "28 x 28");
+    assert_fails(LS_E_SHAPE, ls_image_fit(&im, 1, 28, 28, false, "a.ppm"), "a.ppm: image of 2 x 1",
+                 "28 x 28");
     assert_fails(LS_E_SHAPE, ls_image_fit(&im, 2, 1, 2, false, "a.ppm"), "1 or 3", "takes 2");
     assert_ok(ls_image_fit(&im, 1, 1, 2, false, "a.ppm"));
     assert_memory_equal(im.data, "\114\226", 2); /* 76, 150 */
@@ -259,10 +289,15 @@ static void test_fit(void **state) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_anymaps),     cmocka_unit_test(test_damaged_anymaps),      cmocka_unit_test(test_png_kinds),
-        cmocka_unit_test(test_damaged_png), cmocka_unit_test(test_encode_and_read_back), cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_anymaps),
+        cmocka_unit_test(test_damaged_anymaps),
+        cmocka_unit_test(test_png_kinds),
+        cmocka_unit_test(test_damaged_png),
+        cmocka_unit_test(test_encode_and_read_back),
+        cmocka_unit_test(test_fit),
         cmocka_unit_test(test_index_outside_the_palette),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

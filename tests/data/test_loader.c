@@ -1,5 +1,5 @@
-/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends come out; it can be
- * destroyed at any moment. Run under TSan too. */
+/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends
+ * come out; it can be destroyed at any moment. Run under TSan too. */
 #include "files.h"
 
 #include <pthread.h>
@@ -7,7 +7,8 @@
 
 enum { N = 23, BYTES = 6 };
 
-static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32_t *label) {
+static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32_t *label)
+{
     uint8_t *image = input;
     (void)set;
     for (int p = 0; p < BYTES; p++)
@@ -16,14 +17,20 @@ static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32
     return LS_OK;
 }
 
-static ls_dataset make_set(int64_t n) {
-    return (ls_dataset){
-        .name = "made", .source = "the test", .n = n, .input = LS_TYPE(LS_U8, 1, 2, 3), .target = LS_SCALAR(LS_I32), .classes = 10,
-        .read = read_plain
-    };
+static ls_dataset make_set(int64_t n)
+{
+    return (ls_dataset){ .name = "made",
+                         .source = "the test",
+                         .n = n,
+                         .input = LS_TYPE(LS_U8, 1, 2, 3),
+                         .target = LS_SCALAR(LS_I32),
+                         .classes = 10,
+                         .read = read_plain };
 }
 
-static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t k) {
+static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch,
+                        int64_t k)
+{
     int64_t micro_batches = o->global_batch / o->micro_batch, valid = 0;
     uint8_t *images = malloc((size_t)(o->micro_batch * BYTES));
     int32_t *labels = malloc((size_t)o->micro_batch * 4);
@@ -32,7 +39,8 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     assert_int_equal(step->micro_batches, micro_batches);
     for (int64_t m = 0; m < micro_batches; m++) {
         assert_ok(ls_order_fill(o, set, epoch, k, m, images, labels));
-        assert_memory_equal((const uint8_t *)step->inputs + m * o->micro_batch * BYTES, images, (size_t)(o->micro_batch * BYTES));
+        assert_memory_equal((const uint8_t *)step->inputs + m * o->micro_batch * BYTES, images,
+                            (size_t)(o->micro_batch * BYTES));
         assert_memory_equal(step->targets + m * o->micro_batch, labels, (size_t)o->micro_batch * 4);
         for (int64_t row = 0; row < o->micro_batch; row++)
             valid += labels[row] != LS_IGNORE_LABEL;
@@ -43,7 +51,8 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     free(labels);
 }
 
-static void test_equals_order(void **state) {
+static void test_equals_order(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     for (int variant = 0; variant < 8; variant++) {
@@ -74,10 +83,13 @@ static void test_equals_order(void **state) {
     }
 }
 
-static void test_start_and_seek(void **state) {
+static void test_start_and_seek(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
-    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 2, .seed = 1, .shuffle = true, .drop_last = true };
+    ls_order o = {
+        .n = N, .global_batch = 4, .micro_batch = 2, .seed = 1, .shuffle = true, .drop_last = true
+    };
     ls_loader *l;
     ls_loader_step step;
     bool done;
@@ -107,10 +119,13 @@ static void test_start_and_seek(void **state) {
 }
 
 /* What was handed out stays as it is while the thread fills everything else. */
-static void test_handed_out_memory_is_still(void **state) {
+static void test_handed_out_memory_is_still(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
-    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 4, .seed = 1, .shuffle = true, .drop_last = true };
+    ls_order o = {
+        .n = N, .global_batch = 4, .micro_batch = 4, .seed = 1, .shuffle = true, .drop_last = true
+    };
     ls_loader *l;
     ls_loader_step step;
     bool done;
@@ -124,7 +139,8 @@ static void test_handed_out_memory_is_still(void **state) {
 }
 
 /* Evaluation: every sample exactly once, the rest is padding. */
-static void test_every_sample_once(void **state) {
+static void test_every_sample_once(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 10, .micro_batch = 5 };
@@ -157,20 +173,24 @@ static void test_every_sample_once(void **state) {
     assert_int_equal(padding, 7);
 }
 
-/* What a rank's loader hands out is its micro-batches and no others; over all ranks every micro-batch of every step is dealt exactly once, with the
- * samples that the order names. Ranks never talk. */
-static void test_ranks_share_every_step(void **state) {
+/* What a rank's loader hands out is its micro-batches and no others; over all ranks every micro-batch of
+ * every step is dealt exactly once, with the samples that the order names. Ranks never talk. */
+static void test_ranks_share_every_step(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     for (int ranks = 1; ranks <= 4; ranks++)
         for (int once = 0; once < 2; once++)
             for (int per_rank = 1; per_rank <= 3; per_rank++) {
                 int64_t micro_batches = ranks * per_rank;
-                ls_order o = { .n = N, .global_batch = 2 * micro_batches, .micro_batch = 2, .seed = 5, .shuffle = true };
+                ls_order o = {
+                    .n = N, .global_batch = 2 * micro_batches, .micro_batch = 2, .seed = 5, .shuffle = true
+                };
                 int64_t steps = ls_order_steps(&o);
                 int *dealt = calloc((size_t)(2 * steps * micro_batches), sizeof *dealt);
                 for (int r = 0; r < ranks; r++) {
-                    ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } }, .rank = r,
+                    ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } },
+                                      .rank = r,
                                       .synchronize = once ? LS_SYNCHRONIZE_ONCE : LS_SYNCHRONIZE_EACH };
                     ls_share share;
                     ls_loader *l;
@@ -194,7 +214,8 @@ static void test_ranks_share_every_step(void **state) {
                                 int32_t label = LS_IGNORE_LABEL;
                                 if (sample >= 0)
                                     assert_ok(read_plain(&set, sample, image, &label));
-                                assert_memory_equal((const uint8_t *)step.inputs + (i * 2 + row) * BYTES, image, BYTES);
+                                assert_memory_equal((const uint8_t *)step.inputs + (i * 2 + row) * BYTES,
+                                                    image, BYTES);
                                 assert_int_equal(step.targets[i * 2 + row], label);
                             }
                         }
@@ -209,11 +230,13 @@ static void test_ranks_share_every_step(void **state) {
             }
 }
 
-static ls_status read_failing(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
+static ls_status read_failing(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+{
     return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
 }
 
-static void test_errors_come_out_in_order(void **state) {
+static void test_errors_come_out_in_order(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     set.read = read_failing;
@@ -234,13 +257,15 @@ static void test_errors_come_out_in_order(void **state) {
 }
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static ls_status read_blocked(const ls_dataset *set, int64_t i, void *image, int32_t *label) {
+static ls_status read_blocked(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+{
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
     return read_plain(set, i, image, label);
 }
 
-static void test_deadline(void **state) {
+static void test_deadline(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     set.read = read_blocked;
@@ -258,7 +283,8 @@ static void test_deadline(void **state) {
     ls_loader_destroy(&l);
 }
 
-static void test_destroy_at_any_time(void **state) {
+static void test_destroy_at_any_time(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 1, .shuffle = true };
@@ -273,7 +299,8 @@ static void test_destroy_at_any_time(void **state) {
     }
 }
 
-static void test_refused(void **state) {
+static void test_refused(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N);
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 3 };
@@ -284,21 +311,25 @@ static void test_refused(void **state) {
     o.n = N;
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .step = 99), "step 99", "steps 0 to 5");
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .ring = 0), "ring of 0", "");
-    static const ls_share wrong[] = { { 0, 1, 0 }, { 0, 1, 5 }, { -1, 1, 1 }, { 4, 1, 1 }, { 0, 0, 2 }, { 1, 3, 2 }, { 0, INT64_MAX, 2 }, { INT64_MAX, 1, 1 } };
+    static const ls_share wrong[] = { { 0, 1, 0 }, { 0, 1, 5 }, { -1, 1, 1 },        { 4, 1, 1 },
+                                      { 0, 0, 2 }, { 1, 3, 2 }, { 0, INT64_MAX, 2 }, { INT64_MAX, 1, 1 } };
     o.micro_batch = 1;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .share = wrong[i]), "a share of", "micro-batches 0 to 3");
+        assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .share = wrong[i]), "a share of",
+                     "micro-batches 0 to 3");
     assert_null(l);
 }
 
 static int closed;
-static void count_close(ls_dataset *set) {
+static void count_close(ls_dataset *set)
+{
     (void)set;
     closed++;
 }
 
 /* A set that is closed first is there until its last loader has gone. */
-static void test_set_closed_first(void **state) {
+static void test_set_closed_first(void **state)
+{
     (void)state;
     ls_dataset set = make_set(N), *open = &set;
     ls_order o = { .n = N, .global_batch = 4, .micro_batch = 4 };
@@ -321,7 +352,8 @@ static void test_set_closed_first(void **state) {
     assert_int_equal(closed, 2);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_order),
         cmocka_unit_test(test_start_and_seek),

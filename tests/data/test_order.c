@@ -3,10 +3,13 @@
 
 #include "data/known.h"
 
-static void test_permutation(void **state) {
+static void test_permutation(void **state)
+{
     (void)state;
     for (int64_t n = 1; n < 300; n += 37) {
-        ls_order o = { .n = n, .global_batch = 1, .micro_batch = 1, .seed = 5, .shuffle = true, .drop_last = true };
+        ls_order o = {
+            .n = n, .global_batch = 1, .micro_batch = 1, .seed = 5, .shuffle = true, .drop_last = true
+        };
         for (int64_t epoch = 0; epoch < 3; epoch++) {
             char *seen = calloc(1, (size_t)n);
             for (int64_t p = 0; p < n; p++) {
@@ -19,16 +22,19 @@ static void test_permutation(void **state) {
     }
 }
 
-static int differences(const ls_order *a, int64_t epoch_a, const ls_order *b, int64_t epoch_b) {
+static int differences(const ls_order *a, int64_t epoch_a, const ls_order *b, int64_t epoch_b)
+{
     int d = 0;
     for (int64_t p = 0; p < a->n; p++)
         d += ls_order_index(a, epoch_a, p) != ls_order_index(b, epoch_b, p);
     return d;
 }
 
-static void test_seed_and_epoch_matter(void **state) {
+static void test_seed_and_epoch_matter(void **state)
+{
     (void)state;
-    ls_order a = { .n = 1000, .global_batch = 10, .micro_batch = 10, .seed = 1, .shuffle = true }, b = a, plain = a;
+    ls_order a = { .n = 1000, .global_batch = 10, .micro_batch = 10, .seed = 1, .shuffle = true }, b = a,
+             plain = a;
     b.seed = 2;
     plain.shuffle = false;
     assert_int_equal(differences(&a, 3, &a, 3), 0);
@@ -41,24 +47,31 @@ static void test_seed_and_epoch_matter(void **state) {
 }
 
 /* These exact orders are promised: a run resumed with a later version must see the same samples. */
-static void test_golden(void **state) {
+static void test_golden(void **state)
+{
     (void)state;
-    ls_order o = { .n = 60000, .global_batch = 128, .micro_batch = 128, .seed = 0, .shuffle = true, .drop_last = true };
+    ls_order o = {
+        .n = 60000, .global_batch = 128, .micro_batch = 128, .seed = 0, .shuffle = true, .drop_last = true
+    };
     const int64_t expect[8] = { 37592, 8040, 21703, 4067, 42342, 53234, 4336, 23141 };
     for (int i = 0; i < 8; i++)
         assert_int_equal(ls_order_index(&o, i / 4, i % 4), expect[i]);
 }
 
-static void test_deal(void **state) {
+static void test_deal(void **state)
+{
     (void)state;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
-        ls_order o = { .n = 50, .global_batch = 12, .micro_batch = 3, .seed = 9, .shuffle = shuffle, .drop_last = true };
+        ls_order o = {
+            .n = 50, .global_batch = 12, .micro_batch = 3, .seed = 9, .shuffle = shuffle, .drop_last = true
+        };
         assert_ok(ls_order_check(&o));
         assert_int_equal(ls_order_steps(&o), 4);
         for (int64_t step = 0; step < 4; step++)
             for (int64_t m = 0; m < 4; m++)
                 for (int64_t row = 0; row < 3; row++)
-                    assert_int_equal(ls_order_sample(&o, 2, step, m, row), ls_order_index(&o, 2, step * 12 + m + 4 * row));
+                    assert_int_equal(ls_order_sample(&o, 2, step, m, row),
+                                     ls_order_index(&o, 2, step * 12 + m + 4 * row));
         o.drop_last = false;
         assert_int_equal(ls_order_steps(&o), 5);
         assert_int_equal(ls_order_samples(&o, 3), 12);
@@ -78,7 +91,8 @@ static void test_deal(void **state) {
     assert_int_equal(ls_order_samples(&exact, 2), 0);
 }
 
-static void test_refused(void **state) {
+static void test_refused(void **state)
+{
     (void)state;
     ls_order o = { .n = 50, .global_batch = 12, .micro_batch = 5 };
     assert_fails(LS_E_USAGE, ls_order_check(&o), "micro_batch 5", "global_batch 12");
@@ -93,7 +107,8 @@ static void test_refused(void **state) {
     assert_fails(LS_E_USAGE, ls_order_check(&o), "no samples", "");
 }
 
-static void test_fill(void **state) {
+static void test_fill(void **state)
+{
     (void)state;
     char *dir = make_folder();
     write_set(dir, 10, 1, 2, 3, 10, false);
@@ -112,7 +127,8 @@ static void test_fill(void **state) {
         assert_int_equal(images[6 + p], 7 + p);
     }
     assert_int_equal(images[12], 0xee);
-    assert_ok(ls_order_fill(&o, set, 0, 2, 1, images, labels)); /* positions 9 and 11: one sample, one padding */
+    /* positions 9 and 11: one sample, one padding */
+    assert_ok(ls_order_fill(&o, set, 0, 2, 1, images, labels));
     assert_int_equal(labels[0], 9);
     assert_int_equal(labels[1], LS_IGNORE_LABEL);
     for (int p = 0; p < 6; p++)
@@ -121,7 +137,8 @@ static void test_fill(void **state) {
     remove_tree(dir);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_seed_and_epoch_matter),
         cmocka_unit_test(test_golden),      cmocka_unit_test(test_deal),

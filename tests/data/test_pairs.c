@@ -1,5 +1,6 @@
-/* test_pairs.c - pairs of texts: CSV and JSON lines, what a sample holds, splits, ranks, the cache; what is refused. Ids against Hugging Face's tokenizers
- * (tests/golden/pairs.json, made by tools/golden/pairs.py); real pairs when LOCKSTEP_DATA has them. */
+/* test_pairs.c - pairs of texts: CSV and JSON lines, what a sample holds, splits, ranks, the cache; what is
+ * refused. Ids against Hugging Face's tokenizers (tests/golden/pairs.json, made by tools/golden/pairs.py);
+ * real pairs when LOCKSTEP_DATA has them. */
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -43,8 +44,9 @@ static const char *put(const char *name, const char *text)
 }
 
 /* Training pairs of all of a file. */
-#define OPEN(set, path, source, target, ...) \
-    ls_pairs_open((set), LS_SPLIT_TRAIN, (path), "bytes", (source), (target), .threads = 2, .eval_path = "-", ##__VA_ARGS__)
+#define OPEN(set, path, source, target, ...)                                                \
+    ls_pairs_open((set), LS_SPLIT_TRAIN, (path), "bytes", (source), (target), .threads = 2, \
+                  .eval_path = "-", ##__VA_ARGS__)
 
 /* "abc|__>de|.": ids (| an end, _ filled up), targets (. ignored). */
 static const char *say(const ls_dataset *set, int64_t i)
@@ -102,10 +104,17 @@ static void csv_and_json_say_the_same(void **state)
 {
     (void)state;
     const char *const want[] = { "abc|__>de|.", "a,\"b|_>x\ny|", "fghij|>klm|", "n o|__>p|.." };
-    expect(put("a.csv", "target,other,source\nde,1,abc\n\"x\ny\",\"2\",\"a,\"\"b\"\n\nklmnop,3,fghijklm\np,,n o"), 4, want);
-    expect(put("b.csv", "\xef\xbb\xbfother,source,target\r\n1,abc,de\r\n2,\"a,\"\"b\",\"x\r\ny\"\r\n3,fghijklm,klmnop\r\n\r\n,n o,p\r\n"), 4, want);
-    expect(put("c.jsonl", "\n{\"target\": \"de\", \"source\": \"abc\"}\n{\"source\": \"a,\\\"b\", \"target\": [\"x\\ny\", \"z\"], \"more\": 1}\n"
-                          "\n{\"source\": [\"fghijklm\"], \"target\": [\"klmnop\"]}\n{\"source\": [\"n\", \"o\"], \"target\": \"p\"}\n"), 4, want);
+    expect(put("a.csv",
+               "target,other,source\nde,1,abc\n\"x\ny\",\"2\",\"a,\"\"b\"\n\nklmnop,3,fghijklm\np,,n o"),
+           4, want);
+    expect(put("b.csv", "\xef\xbb\xbfother,source,target\r\n1,abc,de\r\n2,\"a,\"\"b\",\"x\r\ny\"\r\n3,"
+                        "fghijklm,klmnop\r\n\r\n,n o,p\r\n"),
+           4, want);
+    expect(put("c.jsonl", "\n{\"target\": \"de\", \"source\": \"abc\"}\n{\"source\": \"a,\\\"b\", "
+                          "\"target\": [\"x\\ny\", \"z\"], \"more\": 1}\n"
+                          "\n{\"source\": [\"fghijklm\"], \"target\": [\"klmnop\"]}\n{\"source\": [\"n\", "
+                          "\"o\"], \"target\": \"p\"}\n"),
+           4, want);
     char *text;
     size_t n;
     assert_ok(ls_file_read(&text, &n, in(dir, "b.csv")));
@@ -125,10 +134,13 @@ static void names_and_prefix(void **state)
     put("a.csv", "headline,title,text\nh1,t1,x1\nh2,t2,x2\n");
     assert_ok(OPEN(&set, in(dir, "a.csv"), 10, 4, .source = "text", .target = "headline", .prefix = "sum: "));
     assert_string_equal(say(set, 1), "sum: x2|__>h2|.");
-    assert_non_null(strstr(set->source, "a.csv (2 of 2 pairs, 22 tokens; cut: 0 sources to 10, 0 targets to 4; tokenizer bytes)"));
+    assert_non_null(
+        strstr(set->source,
+               "a.csv (2 of 2 pairs, 22 tokens; cut: 0 sources to 10, 0 targets to 4; tokenizer bytes)"));
     assert_non_null(strstr(logged, "2 pairs, 22 tokens"));
     assert_int_equal(set->classes, 257);
-    assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_I32, 10)) && ls_type_equal(&set->target, &LS_TYPE(LS_I32, 4)));
+    assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_I32, 10)) &&
+                ls_type_equal(&set->target, &LS_TYPE(LS_I32, 4)));
     ls_dataset_close(&set);
     *logged = 0; /* other lengths are cut out of the same tokens; other names and another prefix are others */
     assert_ok(OPEN(&set, in(dir, "a.csv"), 3, 2, .source = "text", .target = "headline", .prefix = "sum: "));
@@ -156,7 +168,8 @@ static void splits_and_limits(void **state)
         sprintf(text + strlen(text), "%02d,t\n", i);
     put("all.csv", text);
     for (int split = 0; split < 2; split++) {
-        assert_ok(ls_pairs_open(&set, (ls_split)split, in(dir, "all.csv"), "bytes", 3, 2, .eval_fraction = 0.1));
+        assert_ok(
+            ls_pairs_open(&set, (ls_split)split, in(dir, "all.csv"), "bytes", 3, 2, .eval_fraction = 0.1));
         assert_int_equal(set->n, split ? 10 : 90);
         for (int i = 0; i < set->n; i++)
             seen[atoi(say(set, i))]++;
@@ -174,7 +187,8 @@ static void splits_and_limits(void **state)
     assert_int_equal(set->n, 100);
     ls_dataset_close(&set);
     put("two.csv", "source,target\nxx,t\n");
-    assert_ok(ls_pairs_open(&set, LS_SPLIT_EVAL, in(dir, "all.csv"), "bytes", 3, 2, .eval_path = in(dir, "two.csv")));
+    assert_ok(ls_pairs_open(&set, LS_SPLIT_EVAL, in(dir, "all.csv"), "bytes", 3, 2,
+                            .eval_path = in(dir, "two.csv")));
     assert_string_equal(say(set, 0), "xx|>t|");
     ls_dataset_close(&set);
 }
@@ -222,23 +236,32 @@ static void refuses_csv(void **state)
 {
     (void)state;
     ls_dataset *set;
-    const struct { const char *text, *where, *what; } cases[] = {
-        { "text,headline\na,b\n", "x.csv, header: ", "\"source\" (data.source) is none of them: text, headline" },
+    const struct {
+        const char *text, *where, *what;
+    } cases[] = {
+        { "text,headline\na,b\n",
+          "x.csv, header: ", "\"source\" (data.source) is none of them: text, headline" },
         { "source,headline\na,b\n", "header", "\"target\" (data.target) is none of them: source, headline" },
-        { "source,target,source\na,b,c\n", "x.csv, header: columns 1 and 3", "both called \"source\" (data.source)" },
+        { "source,target,source\na,b,c\n", "x.csv, header: columns 1 and 3",
+          "both called \"source\" (data.source)" },
         { "\"source,target\na,b\n", "header", "none closes it" },
-        { "source,target\na,b\n\nc\n", "x.csv, pair at line 4: ", "1 fields, and the header names 2 columns" },
+        { "source,target\na,b\n\nc\n",
+          "x.csv, pair at line 4: ", "1 fields, and the header names 2 columns" },
         { "source,target\na,\"b\nb\"\nc,d,e\n", "pair at line 4: ", "3 fields" },
-        { "source,target\na,b\n\"c,d\ne,f\n", "pair at line 3: ", "a quote opens a field, and none closes it" },
+        { "source,target\na,b\n\"c,d\ne,f\n",
+          "pair at line 3: ", "a quote opens a field, and none closes it" },
         { "source,target\na,b\n\"c\" ,d\n", "pair at line 3: ", "a quote inside a field is written twice" },
         { "source,target\na,b\nc, \n", "pair at line 3: ", "its target is empty" },
         { "source,target\n,b\n", "pair at line 2: ", "its source is empty" },
         { "source,target\na,b\xff\n", "x.csv: byte 17 is 0xff", "not UTF-8" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_fails(LS_E_FORMAT, OPEN(&set, put("x.csv", cases[i].text), 4, 4), cases[i].where, cases[i].what);
-    assert_fails(LS_E_FORMAT, OPEN(&set, put("x.csv", "source,target\n,b\n"), 4, 4, .prefix = "p: "), "line 2", "its source is empty");
-    assert_fails(LS_E_USAGE, OPEN(&set, put("x.csv", "source,target\n"), 4, 4), "x.csv: no pair in this file", "");
+        assert_fails(LS_E_FORMAT, OPEN(&set, put("x.csv", cases[i].text), 4, 4), cases[i].where,
+                     cases[i].what);
+    assert_fails(LS_E_FORMAT, OPEN(&set, put("x.csv", "source,target\n,b\n"), 4, 4, .prefix = "p: "),
+                 "line 2", "its source is empty");
+    assert_fails(LS_E_USAGE, OPEN(&set, put("x.csv", "source,target\n"), 4, 4), "x.csv: no pair in this file",
+                 "");
     assert_fails(LS_E_USAGE, OPEN(&set, put("x.csv", ""), 4, 4), "x.csv: no pair in this file", "");
 }
 
@@ -246,18 +269,23 @@ static void refuses_json(void **state)
 {
     (void)state;
     ls_dataset *set;
-    const struct { const char *text, *where, *what; } cases[] = {
-        { "{\"source\": \"a\", \"target\": \"b\"}\n\n{\"source\": oh}\n", "x.jsonl, pair at line 3: ", "JSON" },
+    const struct {
+        const char *text, *where, *what;
+    } cases[] = {
+        { "{\"source\": \"a\", \"target\": \"b\"}\n\n{\"source\": oh}\n",
+          "x.jsonl, pair at line 3: ", "JSON" },
         { "{\"source\": \"a\"}\n", "pair at line 1: ", "called \"target\" (data.target)" },
         { "{\"source\": 3, \"target\": \"b\"}\n", "pair at line 1: ", "called \"source\" (data.source)" },
-        { "{\"source\": [\"a\", 3], \"target\": \"b\"}\n", "pair at line 1: ", "called \"source\" (data.source)" },
+        { "{\"source\": [\"a\", 3], \"target\": \"b\"}\n",
+          "pair at line 1: ", "called \"source\" (data.source)" },
         { "{\"source\": \"a\", \"target\": []}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": \"a\", \"target\": [\" \"]}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": [], \"target\": \"b\"}\n", "pair at line 1: ", "its source is empty" },
         { "{\"source\": \"a\", \"target\": \"b\"}\n[]\n", "pair at line 2: ", "no JSON object" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_fails(LS_E_FORMAT, OPEN(&set, put("x.jsonl", cases[i].text), 4, 4), cases[i].where, cases[i].what);
+        assert_fails(LS_E_FORMAT, OPEN(&set, put("x.jsonl", cases[i].text), 4, 4), cases[i].where,
+                     cases[i].what);
 }
 
 static void refuses_settings(void **state)
@@ -265,15 +293,22 @@ static void refuses_settings(void **state)
     (void)state;
     ls_dataset *set;
     const char *path = put("a.csv", "source,target\na,b\n");
-    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4, 4), "data.train_text", "CSV");
-    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "", 4, 4), "data.tokenizer", "`bytes`");
+    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4, 4), "data.train_text",
+                 "CSV");
+    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "", 4, 4), "data.tokenizer",
+                 "`bytes`");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "data.source_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "data.target_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"), "data.target: \"source\" is data.source, too", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256", "model.vocab_size: 257");
-    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair", "data.eval_text");
-    put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<pad>\": 1, \"</s>\": 2}, \"merges\": []}}");
-    assert_fails(LS_E_UNSUPPORTED, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4, 4), "<pad> of", "is id 1");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"),
+                 "data.target: \"source\" is data.source, too", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256",
+                 "model.vocab_size: 257");
+    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair",
+                 "data.eval_text");
+    put("own.json",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<pad>\": 1, \"</s>\": 2}, \"merges\": []}}");
+    assert_fails(LS_E_UNSUPPORTED, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4, 4),
+                 "<pad> of", "is id 1");
     assert_null(set);
 }
 
@@ -306,21 +341,22 @@ static void check_golden(const json_t *golden, const char *tokenizer, const char
     ls_str lines = { 0 };
     size_t i, k;
     const json_t *pair, *id;
-    json_array_foreach(json_object_get(golden, "pairs"), i, pair) {
+    json_array_foreach(json_object_get(golden, "pairs"), i, pair)
+    {
         char *line = json_dumps(pair, 0);
         ls_str_printf(&lines, "%s\n", line);
         free(line);
     }
     const char *path = put("golden.jsonl", ls_str_text(&lines));
-    assert_ok(ls_pairs_open(&set, LS_SPLIT_TRAIN, path, tokenizer, 24, 8, .source = "text", .target = "headline", .prefix = "summarize: ",
-                            .end_token = "</s>", .eval_path = "-"));
+    assert_ok(ls_pairs_open(&set, LS_SPLIT_TRAIN, path, tokenizer, 24, 8, .source = "text",
+                            .target = "headline", .prefix = "summarize: ", .end_token = "</s>",
+                            .eval_path = "-"));
     assert_int_equal(set->n, json_array_size(want));
     for (i = 0; i < (size_t)set->n; i++) {
         assert_ok(set->read(set, (int64_t)i, ids, targets));
         list = json_object_get(json_array_get(want, i), "source_ids");
         assert_int_equal(json_array_size(list), 24);
-        json_array_foreach(list, k, id)
-            assert_int_equal(ids[k], json_integer_value(id));
+        json_array_foreach(list, k, id) assert_int_equal(ids[k], json_integer_value(id));
         list = json_object_get(json_array_get(want, i), "target_ids"); /* the tutorial's: filled up with 0 */
         assert_int_equal(json_array_size(list), 8);
         json_array_foreach(list, k, id)
@@ -359,12 +395,16 @@ static void real_pairs(void **state)
         skip();
     }
     setenv("LOCKSTEP_DATA", data, 1);
-    static const struct { const char *csv, *json; int n; } files[] = {
-        { "scitldr-a/scitldr_train.csv", "scitldr-a/train.jsonl", 1992 }, { "scitldr-a/scitldr_val.csv", "scitldr-a/dev.jsonl", 619 } };
+    static const struct {
+        const char *csv, *json;
+        int n;
+    } files[] = { { "scitldr-a/scitldr_train.csv", "scitldr-a/train.jsonl", 1992 },
+                  { "scitldr-a/scitldr_val.csv", "scitldr-a/dev.jsonl", 619 } };
     for (int f = 0; f < 2; f++) {
         ls_dataset *csv, *json;
         static int32_t a[512 + 150], b[512 + 150];
-        assert_ok(ls_pairs_open(&csv, LS_SPLIT_TRAIN, files[f].csv, "t5-base", 512, 150, .source = "text", .target = "headline", .eval_path = "-"));
+        assert_ok(ls_pairs_open(&csv, LS_SPLIT_TRAIN, files[f].csv, "t5-base", 512, 150, .source = "text",
+                                .target = "headline", .eval_path = "-"));
         assert_ok(ls_pairs_open(&json, LS_SPLIT_TRAIN, files[f].json, "t5-base", 512, 150, .eval_path = "-"));
         assert_int_equal(csv->n, files[f].n);
         assert_int_equal(json->n, files[f].n);
@@ -386,8 +426,12 @@ int main(void)
         setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
-        TEST(fields_of_csv), TEST(csv_and_json_say_the_same), TEST(names_and_prefix), TEST(splits_and_limits), TEST(ranks_share_pairs),
-        TEST(refuses_csv), TEST(refuses_json), TEST(refuses_settings), TEST(survives_faults), TEST(ids_of_hugging_face), TEST(real_pairs),
+        TEST(fields_of_csv),     TEST(csv_and_json_say_the_same),
+        TEST(names_and_prefix),  TEST(splits_and_limits),
+        TEST(ranks_share_pairs), TEST(refuses_csv),
+        TEST(refuses_json),      TEST(refuses_settings),
+        TEST(survives_faults),   TEST(ids_of_hugging_face),
+        TEST(real_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

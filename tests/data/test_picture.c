@@ -1,33 +1,45 @@
-/* Pictures of predictions: what is promised is really in the file, crisp, and nothing strange in a text can break it. */
+/* Pictures of predictions: what is promised is really in the file, crisp, and nothing strange in a text can
+ * break it. */
 #include "files.h"
 
 #include "data/picture.h"
 
-static int count_colour(const ls_image *im, uint32_t colour) {
+static int count_colour(const ls_image *im, uint32_t colour)
+{
     size_t n = (size_t)im->height * (size_t)im->width;
     int count = 0;
     for (size_t i = 0; i < n; i++)
-        count += ((uint32_t)im->data[i] << 16 | (uint32_t)im->data[n + i] << 8 | im->data[2 * n + i]) == colour;
+        count += ((uint32_t)im->data[i] << 16 | (uint32_t)im->data[n + i] << 8 | im->data[2 * n + i]) ==
+                 colour;
     return count;
 }
 
 static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, BLUE = 0x0550ae, AMBER = 0x9a6700;
 
-static ls_image read_png(const char *path) {
+static ls_image read_png(const char *path)
+{
     ls_image im;
     assert_ok(ls_image_read(&im, path));
     assert_int_equal(im.channels, 3);
     return im;
 }
 
-static void test_png(void **state) {
+static void test_png(void **state)
+{
     (void)state;
     char *dir = make_folder();
     uint8_t a[6] = { 137, 137, 20, 20, 20, 20 }, b[6] = { 30, 137, 30, 30, 30, 30 };
-    ls_picture_cell cells[3] = { { a, "cat", "cat", 0.75 }, { b, "cat", "dog", 0.5 }, { a, NULL, "dog", -1 } };
-    ls_picture p = {
-        .title = "a title", .note = "", .channels = 1, .height = 2, .width = 3, .columns = 2, .n = 1, .cells = cells
-    };
+    ls_picture_cell cells[3] = { { a, "cat", "cat", 0.75 },
+                                 { b, "cat", "dog", 0.5 },
+                                 { a, NULL, "dog", -1 } };
+    ls_picture p = { .title = "a title",
+                     .note = "",
+                     .channels = 1,
+                     .height = 2,
+                     .width = 3,
+                     .columns = 2,
+                     .n = 1,
+                     .cells = cells };
     const char *path = in(dir, "x.PNG");
 
     assert_ok(ls_picture_write(path, &p));
@@ -59,7 +71,8 @@ static void test_png(void **state) {
     remove_tree(dir);
 }
 
-static void test_colour_and_large_images(void **state) {
+static void test_colour_and_large_images(void **state)
+{
     (void)state;
     char *dir = make_folder();
     uint8_t rgb[3] = { 10, 200, 30 }, *large = malloc(300 * 200);
@@ -67,14 +80,16 @@ static void test_colour_and_large_images(void **state) {
     ls_picture_cell one = { rgb, "x", "x", 1 };
     assert_ok(ls_picture_write(
         in(dir, "c.png"),
-        &(ls_picture){ .title = "t", .note = "", .channels = 3, .height = 1, .width = 1, .n = 1, .cells = &one }));
+        &(ls_picture){
+            .title = "t", .note = "", .channels = 3, .height = 1, .width = 1, .n = 1, .cells = &one }));
     ls_image im = read_png(in(dir, "c.png"));
     assert_int_equal(count_colour(&im, 0x0ac81e), 168 * 168);
     ls_image_release(&im);
     ls_picture_cell big = { large, NULL, NULL, -1 };
     assert_ok(ls_picture_write(
         in(dir, "l.png"),
-        &(ls_picture){ .title = "t", .note = "", .channels = 1, .height = 200, .width = 300, .n = 1, .cells = &big }));
+        &(ls_picture){
+            .title = "t", .note = "", .channels = 1, .height = 200, .width = 300, .n = 1, .cells = &big }));
     im = read_png(in(dir, "l.png"));
     assert_int_equal(count_colour(&im, 0x4d4d4d), 300 * 200);
     ls_image_release(&im);
@@ -82,7 +97,8 @@ static void test_colour_and_large_images(void **state) {
     remove_tree(dir);
 }
 
-static int occurrences(const char *text, const char *what) {
+static int occurrences(const char *text, const char *what)
+{
     int n = 0;
     for (; (text = strstr(text, what)); text += strlen(what))
         n++;
@@ -90,14 +106,22 @@ static int occurrences(const char *text, const char *what) {
 }
 
 /* Nine stand three by three. */
-static void test_square(void **state) {
+static void test_square(void **state)
+{
     (void)state;
     char *dir = make_folder(), *chosen, *three;
     uint8_t a[4] = { 0, 255, 100, 50 };
     ls_picture_cell cells[9];
     for (int i = 0; i < 9; i++)
         cells[i] = (ls_picture_cell){ a, "7", "7", 0.5 };
-    ls_picture p = { .title = "nine", .note = "", .channels = 1, .height = 2, .width = 2, .columns = 0, .n = 9, .cells = cells };
+    ls_picture p = { .title = "nine",
+                     .note = "",
+                     .channels = 1,
+                     .height = 2,
+                     .width = 2,
+                     .columns = 0,
+                     .n = 9,
+                     .cells = cells };
     assert_ok(ls_picture_write(in(dir, "chosen.svg"), &p));
     assert_ok(ls_file_read(&chosen, NULL, in(dir, "chosen.svg")));
     p.columns = 3;
@@ -109,16 +133,23 @@ static void test_square(void **state) {
     remove_tree(dir);
 }
 
-static void test_svg(void **state) {
+static void test_svg(void **state)
+{
     (void)state;
     char *dir = make_folder(), *text;
     uint8_t a[4] = { 0, 255, 100, 50 };
     ls_picture_cell cells[3] = { { a, "Ankle boot", "Ankle boot", 0.983 },
                                  { a, "<&\"\x01\xff", "\xc3\xa4 na\xc3\xafve", 1.0 },
-                                 { a, "a name that is far too long to be shown in a cell of any width", "b", 0.125 } };
-    ls_picture p = {
-        .title = "5 < 6 & so on", .note = "", .channels = 1, .height = 2, .width = 2, .columns = 0, .n = 3, .cells = cells
-    };
+                                 { a, "a name that is far too long to be shown in a cell of any width", "b",
+                                   0.125 } };
+    ls_picture p = { .title = "5 < 6 & so on",
+                     .note = "",
+                     .channels = 1,
+                     .height = 2,
+                     .width = 2,
+                     .columns = 0,
+                     .n = 3,
+                     .cells = cells };
     assert_ok(ls_picture_write(in(dir, "x.svg"), &p));
     assert_ok(ls_file_read(&text, NULL, in(dir, "x.svg")));
     assert_int_equal(strncmp(text, "<svg ", 5), 0);
@@ -155,12 +186,15 @@ static void test_svg(void **state) {
     remove_tree(dir);
 }
 
-static void test_refused(void **state) {
+static void test_refused(void **state)
+{
     (void)state;
     char *dir = make_folder();
     uint8_t a[4] = { 0 };
     ls_picture_cell cell = { a, "x", "y", 0.5 };
-    ls_picture p = { .title = "t", .note = "", .channels = 1, .height = 2, .width = 2, .n = 1, .cells = &cell };
+    ls_picture p = {
+        .title = "t", .note = "", .channels = 1, .height = 2, .width = 2, .n = 1, .cells = &cell
+    };
     assert_fails(LS_E_USAGE, ls_picture_write(in(dir, "x.jpg"), &p), "x.jpg", ".svg or .png");
     assert_fails(LS_E_USAGE, ls_picture_write(".png", &p), ".svg or .png", "");
     assert_fails(LS_E_IO, ls_picture_write(in(dir, "no/x.png"), &p), "no/x.png", "");
@@ -173,22 +207,24 @@ static void test_refused(void **state) {
     remove_tree(dir);
 }
 
-static void test_terminal(void **state) {
+static void test_terminal(void **state)
+{
     (void)state;
     const uint8_t gray[6] = { 0, 255, 0, 255, 128, 129 }, rgb[3] = { 1, 2, 3 };
     char *text = ls_image_text(gray, 1, 3, 2, false);
     assert_string_equal(text, " @\n::\n"); /* the last row has nothing below it */
     free(text);
     text = ls_image_text(gray, 1, 2, 2, true);
-    assert_string_equal(
-        text, "\033[38;2;0;0;0m\033[48;2;0;0;0m\xe2\x96\x80\033[38;2;255;255;255m\033[48;2;255;255;255m\xe2\x96\x80\033[0m\n");
+    assert_string_equal(text, "\033[38;2;0;0;0m\033[48;2;0;0;0m\xe2\x96\x80\033[38;2;255;255;255m\033[48;2;"
+                              "255;255;255m\xe2\x96\x80\033[0m\n");
     free(text);
     text = ls_image_text(rgb, 3, 1, 1, true);
     assert_string_equal(text, "\033[38;2;1;2;3m\033[48;2;0;0;0m\xe2\x96\x80\033[0m\n");
     free(text);
 }
 
-static void test_font(void **state) {
+static void test_font(void **state)
+{
     (void)state;
     for (uint32_t c = 33; c < 127; c++) {
         int ink = 0;
@@ -207,11 +243,13 @@ static void test_font(void **state) {
     assert_int_equal(*text, 0);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_png),      cmocka_unit_test(test_colour_and_large_images),
-        cmocka_unit_test(test_square),   cmocka_unit_test(test_svg), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_terminal), cmocka_unit_test(test_font),
+        cmocka_unit_test(test_png),     cmocka_unit_test(test_colour_and_large_images),
+        cmocka_unit_test(test_square),  cmocka_unit_test(test_svg),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_terminal),
+        cmocka_unit_test(test_font),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 
 enum { PIXELS = 784, HIDDEN = 32, CLASSES = 10 };
 
-static void test_same_bytes_everywhere(void **state) {
+static void test_same_bytes_everywhere(void **state)
+{
     (void)state;
     uint8_t image[PIXELS];
     uint64_t h[2] = { 0, 0 };
@@ -20,10 +21,12 @@ static void test_same_bytes_everywhere(void **state) {
             h[split] = ls_hash64_more(h[split], &label, 1);
         }
     if (h[0] != 0x389e5b1c3fee93ceull || h[1] != 0xe9c30c33082f00d6ull)
-        fail_msg("drawn bytes changed: 0x%016llx 0x%016llx", (unsigned long long)h[0], (unsigned long long)h[1]);
+        fail_msg("drawn bytes changed: 0x%016llx 0x%016llx", (unsigned long long)h[0],
+                 (unsigned long long)h[1]);
 }
 
-static void test_classes_are_balanced(void **state) {
+static void test_classes_are_balanced(void **state)
+{
     (void)state;
     ls_dataset *set;
     assert_ok(ls_dataset_open(&set, "shapes", LS_SPLIT_EVAL));
@@ -42,10 +45,12 @@ static void test_classes_are_balanced(void **state) {
     ls_dataset_close(&set);
 }
 
-/* 784 -> 32 ReLU -> 10, plain SGD, one sample at a time: enough to tell that labels and pictures belong together. */
+/* 784 -> 32 ReLU -> 10, plain SGD, one sample at a time: enough to tell that labels and pictures belong
+ * together. */
 static float w1[HIDDEN][PIXELS], b1[HIDDEN], w2[CLASSES][HIDDEN], b2[CLASSES];
 
-static int forward(const uint8_t *image, float *x, float *h, float *p) {
+static int forward(const uint8_t *image, float *x, float *h, float *p)
+{
     int best = 0;
     float largest = -1e30f, sum = 0;
     for (int i = 0; i < PIXELS; i++)
@@ -71,7 +76,8 @@ static int forward(const uint8_t *image, float *x, float *h, float *p) {
     return best;
 }
 
-static void test_learnable(void **state) {
+static void test_learnable(void **state)
+{
     (void)state;
     ls_rng_key key = ls_rng_key_of(1, 1);
     for (int i = 0; i < HIDDEN * PIXELS; i++)
@@ -110,7 +116,8 @@ static void test_learnable(void **state) {
     assert_true(right >= 1900);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bytes_everywhere),
         cmocka_unit_test(test_classes_are_balanced),

@@ -1,5 +1,6 @@
-/* test_text.c - text data: files cut into documents, tokens in the cache, windows and rows, splits, ranks; what is refused; processes that come at
- * once; faults. Real text and tokenizers when LOCKSTEP_DATA has them. */
+/* test_text.c - text data: files cut into documents, tokens in the cache, windows and rows, splits, ranks;
+ * what is refused; processes that come at once; faults. Real text and tokenizers when LOCKSTEP_DATA has them.
+ */
 #include <dirent.h>
 #include <math.h>
 #include <sys/wait.h>
@@ -56,10 +57,12 @@ static const char *put(const char *name, const char *text)
     return path;
 }
 
-#define OPEN(set, split, path, length, ...) \
-    ls_text_open((set), (split), (path), "bytes", (length), .threads = 2, .progress = count_progress, ##__VA_ARGS__)
+#define OPEN(set, split, path, length, ...)                                                           \
+    ls_text_open((set), (split), (path), "bytes", (length), .threads = 2, .progress = count_progress, \
+                 ##__VA_ARGS__)
 
-/* What the samples of a set say, as text: ids "abc|" (| an end, also as padding), targets "bc|." (. ignored). */
+/* What the samples of a set say, as text: ids "abc|" (| an end, also as padding), targets "bc|." (. ignored).
+ */
 static const char *say(const ls_dataset *set, int64_t i)
 {
     static char text[8][256];
@@ -118,7 +121,8 @@ static void reads_files(void **state)
 {
     (void)state;
     ls_text_file f;
-    bytes plain = { (uint8_t *)"\xef\xbb\xbfone\r\ntwo\rthree\r\n\r", 20 }, gz = make_gzip(plain), twice = { malloc(2 * gz.size), 2 * gz.size };
+    bytes plain = { (uint8_t *)"\xef\xbb\xbfone\r\ntwo\rthree\r\n\r", 20 }, gz = make_gzip(plain),
+          twice = { malloc(2 * gz.size), 2 * gz.size };
     memcpy(twice.data, gz.data, gz.size);
     memcpy(twice.data + gz.size, gz.data, gz.size);
     write_bytes(in(dir, "a.txt"), plain);
@@ -134,25 +138,35 @@ static void reads_files(void **state)
     assert_ok(ls_text_file_open(&f, in(dir, "two.gz")));
     assert_int_equal(f.n, 15 + 18); /* the second mark is inside: a character like any */
     ls_text_file_close(&f);
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "");
-    /* the checksum and the length behind the data, of the first member and of the last: cut, or another byte */
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset",
+                 "");
+    /* the checksum and the length behind the data, of the first member and of the last: cut, or another byte
+     */
     for (size_t i = 1; i <= 8; i++) {
         write_bytes(in(dir, "cut.gz"), (bytes){ gz.data, gz.size - i });
-        assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "(cut short)");
+        assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")),
+                     "cut.gz: damaged gzip data at offset", "(cut short)");
         for (size_t member = 1; member <= 2; member++) {
             twice.data[member * gz.size - i] ^= 1;
             write_bytes(in(dir, "wrong.gz"), twice);
-            assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "wrong.gz: damaged gzip data at offset", "incorrect");
+            assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")),
+                         "wrong.gz: damaged gzip data at offset", "incorrect");
             twice.data[member * gz.size - i] ^= 1;
         }
     }
     write_bytes(in(dir, "cut.gz"), (bytes){ twice.data, gz.size + 1 }); /* a byte of a second member */
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset", "(cut short)");
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "cut.gz")), "cut.gz: damaged gzip data at offset",
+                 "(cut short)");
     twice.data[gz.size] = 'x'; /* something else follows */
     write_bytes(in(dir, "wrong.gz"), twice);
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "wrong.gz: damaged gzip data at offset", "incorrect header");
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("latin", "na\xefve")), "latin: byte 2 is 0xef", "not UTF-8");
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("wide", "\xff\xfe" "a")), "wide: byte 0 is 0xff", "UTF-16");
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")),
+                 "wrong.gz: damaged gzip data at offset", "incorrect header");
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("latin", "na\xefve")), "latin: byte 2 is 0xef",
+                 "not UTF-8");
+    assert_fails(LS_E_FORMAT,
+                 ls_text_file_open(&f, put("wide", "\xff\xfe"
+                                                   "a")),
+                 "wide: byte 0 is 0xff", "UTF-16");
     bytes wrong = make_gzip((bytes){ (uint8_t *)"ab\xc0", 3 });
     write_bytes(in(dir, "wrong.gz"), wrong);
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "wrong.gz")), "byte 2 of the inflated text", "");
@@ -198,7 +212,8 @@ static void checks_long_texts(void **state)
     }
     text[PART + 2] = (char)0xff;
     write_bytes(in(dir, "long.txt"), (bytes){ (uint8_t *)text, N });
-    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "long.txt")), "long.txt: byte 16777218 is 0xff", "not UTF-8");
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(dir, "long.txt")), "long.txt: byte 16777218 is 0xff",
+                 "not UTF-8");
     free(text);
 }
 
@@ -220,7 +235,8 @@ static void finds_files(void **state)
     assert_int_equal(c.n, 1);
     ls_corpus_release(&c);
     assert_fails(LS_E_USAGE, ls_corpus_find(&c, dir), "is a folder", "/*.txt");
-    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "nothing-*.txt"), "nothing-*.txt: no such file here", "LOCKSTEP_DATA is not set");
+    assert_fails(LS_E_USAGE, ls_corpus_find(&c, "nothing-*.txt"), "nothing-*.txt: no such file here",
+                 "LOCKSTEP_DATA is not set");
     setenv("LOCKSTEP_DATA", dir, 1);
     assert_ok(ls_corpus_find(&c, "*.md"));
     assert_string_equal(c.paths[0], in(dir, "c.md"));
@@ -251,18 +267,22 @@ static void windows_hold_every_token_once(void **state)
     const char *all = put("all.txt", "abc\ndefg\nhi\n"), *eval = put("eval.txt", "xy");
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, all, 4, .documents = LS_DOCUMENTS_LINE, .eval_path = eval));
     expect(set, 3, (const char *[]){ "abc|>bc|d", "defg>efg|", "|hi|>hi|." });
-    assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_I32, 4)) && ls_type_equal(&set->target, &LS_TYPE(LS_I32, 4)));
+    assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_I32, 4)) &&
+                ls_type_equal(&set->target, &LS_TYPE(LS_I32, 4)));
     assert_int_equal(set->classes, 257);
     assert_non_null(strstr(set->source, "all.txt (3 of 3 documents, 12 tokens in all, tokenizer bytes)"));
     ls_dataset_close(&set);
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, all, 11, .documents = LS_DOCUMENTS_LINE, .eval_path = eval)); /* exactly one */
+    /* exactly one */
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, all, 11, .documents = LS_DOCUMENTS_LINE, .eval_path = eval));
     expect(set, 1, (const char *[]){ "abc|defg|hi>bc|defg|hi|" });
     ls_dataset_close(&set);
-    assert_ok(OPEN(&set, LS_SPLIT_EVAL, all, 4, .documents = LS_DOCUMENTS_LINE, .eval_path = eval)); /* less than one */
+    /* less than one */
+    assert_ok(OPEN(&set, LS_SPLIT_EVAL, all, 4, .documents = LS_DOCUMENTS_LINE, .eval_path = eval));
     expect(set, 1, (const char *[]){ "xy||>y|.." });
     ls_dataset_close(&set);
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, all, 12, .documents = LS_DOCUMENTS_LINE, .eval_path = eval), "data.seq_length 12",
-                 "are 12 tokens");
+    assert_fails(LS_E_USAGE,
+                 OPEN(&set, LS_SPLIT_TRAIN, all, 12, .documents = LS_DOCUMENTS_LINE, .eval_path = eval),
+                 "data.seq_length 12", "are 12 tokens");
 }
 
 static void rows_are_documents(void **state)
@@ -270,11 +290,14 @@ static void rows_are_documents(void **state)
     (void)state;
     ls_dataset *set;
     const char *all = put("all.txt", "abc\nd\ndefghi\njk\n");
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, all, 4, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = all));
+    assert_ok(
+        OPEN(&set, LS_SPLIT_TRAIN, all, 4, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = all));
     expect(set, 3, (const char *[]){ "abc|>bc..", "defg>efg.", "jk||>k..." });
     ls_dataset_close(&set);
     put("short.txt", "a\nb");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "short.txt"), 4, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = all),
+    assert_fails(LS_E_USAGE,
+                 OPEN(&set, LS_SPLIT_TRAIN, in(dir, "short.txt"), 4, .documents = LS_DOCUMENTS_LINE,
+                      .pack = false, .eval_path = all),
                  "no document has two tokens", "");
 }
 
@@ -283,14 +306,18 @@ static void json_lines(void **state)
     (void)state;
     ls_dataset *set;
     put("a.jsonl", "{\"text\": \"a\\u00e9\", \"id\": 1}\n\n{\"text\":\"bc\"}\n");
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .eval_path = in(dir, "a.jsonl")));
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON,
+                   .eval_path = in(dir, "a.jsonl")));
     expect(set, 1, (const char *[]){ "a\xc3\xa9|bc>\xc3\xa9|bc|" });
     ls_dataset_close(&set);
-    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .field = "body"),
-                 "document at line 1", "\"body\" (data.field)");
+    assert_fails(
+        LS_E_FORMAT,
+        OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .field = "body"),
+        "document at line 1", "\"body\" (data.field)");
     put("b.jsonl", "{\"text\": \"a\"}\n\n{\"text\": oh}\n");
-    assert_fails(LS_E_FORMAT, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "b.jsonl"), 6, .documents = LS_DOCUMENTS_JSON), "b.jsonl, document at line 3",
-                 "JSON");
+    assert_fails(LS_E_FORMAT,
+                 OPEN(&set, LS_SPLIT_TRAIN, in(dir, "b.jsonl"), 6, .documents = LS_DOCUMENTS_JSON),
+                 "b.jsonl, document at line 3", "JSON");
 }
 
 /* A hundred documents "d0" .. "d99": each is in one split, whatever the windows; the same ones every time. */
@@ -306,13 +333,14 @@ static void splits_by_documents(void **state)
         for (int pack = 0; pack < 2; pack++) {
             ls_dataset *set;
             char first[64] = "";
-            assert_ok(OPEN(&set, (ls_split)split, in(dir, "all.txt"), pack ? 3 : 2, .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1,
-                           .pack = pack));
+            assert_ok(OPEN(&set, (ls_split)split, in(dir, "all.txt"), pack ? 3 : 2,
+                           .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1, .pack = pack));
             assert_int_equal(set->n, split ? 10 : 90);
             for (int i = 0; i < set->n; i++)
                 seen[split][atoi(say(set, i))]++;
             snprintf(first, sizeof first, "%.2s %.2s %.2s", say(set, 0), say(set, 1), say(set, 2));
-            assert_string_equal(first, split ? "25 38 63" : "00 01 02"); /* promised: a later version evaluates on the same documents */
+            /* promised: a later version evaluates on the same documents */
+            assert_string_equal(first, split ? "25 38 63" : "00 01 02");
             ls_dataset_close(&set);
         }
     for (int i = 0; i < 100; i++)
@@ -327,7 +355,8 @@ static void ranks_share_tokens(void **state)
     (void)state;
     ls_dataset *set;
     put("all.txt", "abcdefgh\nij\nklmnopq\nrst\nuvw\nx\nyzABC\n");
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "all.txt"), 5, .documents = LS_DOCUMENTS_LINE, .pack = false, .eval_path = in(dir, "all.txt")));
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(dir, "all.txt"), 5, .documents = LS_DOCUMENTS_LINE, .pack = false,
+                   .eval_path = in(dir, "all.txt")));
     const ls_order o = { .n = set->n, .global_batch = 4, .micro_batch = 1, .seed = 3, .shuffle = true };
     assert_int_equal(set->n, 6);
     for (int64_t k = 0; k < 4; k++) { /* two epochs of a whole step and a ragged one */
@@ -362,7 +391,8 @@ static int files_in_cache(const char *ending)
     DIR *d = opendir(in(dir, "cache/tokens"));
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));)
-        n += strlen(e->d_name) > strlen(ending) && !strcmp(e->d_name + strlen(e->d_name) - strlen(ending), ending);
+        n += strlen(e->d_name) > strlen(ending) &&
+             !strcmp(e->d_name + strlen(e->d_name) - strlen(ending), ending);
     if (d)
         closedir(d);
     return n;
@@ -398,7 +428,8 @@ static void tokenizes_once(void **state)
     for (int again = 0; again < 2; again++)
         open_and_close(path, LS_DOCUMENTS_LINE);
     assert_int_equal(tokenized, 1);
-    open_and_close(put("same.txt", "abc\n\ndef\n\nghi\n"), LS_DOCUMENTS_LINE); /* content counts, not the name */
+    /* content counts, not the name */
+    open_and_close(put("same.txt", "abc\n\ndef\n\nghi\n"), LS_DOCUMENTS_LINE);
     assert_int_equal(tokenized, 1);
     open_and_close(path, LS_DOCUMENTS_BLANK);
     assert_int_equal(tokenized, 2);
@@ -439,13 +470,15 @@ static void damage_is_found(void **state)
     ls_dataset *set;
     int32_t ids[3], targets[3];
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, path, 3, .documents = LS_DOCUMENTS_LINE));
-    assert_fails(LS_E_FORMAT, set->read(set, 0, ids, targets), "is not below 257", "delete the folder tokens");
+    assert_fails(LS_E_FORMAT, set->read(set, 0, ids, targets), "is not below 257",
+                 "delete the folder tokens");
     ls_dataset_close(&set);
     free(whole);
     free(copy);
 }
 
-static uint64_t digest_of(const char *path, ls_split split, int64_t length, double fraction, ls_dataset_part *text)
+static uint64_t digest_of(const char *path, ls_split split, int64_t length, double fraction,
+                          ls_dataset_part *text)
 {
     ls_dataset *set;
     assert_ok(OPEN(&set, split, path, length, .documents = LS_DOCUMENTS_LINE, .eval_fraction = fraction));
@@ -479,7 +512,8 @@ static void digest_is_of_the_samples(void **state)
     assert_true(digest != digest_of(copy, LS_SPLIT_TRAIN, 3, 0.2, &b) && a.digest != b.digest);
 }
 
-/* Enough documents for several batches, some long: the file does not depend on the number of threads, nor do ids on their width. */
+/* Enough documents for several batches, some long: the file does not depend on the number of threads, nor do
+ * ids on their width. */
 static void threads_do_not_matter(void **state)
 {
     (void)state;
@@ -492,7 +526,8 @@ static void threads_do_not_matter(void **state)
         ls_dataset *set;
         char *tokens;
         size_t n;
-        assert_ok(ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 512, .documents = LS_DOCUMENTS_LINE, .threads = k ? 3 : 1));
+        assert_ok(ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 512,
+                               .documents = LS_DOCUMENTS_LINE, .threads = k ? 3 : 1));
         ls_dataset_close(&set);
         assert_ok(ls_file_read(&tokens, &n, cached()));
         hash[k] = ls_hash64(tokens, n);
@@ -517,7 +552,8 @@ static void processes_wait(void **state)
         if (!(child[i] = fork())) {
             ls_dataset *set;
             int32_t ids[3], targets[3];
-            ls_status s = ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 3, .documents = LS_DOCUMENTS_LINE, .threads = 1,
+            ls_status s = ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "big.txt"), "bytes", 3,
+                                       .documents = LS_DOCUMENTS_LINE, .threads = 1,
                                        .progress = count_progress, .eval_path = "-");
             if (s == LS_OK)
                 s = set->read(set, 0, ids, targets);
@@ -565,26 +601,34 @@ static void refuses(void **state)
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.train_text", "");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "data.tokenizer", "`bytes`");
     for (int i = 0; i < 2; i++) {
-        assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4), "data.tokenizer: no/tokenizer: no such file",
-                     "tokenizer.json");
+        assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4),
+                     "data.tokenizer: no/tokenizer: no such file", "tokenizer.json");
         setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is no absolute path */
     }
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "data.seq_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document", "data.documents: blank");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .end_token = "</s>"), "data.end_token: the tokenizer bytes has no token </s>", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document",
+                 "data.documents: blank");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .end_token = "</s>"),
+                 "data.end_token: the tokenizer bytes has no token </s>", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256),
                  "ids up to 256, the model's vocabulary is 256", "model.vocab_size: 257");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("empty.txt", ""), 4), "empty.txt: no text in this file", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("blank.txt", " \n\n"), 4, .documents = LS_DOCUMENTS_LINE), "blank.txt: no text", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("empty.txt", ""), 4),
+                 "empty.txt: no text in this file", "");
+    assert_fails(LS_E_USAGE,
+                 OPEN(&set, LS_SPLIT_TRAIN, put("blank.txt", " \n\n"), 4, .documents = LS_DOCUMENTS_LINE),
+                 "blank.txt: no text", "");
     put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
-    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4), "data.end_token: name the token", "<|endoftext|>");
+    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4),
+                 "data.end_token: name the token", "<|endoftext|>");
     put("other.txt", "not yet tokenized\n");
     ls_stop_on(&(const volatile sig_atomic_t){ 1 });
-    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4), "stopped while", "other.txt");
+    assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4), "stopped while",
+                 "other.txt");
     ls_stop_on(NULL);
     assert_int_equal(files_in_cache(".tokens"), 1); /* a.txt's */
     setenv("LOCKSTEP_CACHE", put("file", ""), 1);
-    assert_fails(LS_E_IO, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "file/tokens", "LOCKSTEP_CACHE names another folder");
+    assert_fails(LS_E_IO, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "file/tokens",
+                 "LOCKSTEP_CACHE names another folder");
     assert_null(set);
 }
 
@@ -600,12 +644,15 @@ static void real_text(void **state)
     }
     setenv("LOCKSTEP_DATA", data, 1);
     ls_dataset *set, *eval;
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "tinyshakespeare/input.txt", 256, .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1));
-    assert_ok(OPEN(&eval, LS_SPLIT_EVAL, "tinyshakespeare/input.txt", 256, .documents = LS_DOCUMENTS_BLANK, .eval_fraction = 0.1));
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "tinyshakespeare/input.txt", 256, .documents = LS_DOCUMENTS_BLANK,
+                   .eval_fraction = 0.1));
+    assert_ok(OPEN(&eval, LS_SPLIT_EVAL, "tinyshakespeare/input.txt", 256, .documents = LS_DOCUMENTS_BLANK,
+                   .eval_fraction = 0.1));
     assert_non_null(strstr(set->source, "(6500 of 7222 documents,"));
     ls_dataset_close(&set);
     ls_dataset_close(&eval);
-    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "gutenberg/*.txt.gz", 64, .eval_fraction = 0.5)); /* the first with a mark and \r\n */
+    /* the first with a mark and \r\n */
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "gutenberg/*.txt.gz", 64, .eval_fraction = 0.5));
     int32_t ids[64], targets[64];
     assert_ok(set->read(set, 0, ids, targets));
     for (int i = 0; i < 64; i++)
@@ -637,7 +684,8 @@ static void real_tokenizer(void **state)
     snprintf(path, sizeof path, "%s/qwen2.5", data);
     assert_ok(ls_tokenizer_open(&t, path));
     assert_ok(ls_tokenizer_encode(t, line, strcspn(line, "\n"), true, &want));
-    assert_ok(ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "one.txt"), "qwen2.5", 64, .pack = false, .eval_path = "-", .vocabulary = 151936));
+    assert_ok(ls_text_open(&set, LS_SPLIT_TRAIN, in(dir, "one.txt"), "qwen2.5", 64, .pack = false,
+                           .eval_path = "-", .vocabulary = 151936));
     assert_ok(set->read(set, 0, ids, targets));
     for (int i = 0; i < 64; i++) {
         assert_int_equal(ids[i], i < want.n ? want.ids[i] : ls_tokenizer_id(t, "<|endoftext|>"));
@@ -672,10 +720,26 @@ int main(void)
         setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make, drop)
     const struct CMUnitTest tests[] = {
-        TEST(cuts_documents), TEST(reads_files), TEST(checks_long_texts), TEST(stops), TEST(finds_files), TEST(windows_hold_every_token_once), TEST(rows_are_documents),
-        TEST(json_lines), TEST(splits_by_documents),
-        TEST(both_splits_have_documents), TEST(ranks_share_tokens), TEST(tokenizes_once), TEST(damage_is_found), TEST(digest_is_of_the_samples),
-        TEST(threads_do_not_matter), TEST(processes_wait), TEST(survives_faults), TEST(refuses), TEST(real_text), TEST(real_tokenizer),
+        TEST(cuts_documents),
+        TEST(reads_files),
+        TEST(checks_long_texts),
+        TEST(stops),
+        TEST(finds_files),
+        TEST(windows_hold_every_token_once),
+        TEST(rows_are_documents),
+        TEST(json_lines),
+        TEST(splits_by_documents),
+        TEST(both_splits_have_documents),
+        TEST(ranks_share_tokens),
+        TEST(tokenizes_once),
+        TEST(damage_is_found),
+        TEST(digest_is_of_the_samples),
+        TEST(threads_do_not_matter),
+        TEST(processes_wait),
+        TEST(survives_faults),
+        TEST(refuses),
+        TEST(real_text),
+        TEST(real_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

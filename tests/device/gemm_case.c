@@ -10,7 +10,8 @@
 enum { GUARD = 256 };
 
 /* f16 and bf16 as f64 and back, bit by bit: nothing shared with the kernels. */
-static double decode(const void *p, ls_dtype t, int64_t i) {
+static double decode(const void *p, ls_dtype t, int64_t i)
+{
     if (t == LS_F32)
         return ((const float *)p)[i];
     const uint16_t h = ((const uint16_t *)p)[i];
@@ -25,7 +26,8 @@ static double decode(const void *p, ls_dtype t, int64_t i) {
     return h & 0x8000 ? -v : v;
 }
 
-static void encode(void *p, ls_dtype t, int64_t i, float x) { /* x must be exact in t */
+static void encode(void *p, ls_dtype t, int64_t i, float x)
+{ /* x must be exact in t */
     uint32_t bits;
     memcpy(&bits, &x, 4);
     if (t == LS_F32) {
@@ -49,15 +51,23 @@ static void encode(void *p, ls_dtype t, int64_t i, float x) { /* x must be exact
     }
 }
 
-typedef struct operand { ls_tensor t; char *base; int64_t rows, cols, ld; } operand;
+typedef struct operand {
+    ls_tensor t;
+    char *base;
+    int64_t rows, cols, ld;
+} operand;
 
-static operand make(ls_dtype t, int ndim, int64_t rows, int64_t cols, int pad, unsigned char fill) {
+static operand make(ls_dtype t, int ndim, int64_t rows, int64_t cols, int pad, unsigned char fill)
+{
     operand o = { .rows = rows, .cols = cols, .ld = cols + pad };
     const size_t bytes = (size_t)(rows * o.ld) * ls_dtype_size(t) + 64;
     o.base = malloc(bytes);
     memset(o.base, fill, bytes);
-    o.t = ls_tensor_of(o.base, &(ls_type){ .dtype = t, .ndim = ndim, .dims = { ndim == 1 ? cols : rows, cols } });
-    if (ndim == 3) { /* [rows, 1, cols], as a slice of one token gives: the stride of the dimension of size 1 means nothing */
+    o.t = ls_tensor_of(o.base,
+                       &(ls_type){ .dtype = t, .ndim = ndim, .dims = { ndim == 1 ? cols : rows, cols } });
+    if (ndim == 3) {
+        /* [rows, 1, cols], as a slice of one token gives: the stride of the dimension of size 1 means nothing
+         */
         o.t.type = (ls_type){ .dtype = t, .ndim = 3, .dims = { rows, 1, cols } };
         o.t.strides[1] = 7;
         o.t.strides[2] = 1;
@@ -67,17 +77,21 @@ static operand make(ls_dtype t, int ndim, int64_t rows, int64_t cols, int pad, u
     return o;
 }
 
-static void fill_random(operand *o, uint64_t seed, uint64_t purpose, const float *values) {
+static void fill_random(operand *o, uint64_t seed, uint64_t purpose, const float *values)
+{
     const ls_rng_key key = ls_rng_key_of(seed, purpose);
     for (int64_t i = 0; i < o->rows; i++)
         for (int64_t j = 0; j < o->cols; j++) {
             const int64_t at = i * o->cols + j;
-            const float x = values ? values[at] : (float)((int64_t)ls_rng_below(key, (uint64_t)at, 257) - 128) / 64.0f; /* exact in all types */
+            /* exact in all types */
+            const float x = values ? values[at]
+                                   : (float)((int64_t)ls_rng_below(key, (uint64_t)at, 257) - 128) / 64.0f;
             encode(o->base, o->t.type.dtype, i * o->ld + j, x);
         }
 }
 
-static double *read_back(const operand *o) {
+static double *read_back(const operand *o)
+{
     double *v = malloc(sizeof *v * (size_t)(o->rows * o->cols + 1));
     for (int64_t i = 0; i < o->rows; i++)
         for (int64_t j = 0; j < o->cols; j++)
@@ -85,7 +99,8 @@ static double *read_back(const operand *o) {
     return v;
 }
 
-void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r1, gemm_result *out) {
+void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r1, gemm_result *out)
+{
     static const char *const names[] = { "linear", "linear_dx", "linear_dw" };
     const ls_tensor absent = { .type.ndim = -1 };
     const ls_dtype t = c->dtype;
@@ -136,8 +151,13 @@ void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r
     }
     const ls_linear_attrs act = { c->act };
     const ls_linear_dw_attrs dw = { c->bias };
-    ls_kernel_args a = { .n_in = n_in, .n_out = n_out, .in = tin, .out = tout, .attrs = c->op == OP_DW ? (const void *)&dw : &act,
-                         .threads = device->threads, .isa = device->isa };
+    ls_kernel_args a = { .n_in = n_in,
+                         .n_out = n_out,
+                         .in = tin,
+                         .out = tout,
+                         .attrs = c->op == OP_DW ? (const void *)&dw : &act,
+                         .threads = device->threads,
+                         .isa = device->isa };
     const char *why = NULL;
     const ls_kernel *kernel = ls_device_find(device, names[c->op], &a, &why);
     if (!kernel)
@@ -176,7 +196,8 @@ void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r
         free(in[i].base);
 }
 
-void gemm_release(gemm_result *r) {
+void gemm_release(gemm_result *r)
+{
     for (int i = 0; i < 4; i++)
         free(r->in[i]);
     for (int i = 0; i < 2; i++) {
@@ -185,7 +206,8 @@ void gemm_release(gemm_result *r) {
     }
 }
 
-double gemm_act(ls_act act, double x) {
+double gemm_act(ls_act act, double x)
+{
     switch (act) {
     case LS_ACT_RELU: return x > 0 || isnan(x) ? x : 0;
     case LS_ACT_GELU: return 0.5 * x * erfc(-x / sqrt(2));
@@ -194,16 +216,16 @@ double gemm_act(ls_act act, double x) {
     }
 }
 
-double gemm_act_slope(ls_act act, double x) {
+double gemm_act_slope(ls_act act, double x)
+{
     const double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), t = tanh(u);
     switch (act) {
     case LS_ACT_RELU: return x > 0;
     case LS_ACT_GELU: return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * M_PI);
-    case LS_ACT_GELU_TANH: return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+    case LS_ACT_GELU_TANH:
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
     default: return 1;
     }
 }
 
-double gemm_unit(ls_dtype t) {
-    return t == LS_F32 ? 0x1p-24 : t == LS_F16 ? 0x1p-11 : 0x1p-8;
-}
+double gemm_unit(ls_dtype t) { return t == LS_F32 ? 0x1p-24 : t == LS_F16 ? 0x1p-11 : 0x1p-8; }

@@ -1,5 +1,6 @@
-/* gemm_case.h - one call of linear, linear_dx or linear_dw on made-up numbers, with everything that can go around it: strides, guards
- * behind the workspace, sentinels between rows. Shared by the tests of the matrix products. */
+/* gemm_case.h - one call of linear, linear_dx or linear_dw on made-up numbers, with everything that can go
+ * around it: strides, guards behind the workspace, sentinels between rows. Shared by the tests of the matrix
+ * products. */
 #pragma once
 #include "device/device.h"
 
@@ -24,7 +25,8 @@ typedef struct gemm_result {
     size_t raw_bytes[2];
 } gemm_result;
 
-/* Runs rows [r0, r1) of the case (linear and linear_dx; others: all) on `device`, checks guards and sentinels. */
+/* Runs rows [r0, r1) of the case (linear and linear_dx; others: all) on `device`, checks guards and
+ * sentinels. */
 void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r1, gemm_result *out);
 void gemm_release(gemm_result *r);
 double gemm_act(ls_act act, double x);

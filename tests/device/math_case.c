@@ -11,7 +11,8 @@
 enum { GUARD = 128 };
 static const unsigned char PAINT = 0xa5;
 
-static uint64_t next(uint64_t *state) { /* splitmix64 */
+static uint64_t next(uint64_t *state)
+{ /* splitmix64 */
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -20,10 +21,12 @@ static uint64_t next(uint64_t *state) { /* splitmix64 */
 static double uniform(uint64_t *s) { return (double)(next(s) >> 11) * 0x1p-53; }
 static double normal(uint64_t *s) { return uniform(s) + uniform(s) + uniform(s) + uniform(s) - 2.0; }
 
-static double number(const operand *o, int64_t i, uint64_t *s) {
-    static const double odd[] = { 0.0,    -0.0,  INFINITY, -INFINITY, NAN,     1e30, -1e30,  3e38, -3e38, 1e-30,
-                                  -1e-30, 1e-40, -1e-44,   88.0,      -88.0,   90.0, -104.5, 1.0,  -1.0,  20.5,
-                                  -20.5,  0.625, 5.5,      -5.5,      65504.0, 6e-8, -14.0,  14.0 };
+static double number(const operand *o, int64_t i, uint64_t *s)
+{
+    static const double odd[] = { 0.0,   -0.0,  INFINITY, -INFINITY, NAN,   1e30,   -1e30,
+                                  3e38,  -3e38, 1e-30,    -1e-30,    1e-40, -1e-44, 88.0,
+                                  -88.0, 90.0,  -104.5,   1.0,       -1.0,  20.5,   -20.5,
+                                  0.625, 5.5,   -5.5,     65504.0,   6e-8,  -14.0,  14.0 };
     switch (o->kind) {
     case FILL_NORMAL: return normal(s) * o->scale;
     case FILL_POSITIVE: return fabs(normal(s)) * o->scale + 1e-3;
@@ -36,7 +39,8 @@ static double number(const operand *o, int64_t i, uint64_t *s) {
     return NAN;
 }
 
-int math_levels(ls_isa levels[LS_ISA_COUNT]) {
+int math_levels(ls_isa levels[LS_ISA_COUNT])
+{
     int n = 0;
     for (int i = 0; i <= (int)ls_isa_best(); i++)
         if (ls_device_cpu.tables((ls_isa)i))
@@ -44,11 +48,15 @@ int math_levels(ls_isa levels[LS_ISA_COUNT]) {
     return n;
 }
 
-ls_device math_cpu(ls_isa isa, int threads) { return (ls_device){ .ops = &ls_device_cpu, .isa = isa, .threads = threads }; }
+ls_device math_cpu(ls_isa isa, int threads)
+{
+    return (ls_device){ .ops = &ls_device_cpu, .isa = isa, .threads = threads };
+}
 static const ls_device REF = { .ops = &ls_device_ref, .threads = 1 };
 
 /* Bytes from the first to behind the last element. */
-static size_t extent(const ls_tensor *t) {
+static size_t extent(const ls_tensor *t)
+{
     int64_t last = 0;
     for (int d = 0; d < t->type.ndim; d++) {
         if (t->type.dims[d] == 0)
@@ -58,7 +66,8 @@ static size_t extent(const ls_tensor *t) {
     return (size_t)(last + 1) * ls_dtype_size(t->type.dtype);
 }
 
-static ls_tensor make(math_run *r, const operand *o) {
+static ls_tensor make(math_run *r, const operand *o)
+{
     ls_tensor t = ls_tensor_of(NULL, &o->type);
     if (o->type.ndim < 0)
         return t;
@@ -80,7 +89,8 @@ static ls_tensor make(math_run *r, const operand *o) {
     return t;
 }
 
-static void check_guards(const ls_tensor *t) {
+static void check_guards(const ls_tensor *t)
+{
     if (t->type.ndim < 0)
         return;
     const unsigned char *data = t->data;
@@ -101,7 +111,8 @@ static void check_guards(const ls_tensor *t) {
     }
 }
 
-void math_make(math_run *r, const math_case *c) {
+void math_make(math_run *r, const math_case *c)
+{
     uint64_t s = c->seed + 12345;
     memset(r, 0, sizeof *r);
     for (int j = c->n_in; j < CASE_MAX; j++)
@@ -118,10 +129,15 @@ void math_make(math_run *r, const math_case *c) {
         r->out[i] = c->out[i].alias ? r->in[c->out[i].alias - 1] : make(r, &c->out[i]);
 }
 
-void math_execute(math_run *r, const math_case *c, const ls_device *d) {
-    ls_kernel_args a = {
-        .n_in = c->n_in, .n_out = c->n_out, .in = r->in, .out = r->out, .attrs = c->attrs, .threads = d->threads, .isa = d->isa
-    };
+void math_execute(math_run *r, const math_case *c, const ls_device *d)
+{
+    ls_kernel_args a = { .n_in = c->n_in,
+                         .n_out = c->n_out,
+                         .in = r->in,
+                         .out = r->out,
+                         .attrs = c->attrs,
+                         .threads = d->threads,
+                         .isa = d->isa };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, c->op, &a, &why);
     if (!k)
@@ -142,20 +158,24 @@ void math_execute(math_run *r, const math_case *c, const ls_device *d) {
         check_guards(&r->out[i]);
 }
 
-void math_free(math_run *r) {
+void math_free(math_run *r)
+{
     for (int i = 0; i < r->n_blocks; i++)
         free(r->blocks[i]);
 }
 
 double math_value(const ls_tensor *t, int64_t i) { return flat_get(t, i); }
-uint64_t math_bits(const ls_tensor *t, int64_t i) {
+uint64_t math_bits(const ls_tensor *t, int64_t i)
+{
     uint64_t b = 0;
     const size_t size = ls_dtype_size(t->type.dtype);
     memcpy(&b, (const char *)t->data + (size_t)ls_ref_offset(t, t->type.ndim, i) * size, size);
     return b;
 }
 
-static double step_of(ls_dtype t, double x) { /* one unit in the last place, relative, and the smallest step */
+/* one unit in the last place, relative, and the smallest step */
+static double step_of(ls_dtype t, double x)
+{
     switch (t) {
     case LS_BF16: return fabs(x) * 0x1p-7 + 1e-40;
     case LS_F16: return fabs(x) * 0x1p-10 + 0x1p-24;
@@ -164,7 +184,8 @@ static double step_of(ls_dtype t, double x) { /* one unit in the last place, rel
     }
 }
 
-static bool close_enough(double x, double want, double tolerance, ls_dtype t) {
+static bool close_enough(double x, double want, double tolerance, ls_dtype t)
+{
     if (isnan(x) || isnan(want))
         return isnan(x) && isnan(want);
     if (isinf(x) || isinf(want)) { /* at the edge of the range either side of it will do */
@@ -174,7 +195,8 @@ static bool close_enough(double x, double want, double tolerance, ls_dtype t) {
     return fabs(x - want) <= tolerance + step_of(t, want);
 }
 
-void math_check(const math_case *c) {
+void math_check(const math_case *c)
+{
     math_run truth;
     math_make(&truth, c);
     math_execute(&truth, c, &REF);
@@ -202,9 +224,11 @@ void math_check(const math_case *c) {
                     const bool near = close_enough(x, w, c->rel * fabs(w) + c->of_max * most, t);
                     const bool same = threads == 1 || math_bits(&r.out[o], i) == math_bits(&one.out[o], i);
                     if (!near || !same)
-                        print_error("%s (seed %llu) at %s, %d threads, output %d of %s, element %lld of %lld: %.9g, ref %.9g%s\n",
-                                    c->op, (unsigned long long)c->seed, ls_isa_name(levels[l]), threads, o, ls_dtype_name(t),
-                                    (long long)i, (long long)n, x, w, same ? "" : " (differs from one thread)");
+                        print_error("%s (seed %llu) at %s, %d threads, output %d of %s, element %lld of "
+                                    "%lld: %.9g, ref %.9g%s\n",
+                                    c->op, (unsigned long long)c->seed, ls_isa_name(levels[l]), threads, o,
+                                    ls_dtype_name(t), (long long)i, (long long)n, x, w,
+                                    same ? "" : " (differs from one thread)");
                     assert_true(near && same);
                 }
             }

@@ -1,6 +1,7 @@
-/* math_case.h - runs one op on device ref and on every level of device cpu that this machine has, with 1, 2 and 3 threads, and compares:
- * cpu against ref within a tolerance, and every number of threads against one thread bit by bit. Outputs and workspaces lie between
- * guards; what lies between the rows of a strided output must stay as it was. */
+/* math_case.h - runs one op on device ref and on every level of device cpu that this machine has, with 1, 2
+ * and 3 threads, and compares: cpu against ref within a tolerance, and every number of threads against one
+ * thread bit by bit. Outputs and workspaces lie between guards; what lies between the rows of a strided
+ * output must stay as it was. */
 #pragma once
 #include "device/device.h"
 
@@ -42,7 +43,9 @@ typedef struct math_case {
     operand in[CASE_MAX], out[CASE_MAX];
     const void *attrs;
     double rel,
-        of_max; /* |cpu - ref| <= rel |ref| + of_max * largest |ref| of the output (+ the rounding of the output's type) */
+        /* |cpu - ref| <= rel |ref| + of_max * largest |ref| of the output (+ the rounding of the output's
+           type) */
+        of_max;
     uint64_t seed;
 } math_case;
 

@@ -7,11 +7,14 @@
 #include "base/parallel.h"
 #include "device/device.h"
 
-static ls_status open_as(ls_device *d, const char *name, int isa, bool elsewhere) {
-    return ls_device_open(d, name, &(ls_device_opts){ .isa = isa, .threads = 0, .kernels = "own", .elsewhere = elsewhere });
+static ls_status open_as(ls_device *d, const char *name, int isa, bool elsewhere)
+{
+    return ls_device_open(
+        d, name, &(ls_device_opts){ .isa = isa, .threads = 0, .kernels = "own", .elsewhere = elsewhere });
 }
 
-static void test_defaults(void **state) {
+static void test_defaults(void **state)
+{
     (void)state;
     ls_device d;
     unsetenv("LOCKSTEP_ISA");
@@ -20,11 +23,13 @@ static void test_defaults(void **state) {
     assert_int_equal(d.threads, ls_cpu_count());
 }
 
-static void test_names(void **state) {
+static void test_names(void **state)
+{
     (void)state;
     ls_device d;
     assert_int_equal(open_as(&d, "cpy", -1, false), LS_E_UNSUPPORTED);
-    assert_string_equal(ls_error_message(), "device \"cpy\" is not known; there are cpu, ref and null (did you mean cpu?)");
+    assert_string_equal(ls_error_message(),
+                        "device \"cpy\" is not known; there are cpu, ref and null (did you mean cpu?)");
     ls_isa isa;
     for (int i = 0; i < LS_ISA_COUNT; i++) {
         assert_true(ls_isa_parse(ls_isa_name((ls_isa)i), &isa));
@@ -33,7 +38,8 @@ static void test_names(void **state) {
     assert_false(ls_isa_parse("avx", &isa));
 }
 
-static void test_levels_can_be_forced(void **state) {
+static void test_levels_can_be_forced(void **state)
+{
     (void)state;
     ls_device d;
     setenv("LOCKSTEP_ISA", "generic", 1);
@@ -41,7 +47,9 @@ static void test_levels_can_be_forced(void **state) {
     assert_int_equal(d.isa, LS_ISA_GENERIC);
     setenv("LOCKSTEP_ISA", "sse9", 1);
     assert_int_equal(open_as(&d, "cpu", -1, false), LS_E_USAGE);
-    assert_string_equal(ls_error_message(), "LOCKSTEP_ISA=sse9: not an instruction-set level; use generic, avx2, avx512 or avx512bf16");
+    assert_string_equal(
+        ls_error_message(),
+        "LOCKSTEP_ISA=sse9: not an instruction-set level; use generic, avx2, avx512 or avx512bf16");
     assert_int_equal(open_as(&d, "cpu", LS_ISA_GENERIC, false), LS_OK); /* an option that is set wins */
     unsetenv("LOCKSTEP_ISA");
     assert_int_equal(open_as(&d, "cpu", LS_ISA_COUNT, false), LS_E_ARG);
@@ -58,15 +66,21 @@ static void test_levels_can_be_forced(void **state) {
     }
 }
 
-/* What a plan for another machine is told about scratch does not depend on the machine that asks: every level's build gives the same. */
-static void test_workspace_is_the_same_from_anywhere(void **state) {
+/* What a plan for another machine is told about scratch does not depend on the machine that asks: every
+ * level's build gives the same. */
+static void test_workspace_is_the_same_from_anywhere(void **state)
+{
     (void)state;
-    const ls_type x = LS_TYPE(LS_BF16, 1088, 128), w = LS_TYPE(LS_BF16, 384, 128), y = LS_TYPE(LS_BF16, 1088, 384);
-    const ls_tensor absent = { .type.ndim = -1 }, in[4] = { ls_tensor_of(NULL, &x), ls_tensor_of(NULL, &w), absent, absent };
+    const ls_type x = LS_TYPE(LS_BF16, 1088, 128), w = LS_TYPE(LS_BF16, 384, 128),
+                  y = LS_TYPE(LS_BF16, 1088, 384);
+    const ls_tensor absent = { .type.ndim = -1 },
+                    in[4] = { ls_tensor_of(NULL, &x), ls_tensor_of(NULL, &w), absent, absent };
     const ls_tensor out = ls_tensor_of(NULL, &y);
     const ls_linear_attrs attrs = { 0 };
     for (int target = 0; target < LS_ISA_COUNT; target++) {
-        const ls_kernel_args a = { .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 3, .isa = (ls_isa)target };
+        const ls_kernel_args a = {
+            .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 3, .isa = (ls_isa)target
+        };
         size_t first = 0;
         for (int level = 0; level <= (int)ls_isa_best(); level++) {
             ls_device d;
@@ -81,7 +95,8 @@ static void test_workspace_is_the_same_from_anywhere(void **state) {
     }
 }
 
-static void test_null_finds_but_does_nothing(void **state) {
+static void test_null_finds_but_does_nothing(void **state)
+{
     (void)state;
     ls_device cpu, null;
     assert_int_equal(open_as(&cpu, "cpu", LS_ISA_GENERIC, false), LS_OK);
@@ -89,18 +104,24 @@ static void test_null_finds_but_does_nothing(void **state) {
     assert_false(null.ops->computes);
     float v[4] = { 1, 2, 3, 4 }, r[4] = { 7, 7, 7, 7 };
     const ls_type square = LS_TYPE(LS_F32, 2, 2);
-    const ls_tensor absent = { .type.ndim = -1 }, in[4] = { ls_tensor_of(v, &square), ls_tensor_of(v, &square), absent, absent };
+    const ls_tensor absent = { .type.ndim = -1 },
+                    in[4] = { ls_tensor_of(v, &square), ls_tensor_of(v, &square), absent, absent };
     const ls_tensor out = ls_tensor_of(r, &square);
     const ls_linear_attrs attrs = { 0 };
-    const ls_kernel_args a = { .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = LS_ISA_GENERIC };
-    const ls_kernel *ours = ls_device_find(&cpu, "linear", &a, NULL), *idle = ls_device_find(&null, "linear", &a, NULL);
+    const ls_kernel_args a = {
+        .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = LS_ISA_GENERIC
+    };
+    const ls_kernel *ours = ls_device_find(&cpu, "linear", &a, NULL),
+                    *idle = ls_device_find(&null, "linear", &a, NULL);
     assert_non_null(ours);
     assert_non_null(idle);
-    assert_true(idle->workspace == ours->workspace && idle->rows_in == ours->rows_in && idle->run != ours->run);
+    assert_true(idle->workspace == ours->workspace && idle->rows_in == ours->rows_in &&
+                idle->run != ours->run);
     idle->run(&a);
     for (int i = 0; i < 4; i++)
         assert_true(r[i] == 7);
-    for (const ls_kernel *const *t = ls_device_cpu.tables(LS_ISA_GENERIC); *t; t++) /* every op that cpu has */
+    for (const ls_kernel *const *t = ls_device_cpu.tables(LS_ISA_GENERIC); *t;
+         t++) /* every op that cpu has */
         for (const ls_kernel *k = *t; k->op; k++) {
             bool found = false;
             for (const ls_kernel *n = null.ops->tables(LS_ISA_GENERIC)[0]; n->op; n++)
@@ -109,10 +130,14 @@ static void test_null_finds_but_does_nothing(void **state) {
         }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_names), cmocka_unit_test(test_levels_can_be_forced),
-        cmocka_unit_test(test_workspace_is_the_same_from_anywhere), cmocka_unit_test(test_null_finds_but_does_nothing),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_levels_can_be_forced),
+        cmocka_unit_test(test_workspace_is_the_same_from_anywhere),
+        cmocka_unit_test(test_null_finds_but_does_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

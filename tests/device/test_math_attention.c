@@ -1,5 +1,6 @@
-/* Attention and its gradient on device cpu, at every level of this machine, against device ref: sequences of one tile and of several, heads
- * of odd size, shared key heads, causal masks, biases, column slices of one buffer; bits that depend on neither threads nor batch. */
+/* Attention and its gradient on device cpu, at every level of this machine, against device ref: sequences of
+ * one tile and of several, heads of odd size, shared key heads, causal masks, biases, column slices of one
+ * buffer; bits that depend on neither threads nor batch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,8 @@ typedef struct shape {
 } shape;
 
 static const shape SHAPES[] = {
-    { .B = 2, .Tq = 17, .Tk = 17, .H = 2, .G = 2, .D = 64, .pad = 256 }, /* as q, k, v in one [B, T, 384] buffer */
+    /* as q, k, v in one [B, T, 384] buffer */
+    { .B = 2, .Tq = 17, .Tk = 17, .H = 2, .G = 2, .D = 64, .pad = 256 },
     { .B = 2, .Tq = 21, .Tk = 20, .H = 4, .G = 2, .D = 24, .pad = 5 }, /* 4 keys beyond a vector of 16, */
     { .B = 1, .Tq = 50, .Tk = 50, .H = 2, .G = 2, .D = 16 },           /* 2 beyond vectors of 16 and of 8 */
     { .B = 3, .Tq = 1, .Tk = 17, .H = 2, .G = 2, .D = 64 },
@@ -24,12 +26,14 @@ static const shape SHAPES[] = {
     { .B = 2, .Tq = 7, .Tk = 33, .H = 4, .G = 2, .D = 5, .bias = 2, .pad = 3 },
     { .B = 2, .Tq = 33, .Tk = 7, .H = 3, .G = 1, .D = 16, .bias = 1 },
     { .B = 2, .Tq = 15, .Tk = 15, .H = 2, .G = 1, .D = 24, .causal = true, .pad = 7 },
-    { .B = 1, .Tq = 9, .Tk = 5, .H = 2, .G = 2, .D = 8, .causal = true }, /* the first four queries see nothing */
+    /* the first four queries see nothing */
+    { .B = 1, .Tq = 9, .Tk = 5, .H = 2, .G = 2, .D = 8, .causal = true },
     { .B = 1, .Tq = 64, .Tk = 64, .H = 1, .G = 1, .D = 32 },
     { .B = 2, .Tq = 130, .Tk = 65, .H = 2, .G = 1, .D = 17, .bias = 1, .pad = 1 },
     { .B = 1, .Tq = 150, .Tk = 150, .H = 2, .G = 1, .D = 40, .causal = true },
     { .B = 1, .Tq = 70, .Tk = 200, .H = 1, .G = 1, .D = 8, .causal = true, .bias = 1 },
-    { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true }, /* a whole block of queries sees nothing */
+    /* a whole block of queries sees nothing */
+    { .B = 1, .Tq = 140, .Tk = 70, .H = 1, .G = 1, .D = 8, .causal = true },
     { .B = 2,
       .Tq = 140,
       .Tk = 60,
@@ -43,7 +47,8 @@ static const shape SHAPES[] = {
 static const ls_dtype FLOATS[] = { LS_F32, LS_BF16, LS_F16 };
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-static math_case forward_case(const shape *s, ls_dtype d, const ls_attention_attrs *attrs, uint64_t seed) {
+static math_case forward_case(const shape *s, ls_dtype d, const ls_attention_attrs *attrs, uint64_t seed)
+{
     const operand none = ABSENT;
     const ls_type q = LS_TYPE(d, s->B, s->Tq, s->H * s->D), k = LS_TYPE(d, s->B, s->Tk, s->G * s->D);
     const operand kv = { .type = k, .kind = FILL_NORMAL, .scale = 1, .pad = s->pad };
@@ -53,13 +58,17 @@ static math_case forward_case(const shape *s, ls_dtype d, const ls_attention_att
                         .n_out = 2,
                         .attrs = attrs,
                         .seed = seed,
-                        .in = { { .type = q, .kind = FILL_NORMAL, .scale = 2, .pad = s->pad }, kv, kv, s->bias ? bias : none },
+                        .in = { { .type = q, .kind = FILL_NORMAL, .scale = 2, .pad = s->pad },
+                                kv,
+                                kv,
+                                s->bias ? bias : none },
                         .out = { { .type = q, .pad = s->pad }, PLAIN(LS_TYPE(LS_F32, s->B, s->H, s->Tq)) },
                         .rel = 20 * EPS,
                         .of_max = 20 * EPS };
 }
 
-static double *numbers_of(const ls_tensor *t) {
+static double *numbers_of(const ls_tensor *t)
+{
     const int64_t n = ls_type_count(&t->type);
     double *v = malloc(sizeof(double) * (size_t)(n ? n : 1));
     for (int64_t i = 0; i < n; i++)
@@ -68,8 +77,11 @@ static double *numbers_of(const ls_tensor *t) {
 }
 
 /* Forward, and the gradient from y and lse as ref gives them. */
-static void check(const shape *s, ls_dtype d, uint64_t seed) {
-    const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 1 / sqrt((double)s->D) };
+static void check(const shape *s, ls_dtype d, uint64_t seed)
+{
+    const ls_attention_attrs attrs = { .head_dim = s->D,
+                                       .causal = s->causal,
+                                       .scale = 1 / sqrt((double)s->D) };
     math_case f = forward_case(s, d, &attrs, seed);
     math_check(&f);
     const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
@@ -105,7 +117,8 @@ static void check(const shape *s, ls_dtype d, uint64_t seed) {
     math_free(&r);
 }
 
-static void test_attention(void **state) {
+static void test_attention(void **state)
+{
     (void)state;
     for (int i = 0; i < COUNT(SHAPES); i++)
         for (int t = 0; t < 3; t++)
@@ -113,19 +126,27 @@ static void test_attention(void **state) {
 }
 
 /* A language model's sequence: many tiles; and scratch that does not grow with it. */
-static void test_long(void **state) {
+static void test_long(void **state)
+{
     (void)state;
     check(&(shape){ .B = 1, .Tq = 517, .Tk = 517, .H = 2, .G = 1, .D = 64, .causal = true }, LS_F32, 1);
     const ls_attention_attrs attrs = { .head_dim = 64, .causal = true, .scale = 0.125 };
     size_t bytes[2][2];
     for (int i = 0; i < 2; i++) {
         const int64_t tokens = i ? 4096 : 128;
-        const ls_tensor q = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 14 * 64)), k = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 2 * 64)),
+        const ls_tensor q = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 14 * 64)),
+                        k = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, tokens, 2 * 64)),
                         lse = ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1, 14, tokens)), none = { .type.ndim = -1 };
-        const ls_tensor in[][9] = { { q, k, k, none, none, none }, { q, q, k, k, none, q, lse, none, none } }, out[] = { q, k, k };
+        const ls_tensor in[][9] = { { q, k, k, none, none, none }, { q, q, k, k, none, q, lse, none, none } },
+                        out[] = { q, k, k };
         for (int grad = 0; grad < 2; grad++) {
-            const ls_kernel_args a = { .n_in = grad ? 7 : 3, .n_out = grad ? 3 : 2, .in = in[grad], .out = grad ? out : (ls_tensor[]){ q, lse }, .attrs = &attrs,
-                                       .threads = 2, .isa = LS_ISA_GENERIC };
+            const ls_kernel_args a = { .n_in = grad ? 7 : 3,
+                                       .n_out = grad ? 3 : 2,
+                                       .in = in[grad],
+                                       .out = grad ? out : (ls_tensor[]){ q, lse },
+                                       .attrs = &attrs,
+                                       .threads = 2,
+                                       .isa = LS_ISA_GENERIC };
             const ls_device d = math_cpu(LS_ISA_GENERIC, 2);
             const char *why;
             const ls_kernel *kernel = ls_device_find(&d, grad ? "attention_grad" : "attention", &a, &why);
@@ -137,8 +158,10 @@ static void test_long(void **state) {
     assert_int_equal(bytes[0][1], bytes[1][1]);
 }
 
-/* Keys that a bias of -inf hides do not count; a query that sees none gives zeros, lse -inf and no gradient. */
-static void test_masked(void **state) {
+/* Keys that a bias of -inf hides do not count; a query that sees none gives zeros, lse -inf and no gradient.
+ */
+static void test_masked(void **state)
+{
     (void)state;
     enum { T = 70 };
     static double mask[T * T];
@@ -167,8 +190,10 @@ static void test_masked(void **state) {
                         .seed = 3,
                         .rel = 40 * EPS,
                         .of_max = 60 * EPS,
-                        .in = { f.in[0], f.in[0], f.in[1], f.in[2], f.in[3], DATA(f.in[0].type, y), DATA(f.out[1].type, lse) },
-                        .out = { PLAIN(f.in[0].type), PLAIN(f.in[0].type), PLAIN(f.in[0].type), PLAIN(f.in[3].type) } };
+                        .in = { f.in[0], f.in[0], f.in[1], f.in[2], f.in[3], DATA(f.in[0].type, y),
+                                DATA(f.out[1].type, lse) },
+                        .out = { PLAIN(f.in[0].type), PLAIN(f.in[0].type), PLAIN(f.in[0].type),
+                                 PLAIN(f.in[3].type) } };
         math_make(&back, &g);
         math_execute(&back, &g, &d);
         for (int c = 0; c < 20; c++)
@@ -185,7 +210,8 @@ static void test_masked(void **state) {
 }
 
 /* A sample's result has the same bits alone and in a batch. */
-static void test_batch(void **state) {
+static void test_batch(void **state)
+{
     (void)state;
     for (int i = 0; i < COUNT(SHAPES); i++) {
         shape s = SHAPES[i], alone = s;
@@ -193,7 +219,8 @@ static void test_batch(void **state) {
             continue;
         alone.B = 1;
         const ls_attention_attrs attrs = { .head_dim = s.D, .causal = s.causal, .scale = 0.3 };
-        const math_case whole = forward_case(&s, LS_BF16, &attrs, 9), part = forward_case(&alone, LS_BF16, &attrs, 9);
+        const math_case whole = forward_case(&s, LS_BF16, &attrs, 9),
+                        part = forward_case(&alone, LS_BF16, &attrs, 9);
         ls_isa levels[LS_ISA_COUNT];
         for (int l = math_levels(levels) - 1; l >= 0; l--) {
             const ls_device d = math_cpu(levels[l], 1);
@@ -216,8 +243,9 @@ static void test_batch(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_long), cmocka_unit_test(test_masked),
-                                        cmocka_unit_test(test_batch) };
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_long),
+                                        cmocka_unit_test(test_masked), cmocka_unit_test(test_batch) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Element-wise ops, fused programs, casts, and ops that move or sum elements, on device cpu at every level of this machine, against
- * device ref: odd sizes, broadcasts, strides, extreme values, every type; with the same bits for 1, 2 and 3 threads (math_case.c). */
+/* Element-wise ops, fused programs, casts, and ops that move or sum elements, on device cpu at every level of
+ * this machine, against device ref: odd sizes, broadcasts, strides, extreme values, every type; with the same
+ * bits for 1, 2 and 3 threads (math_case.c). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@ static const int64_t SIZES[] = { 1, 2, 3, 7, 15, 17, 33, 65, 127, 1000 };
         COUNT(((int64_t[]){ __VA_ARGS__ })), (int64_t[]) { __VA_ARGS__ } \
     }
 
-/* ---- element-wise ---------------------------------------------------------------------------------------------------------- */
+/* ---- element-wise */
 
 static const struct {
     const char *op;
@@ -50,14 +51,18 @@ static const struct {
     { "div_const", 1, FILL_EXTREME, 1, 2 * EPS },
 };
 
-static void test_elementwise(void **state) {
+static void test_elementwise(void **state)
+{
     (void)state;
     const ls_number_attrs attrs = { .value = 1.625 };
     for (int e = 0; e < COUNT(EW); e++)
         for (int t = 0; t < 3; t++)
             for (int s = 0; s < COUNT(SIZES); s++) {
-                const bool smooth = EW[e].kind == FILL_NORMAL; /* near a zero of the result only the absolute error is small */
-                const operand x = { .type = LS_TYPE(FLOATS[t], SIZES[s]), .kind = EW[e].kind, .scale = EW[e].scale };
+                /* near a zero of the result only the absolute error is small */
+                const bool smooth = EW[e].kind == FILL_NORMAL;
+                const operand x = { .type = LS_TYPE(FLOATS[t], SIZES[s]),
+                                    .kind = EW[e].kind,
+                                    .scale = EW[e].scale };
                 math_check(&(math_case){ .op = EW[e].op,
                                          .n_in = EW[e].arity,
                                          .n_out = 1,
@@ -70,7 +75,8 @@ static void test_elementwise(void **state) {
             }
 }
 
-static void test_broadcast_and_strides(void **state) {
+static void test_broadcast_and_strides(void **state)
+{
     (void)state;
     const int64_t turned[] = { 1, 5, 35 }, every_other[] = { 66, 11, 2 };
     for (int t = 0; t < 3; t++) {
@@ -79,13 +85,20 @@ static void test_broadcast_and_strides(void **state) {
                       column = NORMAL(LS_TYPE(d, 7, 1), 1), middle = NORMAL(LS_TYPE(d, 5, 1, 33), 1),
                       scalar = NORMAL(LS_SCALAR(d), 1), outer = NORMAL(LS_TYPE(d, 5, 1, 1), 1),
                       strided = { .type = full.type, .kind = FILL_NORMAL, .scale = 1, .pad = 5 },
-                      flipped = { .type = LS_TYPE(d, 5, 7, 3), .kind = FILL_NORMAL, .scale = 1, .strides = turned },
-                      holes = { .type = LS_TYPE(d, 5, 3, 3), .kind = FILL_NORMAL, .scale = 1, .strides = every_other };
-        const operand pairs[][2] = { { full, row },    { row, full },        { full, column },  { full, middle },
-                                     { full, scalar }, { scalar, full },     { outer, full },   { strided, full },
-                                     { column, row },  { flipped, flipped }, { holes, scalar }, { scalar, scalar } };
-        const ls_type outs[] = { full.type, full.type, full.type,         full.type,    full.type,  full.type,
-                                 full.type, full.type, LS_TYPE(d, 7, 33), flipped.type, holes.type, scalar.type };
+                      flipped = { .type = LS_TYPE(d, 5, 7, 3),
+                                  .kind = FILL_NORMAL,
+                                  .scale = 1,
+                                  .strides = turned },
+                      holes = {
+                          .type = LS_TYPE(d, 5, 3, 3), .kind = FILL_NORMAL, .scale = 1, .strides = every_other
+                      };
+        const operand pairs[][2] = { { full, row },        { row, full },     { full, column },
+                                     { full, middle },     { full, scalar },  { scalar, full },
+                                     { outer, full },      { strided, full }, { column, row },
+                                     { flipped, flipped }, { holes, scalar }, { scalar, scalar } };
+        const ls_type outs[] = { full.type,         full.type,    full.type,  full.type,
+                                 full.type,         full.type,    full.type,  full.type,
+                                 LS_TYPE(d, 7, 33), flipped.type, holes.type, scalar.type };
         for (int i = 0; i < COUNT(pairs); i++)
             math_check(&(math_case){ .op = "sub",
                                      .n_in = 2,
@@ -104,7 +117,8 @@ static void test_broadcast_and_strides(void **state) {
 }
 
 /* Fused and unfused give the same bits: each instruction rounds to its type. */
-static void test_fused(void **state) {
+static void test_fused(void **state)
+{
     (void)state;
     enum { N = 777 };
     for (int t = 0; t < 3; t++) {
@@ -113,7 +127,9 @@ static void test_fused(void **state) {
         int64_t code[] = { LS_EW_ADD,       0, 1,  d, LS_EW_GELU, 2, -1, d, LS_EW_MUL, 3, 0, d,
                            LS_EW_MUL_CONST, 4, -1, d, LS_EW_SUB,  5, 1,  d };
         double numbers[] = { 0, 0, 0, 1.7, 0 };
-        const ls_fused_attrs attrs = { .code = { COUNT(code), code }, .numbers = { COUNT(numbers), numbers }, .to = d };
+        const ls_fused_attrs attrs = { .code = { COUNT(code), code },
+                                       .numbers = { COUNT(numbers), numbers },
+                                       .to = d };
         const math_case fused = { .op = "fused",
                                   .n_in = 2,
                                   .n_out = 1,
@@ -185,8 +201,10 @@ static void test_fused(void **state) {
                              .rel = 100 * EPS });
 }
 
-/* An element's bits do not depend on where in the tensor it lies: vector loop, tail and blocks do the same. */
-static void test_position(void **state) {
+/* An element's bits do not depend on where in the tensor it lies: vector loop, tail and blocks do the same.
+ */
+static void test_position(void **state)
+{
     (void)state;
     static const char *const ops[] = { "exp", "log", "tanh", "gelu", "gelu_tanh", "silu", "sqrt" };
     double values[1000];
@@ -221,7 +239,8 @@ static void test_position(void **state) {
         }
 }
 
-static void test_cast(void **state) {
+static void test_cast(void **state)
+{
     (void)state;
     static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16, LS_I32, LS_I64, LS_U8 };
     for (int f = 0; f < 6; f++)
@@ -242,40 +261,51 @@ static void test_cast(void **state) {
             }
 }
 
-/* ---- moving and summing ---------------------------------------------------------------------------------------------------- */
+/* ---- moving and summing */
 
-static void test_moves(void **state) {
+static void test_moves(void **state)
+{
     (void)state;
     static const ls_dtype types[] = { LS_F32, LS_F64, LS_BF16, LS_F16, LS_I32, LS_I64, LS_U8 };
     const int64_t turned[] = { 1, 5, 35 }, still[] = { 0, 3, 1 };
     for (int t = 0; t < 7; t++) {
         const ls_dtype d = types[t];
         for (int s = 0; s < COUNT(SIZES); s++)
-            math_check(&(math_case){ .op = "fill",
-                                     .n_out = 1,
-                                     .out = { PLAIN(LS_TYPE(d, SIZES[s])) },
-                                     .attrs = &(ls_fill_attrs){ .type = LS_TYPE(d, SIZES[s]), .value = 3.0 } });
+            math_check(
+                &(math_case){ .op = "fill",
+                              .n_out = 1,
+                              .out = { PLAIN(LS_TYPE(d, SIZES[s])) },
+                              .attrs = &(ls_fill_attrs){ .type = LS_TYPE(d, SIZES[s]), .value = 3.0 } });
         const operand x = BELOW(LS_TYPE(d, 5, 7, 9), 100);
-        const operand views[] = { { .type = x.type, .pad = 4, .kind = FILL_COUNT, .scale = 100 },
-                                  { .type = LS_TYPE(d, 5, 7, 2), .strides = turned, .kind = FILL_COUNT, .scale = 100 },
-                                  { .type = LS_TYPE(d, 4, 2, 3), .strides = still, .kind = FILL_VALUE, .scale = 7 },
-                                  BELOW(LS_SCALAR(d), 9),
-                                  x };
+        const operand views[] = {
+            { .type = x.type, .pad = 4, .kind = FILL_COUNT, .scale = 100 },
+            { .type = LS_TYPE(d, 5, 7, 2), .strides = turned, .kind = FILL_COUNT, .scale = 100 },
+            { .type = LS_TYPE(d, 4, 2, 3), .strides = still, .kind = FILL_VALUE, .scale = 7 },
+            BELOW(LS_SCALAR(d), 9),
+            x
+        };
         for (int i = 0; i < COUNT(views); i++)
-            math_check(&(math_case){
-                .op = "copy", .n_in = 1, .n_out = 1, .in = { views[i] }, .out = { PLAIN(views[i].type) }, .seed = (uint64_t)i });
-        const int64_t perms[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+            math_check(&(math_case){ .op = "copy",
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .in = { views[i] },
+                                     .out = { PLAIN(views[i].type) },
+                                     .seed = (uint64_t)i });
+        const int64_t perms[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                     { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
         for (int i = 0; i < 6; i++) {
             const ls_permute_attrs perm = { { 3, perms[i] } };
-            math_check(&(math_case){
-                .op = "permute",
-                .n_in = 1,
-                .n_out = 1,
-                .in = { x },
-                .attrs = &perm,
-                .out = { PLAIN(LS_TYPE(d, x.type.dims[perms[i][0]], x.type.dims[perms[i][1]], x.type.dims[perms[i][2]])) } });
+            math_check(
+                &(math_case){ .op = "permute",
+                              .n_in = 1,
+                              .n_out = 1,
+                              .in = { x },
+                              .attrs = &perm,
+                              .out = { PLAIN(LS_TYPE(d, x.type.dims[perms[i][0]], x.type.dims[perms[i][1]],
+                                                     x.type.dims[perms[i][2]])) } });
         }
-        const ls_type small[] = { LS_SCALAR(d), LS_TYPE(d, 9), LS_TYPE(d, 7, 1), LS_TYPE(d, 5, 1, 9), LS_TYPE(d, 5, 7, 9) };
+        const ls_type small[] = { LS_SCALAR(d), LS_TYPE(d, 9), LS_TYPE(d, 7, 1), LS_TYPE(d, 5, 1, 9),
+                                  LS_TYPE(d, 5, 7, 9) };
         for (int i = 0; i < COUNT(small); i++)
             math_check(&(math_case){ .op = "broadcast_to",
                                      .n_in = 1,
@@ -308,7 +338,8 @@ static void test_moves(void **state) {
 }
 
 /* A part that already lies where it belongs stays as it is; gaps are still cleared. */
-static void test_pack_in_place(void **state) {
+static void test_pack_in_place(void **state)
+{
     (void)state;
     ls_isa levels[LS_ISA_COUNT];
     for (int l = math_levels(levels) - 1; l >= 0; l--) {
@@ -328,7 +359,9 @@ static void test_pack_in_place(void **state) {
             out[i] = (float)(10 + i);
         r.in[0].data = out + 1;
         r.in[0].strides[0] = 6;
-        ls_kernel_args a = { .n_in = 2, .n_out = 1, .in = r.in, .out = r.out, .attrs = &pack, .threads = 1, .isa = d.isa };
+        ls_kernel_args a = {
+            .n_in = 2, .n_out = 1, .in = r.in, .out = r.out, .attrs = &pack, .threads = 1, .isa = d.isa
+        };
         const ls_kernel *k = ls_device_find(&d, "pack", &a, NULL);
         k->run(&a);
         const float want[] = { 0, 11, 12, 0, 4, 0, 0, 17, 18, 0, 4, 0 };
@@ -337,19 +370,27 @@ static void test_pack_in_place(void **state) {
     }
 }
 
-static void test_sum_to(void **state) {
+static void test_sum_to(void **state)
+{
     (void)state;
     for (int t = 0; t < 3; t++) {
         const ls_dtype d = FLOATS[t];
         const struct {
             ls_type from, to;
-        } cases[] = { { LS_TYPE(d, 65, 17, 33), LS_TYPE(d, 33) },      { LS_TYPE(d, 65, 17, 33), LS_TYPE(d, 17, 33) },
-                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 5, 1, 33) }, { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 17, 1) },
-                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 5, 1, 1) },  { LS_TYPE(d, 5, 17, 33), LS_SCALAR(d) },
-                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 1, 1, 33) }, { LS_TYPE(d, 9), LS_TYPE(d, 1) },
-                      { LS_TYPE(d, 3, 5000), LS_TYPE(d, 3, 1) },       { LS_TYPE(d, 1000, 1), LS_TYPE(d, 1) },
-                      { LS_TYPE(d, 4, 1, 3), LS_TYPE(d, 4, 1, 3) },    { LS_TYPE(d, 300, 200), LS_TYPE(d, 200) },
-                      { LS_TYPE(d, 2, 3, 4, 5), LS_TYPE(d, 3, 1, 5) }, { LS_TYPE(d, 2, 3, 4, 5), LS_TYPE(d, 2, 1, 4, 1) } };
+        } cases[] = { { LS_TYPE(d, 65, 17, 33), LS_TYPE(d, 33) },
+                      { LS_TYPE(d, 65, 17, 33), LS_TYPE(d, 17, 33) },
+                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 5, 1, 33) },
+                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 17, 1) },
+                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 5, 1, 1) },
+                      { LS_TYPE(d, 5, 17, 33), LS_SCALAR(d) },
+                      { LS_TYPE(d, 5, 17, 33), LS_TYPE(d, 1, 1, 33) },
+                      { LS_TYPE(d, 9), LS_TYPE(d, 1) },
+                      { LS_TYPE(d, 3, 5000), LS_TYPE(d, 3, 1) },
+                      { LS_TYPE(d, 1000, 1), LS_TYPE(d, 1) },
+                      { LS_TYPE(d, 4, 1, 3), LS_TYPE(d, 4, 1, 3) },
+                      { LS_TYPE(d, 300, 200), LS_TYPE(d, 200) },
+                      { LS_TYPE(d, 2, 3, 4, 5), LS_TYPE(d, 3, 1, 5) },
+                      { LS_TYPE(d, 2, 3, 4, 5), LS_TYPE(d, 2, 1, 4, 1) } };
         for (int i = 0; i < COUNT(cases); i++) {
             const double n = (double)ls_type_count(&cases[i].from) / (double)ls_type_count(&cases[i].to);
             math_check(&(math_case){ .op = "sum_to",
@@ -365,7 +406,8 @@ static void test_sum_to(void **state) {
 }
 
 /* f64 is refused with a reason, and so is what the interpreter cannot hold. */
-static void test_refusals(void **state) {
+static void test_refusals(void **state)
+{
     (void)state;
     ls_isa levels[LS_ISA_COUNT];
     for (int l = math_levels(levels) - 1; l >= 0; l--) {
@@ -378,21 +420,26 @@ static void test_refusals(void **state) {
         assert_string_equal(why, "f64 is for device ref");
         const ls_type f32 = LS_TYPE(LS_F32, 4);
         out = ls_tensor_of(NULL, &f32);
-        assert_null(
-            ls_device_find(&d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = in, .out = &out, .isa = d.isa }, &why));
+        assert_null(ls_device_find(
+            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = in, .out = &out, .isa = d.isa },
+            &why));
         ls_tensor to = in[0];
-        assert_null(
-            ls_device_find(&d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &out, .out = &to, .isa = d.isa }, &why));
+        assert_null(ls_device_find(
+            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &out, .out = &to, .isa = d.isa },
+            &why));
         static int64_t code[4 * 200];
         static double numbers[200];
         const ls_fused_attrs attrs = { .code = { 800, code }, .numbers = { 200, numbers }, .to = LS_F32 };
-        const ls_kernel_args b = { .n_in = 2, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa };
+        const ls_kernel_args b = {
+            .n_in = 2, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa
+        };
         assert_null(ls_device_find(&d, "fused", &b, &why));
         assert_non_null(strstr(why, "128"));
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise),   cmocka_unit_test(test_broadcast_and_strides),
         cmocka_unit_test(test_fused),         cmocka_unit_test(test_position),

@@ -1,10 +1,15 @@
-/* fuzz_dcp.c - any bytes either are the index of a DCP directory, whose chunks are every element of each tensor once, or are refused with a message. */
+/* fuzz_dcp.c - any bytes either are the index of a DCP directory, whose chunks are every element of each
+ * tensor once, or are refused with a message. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/dcp.h"
 
-#define MUST(e) do { if (!(e)) abort(); } while (0)
+#define MUST(e)      \
+    do {             \
+        if (!(e))    \
+            abort(); \
+    } while (0)
 
 /* Small tensors element by element: in one box each. */
 static void count_elements(const ls_dcp_tensor *t)
@@ -37,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const ls_dcp_tensor *t = &x.tensors[i];
         MUST(strlen(t->name) > 0 && t->stored);
         for (int64_t k = 0; k < t->n; k++) {
-            MUST(t->chunks[k].file >= 0 && t->chunks[k].file < x.n_files && ls_box_inside(&t->chunks[k].box, &t->type));
+            MUST(t->chunks[k].file >= 0 && t->chunks[k].file < x.n_files &&
+                 ls_box_inside(&t->chunks[k].box, &t->type));
             MUST(!strchr(x.files[t->chunks[k].file], '/'));
         }
         if (ls_type_count(&t->type) < 1 << 12)

@@ -1,5 +1,5 @@
-/* fuzz_idx.c - any bytes either are an IDX file (plain or gzip, images or labels) whose data lies inside them and has the
- * promised size, or are refused with a message. Plain and inflated bytes must be judged alike. */
+/* fuzz_idx.c - any bytes either are an IDX file (plain or gzip, images or labels) whose data lies inside them
+ * and has the promised size, or are refused with a message. Plain and inflated bytes must be judged alike. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile uint8_t keep; /* what was read must be read */
 
-static void check_view(const ls_idx *x, const uint8_t *data, size_t size) {
+static void check_view(const ls_idx *x, const uint8_t *data, size_t size)
+{
     uint64_t n = 1;
     for (int i = 0; i < x->rank; i++) {
         MUST(x->dims[i] > 0);
@@ -28,7 +29,8 @@ static void check_view(const ls_idx *x, const uint8_t *data, size_t size) {
     keep = seen;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
     for (int rank = 1; rank <= 3; rank += 2) {
         ls_idx x;
         if (ls_idx_parse(&x, data, size, rank, "input") == LS_OK)

@@ -1,5 +1,5 @@
-/* fuzz_image.c - any bytes either are an image that can be made to fit a model, or are refused with a message and leave
- * nothing behind. */
+/* fuzz_image.c - any bytes either are an image that can be made to fit a model, or are refused with a message
+ * and leave nothing behind. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile uint8_t keep; /* what was read must be read */
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
     ls_image image;
     if (ls_image_parse(&image, data, size, "input") != LS_OK) {
         MUST(!image.data && strncmp(ls_error_message(), "input: ", 7) == 0);

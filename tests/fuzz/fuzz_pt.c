@@ -1,11 +1,16 @@
-/* fuzz_pt.c - any bytes either are a file of torch.save, all of whose tensors lie inside it and can be read, or are refused with a message. */
+/* fuzz_pt.c - any bytes either are a file of torch.save, all of whose tensors lie inside it and can be read,
+ * or are refused with a message. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
-#define MUST(e) do { if (!(e)) abort(); } while (0)
+#define MUST(e)      \
+    do {             \
+        if (!(e))    \
+            abort(); \
+    } while (0)
 
 static volatile uint8_t keep; /* what was read must be read */
 

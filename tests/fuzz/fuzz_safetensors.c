@@ -1,11 +1,15 @@
-/* fuzz_safetensors.c - any bytes either are a safetensors file, all of whose tensors lie inside it and can be read and written back, or are
- * refused with a message. */
+/* fuzz_safetensors.c - any bytes either are a safetensors file, all of whose tensors lie inside it and can be
+ * read and written back, or are refused with a message. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lockstep/weights.h"
 
-#define MUST(e) do { if (!(e)) abort(); } while (0)
+#define MUST(e)      \
+    do {             \
+        if (!(e))    \
+            abort(); \
+    } while (0)
 
 static volatile uint8_t keep; /* what was read must be read */
 

@@ -1,4 +1,5 @@
-/* fuzz_sentencepiece.c - any bytes as a SentencePiece model: refused with a message, or a tokenizer that encodes text and decodes what comes out. */
+/* fuzz_sentencepiece.c - any bytes as a SentencePiece model: refused with a message, or a tokenizer that
+ * encodes text and decodes what comes out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static void use(const ls_tokenizer *t, const char *text, size_t n)
     ls_tokens ids = { 0 };
     char *again;
     size_t bytes;
-    if (ls_tokenizer_encode(t, text, n, true, &ids) == LS_OK && ls_tokenizer_decode(t, ids.ids, ids.n, false, &again, &bytes) == LS_OK)
+    if (ls_tokenizer_encode(t, text, n, true, &ids) == LS_OK &&
+        ls_tokenizer_decode(t, ids.ids, ids.n, false, &again, &bytes) == LS_OK)
         free(again);
     free(ids.ids);
 }

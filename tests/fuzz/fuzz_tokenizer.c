@@ -1,5 +1,5 @@
-/* fuzz_tokenizer.c - any bytes as a tokenizer.json: refused with a message, or a tokenizer that encodes text, also the bytes themselves, and decodes what comes
- * out. */
+/* fuzz_tokenizer.c - any bytes as a tokenizer.json: refused with a message, or a tokenizer that encodes text,
+ * also the bytes themselves, and decodes what comes out. */
 #include <stdlib.h>
 #include <string.h>
 #include "text/text.h"
@@ -11,7 +11,8 @@ static void use(const ls_tokenizer *t, const char *text, size_t n)
     ls_tokens ids = { 0 };
     char *again;
     size_t bytes;
-    if (ls_tokenizer_encode(t, text, n, true, &ids) == LS_OK && ls_tokenizer_decode(t, ids.ids, ids.n, false, &again, &bytes) == LS_OK)
+    if (ls_tokenizer_encode(t, text, n, true, &ids) == LS_OK &&
+        ls_tokenizer_decode(t, ids.ids, ids.n, false, &again, &bytes) == LS_OK)
         free(again);
     free(ids.ids);
 }

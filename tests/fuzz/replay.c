@@ -1,5 +1,6 @@
-/* replay.c - a main for fuzz targets without a fuzzer: every file of the corpus folder, and of each small one all truncations and three
- * changes of every single byte. Each input is a fresh heap block of its very size, so that a sanitizer sees a read beyond it. */
+/* replay.c - a main for fuzz targets without a fuzzer: every file of the corpus folder, and of each small one
+ * all truncations and three changes of every single byte. Each input is a fresh heap block of its very size,
+ * so that a sanitizer sees a read beyond it. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

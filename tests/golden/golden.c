@@ -45,10 +45,7 @@ bool golden_has(const ls_weights *w, const char *format, ...)
     return t != NULL;
 }
 
-int64_t golden_count(const ls_weight *t)
-{
-    return ls_type_count(&t->type);
-}
+int64_t golden_count(const ls_weight *t) { return ls_type_count(&t->type); }
 
 void *golden_values_as(const ls_weight *t, ls_dtype type)
 {
@@ -59,10 +56,7 @@ void *golden_values_as(const ls_weight *t, ls_dtype type)
     return out;
 }
 
-double *golden_values(const ls_weight *t)
-{
-    return golden_values_as(t, LS_F64);
-}
+double *golden_values(const ls_weight *t) { return golden_values_as(t, LS_F64); }
 
 double golden_scalar(const ls_weights *w, const char *format, ...)
 {
@@ -108,8 +102,13 @@ golden_error golden_compare(const void *ours, const ls_type *type, const ls_weig
     int64_t count = ls_type_count(type), n = golden_count(want);
     if (n > count)
         fail_msg("%s: %" PRId64 " elements expected, ours has %" PRId64, want->name, n, count);
-    ls_weight mine = { .name = want->name, .file = "ours", .stored = ls_dtype_name(type->dtype), .loadable = true, .type = *type,
-                       .bytes = ls_type_bytes(type), .data = ours };
+    ls_weight mine = { .name = want->name,
+                       .file = "ours",
+                       .stored = ls_dtype_name(type->dtype),
+                       .loadable = true,
+                       .type = *type,
+                       .bytes = ls_type_bytes(type),
+                       .data = ours };
     double *a = golden_values(&mine), *b = golden_values(want);
     golden_error e = { .worst = -1 };
     for (int64_t k = 0; k < n; k++) {
@@ -120,7 +119,9 @@ golden_error golden_compare(const void *ours, const ls_type *type, const ls_weig
         e.norm += d * d;
         e.largest = fmax(e.largest, fabs(b[k]));
         if (d > e.worst)
-            e = (golden_error){ .worst = d, .ours = a[i], .want = b[k], .at = i, .norm = e.norm, .largest = e.largest };
+            e = (golden_error){
+                .worst = d, .ours = a[i], .want = b[k], .at = i, .norm = e.norm, .largest = e.largest
+            };
     }
     e.norm = sqrt(e.norm);
     free(a);
@@ -128,15 +129,17 @@ golden_error golden_compare(const void *ours, const ls_type *type, const ls_weig
     return e;
 }
 
-void golden_expect_scaled(const char *what, const void *ours, const ls_type *type, const ls_weight *want, double relative, double scale)
+void golden_expect_scaled(const char *what, const void *ours, const ls_type *type, const ls_weight *want,
+                          double relative, double scale)
 {
     golden_error e = golden_compare(ours, type, want);
     if (!(e.worst <= relative * scale))
-        fail_msg("%s: %s: element %" PRId64 " is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what, want->name, e.at, e.ours, e.want,
-                 e.worst, relative * scale);
+        fail_msg("%s: %s: element %" PRId64 " is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what,
+                 want->name, e.at, e.ours, e.want, e.worst, relative * scale);
 }
 
-void golden_expect(const char *what, const void *ours, const ls_type *type, const ls_weight *want, double relative)
+void golden_expect(const char *what, const void *ours, const ls_type *type, const ls_weight *want,
+                   double relative)
 {
     golden_expect_scaled(what, ours, type, want, relative, golden_compare(ours, type, want).largest);
 }

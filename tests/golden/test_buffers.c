@@ -1,6 +1,7 @@
-/* test_buffers.c - ResNet18 over 5 steps against PyTorch in f64, in one process and with DDP in two (real processes, tools/golden/ranks.py):
- * losses, weights and running statistics within 1e-9. Synchronized over two ranks it is the run in one process, for the joint batch is what
- * SyncBatchNorm normalizes (PyTorch's own needs a GPU). Here ranks are threads; they begin with a weight file and end with one. */
+/* test_buffers.c - ResNet18 over 5 steps against PyTorch in f64, in one process and with DDP in two (real
+ * processes, tools/golden/ranks.py): losses, weights and running statistics within 1e-9. Synchronized over
+ * two ranks it is the run in one process, for the joint batch is what SyncBatchNorm normalizes (PyTorch's own
+ * needs a GPU). Here ranks are threads; they begin with a weight file and end with one. */
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
@@ -40,11 +41,12 @@ static ls_status train(ls_group *g, ls_trainer *t, run *r)
 static ls_status rank(ls_group *g, void *context)
 {
     run *r = context;
-    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", r->ranks } } }, .data = LS_DATA_DDP, .sync_batch_norm = r->sync,
-                            .rank = ls_group_rank(g) };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", r->ranks } } },
+                            .data = LS_DATA_DDP, .sync_batch_norm = r->sync, .rank = ls_group_rank(g) };
     ls_trainer *t;
-    LS_TRY(ls_trainer_create(&t, training_build_resnet, &training_resnet, .device = "ref", .threads = 1, .param = LS_F64, .output = LS_F64,
-                             .micro_batch = BATCH / r->ranks, .micro_batches = r->ranks, .parallel = p, .group = g));
+    LS_TRY(ls_trainer_create(&t, training_build_resnet, &training_resnet, .device = "ref", .threads = 1,
+                             .param = LS_F64, .output = LS_F64, .micro_batch = BATCH / r->ranks,
+                             .micro_batches = r->ranks, .parallel = p, .group = g));
     const ls_status s = train(g, t, r);
     ls_trainer_destroy(&t);
     return s;
@@ -55,7 +57,8 @@ static ls_weights *initial(void)
     const char *path = ls_test_path("initial.safetensors");
     ls_weights *w;
     ls_trainer *t = training_start(training_build_resnet, &training_resnet,
-                                   &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .threads = 1, .param = LS_F64, .output = LS_F64 });
+                                   &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .threads = 1,
+                                                       .param = LS_F64, .output = LS_F64 });
     ASSERT_OK(ls_trainer_save(t, path));
     ls_trainer_destroy(&t);
     ASSERT_OK(ls_weights_open(&w, path));
@@ -63,10 +66,15 @@ static ls_weights *initial(void)
 }
 
 /* Against PyTorch's run `of`. */
-static void check(const ls_weights *golden, const ls_weights *first, const char *what, int ranks, bool sync, int of)
+static void check(const ls_weights *golden, const ls_weights *first, const char *what, int ranks, bool sync,
+                  int of)
 {
     ls_weights *last;
-    run r = { .ranks = ranks, .sync = sync, .initial = first, .to = ls_test_path("last.safetensors"), .data = training_data_of(golden) };
+    run r = { .ranks = ranks,
+              .sync = sync,
+              .initial = first,
+              .to = ls_test_path("last.safetensors"),
+              .data = training_data_of(golden) };
     ASSERT_OK(run_ranks(ranks, rank, &r));
     training_expect_losses(what, r.losses, STEPS, golden_get(golden, "%d.losses", of), 1e-9);
     ASSERT_OK(ls_weights_open(&last, r.to));

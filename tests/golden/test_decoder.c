@@ -1,5 +1,6 @@
-/* test_decoder.c - small Qwen2 and Llama against Hugging Face's, computed in float64: logits, loss and every gradient, on ref in f64 and on
- * cpu in f32 at every level, as built and after the passes of a training step; and five steps of a trainer. */
+/* test_decoder.c - small Qwen2 and Llama against Hugging Face's, computed in float64: logits, loss and every
+ * gradient, on ref in f64 and on cpu in f32 at every level, as built and after the passes of a training step;
+ * and five steps of a trainer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,20 @@
 #include "run/session.h"
 
 enum { BATCH = 3, TOKENS = 9, COUNTED = BATCH * TOKENS - 5, MAX_PARAMETERS = 64 };
-#define SMALL .seq_length = TOKENS, .vocab_size = 37, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .init_deviation = 0.02
-static const ls_decoder_config qwen2 = { SMALL, .kv_heads = 2, .head_dim = 6, .norm_eps = 1e-6, .rope_theta = 1e6, .tied = true, .qkv_bias = true,
+#define SMALL                                                                                           \
+    .seq_length = TOKENS, .vocab_size = 37, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, \
+    .init_deviation = 0.02
+static const ls_decoder_config qwen2 = { SMALL,
+                                         .kv_heads = 2,
+                                         .head_dim = 6,
+                                         .norm_eps = 1e-6,
+                                         .rope_theta = 1e6,
+                                         .tied = true,
+                                         .qkv_bias = true,
                                          .block = "Qwen2DecoderLayer" };
-static const ls_decoder_config llama = { SMALL, .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-5, .rope_theta = 1e4, .block = "LlamaDecoderLayer" };
+static const ls_decoder_config llama = {
+    SMALL, .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-5, .rope_theta = 1e4, .block = "LlamaDecoderLayer"
+};
 
 /* The model with its gradients as outputs "grad.NAME"; with the passes of a training step if `fused`. */
 static void build(ls_graph **g, const ls_decoder_config *c, ls_dtype type, bool fused)
@@ -56,7 +67,8 @@ static void put(ls_session *s, const char *name, const ls_weight *from)
     free(all);
 }
 
-static void expect(const char *what, ls_session *s, const char *output, const ls_weight *want, double tolerance, double scale)
+static void expect(const char *what, ls_session *s, const char *output, const ls_weight *want,
+                   double tolerance, double scale)
 {
     ls_tensor t;
     ASSERT_OK(ls_session_tensor(s, output, &t));
@@ -64,8 +76,8 @@ static void expect(const char *what, ls_session *s, const char *output, const ls
     golden_expect_scaled(what, t.data, &t.type, want, tolerance, scale);
 }
 
-static void check(const ls_weights *golden, const char *name, const ls_decoder_config *c, const ls_device *d, bool fused, ls_dtype type,
-                  double tolerance)
+static void check(const ls_weights *golden, const char *name, const ls_decoder_config *c, const ls_device *d,
+                  bool fused, ls_dtype type, double tolerance)
 {
     ls_graph *g;
     ls_plan *p;
@@ -92,11 +104,13 @@ static void check(const ls_weights *golden, const char *name, const ls_decoder_c
 
     char what[96];
     int n = 0;
-    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", name, d->ops->name, ls_isa_name(d->isa), d->threads, fused ? ", fused" : "");
+    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", name, d->ops->name, ls_isa_name(d->isa),
+             d->threads, fused ? ", fused" : "");
     const ls_weight *logits = golden_get(golden, "%s.logits", name);
     ASSERT_OK(ls_session_tensor(s, "logits", &t));
     golden_expect(what, t.data, &t.type, logits, tolerance);
-    expect(what, s, "loss", golden_get(golden, "%s.loss", name), tolerance, golden_scalar(golden, "%s.loss", name));
+    expect(what, s, "loss", golden_get(golden, "%s.loss", name), tolerance,
+           golden_scalar(golden, "%s.loss", name));
     for (int i = 0; i < g->n_outputs; i++) {
         const char *gradient = g->outputs[i].name;
         if (strncmp(gradient, "grad.", strlen("grad.")))
@@ -128,19 +142,25 @@ static void logits_loss_and_gradients(void **state)
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
             if (!ls_device_cpu.tables((ls_isa)isa))
                 continue;
-            ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 1 + fused }));
+            ASSERT_OK(ls_device_open(
+                &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 1 + fused }));
             both(golden, &d, fused, LS_F32, 1e-5);
         }
     }
     ls_weights_close(&golden);
 }
 
-static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
 /* Losses of five steps of AdamW, three sequences each. */
-static void five_steps(const ls_weights *golden, const char *name, const ls_decoder_config *c, const ls_trainer_opts *o, double tolerance, double *losses)
+static void five_steps(const ls_weights *golden, const char *name, const ls_decoder_config *c,
+                       const ls_trainer_opts *o, double tolerance, double *losses)
 {
-    int32_t *ids = golden_values_as(golden_get(golden, "ids"), LS_I32), *targets = golden_values_as(golden_get(golden, "targets"), LS_I32);
+    int32_t *ids = golden_values_as(golden_get(golden, "ids"), LS_I32),
+            *targets = golden_values_as(golden_get(golden, "targets"), LS_I32);
     ls_trainer *t = training_start(build_decoder, c, o);
     for (int k = 0; k < 5; k++) {
         const int32_t *of_step = targets + k * BATCH * TOKENS;
@@ -163,21 +183,29 @@ static void trainer_steps(void **state)
 {
     (void)state;
     ls_weights *golden = golden_open("decoder");
-    static const struct { const char *name; const ls_decoder_config *c; } models[] = { { "qwen2", &qwen2 }, { "llama", &llama } };
+    static const struct {
+        const char *name;
+        const ls_decoder_config *c;
+    } models[] = { { "qwen2", &qwen2 }, { "llama", &llama } };
     double truth[5], first[5], losses[5];
     for (int m = 0; m < 2; m++) {
         const char *name = models[m].name;
         const ls_decoder_config *c = models[m].c;
-        five_steps(golden, name, c, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ADAMW, .device = "ref", .param = LS_F64, .micro_batch = BATCH }, 1e-10, truth);
+        five_steps(golden, name, c,
+                   &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ADAMW, .device = "ref", .param = LS_F64,
+                                       .micro_batch = BATCH },
+                   1e-10, truth);
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-            ls_trainer_opts o = { LS_TRAINER_DEFAULTS, ADAMW, .isa = isa, .threads = 1, .micro_batch = 1, .micro_batches = BATCH };
-            five_steps(golden, name, c, &o, 2e-5, first); /* Adam's first steps follow the signs of tiny gradients */
+            ls_trainer_opts o = { LS_TRAINER_DEFAULTS,   ADAMW, .isa = isa, .threads = 1, .micro_batch = 1,
+                                  .micro_batches = BATCH };
+            /* Adam's first steps follow the signs of tiny gradients */
+            five_steps(golden, name, c, &o, 2e-5, first);
             o.threads = 2;
             o.recompute = c->block;
             o.parallel.units = m ? "class:LlamaDecoderLayer" : "class:Qwen2DecoderLayer";
             five_steps(golden, name, c, &o, 2e-5, losses);
             assert_memory_equal(losses, first, sizeof losses); /* the same bits */
-            o.param = LS_BF16; /* 8 bits of each activation */
+            o.param = LS_BF16;                                 /* 8 bits of each activation */
             five_steps(golden, name, c, &o, 0.02, losses);
             o.param = LS_F16;
             five_steps(golden, name, c, &o, 0.005, losses);
@@ -192,7 +220,8 @@ static void unknown_ids(void **state)
     (void)state;
     int32_t ids[TOKENS] = { 1, 2, 37 }, targets[TOKENS] = { 0 };
     ls_step_result r;
-    ls_trainer *t = training_start(build_decoder, &llama, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 1 });
+    ls_trainer *t = training_start(build_decoder, &llama,
+                                   &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 1 });
     ASSERT_FAILS(ls_trainer_step(t, ids, targets, TOKENS, 1e-3, &r), LS_E_NUMERIC, "embedding");
     ls_trainer_destroy(&t);
 }
@@ -204,8 +233,10 @@ static void refused(void **state)
     ls_decoder_config odd = qwen2, heads = qwen2;
     odd.head_dim = 5;
     heads.kv_heads = 3;
-    const struct { const ls_decoder_config *c; const char *says; } cases[] = { { &odd, "head_dim is 5" },
-                                                                               { &heads, "heads 4 is no multiple of kv_heads 3" } };
+    const struct {
+        const ls_decoder_config *c;
+        const char *says;
+    } cases[] = { { &odd, "head_dim is 5" }, { &heads, "heads 4 is no multiple of kv_heads 3" } };
     for (int i = 0; i < 2; i++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "decoder"));
@@ -217,7 +248,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients), cmocka_unit_test(trainer_steps), cmocka_unit_test(unknown_ids),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients),
+                                        cmocka_unit_test(trainer_steps), cmocka_unit_test(unknown_ids),
                                         cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

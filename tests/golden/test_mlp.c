@@ -1,5 +1,6 @@
-/* test_mlp.c - the small MLP against PyTorch: every gradient of the first step, and five steps of every optimizer; in f64 on ref, where
- * only the order of additions may differ, and in f32 on cpu at every level of this machine. */
+/* test_mlp.c - the small MLP against PyTorch: every gradient of the first step, and five steps of every
+ * optimizer; in f64 on ref, where only the order of additions may differ, and in f32 on cpu at every level of
+ * this machine. */
 #include <stdio.h>
 #include <string.h>
 #include "golden/training.h"
@@ -23,7 +24,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void check_gradients(const char *act, const ls_mlp_config *config, const ls_trainer_opts *o, double tolerance)
+static void check_gradients(const char *act, const ls_mlp_config *config, const ls_trainer_opts *o,
+                            double tolerance)
 {
     ls_trainer *t = training_start(training_build_mlp, config, o);
     char what[96];
@@ -33,7 +35,8 @@ static void check_gradients(const char *act, const ls_mlp_config *config, const 
     training_expect_losses(what, &loss, 1, golden_get(golden, "f64.%s.loss", act), tolerance * 2);
     for (int i = 0; i < t->compiled.units.n_slots; i++) {
         ls_named_tensor g = training_gradient(t, i);
-        golden_expect(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.%s.grad.%s", act, g.name), tolerance);
+        golden_expect(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.%s.grad.%s", act, g.name),
+                      tolerance);
     }
     assert_int_equal(t->compiled.units.n_slots, 6);
     ls_trainer_destroy(&t);
@@ -42,33 +45,53 @@ static void check_gradients(const char *act, const ls_mlp_config *config, const 
 static void gradients(void **state)
 {
     (void)state;
-    static const struct { const char *name; ls_mlp_activation act; } ACTS[] = {
-        { "relu", LS_MLP_ACT_RELU }, { "gelu", LS_MLP_ACT_GELU }, { "gelu_tanh", LS_MLP_ACT_GELU_TANH } };
+    static const struct {
+        const char *name;
+        ls_mlp_activation act;
+    } ACTS[] = { { "relu", LS_MLP_ACT_RELU },
+                 { "gelu", LS_MLP_ACT_GELU },
+                 { "gelu_tanh", LS_MLP_ACT_GELU_TANH } };
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
     for (int a = 0; a < 3; a++) {
         ls_mlp_config config = training_mlp;
         config.act = ACTS[a].act;
         check_gradients(ACTS[a].name, &config,
-                        &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64, .output = LS_F64, .micro_batch = 6 }, 1e-12);
+                        &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64,
+                                            .output = LS_F64, .micro_batch = 6 },
+                        1e-12);
         for (int l = 0; l < n; l++)
-            check_gradients(ACTS[a].name, &config, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2, .micro_batch = 6 },
+            check_gradients(ACTS[a].name, &config,
+                            &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+                                                .micro_batch = 6 },
                             1e-6);
     }
 }
 
-static const struct { const char *name; ls_optimizer optimizer; double lr, clip; } OPTIMIZERS[] = {
+static const struct {
+    const char *name;
+    ls_optimizer optimizer;
+    double lr, clip;
+} OPTIMIZERS[] = {
     { "adam", { LS_OPTIMIZER_DEFAULTS }, 1e-2, 0 },
     { "adam_l2", { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 }, 1e-2, 0 },
-    { "adamw", { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1 }, 1e-2, 0 },
+    { "adamw",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6,
+        .weight_decay = 0.1 },
+      1e-2,
+      0 },
     { "sgd", { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }, 0.1, 0 },
-    { "sgd_nesterov", { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01 }, 0.1, 0 },
+    { "sgd_nesterov",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01 },
+      0.1,
+      0 },
     { "sgd_dampening", { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.8, .dampening = 0.3 }, 0.1, 0 },
     { "adam_clip", { LS_OPTIMIZER_DEFAULTS }, 1e-2, 0.05 },
 };
 
-/* Adam divides by the root of squared gradients: where a gradient is nearly zero, f32's noise in it is a visible part of the step. So f32
- * weights are compared as parts of the largest weight, at 2e-5, ten times what PyTorch's own f32 shows against its f64. */
+/* Adam divides by the root of squared gradients: where a gradient is nearly zero, f32's noise in it is a
+ * visible part of the step. So f32 weights are compared as parts of the largest weight, at 2e-5, ten times
+ * what PyTorch's own f32 shows against its f64. */
 static void check_optimizer(int k, const ls_trainer_opts *base, double tolerance)
 {
     ls_trainer_opts o = *base;
@@ -84,7 +107,8 @@ static void check_optimizer(int k, const ls_trainer_opts *base, double tolerance
     ls_named_tensor p[8];
     int n = ls_trainer_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
-        golden_expect(what, p[i].tensor.data, &p[i].tensor.type, golden_get(golden, "f64.%s.weight.%s", name, p[i].name), tolerance);
+        golden_expect(what, p[i].tensor.data, &p[i].tensor.type,
+                      golden_get(golden, "f64.%s.weight.%s", name, p[i].name), tolerance);
     ls_trainer_destroy(&t);
 }
 
@@ -94,10 +118,15 @@ static void optimizers(void **state)
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
     for (int k = 0; k < (int)(sizeof OPTIMIZERS / sizeof OPTIMIZERS[0]); k++) {
-        check_optimizer(k, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64, .output = LS_F64, .micro_batch = 6 }, 1e-10);
+        check_optimizer(k,
+                        &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64,
+                                            .output = LS_F64, .micro_batch = 6 },
+                        1e-10);
         for (int l = 0; l < n; l++)
             for (int m = 1; m <= 3; m++) /* micro-batches of 6, 3 and 2 */
-                check_optimizer(k, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2, .micro_batch = 6 / m, .micro_batches = m },
+                check_optimizer(k,
+                                &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+                                                    .micro_batch = 6 / m, .micro_batches = m },
                                 2e-5);
     }
 }

@@ -1,5 +1,5 @@
-/* test_ops.c - single ops and their gradients against PyTorch's float64: built, differentiated, planned and run as a model would be; on ref
- * in f64, on cpu in f32 at every level. */
+/* test_ops.c - single ops and their gradients against PyTorch's float64: built, differentiated, planned and
+ * run as a model would be; on ref in f64, on cpu in f32 at every level. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,16 @@
 #include "run/session.h"
 #include "support/support.h"
 
-/* One op under test: float operands, each an input of the graph named as in the golden file, and what the op makes of them. */
+/* One op under test: float operands, each an input of the graph named as in the golden file, and what the op
+ * makes of them. */
 enum { MAX_OPERANDS = 4 };
 typedef struct op_case {
     const char *name;
     const char *operands[MAX_OPERANDS + 1];
     ls_value (*build)(ls_graph *g, const ls_value *x, const struct op_case *c);
-    const char *extra[2];     /* golden names of outputs 1 and 2 of the op */
-    const char *integers;     /* another input, i32 */
-    int64_t head_dim;         /* attention, rope */
+    const char *extra[2]; /* golden names of outputs 1 and 2 of the op */
+    const char *integers; /* another input, i32 */
+    int64_t head_dim;     /* attention, rope */
     double scale;
     bool causal;
 } op_case;
@@ -27,13 +28,41 @@ static ls_value layer_norm(ls_graph *g, const ls_value *x, const op_case *c)
     (void)c;
     return ls_layer_norm_op(g, x[0], x[1], x[2], 1e-6);
 }
-static ls_value relu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_relu(g, x[0]); }
-static ls_value gelu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_gelu(g, x[0]); }
-static ls_value gelu_tanh(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_gelu_tanh(g, x[0]); }
-static ls_value softmax(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_softmax(g, x[0]); }
-static ls_value silu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_silu(g, x[0]); }
-static ls_value swiglu(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_swiglu(g, x[0], x[1]); }
-static ls_value rms_norm(ls_graph *g, const ls_value *x, const op_case *c) { (void)c; return ls_rms_norm_op(g, x[0], x[1], 1e-6); }
+static ls_value relu(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_relu(g, x[0]);
+}
+static ls_value gelu(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_gelu(g, x[0]);
+}
+static ls_value gelu_tanh(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_gelu_tanh(g, x[0]);
+}
+static ls_value softmax(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_softmax(g, x[0]);
+}
+static ls_value silu(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_silu(g, x[0]);
+}
+static ls_value swiglu(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_swiglu(g, x[0], x[1]);
+}
+static ls_value rms_norm(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_rms_norm_op(g, x[0], x[1], 1e-6);
+}
 static ls_value embedding(ls_graph *g, const ls_value *x, const op_case *c)
 {
     (void)c;
@@ -41,23 +70,32 @@ static ls_value embedding(ls_graph *g, const ls_value *x, const op_case *c)
 }
 static ls_value rope(ls_graph *g, const ls_value *x, const op_case *c)
 {
-    return ls_rope(g, x[0], c->integers ? ls_input(g, "positions", LS_TYPE(LS_I32, 2, 5)) : LS_NONE, c->head_dim, 10000);
+    return ls_rope(g, x[0], c->integers ? ls_input(g, "positions", LS_TYPE(LS_I32, 2, 5)) : LS_NONE,
+                   c->head_dim, 10000);
 }
 static ls_value attention(ls_graph *g, const ls_value *x, const op_case *c)
 {
-    return ls_attention(g, x[0], x[1], x[2], c->operands[3] ? x[3] : LS_NONE, c->head_dim, c->scale, c->causal);
+    return ls_attention(g, x[0], x[1], x[2], c->operands[3] ? x[3] : LS_NONE, c->head_dim, c->scale,
+                        c->causal);
 }
 static ls_value cross_entropy(ls_graph *g, const ls_value *x, const op_case *c)
 {
     (void)c;
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, 9)), count = ls_input(g, "count", LS_SCALAR(ls_value_type(g, x[0]).dtype));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, 9)),
+             count = ls_input(g, "count", LS_SCALAR(ls_value_type(g, x[0]).dtype));
     return ls_cross_entropy(g, x[0], labels, count, -100);
 }
 
 #define R8 0.35355339059327376 /* 8^-0.5 */
 static const op_case CASES[] = {
-    { .name = "layer_norm", .operands = { "x", "gain", "bias" }, .build = layer_norm, .extra = { "mean", "rstd" } },
-    { .name = "layer_norm_offset", .operands = { "x", "gain", "bias" }, .build = layer_norm, .extra = { "mean", "rstd" } },
+    { .name = "layer_norm",
+      .operands = { "x", "gain", "bias" },
+      .build = layer_norm,
+      .extra = { "mean", "rstd" } },
+    { .name = "layer_norm_offset",
+      .operands = { "x", "gain", "bias" },
+      .build = layer_norm,
+      .extra = { "mean", "rstd" } },
     { .name = "relu", .operands = { "x" }, .build = relu },
     { .name = "gelu", .operands = { "x" }, .build = gelu },
     { .name = "gelu_tanh", .operands = { "x" }, .build = gelu_tanh },
@@ -68,13 +106,36 @@ static const op_case CASES[] = {
     { .name = "rope", .operands = { "x" }, .build = rope, .head_dim = 6 },
     { .name = "rope_positions", .operands = { "x" }, .build = rope, .integers = "positions", .head_dim = 8 },
     { .name = "softmax", .operands = { "x" }, .build = softmax },
-    { .name = "cross_entropy", .operands = { "x" }, .build = cross_entropy, .integers = "labels", .extra = { "lse", "rows" } },
+    { .name = "cross_entropy",
+      .operands = { "x" },
+      .build = cross_entropy,
+      .integers = "labels",
+      .extra = { "lse", "rows" } },
 #define ATTENTION .build = attention, .extra = { "lse" }
     { .name = "attention", .operands = { "q", "k", "v" }, ATTENTION, .head_dim = 8, .scale = R8 },
-    { .name = "attention_causal", .operands = { "q", "k", "v" }, ATTENTION, .head_dim = 5, .scale = 0.5, .causal = true },
-    { .name = "attention_bias", .operands = { "q", "k", "v", "bias" }, ATTENTION, .head_dim = 4, .scale = 1.0 },
-    { .name = "attention_bias_batch", .operands = { "q", "k", "v", "bias" }, ATTENTION, .head_dim = 4, .scale = 0.25, .causal = true },
-    { .name = "attention_gqa", .operands = { "q", "k", "v" }, ATTENTION, .head_dim = 8, .scale = R8, .causal = true },
+    { .name = "attention_causal",
+      .operands = { "q", "k", "v" },
+      ATTENTION,
+      .head_dim = 5,
+      .scale = 0.5,
+      .causal = true },
+    { .name = "attention_bias",
+      .operands = { "q", "k", "v", "bias" },
+      ATTENTION,
+      .head_dim = 4,
+      .scale = 1.0 },
+    { .name = "attention_bias_batch",
+      .operands = { "q", "k", "v", "bias" },
+      ATTENTION,
+      .head_dim = 4,
+      .scale = 0.25,
+      .causal = true },
+    { .name = "attention_gqa",
+      .operands = { "q", "k", "v" },
+      ATTENTION,
+      .head_dim = 8,
+      .scale = R8,
+      .causal = true },
 };
 
 static void put(ls_session *s, const char *name, const ls_weight *t)
@@ -92,7 +153,8 @@ static void expect(ls_session *s, const char *what, const char *name, const ls_w
     golden_expect(what, x.data, &x.type, want, tolerance);
 }
 
-static void check(const ls_weights *golden, const op_case *c, const ls_device *d, ls_dtype dtype, double tolerance)
+static void check(const ls_weights *golden, const op_case *c, const ls_device *d, ls_dtype dtype,
+                  double tolerance)
 {
     ls_graph *g;
     ls_value x[MAX_OPERANDS], dx[MAX_OPERANDS];
@@ -155,9 +217,11 @@ static void ops(void **state)
         check(golden, &CASES[k], &d, LS_F64, 1e-12);
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
             for (int threads = 1; threads <= 2; threads++) {
-                ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+                ASSERT_OK(ls_device_open(
+                    &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
                 /* x around 64 with deviation 1: the subtraction of the mean leaves 6 bits fewer */
-                check(golden, &CASES[k], &d, LS_F32, strcmp(CASES[k].name, "layer_norm_offset") ? 1e-6 : 1e-5);
+                check(golden, &CASES[k], &d, LS_F32,
+                      strcmp(CASES[k].name, "layer_norm_offset") ? 1e-6 : 1e-5);
             }
     }
     ls_weights_close(&golden);

@@ -1,9 +1,11 @@
-/* test_ranks.c - tutorial 1 at two ranks against PyTorch's DDP and FSDP2 at two ranks (real processes over gloo, tools/golden/ranks.py): 50
- * steps of 128 unshuffled Fashion-MNIST images, Adam 1e-3, sample i of a batch on rank i % 2.
+/* test_ranks.c - tutorial 1 at two ranks against PyTorch's DDP and FSDP2 at two ranks (real processes over
+ * gloo, tools/golden/ranks.py): 50 steps of 128 unshuffled Fashion-MNIST images, Adam 1e-3, sample i of a
+ * batch on rank i % 2.
  *
- * f32: every loss within 1e-5. bf16 parameters, gradients reduced in f32: PyTorch's bf16 losses are a certain distance from its f32 ones (the
- * largest of a step 0.0132, root mean square 0.0045, out of the golden file). Ours must be within that distance of the f32 ones, and of PyTorch's bf16 ones
- * within sqrt 2 of it: two roundings of one curve, each with its own errors. */
+ * f32: every loss within 1e-5. bf16 parameters, gradients reduced in f32: PyTorch's bf16 losses are a certain
+ * distance from its f32 ones (the largest of a step 0.0132, root mean square 0.0045, out of the golden file).
+ * Ours must be within that distance of the f32 ones, and of PyTorch's bf16 ones within sqrt 2 of it: two
+ * roundings of one curve, each with its own errors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +58,9 @@ static ls_status rank(ls_group *g, void *context)
     p.rank = ls_group_rank(g);
     LS_TRY(ls_parallel_share(&share, &p, RANKS));
     RANK_CHECK(share.count == 1);
-    LS_TRY(ls_trainer_create(&t, training_build_vit, &training_vit, .threads = 1, .micro_batch = BATCH / RANKS, .micro_batches = RANKS,
-                             .param = r->param, .parallel = p, .group = g));
+    LS_TRY(ls_trainer_create(&t, training_build_vit, &training_vit, .threads = 1,
+                             .micro_batch = BATCH / RANKS, .micro_batches = RANKS, .param = r->param,
+                             .parallel = p, .group = g));
     ls_status s = train(t, r, share, r->losses[p.rank]);
     ls_trainer_destroy(&t);
     return s;
@@ -67,7 +70,8 @@ static ls_status rank(ls_group *g, void *context)
 static ls_weights *initial(void)
 {
     const char *path = ls_test_path("initial.safetensors");
-    ls_trainer *t = training_start(training_build_vit, &training_vit, &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1 });
+    ls_trainer *t = training_start(training_build_vit, &training_vit,
+                                   &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1 });
     ASSERT_OK(ls_trainer_save(t, path));
     ls_trainer_destroy(&t);
     ls_weights *w;
@@ -75,7 +79,9 @@ static ls_weights *initial(void)
     return w;
 }
 
-typedef struct distance { double largest, rms; } distance;
+typedef struct distance {
+    double largest, rms;
+} distance;
 
 static distance between(const double *a, const double *b)
 {
@@ -92,8 +98,9 @@ static distance between(const double *a, const double *b)
 static void expect(const char *what, const char *whose, distance d, distance allowed)
 {
     if (!(d.largest <= allowed.largest && d.rms <= allowed.rms))
-        fail_msg("%s: losses are up to %.3g from PyTorch's %s (allowed %.3g), root mean square %.3g (allowed %.3g)", what, d.largest, whose,
-                 allowed.largest, d.rms, allowed.rms);
+        fail_msg("%s: losses are up to %.3g from PyTorch's %s (allowed %.3g), root mean square %.3g (allowed "
+                 "%.3g)",
+                 what, d.largest, whose, allowed.largest, d.rms, allowed.rms);
 }
 
 static void two_ranks(void **state)
@@ -102,19 +109,28 @@ static void two_ranks(void **state)
     const char *folder = ls_test_data("two ranks of the ViT on Fashion-MNIST against PyTorch");
     if (!folder)
         skip();
-    static const struct { const char *name; ls_data_parallel data; ls_gather_choice gather; ls_dtype param; const char *golden; } WAYS[] = {
+    static const struct {
+        const char *name;
+        ls_data_parallel data;
+        ls_gather_choice gather;
+        ls_dtype param;
+        const char *golden;
+    } WAYS[] = {
         { "ddp", LS_DATA_DDP, LS_GATHER_AUTO, LS_F32, "ddp.2.losses" },
         { "fsdp, copied", LS_DATA_FSDP, LS_GATHER_COPY, LS_F32, "fsdp.2.losses" },
         { "fsdp, mapped, bf16", LS_DATA_FSDP, LS_GATHER_MAP, LS_BF16, "fsdp_bf16.2.losses" },
     };
     ls_weights *golden = golden_open("ranks"), *first = initial();
-    double *f32 = golden_values(golden_get(golden, "fsdp.2.losses")), *bf16 = golden_values(golden_get(golden, "fsdp_bf16.2.losses"));
-    const distance astray = between(bf16, f32), both = { M_SQRT2 * astray.largest, M_SQRT2 * astray.rms }, same = { 1e-5, 1e-5 };
+    double *f32 = golden_values(golden_get(golden, "fsdp.2.losses")),
+           *bf16 = golden_values(golden_get(golden, "fsdp_bf16.2.losses"));
+    const distance astray = between(bf16, f32), both = { M_SQRT2 * astray.largest, M_SQRT2 * astray.rms },
+                   same = { 1e-5, 1e-5 };
     assert_true(astray.largest < 0.0133 && astray.rms < 0.0045);
     run r = { .initial = first, .data = training_data_fashion_mnist(folder, BATCH * STEPS) };
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
-        r.parallel = (ls_parallel){ LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", RANKS } } }, .data = WAYS[i].data,
-                                    .gather = WAYS[i].gather, .units = "class:EncoderBlock" };
+        r.parallel = (ls_parallel){ LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", RANKS } } },
+                                    .data = WAYS[i].data, .gather = WAYS[i].gather,
+                                    .units = "class:EncoderBlock" };
         r.param = WAYS[i].param;
         ASSERT_OK(run_ranks(RANKS, rank, &r));
         assert_memory_equal(r.losses[0], r.losses[1], sizeof r.losses[0]);

@@ -1,5 +1,6 @@
-/* test_resnet.c - ResNets against PyTorch: logits, loss, every gradient, running statistics and evaluation by them, on ref in f64 and on cpu in
- * f32 at every level; and the ops that only convolutional networks have, one by one. */
+/* test_resnet.c - ResNets against PyTorch: logits, loss, every gradient, running statistics and evaluation by
+ * them, on ref in f64 and on cpu in f32 at every level; and the ops that only convolutional networks have,
+ * one by one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,9 @@
 #include "run/session.h"
 #include "support/support.h"
 
-static const ls_resnet_config TUTORIAL = { .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_resnet_config TUTORIAL = {
+    .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5
+};
 static ls_weights *golden;
 
 /* The next CPU level after `isa` that was built and runs here; LS_ISA_COUNT: none. */
@@ -51,14 +54,16 @@ static machine start(ls_graph *g, const char *device, int isa, int threads)
 {
     machine m = { 0 };
     ls_device d;
-    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+    ASSERT_OK(
+        ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
     ASSERT_OK(ls_pass_cse(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_pass_fuse(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_plan_create(&m.plan, g, &d, NULL));
     ASSERT_OK(ls_session_create(&m.session, 1, &m.plan));
-    snprintf(m.what, sizeof m.what, "%s %s, %d threads", device, isa < 0 ? "" : ls_isa_name((ls_isa)isa), threads);
+    snprintf(m.what, sizeof m.what, "%s %s, %d threads", device, isa < 0 ? "" : ls_isa_name((ls_isa)isa),
+             threads);
     ls_graph_destroy(&g);
     return m;
 }
@@ -94,10 +99,15 @@ static bool ends(const char *text, const char *end)
     return n >= k && !strcmp(text + n - k, end);
 }
 
-/* golden_parameter for 11 million elements takes longer than a step: each tensor once. They are exact in f32. */
+/* golden_parameter for 11 million elements takes longer than a step: each tensor once. They are exact in f32.
+ */
 static void parameter(const char *name, const ls_tensor *to)
 {
-    static struct { char name[64]; int64_t n; float *x; } known[512];
+    static struct {
+        char name[64];
+        int64_t n;
+        float *x;
+    } known[512];
     const int64_t n = ls_type_count(&to->type);
     int k = 0;
     while (known[k].x && (strcmp(known[k].name, name) || known[k].n != n))
@@ -176,7 +186,9 @@ static ls_graph *training_graph(ls_dtype type, const char *recompute)
 }
 
 /* Largest and mean square of (ours - f64's) beside the largest magnitude of f64's, of one tensor. */
-typedef struct error { double worst, square; } error;
+typedef struct error {
+    double worst, square;
+} error;
 static error beside(const void *data, const ls_type *type, const ls_weight *want, double scale)
 {
     const golden_error e = golden_compare(data, type, want);
@@ -184,7 +196,10 @@ static error beside(const void *data, const ls_type *type, const ls_weight *want
     return (error){ e.worst / scale, norm * norm / (double)golden_count(want) };
 }
 
-typedef struct tally { error ours, torch; int n; } tally;
+typedef struct tally {
+    error ours, torch;
+    int n;
+} tally;
 
 static void count(tally *t, error ours, error torch)
 {
@@ -195,7 +210,8 @@ static void count(tally *t, error ours, error torch)
     t->n++;
 }
 
-/* f64: within 1e-9. f32: this network amplifies rounding, so it is judged by PyTorch's own f32: mean square errors over all tensors. */
+/* f64: within 1e-9. f32: this network amplifies rounding, so it is judged by PyTorch's own f32: mean square
+ * errors over all tensors. */
 static void compare(const machine *m, tally *t, const char *ours, const char *name, double scale)
 {
     const ls_tensor x = tensor(m, ours);
@@ -218,7 +234,8 @@ static void judge(const machine *m, const char *what, const tally *t, double fac
     if (!t->n)
         return;
     const double ours = sqrt(t->ours.square / t->n), torch = sqrt(t->torch.square / t->n);
-    print_message("%s: %s: error %.3g (worst %.3g), PyTorch's f32 %.3g (%.3g)\n", m->what, what, ours, t->ours.worst, torch, t->torch.worst);
+    print_message("%s: %s: error %.3g (worst %.3g), PyTorch's f32 %.3g (%.3g)\n", m->what, what, ours,
+                  t->ours.worst, torch, t->torch.worst);
     if (!(ours <= factor * torch))
         fail_msg("%s: %s: error %.3g, PyTorch's f32 has %.3g", m->what, what, ours, torch);
 }
@@ -269,8 +286,10 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     machine e = start(g, device, isa, threads);
     for (int i = 0; i < e.plan->n_allocs; i++)
-        if (e.plan->allocs[i].memory == LS_MEM_STATE && !ends(e.plan->allocs[i].name, ".num_batches_tracked")) {
-            const ls_tensor to = tensor(&e, e.plan->allocs[i].name), from = tensor(&m, e.plan->allocs[i].name);
+        if (e.plan->allocs[i].memory == LS_MEM_STATE &&
+            !ends(e.plan->allocs[i].name, ".num_batches_tracked")) {
+            const ls_tensor to = tensor(&e, e.plan->allocs[i].name),
+                            from = tensor(&m, e.plan->allocs[i].name);
             memcpy(to.data, from.data, ls_type_bytes(&to.type));
         }
     feed(&e, "images", "images");
@@ -281,7 +300,8 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     compare(&e, &evaluation, "logits", "eval", 0);
     judge(&e, "evaluation", &evaluation, 4);
     if (!(evaluation.ours.worst <= 1e-5))
-        fail_msg("%s: logits in evaluation are %.3g of the largest from PyTorch's in f64", m.what, evaluation.ours.worst);
+        fail_msg("%s: logits in evaluation are %.3g of the largest from PyTorch's in f64", m.what,
+                 evaluation.ours.worst);
     stop(&e);
     stop(&m);
 }
@@ -292,7 +312,9 @@ static void check_depth(int depth, const char *device, int isa, ls_dtype type)
     char name[16];
     snprintf(name, sizeof name, "logits%d", depth);
     ASSERT_OK(ls_graph_create(&g, name));
-    const ls_resnet_config c = { .depth = depth, .image_size = 36, .in_channels = 3, .classes = 7, .mean = 0.5, .std = 0.5 };
+    const ls_resnet_config c = {
+        .depth = depth, .image_size = 36, .in_channels = 3, .classes = 7, .mean = 0.5, .std = 0.5
+    };
     ASSERT_OK(ls_resnet_build(g, &c, 2));
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
@@ -326,11 +348,15 @@ static void on_cpu(void **state)
     }
 }
 
-/* The same bits with any number of threads, and when blocks are computed again; running statistics then still advance once. */
+/* The same bits with any number of threads, and when blocks are computed again; running statistics then still
+ * advance once. */
 static void same_bits(void **state)
 {
     (void)state;
-    static const struct { int threads; const char *recompute; } WAYS[] = { { 1, NULL }, { 2, NULL }, { 3, "BasicBlock" } };
+    static const struct {
+        int threads;
+        const char *recompute;
+    } WAYS[] = { { 1, NULL }, { 2, NULL }, { 3, "BasicBlock" } };
     for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
         machine m[3];
         for (int k = 0; k < 3; k++) {
@@ -348,14 +374,15 @@ static void same_bits(void **state)
                 const char *name = m[0].plan->allocs[i].name;
                 const ls_tensor a = tensor(&m[0], name), b = tensor(&m[k], name);
                 if (memcmp(a.data, b.data, ls_type_bytes(&a.type)))
-                    fail_msg("%s%s: %s has other bits than with one thread", m[k].what, WAYS[k].recompute ? ", recompute" : "", name);
+                    fail_msg("%s%s: %s has other bits than with one thread", m[k].what,
+                             WAYS[k].recompute ? ", recompute" : "", name);
             }
         for (int k = 0; k < 3; k++)
             stop(&m[k]);
     }
 }
 
-/* ---- single ops -------------------------------------------------------------------------------------------------------------- */
+/* ---- single ops */
 
 enum { MAX_OPERANDS = 3 };
 typedef struct op_case {
@@ -450,7 +477,8 @@ static void check_op(const op_case *c, const char *device, int isa, ls_dtype dty
         }
     for (int k = 0; norm && k < 2; k++) {
         ls_tensor t = tensor(&m, k ? "variance" : "mean");
-        golden_expect(m.what, t.data, &t.type, golden_get(golden, "%s.%s_after", c->name, k ? "variance" : "mean"), tolerance);
+        golden_expect(m.what, t.data, &t.type,
+                      golden_get(golden, "%s.%s_after", c->name, k ? "variance" : "mean"), tolerance);
     }
     stop(&m);
 }
@@ -468,7 +496,10 @@ static void single_ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(single_ops), cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu), cmocka_unit_test(same_bits),
+        cmocka_unit_test(single_ops),
+        cmocka_unit_test(on_ref),
+        cmocka_unit_test(on_cpu),
+        cmocka_unit_test(same_bits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

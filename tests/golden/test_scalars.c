@@ -1,5 +1,5 @@
-/* test_scalars.c - learning rate schedules against torch.optim.lr_scheduler, the dynamic loss scale against torch.amp.GradScaler, clipping
- * against clip_grad_norm_. */
+/* test_scalars.c - learning rate schedules against torch.optim.lr_scheduler, the dynamic loss scale against
+ * torch.amp.GradScaler, clipping against clip_grad_norm_. */
 #include <math.h>
 #include <stdlib.h>
 #include "golden/golden.h"
@@ -8,7 +8,10 @@
 #include "plan/plan.h"
 #include "run/session.h"
 
-static const struct { const char *name; ls_schedule s; } SCHEDULES[] = {
+static const struct {
+    const char *name;
+    ls_schedule s;
+} SCHEDULES[] = {
     { "constant", { .kind = LS_SCHED_CONSTANT } },
     { "step", { .kind = LS_SCHED_STEP, .step_size = 7, .gamma = 0.5 } },
     { "cosine", { .kind = LS_SCHED_COSINE, .total_steps = 50, .min_lr = 0.001 } },
@@ -40,29 +43,35 @@ static void *state_data(ls_session *s, const char *name)
     return t.data;
 }
 
-/* One weight through 16 steps, some of which overflow: the update program must skip exactly those, and neither Adam's counter nor SGD's
- * momentum may notice them. The program's growth interval is 2000 as PyTorch's default; the golden run's is 3, so here the scale is played
- * by hand: what is compared of the program is the backing off and the counting, modulo the interval. */
+/* One weight through 16 steps, some of which overflow: the update program must skip exactly those, and
+ * neither Adam's counter nor SGD's momentum may notice them. The program's growth interval is 2000 as
+ * PyTorch's default; the golden run's is 3, so here the scale is played by hand: what is compared of the
+ * program is the backing off and the counting, modulo the interval. */
 static void loss_scale(void **state)
 {
     (void)state;
     ls_weights *w = golden_open("scalars");
-    int32_t *applied = golden_values_as(golden_get(w, "scaler.applied"), LS_I32), *good = golden_values_as(golden_get(w, "scaler.good"), LS_I32);
-    double *scale = golden_values(golden_get(w, "scaler.scale")), *gradient = golden_values(golden_get(w, "scaler.gradient"));
+    int32_t *applied = golden_values_as(golden_get(w, "scaler.applied"), LS_I32),
+            *good = golden_values_as(golden_get(w, "scaler.good"), LS_I32);
+    double *scale = golden_values(golden_get(w, "scaler.scale")),
+           *gradient = golden_values(golden_get(w, "scaler.gradient"));
     for (int k = 0; k < 2; k++) {
         ls_optimizer optimizer = { LS_OPTIMIZER_DEFAULTS };
         if (k)
             optimizer = (ls_optimizer){ LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9 };
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "update"));
-        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F32, 16), false }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = optimizer, .loss_scaling = true }));
+        ASSERT_OK(ls_update_build(
+            g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F32, 16), false },
+            &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = optimizer, .loss_scaling = true }));
         ls_device d;
         ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ls_plan *p;
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ls_session *s;
         ASSERT_OK(ls_session_create(&s, 1, &p));
-        float *weight = state_data(s, "unit"), *grad = state_data(s, "grad.unit"), *program_scale = state_data(s, "loss_scale");
+        float *weight = state_data(s, "unit"), *grad = state_data(s, "grad.unit"),
+              *program_scale = state_data(s, "loss_scale");
         int32_t *program_good = state_data(s, "loss_scale_good_steps");
         *program_scale = 65536;
         weight[0] = 1;
@@ -98,7 +107,8 @@ static void loss_scale(void **state)
     ls_weights_close(&w);
 }
 
-/* clip_grad_norm_, through an update by SGD with rate 1 from zero: the weights become minus the clipped gradient. */
+/* clip_grad_norm_, through an update by SGD with rate 1 from zero: the weights become minus the clipped
+ * gradient. */
 static void clipping(void **state)
 {
     (void)state;
@@ -110,8 +120,10 @@ static void clipping(void **state)
         ls_session *s;
         ls_device d;
         ASSERT_OK(ls_graph_create(&g, "update"));
-        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F64, 60), false }, &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
-                                                                                       .clip_norm = golden_scalar(w, "%s.limit", name) }));
+        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F64, 60), false },
+                                  &(ls_update_opts){ LS_UPDATE_DEFAULTS,
+                                                     .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
+                                                     .clip_norm = golden_scalar(w, "%s.limit", name) }));
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ASSERT_OK(ls_session_create(&s, 1, &p));
@@ -133,6 +145,7 @@ static void clipping(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(schedules), cmocka_unit_test(loss_scale), cmocka_unit_test(clipping) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(schedules), cmocka_unit_test(loss_scale),
+                                        cmocka_unit_test(clipping) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_vit.c - the ViT of tutorial 1 against PyTorch: logits, loss, every gradient, ten steps; on ref in f64 and on cpu in f32 at every
- * level, with any number of threads and micro-batches, with and without recompute; and that what promises the same bits gives them. */
+/* test_vit.c - the ViT of tutorial 1 against PyTorch: logits, loss, every gradient, ten steps; on ref in f64
+ * and on cpu in f32 at every level, with any number of threads and micro-batches, with and without recompute;
+ * and that what promises the same bits gives them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +71,9 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     ls_graph_destroy(&g);
 }
 
-/* One step in detail: the loss, and every gradient beside its largest magnitude. The K part of in_proj_bias has no gradient in exact
- * arithmetic (softmax does not see a constant added to a row), so in f32 it is noise beside the rest of its tensor, as it is here. */
+/* One step in detail: the loss, and every gradient beside its largest magnitude. The K part of in_proj_bias
+ * has no gradient in exact arithmetic (softmax does not see a constant added to a row), so in f32 it is noise
+ * beside the rest of its tensor, as it is here. */
 static void check_gradients(const ls_trainer_opts *o, double tolerance)
 {
     ls_trainer *t = training_start(training_build_vit, &training_vit, o);
@@ -82,8 +84,8 @@ static void check_gradients(const ls_trainer_opts *o, double tolerance)
     assert_int_equal(t->compiled.units.n_slots, 128);
     for (int i = 0; i < t->compiled.units.n_slots; i++) {
         ls_named_tensor g = training_gradient(t, i);
-        golden_expect_scaled(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.grad.%s", g.name), tolerance,
-                             golden_scalar(golden, "f64.grad_max.%s", g.name));
+        golden_expect_scaled(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.grad.%s", g.name),
+                             tolerance, golden_scalar(golden, "f64.grad_max.%s", g.name));
     }
     ls_trainer_destroy(&t);
 }
@@ -93,7 +95,8 @@ static void check_losses(const ls_trainer_opts *o, int steps, const char *refere
     ls_trainer *t = training_start(training_build_vit, &training_vit, o);
     double losses[10];
     training_steps(t, &data, 16, 0, steps, 1e-3, losses);
-    training_expect_losses(training_describe(o), losses, steps, golden_get(golden, "%s.losses", reference), absolute);
+    training_expect_losses(training_describe(o), losses, steps, golden_get(golden, "%s.losses", reference),
+                           absolute);
     ls_trainer_destroy(&t);
 }
 
@@ -104,7 +107,9 @@ static void on_ref(void **state)
     (void)state;
     forward("ref", -1, LS_F64, 1e-12);
     check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, REF, .micro_batch = 16 }, 1e-10);
-    check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, REF, .micro_batch = 8, .micro_batches = 2, .recompute = "EncoderBlock" }, 5, "f64", 1e-9);
+    check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, REF, .micro_batch = 8, .micro_batches = 2,
+                                     .recompute = "EncoderBlock" },
+                 5, "f64", 1e-9);
 }
 
 static void on_cpu(void **state)
@@ -115,11 +120,16 @@ static void on_cpu(void **state)
     for (int l = 0; l < n; l++) {
         int isa = (int)levels[l];
         forward("cpu", isa, LS_F32, 1e-5);
-        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 1, .micro_batch = 16 }, 1e-5);
-        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 4, .micro_batches = 4, .recompute = "EncoderBlock" },
+        check_gradients(
+            &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 1, .micro_batch = 16 }, 1e-5);
+        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 4,
+                                            .micro_batches = 4, .recompute = "EncoderBlock" },
                         1e-5);
-        /* Adam's first steps are all but signs of gradients, in batches of 16: PyTorch's own f32 is 5e-6 off here */
-        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 8, .micro_batches = 2 }, 10, "f64", 3e-5);
+        /* Adam's first steps are all but signs of gradients, in batches of 16: PyTorch's own f32 is 5e-6 off
+         * here */
+        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 8,
+                                         .micro_batches = 2 },
+                     10, "f64", 3e-5);
     }
 }
 
@@ -142,16 +152,24 @@ static uint64_t digest(const ls_trainer_opts *o)
 static void same_bits(void **state)
 {
     (void)state;
-    static const struct { int micro_batches, threads; bool recompute; } WAYS[] = { /* the first of each number of micro-batches is the measure */
-        { 1, 1, false }, { 1, 2, false }, { 1, 1, true }, { 4, 1, false }, { 4, 3, false }, { 4, 2, true } };
+    static const struct {
+        int micro_batches, threads;
+        bool recompute;
+    } WAYS[] = { /* the first of each number of micro-batches is the measure */
+                 { 1, 1, false }, { 1, 2, false }, { 1, 1, true },
+                 { 4, 1, false }, { 4, 3, false }, { 4, 2, true }
+    };
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
     for (int l = 0; l < n; l++) {
         uint64_t want = 0;
         for (size_t k = 0; k < sizeof WAYS / sizeof WAYS[0]; k++) {
             int m = WAYS[k].micro_batches;
-            ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = WAYS[k].threads, .micro_batch = 16 / m, .micro_batches = m,
-                                  .recompute = WAYS[k].recompute ? "EncoderBlock" : NULL };
+            ls_trainer_opts o = {
+                LS_TRAINER_DEFAULTS,        .isa = (int)levels[l],
+                .threads = WAYS[k].threads, .micro_batch = 16 / m,
+                .micro_batches = m,         .recompute = WAYS[k].recompute ? "EncoderBlock" : NULL
+            };
             uint64_t have = digest(&o);
             if (k == 0 || m != WAYS[k - 1].micro_batches)
                 want = have;
@@ -161,19 +179,22 @@ static void same_bits(void **state)
     }
 }
 
-/* bf16 keeps 8 bits and rounds in other places than PyTorch: the curves stay within 0.02 of each other (PyTorch's is within 0.005
- * of its f32 one). */
+/* bf16 keeps 8 bits and rounds in other places than PyTorch: the curves stay within 0.02 of each other
+ * (PyTorch's is within 0.005 of its f32 one). */
 static void bf16(void **state)
 {
     (void)state;
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
     for (int l = 0; l < n; l++)
-        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2, .micro_batch = 16, .param = LS_BF16 }, 10, "bf16", 0.02);
+        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+                                         .micro_batch = 16, .param = LS_BF16 },
+                     10, "bf16", 0.02);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu), cmocka_unit_test(same_bits), cmocka_unit_test(bf16) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu),
+                                        cmocka_unit_test(same_bits), cmocka_unit_test(bf16) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,7 @@
-/* test_vit50.c - the acceptance run on real data: 50 steps of 128 unshuffled Fashion-MNIST images, Adam 1e-3. Every loss within 1e-5 of
- * PyTorch float32's, and every weight tensor afterwards within 1e-3 of the distance that it travelled. (PyTorch's own float32 against its
- * float64: 1.7e-6 and 3.8e-5.) `make parity` compares all of it with a live PyTorch; here the stored sample of each tensor is compared. */
+/* test_vit50.c - the acceptance run on real data: 50 steps of 128 unshuffled Fashion-MNIST images, Adam 1e-3.
+ * Every loss within 1e-5 of PyTorch float32's, and every weight tensor afterwards within 1e-3 of the distance
+ * that it travelled. (PyTorch's own float32 against its float64: 1.7e-6 and 3.8e-5.) `make parity` compares
+ * all of it with a live PyTorch; here the stored sample of each tensor is compared. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static void check_weights(const char *what, const ls_weights *golden, const ls_n
     double whole = golden_scalar(golden, "f32.travelled.%s", p->name), part = (double)n / (double)count;
     assert_true(sqrt(travelled) > 0.5 * whole * sqrt(part) && sqrt(travelled) < 2 * whole * sqrt(part));
     if (!(sqrt(error) <= 1e-3 * sqrt(travelled)))
-        fail_msg("%s: %s: differs from PyTorch's by %.3g, which is %.3g of the distance it travelled; allowed 1e-3", what, p->name, sqrt(error),
-                 sqrt(error / travelled));
+        fail_msg("%s: %s: differs from PyTorch's by %.3g, which is %.3g of the distance it travelled; "
+                 "allowed 1e-3",
+                 what, p->name, sqrt(error), sqrt(error / travelled));
     free(initial);
     free(theirs);
 }
@@ -44,13 +46,18 @@ static void fifty_steps(void **state)
         skip();
     training_data d = training_data_fashion_mnist(folder, BATCH * STEPS);
     ls_weights *golden = golden_open("vit50");
-    static const struct { int micro_batches; bool recompute; } WAYS[] = { { 1, false }, { 2, true }, { 4, false } };
+    static const struct {
+        int micro_batches;
+        bool recompute;
+    } WAYS[] = { { 1, false }, { 2, true }, { 4, false } };
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
-    for (int l = 0; l < n; l++) { /* threads and recompute do not change bits (test_vit): one way a level is enough */
+    for (int l = 0; l < n; l++) {
+        /* threads and recompute do not change bits (test_vit): one way a level is enough */
         int way = (n - 1 - l) % 3, m = WAYS[way].micro_batches;
-        ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2, .micro_batch = BATCH / m, .micro_batches = m,
-                              .recompute = WAYS[way].recompute ? "EncoderBlock" : NULL };
+        ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[l],
+                              .threads = 2,        .micro_batch = BATCH / m,
+                              .micro_batches = m,  .recompute = WAYS[way].recompute ? "EncoderBlock" : NULL };
         ls_trainer *t = training_start(training_build_vit, &training_vit, &o);
         double losses[STEPS];
         training_steps(t, &d, BATCH, 0, STEPS, 1e-3, losses);

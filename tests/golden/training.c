@@ -7,11 +7,27 @@
 #include <string.h>
 #include "lockstep/data.h"
 
-const ls_vit_config training_vit = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128,
-                                     .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
-const ls_mlp_config training_mlp = { .image_size = 4, .in_channels = 1, .classes = 5, .n_hidden = 2, .hidden = { 12, 9 },
-                                     .act = LS_MLP_ACT_GELU, .mean = 0.5, .std = 0.5 };
-const ls_resnet_config training_resnet = { .depth = 18, .image_size = 16, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5 };
+const ls_vit_config training_vit = { .image_size = 28,
+                                     .patch_size = 7,
+                                     .in_channels = 1,
+                                     .layers = 10,
+                                     .heads = 2,
+                                     .hidden_size = 128,
+                                     .mlp_size = 128,
+                                     .classes = 10,
+                                     .mean = 0.5,
+                                     .std = 0.5 };
+const ls_mlp_config training_mlp = { .image_size = 4,
+                                     .in_channels = 1,
+                                     .classes = 5,
+                                     .n_hidden = 2,
+                                     .hidden = { 12, 9 },
+                                     .act = LS_MLP_ACT_GELU,
+                                     .mean = 0.5,
+                                     .std = 0.5 };
+const ls_resnet_config training_resnet = {
+    .depth = 18, .image_size = 16, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5
+};
 
 ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch)
 {
@@ -40,8 +56,12 @@ training_data training_data_of(const ls_weights *golden)
 training_data training_data_fashion_mnist(const char *folder, int64_t n)
 {
     ls_dataset *set;
-    ASSERT_OK(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = folder, .download = false, .fallback = false));
-    training_data d = { .n = n, .size = (int)set->input.dims[1], .images = malloc((size_t)n * 28 * 28), .labels = malloc(sizeof(int32_t) * (size_t)n) };
+    ASSERT_OK(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = folder, .download = false,
+                              .fallback = false));
+    training_data d = { .n = n,
+                        .size = (int)set->input.dims[1],
+                        .images = malloc((size_t)n * 28 * 28),
+                        .labels = malloc(sizeof(int32_t) * (size_t)n) };
     for (int64_t i = 0; i < n; i++)
         ASSERT_OK(set->read(set, i, d.images + i * 28 * 28, &d.labels[i]));
     ls_dataset_close(&set);
@@ -71,12 +91,14 @@ ls_trainer *training_start(ls_build_fn build, const void *config, const ls_train
 const char *training_describe(const ls_trainer_opts *o)
 {
     static char text[160];
-    snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s", o->device, strcmp(o->device, "cpu") ? "" : ls_isa_name((ls_isa)o->isa),
-             ls_dtype_name(o->param), o->threads, (int)o->micro_batches, (int)o->micro_batch, o->recompute ? ", recompute" : "");
+    snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s", o->device,
+             strcmp(o->device, "cpu") ? "" : ls_isa_name((ls_isa)o->isa), ls_dtype_name(o->param), o->threads,
+             (int)o->micro_batches, (int)o->micro_batch, o->recompute ? ", recompute" : "");
     return text;
 }
 
-void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr, double *losses)
+void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr,
+                    double *losses)
 {
     int64_t m_count = t->compiled.micro_batches, rows = t->compiled.micro_batch;
     size_t pixels = (size_t)d->size * (size_t)d->size;
@@ -102,17 +124,21 @@ void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int fi
 ls_named_tensor training_gradient(const ls_trainer *t, int i)
 {
     const ls_slot *s = &t->compiled.units.slots[i];
-    return (ls_named_tensor){ s->name, ls_tensor_of((char *)t->grads[0].data + (size_t)s->offset * ls_dtype_size(t->grads[0].type.dtype), &s->type) };
+    return (ls_named_tensor){ s->name,
+                              ls_tensor_of((char *)t->grads[0].data +
+                                               (size_t)s->offset * ls_dtype_size(t->grads[0].type.dtype),
+                                           &s->type) };
 }
 
-void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want, double absolute)
+void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want,
+                            double absolute)
 {
     double *expected = golden_values(want);
     assert_true(n <= golden_count(want));
     for (int k = 0; k < n; k++)
         if (!(fabs(losses[k] - expected[k]) <= absolute))
-            fail_msg("%s: loss of step %d is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what, k + 1, losses[k], expected[k],
-                     fabs(losses[k] - expected[k]), absolute);
+            fail_msg("%s: loss of step %d is %.17g, PyTorch has %.17g: off by %.3g, allowed %.3g", what,
+                     k + 1, losses[k], expected[k], fabs(losses[k] - expected[k]), absolute);
     free(expected);
 }
 

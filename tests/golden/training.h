@@ -5,8 +5,8 @@
 #include "lockstep/models.h"
 #include "train/trainer.h"
 
-extern const ls_vit_config training_vit; /* the ViT of tutorial 1 */
-extern const ls_mlp_config training_mlp; /* the small MLP of mlp.safetensors */
+extern const ls_vit_config training_vit;       /* the ViT of tutorial 1 */
+extern const ls_mlp_config training_mlp;       /* the small MLP of mlp.safetensors */
 extern const ls_resnet_config training_resnet; /* of buffers.safetensors: resnet18 at 16x16 */
 ls_status training_build_vit(ls_graph *g, const void *config, int64_t batch);
 ls_status training_build_mlp(ls_graph *g, const void *config, int64_t batch);
@@ -14,24 +14,28 @@ ls_status training_build_resnet(ls_graph *g, const void *config, int64_t batch);
 
 typedef struct training_data {
     int64_t n;
-    int size;          /* height and width, one channel */
-    uint8_t *images;   /* [n, size, size] */
-    int32_t *labels;   /* [n] */
+    int size;        /* height and width, one channel */
+    uint8_t *images; /* [n, size, size] */
+    int32_t *labels; /* [n] */
 } training_data;
 training_data training_data_of(const ls_weights *golden); /* `images` and `labels` of a golden file */
-training_data training_data_fashion_mnist(const char *folder, int64_t n); /* the first n of the training set */
+/* the first n of the training set */
+training_data training_data_fashion_mnist(const char *folder, int64_t n);
 void training_data_release(training_data *d);
 
 /* A trainer with golden_parameter values. Fails the test if it cannot be made. */
 ls_trainer *training_start(ls_build_fn build, const void *config, const ls_trainer_opts *o);
 /* "cpu avx2, 2 threads, 4 micro-batches of 32, recompute": for messages; valid until the next call. */
 const char *training_describe(const ls_trainer_opts *o);
-/* Steps first .. first+n-1 of `batch` samples in the order of the data (micro-batch m of M takes samples m, m+M, ...); losses [n]. */
-void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr, double *losses);
+/* Steps first .. first+n-1 of `batch` samples in the order of the data (micro-batch m of M takes samples m,
+ * m+M, ...); losses [n]. */
+void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr,
+                    double *losses);
 /* Gradient of parameter i of the latest step (of M = 1, or the sum). */
 ls_named_tensor training_gradient(const ls_trainer *t, int i);
 /* Losses [n] within `absolute` of the golden tensor's first n. */
-void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want, double absolute);
+void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want,
+                            double absolute);
 
 /* The CPU levels that exist here, best last; returns how many. */
 int training_levels(ls_isa levels[LS_ISA_COUNT]);

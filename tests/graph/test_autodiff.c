@@ -1,5 +1,5 @@
-/* test_autodiff.c - the chain rule over whole graphs: how contributions meet. (The rule of each op is tests/ops' business.) Gradients are
- * compared with central differences on ref in f64. */
+/* test_autodiff.c - the chain rule over whole graphs: how contributions meet. (The rule of each op is
+ * tests/ops' business.) Gradients are compared with central differences on ref in f64. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,37 +55,55 @@ static ls_value sliced_and_whole(ls_graph *g, ls_value a, ls_value b)
 
 static ls_value slice_of_slice(ls_graph *g, ls_value a, ls_value b)
 {
-    ls_value wide = ls_slice(g, a, 1, 1, 5), one = ls_slice(g, wide, 1, 0, 2), two = ls_slice(g, wide, 1, 3, 2);
+    ls_value wide = ls_slice(g, a, 1, 1, 5), one = ls_slice(g, wide, 1, 0, 2),
+             two = ls_slice(g, wide, 1, 3, 2);
     return ls_mul(g, ls_mul(g, ls_exp(g, one), ls_square(g, two)), ls_slice(g, b, 1, 4, 2));
 }
 
 static ls_value through_shapes(ls_graph *g, ls_value a, ls_value b)
 {
-    ls_value t = ls_permute(g, ls_reshape(g, a, 3, 2, 3), 1, 0, 2), s = ls_reshape(g, ls_permute(g, t, 1, 0, 2), 3, 6);
+    ls_value t = ls_permute(g, ls_reshape(g, a, 3, 2, 3), 1, 0, 2),
+             s = ls_reshape(g, ls_permute(g, t, 1, 0, 2), 3, 6);
     return ls_mul(g, ls_matmul_wt(g, s, b, LS_NONE), ls_matmul_wt(g, b, s, LS_NONE));
 }
 
-static ls_value second_output(ls_graph *g, ls_value a, ls_value b) /* an output other than the first is read as well */
+static ls_value second_output(ls_graph *g, ls_value a,
+                              ls_value b) /* an output other than the first is read as well */
 {
-    ls_value count = ls_fill(g, LS_SCALAR(LS_F64), 3), labels = ls_cast(g, ls_fill(g, LS_TYPE(LS_F64, 3), 1), LS_I32);
+    ls_value count = ls_fill(g, LS_SCALAR(LS_F64), 3),
+             labels = ls_cast(g, ls_fill(g, LS_TYPE(LS_F64, 3), 1), LS_I32);
     ls_value loss = ls_cross_entropy(g, ls_mul(g, a, b), labels, count, -100);
     return ls_add(g, ls_square(g, loss), loss);
 }
 
-static const struct { const char *name; build_fn build; } MODELS[] = {
-    { "used again", used_again },       { "slices apart", apart },          { "slices with a gap", with_gap },
-    { "overlapping slices", overlapping }, { "two dimensions", two_dimensions }, { "sliced and whole", sliced_and_whole },
-    { "slice of a slice", slice_of_slice }, { "through shapes", through_shapes }, { "loss", second_output },
+static const struct {
+    const char *name;
+    build_fn build;
+} MODELS[] = {
+    { "used again", used_again },
+    { "slices apart", apart },
+    { "slices with a gap", with_gap },
+    { "overlapping slices", overlapping },
+    { "two dimensions", two_dimensions },
+    { "sliced and whole", sliced_and_whole },
+    { "slice of a slice", slice_of_slice },
+    { "through shapes", through_shapes },
+    { "loss", second_output },
 };
 
-typedef struct machine { ls_graph *g; ls_plan *plan; ls_session *session; } machine;
+typedef struct machine {
+    ls_graph *g;
+    ls_plan *plan;
+    ls_session *session;
+} machine;
 
 static machine start(build_fn build)
 {
     machine m;
     ls_device d;
     ASSERT_OK(ls_graph_create(&m.g, "autodiff"));
-    ls_value p[2] = { ls_param(m.g, "a", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }), ls_param(m.g, "b", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }) };
+    ls_value p[2] = { ls_param(m.g, "a", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }),
+                      ls_param(m.g, "b", LS_TYPE(LS_F64, 3, 6), (ls_init){ 0 }) };
     ls_output(m.g, "loss", total_of(m.g, build(m.g, p[0], p[1])));
     add_gradients(m.g);
     ASSERT_OK(ls_graph_finish(m.g));
@@ -127,9 +145,12 @@ static void gradients_are_the_differences(void **state)
         memcpy(grads[1], number(&m, "grad.b"), sizeof grads[1]);
         for (int p = 0; p < 2; p++)
             for (int i = 0; i < 18; i++) {
-                const double h = 1e-5, slope = (loss_at(&m, &x[p][i], x[p][i] + h) - loss_at(&m, &x[p][i], x[p][i] - h)) / (2 * h);
+                const double h = 1e-5, slope = (loss_at(&m, &x[p][i], x[p][i] + h) -
+                                                loss_at(&m, &x[p][i], x[p][i] - h)) /
+                                               (2 * h);
                 if (!(fabs(slope - grads[p][i]) <= 1e-8 * fmax(1, fabs(slope))))
-                    fail_msg("%s: gradient of %s[%d] is %.12g, the difference is %.12g", MODELS[k].name, p ? "b" : "a", i, grads[p][i], slope);
+                    fail_msg("%s: gradient of %s[%d] is %.12g, the difference is %.12g", MODELS[k].name,
+                             p ? "b" : "a", i, grads[p][i], slope);
             }
         ls_session_destroy(&m.session);
         ls_plan_destroy(&m.plan);
@@ -145,11 +166,15 @@ static int backward_ops(const ls_graph *g, const ls_op *op)
     return n;
 }
 
-/* Gradients of slices that do not overlap are laid side by side, not added as full-size tensors; overlapping ones must be added. */
+/* Gradients of slices that do not overlap are laid side by side, not added as full-size tensors; overlapping
+ * ones must be added. */
 static void slices_are_packed(void **state)
 {
     (void)state;
-    static const struct { build_fn build; int packs, adds; } cases[] = { { apart, 1, 0 }, { with_gap, 2, 0 }, { overlapping, 3, 1 } };
+    static const struct {
+        build_fn build;
+        int packs, adds;
+    } cases[] = { { apart, 1, 0 }, { with_gap, 2, 0 }, { overlapping, 3, 1 } };
     for (int k = 0; k < 3; k++) {
         machine m = start(cases[k].build);
         ASSERT_OK(ls_pass_dce(&m.g));
@@ -186,7 +211,8 @@ static void unused_parameter(void **state)
     (void)state;
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "unused"));
-    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }), b = ls_param(g, "b", LS_TYPE(LS_F32, 2, 3), (ls_init){ 0 });
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }),
+             b = ls_param(g, "b", LS_TYPE(LS_F32, 2, 3), (ls_init){ 0 });
     ls_output(g, "other", ls_square(g, b));
     ls_output(g, "loss", total_of(g, ls_square(g, a)));
     add_gradients(g);
@@ -201,7 +227,8 @@ static void unused_parameter(void **state)
     ls_graph_destroy(&g);
 }
 
-/* New nodes belong to the backward phase, the scope and the line of the op that they differentiate; the graph's own are as they were. */
+/* New nodes belong to the backward phase, the scope and the line of the op that they differentiate; the
+ * graph's own are as they were. */
 static void gradients_stand_where_their_op_does(void **state)
 {
     (void)state;
@@ -211,7 +238,8 @@ static void gradients_stand_where_their_op_does(void **state)
     int line;
     {
         LS_SCOPE(g, "block", "Block");
-        x = ls_square(g, ls_linear(g, "mlp", x, 2)); line = __LINE__;
+        x = ls_square(g, ls_linear(g, "mlp", x, 2));
+        line = __LINE__ - 1;
     }
     ls_output(g, "loss", total_of(g, x));
     const int forward = g->n_nodes;
@@ -236,11 +264,15 @@ static void refusals(void **state)
     ls_graph *g;
     ls_value grad;
     ASSERT_OK(ls_graph_create(&g, "refused"));
-    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }), seed = ls_fill(g, LS_SCALAR(LS_F32), 1);
-    ASSERT_FAILS(ls_backward(g, ls_square(g, a), seed, 1, &a, &grad), LS_E_ARG, "refused", "the loss must be a scalar");
-    ls_value zero = ls_fill(g, LS_TYPE(LS_F32, 4), 0); /* before: arguments are evaluated in any order, and the last call site counts */
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 }),
+             seed = ls_fill(g, LS_SCALAR(LS_F32), 1);
+    ASSERT_FAILS(ls_backward(g, ls_square(g, a), seed, 1, &a, &grad), LS_E_ARG, "refused",
+                 "the loss must be a scalar");
+    /* before: arguments are evaluated in any order, and the last call site counts */
+    ls_value zero = ls_fill(g, LS_TYPE(LS_F32, 4), 0);
     ls_value m = (ls_max)(ls_at(g, "model.c", 7), a, zero);
-    ASSERT_FAILS(ls_backward(g, total_of(g, m), seed, 1, &a, &grad), LS_E_UNSUPPORTED, "model.c:7", "max has no gradient");
+    ASSERT_FAILS(ls_backward(g, total_of(g, m), seed, 1, &a, &grad), LS_E_UNSUPPORTED, "model.c:7",
+                 "max has no gradient");
     ls_graph_destroy(&g);
 
     ASSERT_OK(ls_graph_create(&g, "not on the path")); /* the same op beside the path is no matter */
@@ -254,8 +286,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_differences), cmocka_unit_test(slices_are_packed),
-        cmocka_unit_test(contributions_meet_in_their_order), cmocka_unit_test(unused_parameter),
+        cmocka_unit_test(gradients_are_the_differences),       cmocka_unit_test(slices_are_packed),
+        cmocka_unit_test(contributions_meet_in_their_order),   cmocka_unit_test(unused_parameter),
         cmocka_unit_test(gradients_stand_where_their_op_does), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,9 +15,9 @@ static ls_graph *new_graph(void)
     return g;
 }
 
-/* "test_graph.c:LINE:" of the line it is called in */
+/* "test_graph.c:LINE:" of the line before */
 static char here[64];
-#define REMEMBER_LINE() (void)snprintf(here, sizeof here, "test_graph.c:%d:", __LINE__)
+#define REMEMBER_LINE() (void)snprintf(here, sizeof here, "test_graph.c:%d:", __LINE__ - 1)
 
 /* The first error wins, says where in the model, and everything after it is silent and invalid. */
 static void errors_are_sticky(void **state)
@@ -29,12 +29,14 @@ static void errors_are_sticky(void **state)
         LS_SCOPE(g, "encoder", "Encoder");
         LS_SCOPE(g, "mlp", "");
         w = ls_param(g, "weight", LS_TYPE(LS_F32, 3, 7), (ls_init){ 0 });
-        x = ls_matmul_wt(g, x, w, LS_NONE); REMEMBER_LINE();
+        x = ls_matmul_wt(g, x, w, LS_NONE);
+        REMEMBER_LINE();
     }
     assert_true(x.id < 0);
     assert_true(ls_gelu(g, x).id < 0);
     ls_output(g, "y", ls_add(g, x, w));
-    ASSERT_FAILS(ls_graph_status(g), LS_E_SHAPE, here, "linear", "x has 8 features, w wants 7", "in encoder.mlp");
+    ASSERT_FAILS(ls_graph_status(g), LS_E_SHAPE, here, "linear", "x has 8 features, w wants 7",
+                 "in encoder.mlp");
     ASSERT_FAILS(ls_graph_finish(g), LS_E_SHAPE, here, "x has 8 features");
     ls_graph_destroy(&g);
     assert_null(g);
@@ -67,7 +69,8 @@ static void layers_report_the_models_line(void **state)
     (void)state;
     ls_graph *g = new_graph();
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8));
-    ls_linear(g, "head", x, 0); REMEMBER_LINE();
+    ls_linear(g, "head", x, 0);
+    REMEMBER_LINE();
     ASSERT_FAILS(ls_graph_status(g), LS_E_SHAPE, here, "head");
     ls_graph_destroy(&g);
 }
@@ -75,9 +78,14 @@ static void layers_report_the_models_line(void **state)
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
-    static const struct { int kind; const char *part; } cases[] = {
-        { 0, "two outputs are named \"y\"" }, { 1, "output \"z\" is not a value" }, { 2, "has 1 outputs, asked for number 3" },
-        { 3, "operand 1 of linear is required" }, { 4, "is not a value of graph" }, { 6, "ls_scope_pop: no scope is open" }, { 5, "scope \"open\" is still open" },
+    static const struct {
+        int kind;
+        const char *part;
+    } cases[] = {
+        { 0, "two outputs are named \"y\"" },       { 1, "output \"z\" is not a value" },
+        { 2, "has 1 outputs, asked for number 3" }, { 3, "operand 1 of linear is required" },
+        { 4, "is not a value of graph" },           { 6, "ls_scope_pop: no scope is open" },
+        { 5, "scope \"open\" is still open" },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ls_graph *g = new_graph();
@@ -104,14 +112,19 @@ static void anothers_value_is_refused(void **state)
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         ls_graph *g = new_graph(), *other = new_graph();
-        const ls_value mine = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), there = ls_input(other, "x", LS_TYPE(LS_F32, 4, 8));
+        const ls_value mine = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)),
+                       there = ls_input(other, "x", LS_TYPE(LS_F32, 4, 8));
         assert_int_equal(mine.id, there.id);
         assert_int_equal(ls_value_type(g, there).ndim, -1);
         switch (kind) {
         case 0: ls_add(g, mine, there); break;
         case 1: ls_output(g, "y", there); break;
         case 2: ls_nth(g, there, 0); break;
-        default: ls_output(g, "y", ls_nth(other, ls_rms_norm_op(other, there, ls_fill(other, LS_TYPE(LS_F32, 8), 1), 1e-5), 1)); break;
+        default:
+            ls_output(
+                g, "y",
+                ls_nth(other, ls_rms_norm_op(other, there, ls_fill(other, LS_TYPE(LS_F32, 8), 1), 1e-5), 1));
+            break;
         }
         ASSERT_FAILS(ls_graph_finish(g), LS_E_ARG, "another");
         ls_graph_destroy(&g);
@@ -189,14 +202,38 @@ static void damage_is_found(void **state)
         assert_string_equal(gelu->op->name, "gelu");
         const char *part = "";
         switch (kind) {
-        case 0: gelu->in[0] = add->out[0]; part = "is computed later"; break;
-        case 1: gelu->in[0].id = 1000; part = "is no value"; break;
-        case 2: gelu->in[0] = LS_NONE; part = "is missing"; break;
-        case 3: g->vals[gelu->out[0].id].type.dims[2] = 5; part = "its rule says"; break;
-        case 4: gelu->id = 3; part = "carries the id 3"; break;
-        case 6: gelu->in[0] = gelu->out[0]; part = "is computed later"; break; /* it would need itself */
-        case 5: g->vals[norm->out[1].id].out = 2; part = "output 1 of node 3"; break;
-        default: g->outputs[0].value.id = 1000; part = "output \"y\" is no value"; break;
+        case 0:
+            gelu->in[0] = add->out[0];
+            part = "is computed later";
+            break;
+        case 1:
+            gelu->in[0].id = 1000;
+            part = "is no value";
+            break;
+        case 2:
+            gelu->in[0] = LS_NONE;
+            part = "is missing";
+            break;
+        case 3:
+            g->vals[gelu->out[0].id].type.dims[2] = 5;
+            part = "its rule says";
+            break;
+        case 4:
+            gelu->id = 3;
+            part = "carries the id 3";
+            break;
+        case 6:
+            gelu->in[0] = gelu->out[0];
+            part = "is computed later";
+            break; /* it would need itself */
+        case 5:
+            g->vals[norm->out[1].id].out = 2;
+            part = "output 1 of node 3";
+            break;
+        default:
+            g->outputs[0].value.id = 1000;
+            part = "output \"y\" is no value";
+            break;
         }
         assert_true(ls_graph_verify(g) != LS_OK);
         ASSERT_CONTAINS(ls_error_message(), part);
@@ -228,12 +265,14 @@ static void rewriting_keeps_everything(void **state)
     ls_graph_destroy(&g);
 }
 
-/* Types spread from a changed source; a clone still names the node it repeats when ids have moved; a dropped value is an error. */
+/* Types spread from a changed source; a clone still names the node it repeats when ids have moved; a dropped
+ * value is an error. */
 static void rewriting_changes(void **state)
 {
     (void)state;
     ls_graph *g = new_graph();
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4)), unused = ls_gelu(g, x), a = ls_relu(g, x), b = ls_relu(g, x);
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4)), unused = ls_gelu(g, x), a = ls_relu(g, x),
+             b = ls_relu(g, x);
     (void)unused;
     ls_node_of(g, b)->clone_of = ls_node_of(g, a)->id;
     ls_output(g, "y", ls_add(g, a, b));
@@ -259,9 +298,16 @@ static void rewriting_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_sticky), cmocka_unit_test(a_request_to_stop_is_heard), cmocka_unit_test(layers_report_the_models_line), cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(anothers_value_is_refused), cmocka_unit_test(equal_names_are_refused), cmocka_unit_test(printed_text), cmocka_unit_test(damage_is_found),
-        cmocka_unit_test(rewriting_keeps_everything), cmocka_unit_test(rewriting_changes),
+        cmocka_unit_test(errors_are_sticky),
+        cmocka_unit_test(a_request_to_stop_is_heard),
+        cmocka_unit_test(layers_report_the_models_line),
+        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(anothers_value_is_refused),
+        cmocka_unit_test(equal_names_are_refused),
+        cmocka_unit_test(printed_text),
+        cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(rewriting_keeps_everything),
+        cmocka_unit_test(rewriting_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_models.c - torchvision's names and shapes, initial values by distribution and independent of threads, configurations that cannot be. */
+/* test_models.c - torchvision's names and shapes, initial values by distribution and independent of threads,
+ * configurations that cannot be. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,16 @@
 #include "ops/rules.h"
 #include "support/support.h"
 
-static const ls_vit_config TUTORIAL = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128,
-                                        .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config TUTORIAL = { .image_size = 28,
+                                        .patch_size = 7,
+                                        .in_channels = 1,
+                                        .layers = 10,
+                                        .heads = 2,
+                                        .hidden_size = 128,
+                                        .mlp_size = 128,
+                                        .classes = 10,
+                                        .mean = 0.5,
+                                        .std = 0.5 };
 
 static ls_graph *vit(const ls_vit_config *c)
 {
@@ -43,15 +52,26 @@ static const ls_source_attrs *named(const ls_graph *g, const char *name)
 static void torchvision_names(void **state)
 {
     (void)state;
-    static const char expected[] =
-        "class_token [1 1 H]\n" "conv_proj.weight [H 1 7 7]\n" "conv_proj.bias [H]\n" "encoder.pos_embedding [1 17 H]\n"
-        "encoder.layers.encoder_layer_0.ln_1.weight [H]\n" "encoder.layers.encoder_layer_0.ln_1.bias [H]\n"
-        "encoder.layers.encoder_layer_0.self_attention.in_proj_weight [3H H]\n" "encoder.layers.encoder_layer_0.self_attention.in_proj_bias [3H]\n"
-        "encoder.layers.encoder_layer_0.self_attention.out_proj.weight [H H]\n" "encoder.layers.encoder_layer_0.self_attention.out_proj.bias [H]\n"
-        "encoder.layers.encoder_layer_0.ln_2.weight [H]\n" "encoder.layers.encoder_layer_0.ln_2.bias [H]\n"
-        "encoder.layers.encoder_layer_0.mlp.0.weight [M H]\n" "encoder.layers.encoder_layer_0.mlp.0.bias [M]\n"
-        "encoder.layers.encoder_layer_0.mlp.3.weight [H M]\n" "encoder.layers.encoder_layer_0.mlp.3.bias [H]\n"
-        "encoder.ln.weight [H]\n" "encoder.ln.bias [H]\n" "heads.head.weight [10 H]\n" "heads.head.bias [10]\n";
+    static const char expected[] = "class_token [1 1 H]\n"
+                                   "conv_proj.weight [H 1 7 7]\n"
+                                   "conv_proj.bias [H]\n"
+                                   "encoder.pos_embedding [1 17 H]\n"
+                                   "encoder.layers.encoder_layer_0.ln_1.weight [H]\n"
+                                   "encoder.layers.encoder_layer_0.ln_1.bias [H]\n"
+                                   "encoder.layers.encoder_layer_0.self_attention.in_proj_weight [3H H]\n"
+                                   "encoder.layers.encoder_layer_0.self_attention.in_proj_bias [3H]\n"
+                                   "encoder.layers.encoder_layer_0.self_attention.out_proj.weight [H H]\n"
+                                   "encoder.layers.encoder_layer_0.self_attention.out_proj.bias [H]\n"
+                                   "encoder.layers.encoder_layer_0.ln_2.weight [H]\n"
+                                   "encoder.layers.encoder_layer_0.ln_2.bias [H]\n"
+                                   "encoder.layers.encoder_layer_0.mlp.0.weight [M H]\n"
+                                   "encoder.layers.encoder_layer_0.mlp.0.bias [M]\n"
+                                   "encoder.layers.encoder_layer_0.mlp.3.weight [H M]\n"
+                                   "encoder.layers.encoder_layer_0.mlp.3.bias [H]\n"
+                                   "encoder.ln.weight [H]\n"
+                                   "encoder.ln.bias [H]\n"
+                                   "heads.head.weight [10 H]\n"
+                                   "heads.head.bias [10]\n";
     ls_vit_config c = TUTORIAL;
     c.layers = 1;
     c.mlp_size = 200;
@@ -65,7 +85,10 @@ static void torchvision_names(void **state)
             char number[32];
             snprintf(number, sizeof number, "%d", (int)a->type.dims[d]);
             n += (size_t)sprintf(text + n, "%s%s", d ? " " : "",
-                                 a->type.dims[d] == 128 ? "H" : a->type.dims[d] == 384 ? "3H" : a->type.dims[d] == 200 ? "M" : number);
+                                 a->type.dims[d] == 128   ? "H"
+                                 : a->type.dims[d] == 384 ? "3H"
+                                 : a->type.dims[d] == 200 ? "M"
+                                                          : number);
         }
         sprintf(text + n, "]\n");
     }
@@ -87,7 +110,9 @@ static void parameter_counts(void **state)
     ls_graph_destroy(&g);
 
     ASSERT_OK(ls_graph_create(&g, "mlp"));
-    const ls_mlp_config mlp = { .image_size = 28, .in_channels = 1, .classes = 10, .n_hidden = 2, .hidden = { 300, 100 }, .std = 1 };
+    const ls_mlp_config mlp = {
+        .image_size = 28, .in_channels = 1, .classes = 10, .n_hidden = 2, .hidden = { 300, 100 }, .std = 1
+    };
     ASSERT_OK(ls_mlp_build(g, &mlp, 2));
     for (n = 0, total = 0; (a = parameter(g, n)); n++)
         total += ls_type_count(&a->type);
@@ -97,7 +122,9 @@ static void parameter_counts(void **state)
     ls_graph_destroy(&g);
 }
 
-typedef struct statistics { double mean, deviation, least, most; } statistics;
+typedef struct statistics {
+    double mean, deviation, least, most;
+} statistics;
 
 static statistics draw(const ls_source_attrs *a)
 {
@@ -150,7 +177,8 @@ static void initial_values(void **state)
     near(s.deviation, 0.02, 0.05);
     assert_true(s.most > 0.05 && s.most < 0.1);
     near(draw(named(g, LAYER("mlp.0.bias"))).deviation, 1e-6, 0.2);
-    static const char *const zeros[] = { "class_token", "heads.head.weight", "heads.head.bias", "encoder.ln.bias" };
+    static const char *const zeros[] = { "class_token", "heads.head.weight", "heads.head.bias",
+                                         "encoder.ln.bias" };
     for (int i = 0; i < 4; i++) {
         s = draw(named(g, zeros[i]));
         assert_true(s.least == 0 && s.most == 0);
@@ -178,7 +206,9 @@ static void drawn_anywhere(void **state)
     (void)state;
     enum { N = 20001 };
     static float whole[N], again[N];
-    static const ls_init kinds[] = { { LS_INIT_UNIFORM, -1, 1 }, { LS_INIT_NORMAL, 0, 1 }, { LS_INIT_TRUNC_NORMAL, 1, 0.5 } };
+    static const ls_init kinds[] = { { LS_INIT_UNIFORM, -1, 1 },
+                                     { LS_INIT_NORMAL, 0, 1 },
+                                     { LS_INIT_TRUNC_NORMAL, 1, 0.5 } };
     for (int k = 0; k < 3; k++) {
         ls_init_values(whole, LS_F32, 0, N, kinds[k], 3, "w", 1);
         for (int threads = 2; threads <= 5; threads++) {
@@ -197,8 +227,8 @@ static void drawn_anywhere(void **state)
     }
 }
 
-/* bf16 starts from the f32 numbers, to the nearest and of two equally near ones to the even; f64 from the same
- * numbers. */
+/* bf16 starts from the f32 numbers, to the nearest and of two equally near ones to the even; f64 from the
+ * same numbers. */
 static void drawn_in_other_types(void **state)
 {
     (void)state;
@@ -221,7 +251,10 @@ static void drawn_in_other_types(void **state)
         memcpy(&low, &below, sizeof low);
         memcpy(&high, &above, sizeof high);
         const float to_low = fabsf(x[i] - low), to_high = fabsf(high - x[i]);
-        const uint32_t want = to_low < to_high ? below : to_low > to_high ? above : below >> 16 & 1 ? above : below;
+        const uint32_t want = to_low < to_high   ? below
+                              : to_low > to_high ? above
+                              : below >> 16 & 1  ? above
+                                                 : below;
         ties[below >> 16 & 1] += to_low == to_high;
         assert_int_equal(h[i], want >> 16);
     }
@@ -231,9 +264,13 @@ static void drawn_in_other_types(void **state)
 static void impossible_models(void **state)
 {
     (void)state;
-    static const struct { int64_t image, patch, heads, hidden, layers, classes; const char *a, *b; } cases[] = {
-        { 28, 5, 2, 128, 2, 10, "28", "5" }, { 28, 7, 3, 128, 2, 10, "128", "3" },  { 28, 0, 2, 128, 2, 10, "28", "0" },
-        { 28, 7, 0, 128, 2, 10, "128", "0" }, { 28, 7, 2, 128, 2, 0, "heads.head", "0" }, { 28, 7, 2, 0, 2, 10, "hidden_size", "0" },
+    static const struct {
+        int64_t image, patch, heads, hidden, layers, classes;
+        const char *a, *b;
+    } cases[] = {
+        { 28, 5, 2, 128, 2, 10, "28", "5" },        { 28, 7, 3, 128, 2, 10, "128", "3" },
+        { 28, 0, 2, 128, 2, 10, "28", "0" },        { 28, 7, 0, 128, 2, 10, "128", "0" },
+        { 28, 7, 2, 128, 2, 0, "heads.head", "0" }, { 28, 7, 2, 0, 2, 10, "hidden_size", "0" },
         { 0, 7, 2, 128, 2, 10, "image_size", "0" }, { 28, 7, 2, -128, 2, 10, "hidden_size", "-128" },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -247,16 +284,22 @@ static void impossible_models(void **state)
     }
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "mlp"));
-    ASSERT_FAILS(ls_mlp_build(g, &(ls_mlp_config){ .image_size = 4, .in_channels = 1, .classes = 3, .n_hidden = 1, .hidden = { 0 }, .std = 1 }, 2),
-                 LS_E_SHAPE, "layers.0", "0");
+    ASSERT_FAILS(
+        ls_mlp_build(
+            g,
+            &(ls_mlp_config){
+                .image_size = 4, .in_channels = 1, .classes = 3, .n_hidden = 1, .hidden = { 0 }, .std = 1 },
+            2),
+        LS_E_SHAPE, "layers.0", "0");
     ls_graph_destroy(&g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torchvision_names), cmocka_unit_test(parameter_counts), cmocka_unit_test(initial_values),
-        cmocka_unit_test(drawn_anywhere), cmocka_unit_test(drawn_in_other_types), cmocka_unit_test(impossible_models),
+        cmocka_unit_test(torchvision_names),    cmocka_unit_test(parameter_counts),
+        cmocka_unit_test(initial_values),       cmocka_unit_test(drawn_anywhere),
+        cmocka_unit_test(drawn_in_other_types), cmocka_unit_test(impossible_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

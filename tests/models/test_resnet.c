@@ -1,4 +1,5 @@
-/* test_resnet.c - ResNets: torchvision's names, shapes, counts and initial values; training and evaluation; configurations that cannot be. */
+/* test_resnet.c - ResNets: torchvision's names, shapes, counts and initial values; training and evaluation;
+ * configurations that cannot be. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "ops/rules.h"
 #include "support/support.h"
 
-static const ls_resnet_config TUTORIAL = { .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_resnet_config TUTORIAL = {
+    .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5
+};
 
 static ls_graph *build(ls_resnet_config c, bool evaluation)
 {
@@ -56,9 +59,15 @@ static void expect(const ls_graph *g, const ls_op *op, const char *name, ls_type
 static void names_and_counts(void **state)
 {
     (void)state;
-    static const struct { ls_resnet_config c; int tensors; int64_t elements; } MODELS[] = {
-        { { 18, 28, 1, 10, 0.5, 0.5 }, 62, 11175370 }, { { 18, 224, 3, 1000, 0, 1 }, 62, 11689512 },
-        { { 34, 224, 3, 1000, 0, 1 }, 110, 21797672 }, { { 50, 224, 3, 1000, 0, 1 }, 161, 25557032 },
+    static const struct {
+        ls_resnet_config c;
+        int tensors;
+        int64_t elements;
+    } MODELS[] = {
+        { { 18, 28, 1, 10, 0.5, 0.5 }, 62, 11175370 },
+        { { 18, 224, 3, 1000, 0, 1 }, 62, 11689512 },
+        { { 34, 224, 3, 1000, 0, 1 }, 110, 21797672 },
+        { { 50, 224, 3, 1000, 0, 1 }, 161, 25557032 },
     };
     for (size_t k = 0; k < sizeof MODELS / sizeof *MODELS; k++) {
         ls_graph *g = build(MODELS[k].c, k % 2);
@@ -147,9 +156,15 @@ static void initial_values(void **state)
 static void impossible_models(void **state)
 {
     (void)state;
-    static const struct { ls_resnet_config c; int64_t batch; const char *a, *b; } CASES[] = {
-        { { 19, 28, 1, 10, 0.5, 0.5 }, 2, "19", "18, 34 or 50" }, { { 18, 28, 1, 0, 0.5, 0.5 }, 2, "fc", "0" },
-        { { 18, 0, 1, 10, 0.5, 0.5 }, 2, "images", "0" },         { { 18, 28, 1, 10, 0.5, 0.5 }, 1, "batch_norm", "larger micro-batch" },
+    static const struct {
+        ls_resnet_config c;
+        int64_t batch;
+        const char *a, *b;
+    } CASES[] = {
+        { { 19, 28, 1, 10, 0.5, 0.5 }, 2, "19", "18, 34 or 50" },
+        { { 18, 28, 1, 0, 0.5, 0.5 }, 2, "fc", "0" },
+        { { 18, 0, 1, 10, 0.5, 0.5 }, 2, "images", "0" },
+        { { 18, 28, 1, 10, 0.5, 0.5 }, 1, "batch_norm", "larger micro-batch" },
     };
     for (size_t k = 0; k < sizeof CASES / sizeof *CASES; k++) {
         ls_graph *g;
@@ -159,7 +174,8 @@ static void impossible_models(void **state)
     }
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "conv"));
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 3, 5, 5)), w = ls_input(g, "w", LS_TYPE(LS_F32, 4, 2, 3, 3));
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 3, 5, 5)),
+             w = ls_input(g, "w", LS_TYPE(LS_F32, 4, 2, 3, 3));
     ls_conv2d_op(g, x, w, LS_NONE, (&(ls_conv_opts){ LS_CONV_DEFAULTS }));
     ASSERT_FAILS(ls_graph_finish(g), LS_E_SHAPE, "3 channels", "test_resnet.c");
     ls_graph_destroy(&g);
@@ -174,7 +190,10 @@ static void impossible_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_counts), cmocka_unit_test(two_modes), cmocka_unit_test(initial_values), cmocka_unit_test(impossible_models),
+        cmocka_unit_test(names_and_counts),
+        cmocka_unit_test(two_modes),
+        cmocka_unit_test(initial_values),
+        cmocka_unit_test(impossible_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
-/* cases.h - for every op at least one call of it: operands (types, sizes, what they hold) and constants. The tests of this folder run
- * all of them: gradients by finite differences on ref, cpu kernels against ref. To add an op, add its row and its cases (cases.c);
- * test_cases fails until there is one. */
+/* cases.h - for every op at least one call of it: operands (types, sizes, what they hold) and constants. The
+ * tests of this folder run all of them: gradients by finite differences on ref, cpu kernels against ref. To
+ * add an op, add its row and its cases (cases.c); test_cases fails until there is one. */
 #pragma once
 #include <string.h>
 #include "device/device.h"
 #include "ops/op.h"
 
-/* Element type of an operand: that of the data (the test chooses: f64, f32, bf16, f16), that of statistics (f32, f64 with f64 data), or
- * one of ls_dtype. */
+/* Element type of an operand: that of the data (the test chooses: f64, f32, bf16, f16), that of statistics
+ * (f32, f64 with f64 data), or one of ls_dtype. */
 enum { DATA = -1, STAT = -2 };
 
 typedef enum case_fill {
@@ -30,8 +30,11 @@ typedef struct case_operand {
 
 /* What a comparison of two kernels may show. */
 typedef enum case_compare {
-    COMPARE_ELEMENT, /* relative to the element: `ulps` roundings of its type, plus `absolute` times f32's (or the type's) eps */
-    COMPARE_SUM,     /* relative to the largest element: sums of `reduce` terms, error grows as its square root */
+    /* relative to the element: `ulps` roundings of its type, plus `absolute` times f32's (or the type's) eps
+     */
+    COMPARE_ELEMENT,
+    /* relative to the largest element: sums of `reduce` terms, error grows as its square root */
+    COMPARE_SUM,
     COMPARE_EXACT,
 } case_compare;
 
@@ -49,21 +52,25 @@ typedef struct op_case {
     int n_in;
     case_operand in[CASE_MAX_IN];
     const void *attrs;
-    void (*prepare)(const struct op_case *c, ls_tensor *in); /* fills the FILL_RESULT operands from the others, with ref */
-    bool no_gradient;       /* a form that only exists after differentiation (fused epilogues) */
-    bool f32_only;          /* operands have fixed types: once is enough */
+    /* fills the FILL_RESULT operands from the others, with ref */
+    void (*prepare)(const struct op_case *c, ls_tensor *in);
+    bool no_gradient; /* a form that only exists after differentiation (fused epilogues) */
+    bool f32_only;    /* operands have fixed types: once is enough */
     case_compare compare;
-    double ulps, absolute;  /* ulps 0: 1 */
+    double ulps, absolute; /* ulps 0: 1 */
     int64_t reduce;
     case_extreme extreme;
-    uint32_t batch_in;      /* inputs whose dimension 0 is rows that must not influence each other; output 0 then has it too */
+    /* inputs whose dimension 0 is rows that must not influence each other; output 0 then has it too */
+    uint32_t batch_in;
 } op_case;
 
 extern const op_case ls_test_cases[]; /* ended by op NULL */
 
 ls_type case_type(const op_case *c, int operand, ls_dtype data); /* ndim -1: absent */
-/* Makes and fills the operands; free with case_free. Element values depend on (case, operand, index, seed) only. */
-void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t seed, ls_tensor in[CASE_MAX_IN]);
+/* Makes and fills the operands; free with case_free. Element values depend on (case, operand, index, seed)
+ * only. */
+void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t seed,
+                 ls_tensor in[CASE_MAX_IN]);
 void case_free(int n, ls_tensor *t);
 /* Types of the outputs by the op's shape rule; returns how many. */
 int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT]);
@@ -72,13 +79,16 @@ int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
 double element_get(const ls_tensor *t, int64_t flat);
 void element_put(const ls_tensor *t, int64_t flat, double x);
 
-/* Memory that ends where the tensor ends (so that sanitizers see a stray access), 64-byte aligned, filled with 0xff. */
+/* Memory that ends where the tensor ends (so that sanitizers see a stray access), 64-byte aligned, filled
+ * with 0xff. */
 void *exact_alloc(size_t bytes);
 
 /* Runs one op on a device with these tensors. Fails the test if the device has no such kernel. */
-void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out, const ls_tensor *out);
+void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out,
+            const ls_tensor *out);
 
-/* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and tests/train/test_ranks.c have them. */
+/* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and
+ * tests/train/test_ranks.c have them. */
 static inline bool case_is_over_ranks(const ls_op *op)
 {
     return op->flags & (LS_OP_COLLECTIVE | LS_OP_TRANSFER) || !strcmp(op->name, "replicate");

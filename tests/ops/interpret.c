@@ -1,4 +1,5 @@
-/* interpret.c - see interpret.h. A view is resolved through its op's `view`; where the strides cannot express it, the input is copied. */
+/* interpret.c - see interpret.h. A view is resolved through its op's `view`; where the strides cannot express
+ * it, the input is copied. */
 #include "interpret.h"
 
 #include <stdlib.h>
@@ -37,7 +38,9 @@ interpreter *interpret_create(const ls_graph *g)
 {
     interpreter *it = calloc(1, sizeof *it);
     assert_non_null(it);
-    *it = (interpreter){ .g = g, .ref = { .ops = &ls_device_ref, .threads = 1 }, .values = calloc((size_t)g->n_vals, sizeof *it->values),
+    *it = (interpreter){ .g = g,
+                         .ref = { .ops = &ls_device_ref, .threads = 1 },
+                         .values = calloc((size_t)g->n_vals, sizeof *it->values),
                          .owned = calloc((size_t)g->n_vals, sizeof *it->owned),
                          .copies = calloc((size_t)g->n_nodes + 1, sizeof *it->copies) };
     it->values[0].type.ndim = -1; /* the absent value */

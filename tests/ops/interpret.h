@@ -1,10 +1,12 @@
-/* interpret.h - runs a graph node by node on ref, with memory of its own for every value: no schedule, no shared memory, no plan. Slow
- * and hard to get wrong: the second opinion about the planner and the executor. */
+/* interpret.h - runs a graph node by node on ref, with memory of its own for every value: no schedule, no
+ * shared memory, no plan. Slow and hard to get wrong: the second opinion about the planner and the executor.
+ */
 #pragma once
 #include "graph/graph.h"
 
 typedef struct interpreter interpreter;
 interpreter *interpret_create(const ls_graph *g); /* the graph must outlive it */
 void interpret_destroy(interpreter *it);
-ls_tensor interpret_tensor(const interpreter *it, ls_value v); /* stays in place; sources are the caller's to fill */
-void interpret_run(interpreter *it, int n_nodes);              /* nodes 0 .. n_nodes-1, in order */
+/* stays in place; sources are the caller's to fill */
+ls_tensor interpret_tensor(const interpreter *it, ls_value v);
+void interpret_run(interpreter *it, int n_nodes); /* nodes 0 .. n_nodes-1, in order */

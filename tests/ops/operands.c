@@ -12,7 +12,9 @@ ls_type case_type(const op_case *c, int operand, ls_dtype data)
 {
     const case_operand *o = &c->in[operand];
     ls_type t = { .ndim = o->ndim };
-    t.dtype = o->dtype == DATA ? data : o->dtype == STAT ? (data == LS_F64 ? LS_F64 : LS_F32) : (ls_dtype)o->dtype;
+    t.dtype = o->dtype == DATA   ? data
+              : o->dtype == STAT ? (data == LS_F64 ? LS_F64 : LS_F32)
+                                 : (ls_dtype)o->dtype;
     memcpy(t.dims, o->dims, sizeof t.dims);
     return t;
 }
@@ -28,10 +30,14 @@ void *exact_alloc(size_t bytes)
 double element_get(const ls_tensor *t, int64_t flat) { return flat_get(t, flat); }
 void element_put(const ls_tensor *t, int64_t flat, double x) { flat_put(t, flat, x); }
 
-/* f32's limits: infinities, NaN, zeros, smallest subnormal and normal, largest; what f16 and bf16 round to 0 or infinity; halves of ulps. */
-static const double SPECIAL[] = { 0.0,    -0.0,    1.0,     -1.0,    0x1p-149, -0x1p-126, 0x1p-133, 0x1.fffffep127, -0x1.fffffep127, HUGE_VAL, -HUGE_VAL,
-                                  NAN,    65504.0, 65519.9, 65520.0, -6e-8,    3e-8,      88.8,     -87.4,          -104.0,          1e-3,     5.5,
-                                  -13.25, 1e10,    -1e10,   0x1.01p0, 0x1.03p0, 0x1.002p0, 0x1.006p0, 20.0,         -9.5,            0.1,      -0.75 };
+/* f32's limits: infinities, NaN, zeros, smallest subnormal and normal, largest; what f16 and bf16 round to 0
+ * or infinity; halves of ulps. */
+static const double SPECIAL[] = {
+    0.0,       -0.0,      1.0,  -1.0,    0x1p-149, -0x1p-126, 0x1p-133, 0x1.fffffep127, -0x1.fffffep127,
+    HUGE_VAL,  -HUGE_VAL, NAN,  65504.0, 65519.9,  65520.0,   -6e-8,    3e-8,           88.8,
+    -87.4,     -104.0,    1e-3, 5.5,     -13.25,   1e10,      -1e10,    0x1.01p0,       0x1.03p0,
+    0x1.002p0, 0x1.006p0, 20.0, -9.5,    0.1,      -0.75
+};
 
 static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extreme extreme, bool grid)
 {
@@ -57,13 +63,16 @@ static void fill(const case_operand *o, const ls_tensor *t, ls_rng_key key, case
         case FILL_POSITIVE: element_put(t, i, draw(o, key, (uint64_t)i, extreme, grid)); break;
         case FILL_PLAIN: element_put(t, i, draw(o, key, (uint64_t)i, EXTREME_NONE, grid)); break;
         case FILL_CONST: element_put(t, i, o->value); break;
-        case FILL_INDEX: element_put(t, i, i % 5 == 4 ? -100 : (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
+        case FILL_INDEX:
+            element_put(t, i, i % 5 == 4 ? -100 : (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value));
+            break;
         case FILL_ID: element_put(t, i, (double)ls_rng_below(key, (uint64_t)i, (uint64_t)o->value)); break;
         case FILL_RESULT: break;
         }
 }
 
-void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t seed, ls_tensor in[CASE_MAX_IN])
+void case_inputs(const op_case *c, ls_dtype data, case_extreme extreme, uint64_t seed,
+                 ls_tensor in[CASE_MAX_IN])
 {
     for (int j = 0; j < c->n_in; j++) {
         const ls_type t = case_type(c, j, data);
@@ -98,13 +107,21 @@ int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
     return i.n_out;
 }
 
-void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out, const ls_tensor *out)
+void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out,
+            const ls_tensor *out)
 {
     const int max_in = ls_op_find(op)->max_in, slots = max_in > n_in ? max_in : n_in;
-    ls_tensor all[slots + 1]; /* trailing optional operands that were left out are there, and absent: as the planner does it */
+    /* trailing optional operands that were left out are there, and absent: as the planner does it */
+    ls_tensor all[slots + 1];
     for (int j = 0; j < slots; j++)
         all[j] = j < n_in ? in[j] : (ls_tensor){ .type.ndim = -1 };
-    ls_kernel_args a = { .n_in = n_in, .n_out = n_out, .in = all, .out = out, .attrs = attrs, .threads = d->threads, .isa = d->isa };
+    ls_kernel_args a = { .n_in = n_in,
+                         .n_out = n_out,
+                         .in = all,
+                         .out = out,
+                         .attrs = attrs,
+                         .threads = d->threads,
+                         .isa = d->isa };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, op, &a, &why);
     if (!k)

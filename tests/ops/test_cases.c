@@ -1,4 +1,5 @@
-/* Every op of the table has a case, every case an op, and every optional operand is there once and absent once. */
+/* Every op of the table has a case, every case an op, and every optional operand is there once and absent
+ * once. */
 #include <string.h>
 
 #include "cases.h"
@@ -26,7 +27,8 @@ static void every_op_has_a_case(void **state)
         }
         for (int j = 0; j < 32; j++)
             if (n && ((*op)->optional_in >> j & 1) && !((with & without) >> j & 1)) {
-                print_error("%s: operand %d is optional and needs a case %s it\n", (*op)->name, j, with >> j & 1 ? "without" : "with");
+                print_error("%s: operand %d is optional and needs a case %s it\n", (*op)->name, j,
+                            with >> j & 1 ? "without" : "with");
                 missing++;
             }
     }
@@ -60,7 +62,8 @@ static void every_kernel_has_an_op(void **state)
         for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
             for (const ls_kernel *k = *t; k->op; k++)
                 if (!ls_op_find(k->op))
-                    fail_msg("device cpu (%s) has a kernel \"%s\", and there is no such op", ls_isa_name((ls_isa)isa), k->op);
+                    fail_msg("device cpu (%s) has a kernel \"%s\", and there is no such op",
+                             ls_isa_name((ls_isa)isa), k->op);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* test_dropout.c - what dropout drops: as many as it should, and whether an element is dropped says nothing about its neighbours, the same element of another sample, step
- * or layer. Tolerances are five standard deviations of independent draws. */
+/* test_dropout.c - what dropout drops: as many as it should, and whether an element is dropped says nothing
+ * about its neighbours, the same element of another sample, step or layer. Tolerances are five standard
+ * deviations of independent draws. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +10,8 @@
 enum { SAMPLES = 16, ELEMENTS = 4096, N = SAMPLES * ELEMENTS };
 
 /* The mask, 0 or 1, of SAMPLES samples: numbers first, first + apart, .. of a step. */
-static void draw(uint8_t mask[N], double p, uint64_t purpose, int64_t seed, int64_t step, int64_t first, int64_t apart)
+static void draw(uint8_t mask[N], double p, uint64_t purpose, int64_t seed, int64_t step, int64_t first,
+                 int64_t apart)
 {
     ls_device d;
     ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
@@ -17,11 +19,15 @@ static void draw(uint8_t mask[N], double p, uint64_t purpose, int64_t seed, int6
     int64_t key[3], places[2] = { first, apart };
     for (int i = 0; i < N; i++)
         x[i] = 1;
-    const ls_type number = LS_SCALAR(LS_I64), pair = LS_TYPE(LS_I64, 2), triple = LS_TYPE(LS_I64, 3), all = LS_TYPE(LS_F32, SAMPLES, ELEMENTS);
-    const ls_tensor in[] = { ls_tensor_of(&seed, &number), ls_tensor_of(&step, &number), ls_tensor_of(places, &pair) }, k = ls_tensor_of(key, &triple);
+    const ls_type number = LS_SCALAR(LS_I64), pair = LS_TYPE(LS_I64, 2), triple = LS_TYPE(LS_I64, 3),
+                  all = LS_TYPE(LS_F32, SAMPLES, ELEMENTS);
+    const ls_tensor in[] = { ls_tensor_of(&seed, &number), ls_tensor_of(&step, &number),
+                             ls_tensor_of(places, &pair) },
+                    k = ls_tensor_of(key, &triple);
     const ls_tensor result = ls_tensor_of(y, &all);
     run_op(&d, "random_key", NULL, 3, in, 1, &k);
-    run_op(&d, "dropout", &(ls_dropout_attrs){ .p = p, .purpose = purpose }, 2, (ls_tensor[]){ ls_tensor_of(x, &all), k }, 1, &result);
+    run_op(&d, "dropout", &(ls_dropout_attrs){ .p = p, .purpose = purpose }, 2,
+           (ls_tensor[]){ ls_tensor_of(x, &all), k }, 1, &result);
     for (int i = 0; i < N; i++) {
         mask[i] = y[i] != 0;
         assert_true(y[i] == (mask[i] ? (float)(1 / (1 - p)) : 0.0f));
@@ -68,8 +74,13 @@ static void other_masks_say_nothing(void **state)
     (void)state;
     static uint8_t one[N], other[N];
     draw(one, 0.3, 7, 3, 11, 0, 1);
-    static const struct { const char *what; uint64_t purpose; int64_t seed, step, first; } CASES[] = {
-        { "another layer", 8, 3, 11, 0 }, { "another seed", 7, 4, 11, 0 }, { "the next step", 7, 3, 12, 0 }, { "other samples", 7, 3, 11, SAMPLES },
+    static const struct {
+        const char *what;
+        uint64_t purpose;
+        int64_t seed, step, first;
+    } CASES[] = {
+        { "another layer", 8, 3, 11, 0 },         { "another seed", 7, 4, 11, 0 },
+        { "the next step", 7, 3, 12, 0 },         { "other samples", 7, 3, 11, SAMPLES },
         { "seed and step swapped", 7, 11, 3, 0 },
     };
     for (size_t k = 0; k < sizeof CASES / sizeof CASES[0]; k++) {

@@ -1,9 +1,11 @@
-/* Gradients: every differentiable op, with respect to every float operand, against finite differences in f64 on ref.
+/* Gradients: every differentiable op, with respect to every float operand, against finite differences in f64
+ * on ref.
  *
- * The objective is L = sum of weight * (output 0), weights random. 4-point stencil with h = 2^-10 (operands are multiples of 2^-10, so
- * x +- h and x +- 2h are exact):  dL/dx = [8 (L(x+h) - L(x-h)) - (L(x+2h) - L(x-2h))] / 12h + h^4/30 L'''''(x).
- * Tolerance: truncation h^4/30 = 3e-14 times the fifth derivative, for which 5000 (and as much relative to the gradient) is ample at
- * these operands, plus rounding of L: 1.5 eps/h times its size, with a factor 8 for the operations inside. */
+ * The objective is L = sum of weight * (output 0), weights random. 4-point stencil with h = 2^-10 (operands
+ * are multiples of 2^-10, so x +- h and x +- 2h are exact):  dL/dx = [8 (L(x+h) - L(x-h)) - (L(x+2h) -
+ * L(x-2h))] / 12h + h^4/30 L'''''(x). Tolerance: truncation h^4/30 = 3e-14 times the fifth derivative, for
+ * which 5000 (and as much relative to the gradient) is ample at these operands, plus rounding of L: 1.5 eps/h
+ * times its size, with a factor 8 for the operations inside. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,11 +45,14 @@ static void build(subject *s, const op_case *c)
         const ls_type t = case_type(c, j, LS_F64);
         char name[16];
         snprintf(name, sizeof name, "in%d", j);
-        s->operand[j] = t.ndim < 0 ? LS_NONE : ls_dtype_is_float(t.dtype) ? ls_param(s->g, name, t, (ls_init){ 0 }) : ls_input(s->g, name, t);
+        s->operand[j] = t.ndim < 0                   ? LS_NONE
+                        : ls_dtype_is_float(t.dtype) ? ls_param(s->g, name, t, (ls_init){ 0 })
+                                                     : ls_input(s->g, name, t);
     }
     /* cast's target follows the data here: a rounding to f32 has no useful difference quotient */
     const ls_cast_attrs exact = { .to = LS_F64 };
-    s->out = ls_graph_apply(s->g, op, c->n_in, s->operand, op->ew == LS_EW_CAST && !strcmp(c->op, "cast") ? &exact : c->attrs);
+    s->out = ls_graph_apply(s->g, op, c->n_in, s->operand,
+                            op->ew == LS_EW_CAST && !strcmp(c->op, "cast") ? &exact : c->attrs);
     if (op->flags & LS_OP_SOURCE)
         s->operand[0] = s->out;
     ASSERT_OK(ls_graph_status(s->g));
@@ -59,8 +64,10 @@ static void build(subject *s, const op_case *c)
     ls_value wrt[CASE_MAX_IN], grads[CASE_MAX_IN];
     int n = 0, from[CASE_MAX_IN];
     for (int j = 0; j < CASE_MAX_IN; j++) {
-        const bool statistic = j < c->n_in && c->in[j].dtype == STAT; /* count of cross_entropy: not a variable */
-        if (ls_present(s->operand[j]) && ls_dtype_is_float(ls_value_type(s->g, s->operand[j]).dtype) && !statistic) {
+        /* count of cross_entropy: not a variable */
+        const bool statistic = j < c->n_in && c->in[j].dtype == STAT;
+        if (ls_present(s->operand[j]) && ls_dtype_is_float(ls_value_type(s->g, s->operand[j]).dtype) &&
+            !statistic) {
             from[n] = j;
             wrt[n++] = s->operand[j];
         }
@@ -96,8 +103,10 @@ static int64_t compare(const subject *s, const op_case *c, int j)
         size += fabs(element_get(&out, i) * element_get(&weight, i));
     for (int64_t i = 0; i < n; i++)
         largest = fmax(largest, fabs(element_get(&dx, i)));
-    const double eps = x.type.dtype == LS_F64 ? 0x1p-52 : 0x1p-23; /* an f32 operand's gradient is rounded to f32 */
-    const double tolerance = 5000 * H * H * H * H / 30 * (1 + largest) + 8 * 1.5 * 0x1p-52 / H * (1 + size) + eps * largest;
+    /* an f32 operand's gradient is rounded to f32 */
+    const double eps = x.type.dtype == LS_F64 ? 0x1p-52 : 0x1p-23;
+    const double tolerance = 5000 * H * H * H * H / 30 * (1 + largest) + 8 * 1.5 * 0x1p-52 / H * (1 + size) +
+                             eps * largest;
     for (int64_t i = 0; i < n; i++) {
         const double at = element_get(&x, i), got = element_get(&dx, i);
         const double l1 = loss_at(s, &x, i, at + H), l2 = loss_at(s, &x, i, at - H);
@@ -105,8 +114,10 @@ static int64_t compare(const subject *s, const op_case *c, int j)
         element_put(&x, i, at);
         const double expected = (8 * (l1 - l2) - (l3 - l4)) / (12 * H);
         if (!(fabs(got - expected) <= tolerance))
-            fail_msg("%s (%s): operand %d, element %lld: gradient %.15g, finite differences %.15g, off by %.3g, tolerance %.3g", c->op,
-                     c->what ? c->what : "plain", j, (long long)i, got, expected, got - expected, tolerance);
+            fail_msg("%s (%s): operand %d, element %lld: gradient %.15g, finite differences %.15g, off by "
+                     "%.3g, tolerance %.3g",
+                     c->op, c->what ? c->what : "plain", j, (long long)i, got, expected, got - expected,
+                     tolerance);
     }
     return n;
 }
@@ -171,7 +182,8 @@ static void every_differentiable_op(void **state)
     print_message("%d operands, %lld elements\n", operands, (long long)elements);
 }
 
-/* What a chain of two uses must give: contributions of several uses are added, those of disjoint slices packed. */
+/* What a chain of two uses must give: contributions of several uses are added, those of disjoint slices
+ * packed. */
 static void several_uses_are_added(void **state)
 {
     (void)state;

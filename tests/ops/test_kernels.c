@@ -1,12 +1,11 @@
-/* Every cpu kernel of every instruction-set level of this machine against ref: all cases in f32, bf16 and f16, with ordinary and extreme
- * values, in the layouts that the kernel says it takes, written over an input where the op allows it; the same bits for 1, 2 and 3
- * threads, and for a row whatever rows are beside it.
+/* Every cpu kernel of every instruction-set level of this machine against ref: all cases in f32, bf16 and
+ * f16, with ordinary and extreme values, in the layouts that the kernel says it takes, written over an input
+ * where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are beside it.
  *
- * Tolerances. With eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output (a result near the middle of two numbers may
- * be rounded either way; sums of rounded terms twice):
- *   COMPARE_ELEMENT  (ulps * eps + ulp) * |element| + absolute * eps
- *   COMPARE_SUM      (ulps * eps * sqrt(reduce + 4) + 2 ulp) * largest element of the output + absolute * eps
- * and the smallest subnormal of the type always. */
+ * Tolerances. With eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output (a result near
+ * the middle of two numbers may be rounded either way; sums of rounded terms twice): COMPARE_ELEMENT  (ulps *
+ * eps + ulp) * |element| + absolute * eps COMPARE_SUM      (ulps * eps * sqrt(reduce + 4) + 2 ulp) * largest
+ * element of the output + absolute * eps and the smallest subnormal of the type always. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,8 @@ static int failures;
 typedef enum layout { CONTIGUOUS, STRIDED, REPEATED, LAYOUTS } layout;
 static const char *const LAYOUT_NAME[] = { "contiguous", "strided", "repeated" };
 
-/* A tensor and the memory around it. `exact`: ends with the tensor, for sanitizers; else 64 bytes on both sides that nobody may write. */
+/* A tensor and the memory around it. `exact`: ends with the tensor, for sanitizers; else 64 bytes on both
+ * sides that nobody may write. */
 typedef struct placed {
     char *base;
     size_t bytes;
@@ -31,13 +31,15 @@ typedef struct placed {
 
 enum { GUARD = 64 };
 
-/* Strides for a tensor that may be row-strided (rows) or anything (any); returns the elements its memory spans, from `*first` on. */
+/* Strides for a tensor that may be row-strided (rows) or anything (any); returns the elements its memory
+ * spans, from `*first` on. */
 static int64_t choose_strides(ls_tensor *t, layout l, bool rows, bool any, int64_t *first)
 {
     const int n = t->type.ndim;
     int64_t span = 1;
     *first = l == CONTIGUOUS ? 0 : 1; /* a view may begin anywhere */
-    if (any && l != CONTIGUOUS && n > 0) { /* dimensions in reverse order, the first one repeated by stride 0 */
+    if (any && l != CONTIGUOUS && n > 0) {
+        /* dimensions in reverse order, the first one repeated by stride 0 */
         for (int d = 0; d < n; d++) {
             t->strides[d] = l == REPEATED && d == 0 ? 0 : span;
             span += l == REPEATED && d == 0 ? 0 : (t->type.dims[d] - 1) * t->strides[d] + 1;
@@ -100,7 +102,7 @@ typedef struct run {
     int n_out;
     ls_type out_type[LS_MAX_OUT];
     layout l;
-    int inplace; /* input that output 0 overwrites, or -1 */
+    int inplace;              /* input that output 0 overwrites, or -1 */
     const ls_kernel *strides; /* whose rows_in, any_in, rows_out say what may be strided */
     char label[160];
 } run;
@@ -117,21 +119,24 @@ static void run_on(const ls_device *d, const run *r, ls_tensor out[LS_MAX_OUT])
         bool written = r->inplace == j;
         for (int o = 0; o < r->n_out; o++)
             written |= op->alias[o] == j + 1;
-        in[j] = place(&r->in[j].type, written ? CONTIGUOUS : r->l, bit(r->strides->rows_in, j), bit(r->strides->any_in, j), !written);
+        in[j] = place(&r->in[j].type, written ? CONTIGUOUS : r->l, bit(r->strides->rows_in, j),
+                      bit(r->strides->any_in, j), !written);
         if (in[j].base)
             copy_elements(&in[j].t, &r->in[j]);
         in_t[j] = in[j].t;
     }
     for (int o = 0; o < r->n_out; o++) {
         const int shared = o == 0 && r->inplace >= 0 ? r->inplace : op->alias[o] - 1;
-        result[o] = shared >= 0 ? in[shared] : place(&r->out_type[o], r->l, bit(r->strides->rows_out, o), false, false);
+        result[o] = shared >= 0 ? in[shared]
+                                : place(&r->out_type[o], r->l, bit(r->strides->rows_out, o), false, false);
         result[o].t.type = r->out_type[o];
         out_t[o] = result[o].t;
     }
     run_op(d, c->op, c->attrs, c->n_in, in_t, r->n_out, out_t);
     for (int o = 0; o < r->n_out; o++) {
         if (!untouched_around(&result[o]))
-            WRONG("%s, device %s, %d threads: bytes around output %d were written", r->label, d->ops->name, d->threads, o);
+            WRONG("%s, device %s, %d threads: bytes around output %d were written", r->label, d->ops->name,
+                  d->threads, o);
         out[o] = ls_tensor_of(exact_alloc(ls_type_bytes(&r->out_type[o])), &r->out_type[o]);
         copy_elements(&out[o], &result[o].t);
         bool shared = o == 0 && r->inplace >= 0;
@@ -166,7 +171,8 @@ static void compare(const run *r, const ls_device *d, int o, const ls_tensor *ex
         if (c->compare == COMPARE_ELEMENT)
             tolerance = (ulps * eps + spacing(t)) * fabs(x) + c->absolute * eps + smallest(t);
         else if (c->compare == COMPARE_SUM)
-            tolerance = (ulps * eps * sqrt((double)c->reduce + 4) + 2 * spacing(t)) * largest + c->absolute * eps + smallest(t);
+            tolerance = (ulps * eps * sqrt((double)c->reduce + 4) + 2 * spacing(t)) * largest +
+                        c->absolute * eps + smallest(t);
         const double off = fabs(x - y), ratio = off / tolerance;
         if (isnan(ratio) || ratio > worst_ratio) {
             worst = i;
@@ -175,8 +181,9 @@ static void compare(const run *r, const ls_device *d, int o, const ls_tensor *ex
         }
     }
     if (worst >= 0)
-        WRONG("%s, %d thread: output %d, element %lld: %.9g, ref %.9g, %.3g times the tolerance %.3g", r->label, d->threads, o,
-                 (long long)worst, element_get(got, worst), element_get(expected, worst), worst_ratio, worst_tolerance);
+        WRONG("%s, %d thread: output %d, element %lld: %.9g, ref %.9g, %.3g times the tolerance %.3g",
+              r->label, d->threads, o, (long long)worst, element_get(got, worst),
+              element_get(expected, worst), worst_ratio, worst_tolerance);
 }
 
 static void same_bits(const run *r, const char *what, int o, const ls_tensor *a, const ls_tensor *b)
@@ -184,12 +191,14 @@ static void same_bits(const run *r, const char *what, int o, const ls_tensor *a,
     const size_t size = ls_dtype_size(a->type.dtype);
     for (int64_t i = 0; i < ls_type_count(&a->type); i++)
         if (memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size, size) != 0) {
-            WRONG("%s: output %d, element %lld: %.9g, but %.9g %s", r->label, o, (long long)i, element_get(a, i), element_get(b, i), what);
+            WRONG("%s: output %d, element %lld: %.9g, but %.9g %s", r->label, o, (long long)i,
+                  element_get(a, i), element_get(b, i), what);
             return;
         }
 }
 
-/* Kernel of the case on this device; NULL where it is refused for the only good reason: f64 belongs to ref. */
+/* Kernel of the case on this device; NULL where it is refused for the only good reason: f64 belongs to ref.
+ */
 static const ls_kernel *kernel_of(const ls_device *d, const run *r)
 {
     ls_tensor out[LS_MAX_OUT];
@@ -200,7 +209,12 @@ static const ls_kernel *kernel_of(const ls_device *d, const run *r)
     }
     for (int j = 0; j < r->c->n_in; j++)
         f64 |= r->in[j].type.ndim >= 0 && r->in[j].type.dtype == LS_F64;
-    const ls_kernel_args a = { .n_in = r->c->n_in, .n_out = r->n_out, .in = r->in, .out = out, .attrs = r->c->attrs, .threads = d->threads,
+    const ls_kernel_args a = { .n_in = r->c->n_in,
+                               .n_out = r->n_out,
+                               .in = r->in,
+                               .out = out,
+                               .attrs = r->c->attrs,
+                               .threads = d->threads,
                                .isa = d->isa };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, r->c->op, &a, &why);
@@ -227,7 +241,8 @@ static void check_layout(const ls_device *cpu, run *r)
     }
     if (r->l == CONTIGUOUS && r->inplace < 0) /* written over an input: the same bits */
         for (r->inplace = 0; r->inplace < r->c->n_in; r->inplace++)
-            if (bit(ls_op_find(r->c->op)->inplace, r->inplace) && ls_type_equal(&r->in[r->inplace].type, &r->out_type[0])) {
+            if (bit(ls_op_find(r->c->op)->inplace, r->inplace) &&
+                ls_type_equal(&r->in[r->inplace].type, &r->out_type[0])) {
                 d.threads = 2;
                 run_on(&d, r, got);
                 same_bits(r, "when written over an input", 0, &one[0], &got[0]);
@@ -247,7 +262,8 @@ static void check_alone(const ls_device *d, const run *whole, int64_t index)
     for (int j = 0; j < c->n_in; j++)
         if (bit(c->batch_in, j)) {
             in[j].type.dims[0] = 1;
-            in[j].data = (char *)in[j].data + index * in[j].strides[0] * (int64_t)ls_dtype_size(in[j].type.dtype);
+            in[j].data = (char *)in[j].data +
+                         index * in[j].strides[0] * (int64_t)ls_dtype_size(in[j].type.dtype);
         }
     run r = *whole;
     r.in = in;
@@ -270,8 +286,10 @@ static int check_case(const ls_device *cpu, const op_case *c, ls_dtype data, cas
     case_inputs(c, data, extreme, 11, in);
     run r = { .c = c, .in = in, .inplace = -1 };
     r.n_out = case_outputs(c, in, r.out_type);
-    const char *how = (const char *const[]){ "", ", special values", ", wide range", ", large values" }[extreme];
-    const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op, c->what && *c->what ? " (" : "", c->what ? c->what : "",
+    const char *how = (const char *const[]){ "", ", special values", ", wide range",
+                                             ", large values" }[extreme];
+    const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op,
+                           c->what && *c->what ? " (" : "", c->what ? c->what : "",
                            c->what && *c->what ? ")" : "", ls_dtype_name(data), ls_isa_name(cpu->isa), how);
     int runs = 0;
     r.strides = kernel_of(cpu, &r);
@@ -301,10 +319,12 @@ static void every_kernel_agrees_with_ref(void **state)
     const ls_isa isa = *(const ls_isa *)*state;
     ls_device cpu;
     if (isa > ls_isa_best() || !ls_device_cpu.tables(isa)) {
-        print_message("%s: %s\n", ls_isa_name(isa), isa > ls_isa_best() ? "this machine does not have it" : "not built");
+        print_message("%s: %s\n", ls_isa_name(isa),
+                      isa > ls_isa_best() ? "this machine does not have it" : "not built");
         skip();
     }
-    ASSERT_OK(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = (int)isa, .threads = 1 }));
+    ASSERT_OK(
+        ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = (int)isa, .threads = 1 }));
     int runs = 0;
     failures = 0;
     for (const op_case *c = ls_test_cases; c->op; c++) {

@@ -1,5 +1,6 @@
-/* test_onednn.c - convolutions through oneDNN (kernels: onednn) against ref: every case of the three ops, so a second opinion of what our own
- * kernels do in test_kernels.c. Tolerances as there. (Products: tests/device/test_gemm_onednn.c.) */
+/* test_onednn.c - convolutions through oneDNN (kernels: onednn) against ref: every case of the three ops, so
+ * a second opinion of what our own kernels do in test_kernels.c. Tolerances as there. (Products:
+ * tests/device/test_gemm_onednn.c.) */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +12,29 @@
 static ls_device library(int threads)
 {
     ls_device d;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads, .kernels = "onednn" }));
+    ASSERT_OK(ls_device_open(
+        &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads, .kernels = "onednn" }));
     return d;
 }
 
 static void compare(const op_case *c, const ls_tensor *expected, const ls_tensor *got, int o)
 {
     const ls_dtype t = got->type.dtype;
-    const double ulp = t == LS_BF16 ? 0x1p-7 : t == LS_F16 ? 0x1p-10 : 0, smallest = t == LS_BF16 ? 0x1p-133 : t == LS_F16 ? 0x1p-24 : 0x1p-149;
+    const double ulp = t == LS_BF16  ? 0x1p-7
+                       : t == LS_F16 ? 0x1p-10
+                                     : 0,
+                 smallest = t == LS_BF16  ? 0x1p-133
+                            : t == LS_F16 ? 0x1p-24
+                                          : 0x1p-149;
     double largest = 0;
     for (int64_t i = 0; i < ls_type_count(&got->type); i++)
         largest = fmax(largest, fabs(element_get(expected, i)));
     const double allowed = (0x1p-23 * sqrt((double)c->reduce + 4) + 2 * ulp) * largest + smallest;
     for (int64_t i = 0; i < ls_type_count(&got->type); i++)
         if (!(fabs(element_get(got, i) - element_get(expected, i)) <= allowed))
-            fail_msg("%s (%s), %s: output %d, element %lld: %.9g, ref %.9g, allowed %.3g off", c->op, c->what, ls_dtype_name(t), o, (long long)i,
-                     element_get(got, i), element_get(expected, i), allowed);
+            fail_msg("%s (%s), %s: output %d, element %lld: %.9g, ref %.9g, allowed %.3g off", c->op, c->what,
+                     ls_dtype_name(t), o, (long long)i, element_get(got, i), element_get(expected, i),
+                     allowed);
 }
 
 /* False: the library has no such convolution of this type here, and says so. */
@@ -43,7 +51,12 @@ static bool check(const op_case *c, ls_dtype t, int threads)
         expected[o] = ls_tensor_of(exact_alloc(ls_type_bytes(&types[o])), &types[o]);
         got[o] = ls_tensor_of(exact_alloc(ls_type_bytes(&types[o])), &types[o]);
     }
-    const ls_kernel_args a = { .n_in = c->n_in, .n_out = n_out, .in = all, .out = got, .attrs = c->attrs, .threads = threads,
+    const ls_kernel_args a = { .n_in = c->n_in,
+                               .n_out = n_out,
+                               .in = all,
+                               .out = got,
+                               .attrs = c->attrs,
+                               .threads = threads,
                                .isa = onednn.isa };
     const char *why = NULL;
     const bool has = ls_device_find(&onednn, c->op, &a, &why) != NULL;
@@ -52,7 +65,9 @@ static bool check(const op_case *c, ls_dtype t, int threads)
         run_op(&onednn, c->op, c->attrs, c->n_in, in, n_out, got);
         for (int o = 0; o < n_out; o++)
             compare(c, &expected[o], &got[o], o);
-    } else if (t == LS_F32 || strcmp(why, "this oneDNN has no such convolution of this type on this CPU (kernels: own has)")) {
+    } else if (t == LS_F32 ||
+               strcmp(why,
+                      "this oneDNN has no such convolution of this type on this CPU (kernels: own has)")) {
         fail_msg("%s (%s), %s: refused: %s", c->op, c->what, ls_dtype_name(t), why);
     }
     case_free(c->n_in, in);
@@ -82,11 +97,17 @@ static void other_types_are_refused(void **state)
     const ls_device d = library(1);
     const ls_type x = LS_TYPE(LS_F32, 1, 1, 2, 2), w = LS_TYPE(LS_BF16, 1, 1, 1, 1);
     const ls_type x64 = LS_TYPE(LS_F64, 1, 1, 2, 2), w64 = LS_TYPE(LS_F64, 1, 1, 1, 1);
-    const ls_conv_attrs attrs = { .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1 };
+    const ls_conv_attrs attrs = {
+        .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .groups = 1
+    };
     for (int f64 = 0; f64 < 2; f64++) {
-        const ls_tensor in[3] = { ls_tensor_of(NULL, f64 ? &x64 : &x), ls_tensor_of(NULL, f64 ? &w64 : &w), { .type.ndim = -1 } };
+        const ls_tensor in[3] = { ls_tensor_of(NULL, f64 ? &x64 : &x),
+                                  ls_tensor_of(NULL, f64 ? &w64 : &w),
+                                  { .type.ndim = -1 } };
         const ls_tensor out = ls_tensor_of(NULL, f64 ? &x64 : &x);
-        const ls_kernel_args a = { .n_in = 3, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa };
+        const ls_kernel_args a = {
+            .n_in = 3, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa
+        };
         const char *why = NULL;
         assert_null(ls_device_find(&d, "conv2d", &a, &why));
         assert_string_equal(why, "kernels: onednn wants operands of one type, f32 or bf16");
@@ -95,12 +116,10 @@ static void other_types_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions_agree_with_ref), cmocka_unit_test(other_types_are_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions_agree_with_ref),
+                                        cmocka_unit_test(other_types_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
-int main(void)
-{
-    return 0; /* kernels: onednn is refused: tests/device/test_gemm_onednn.c */
-}
+int main(void) { return 0; /* kernels: onednn is refused: tests/device/test_gemm_onednn.c */ }
 #endif

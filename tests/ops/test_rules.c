@@ -1,4 +1,5 @@
-/* test_rules.c - every op says its loops, or that it is made after values are placed; and where a case splits a loop, the shape rule takes the blocks and gives blocks. */
+/* test_rules.c - every op says its loops, or that it is made after values are placed; and where a case splits
+ * a loop, the shape rule takes the blocks and gives blocks. */
 #include <string.h>
 
 #include "cases.h"
@@ -79,7 +80,8 @@ static void shape_rules_take_blocks(void **state)
                 fail_msg("%s %s, loop %d: %s", c->op, c->what ? c->what : "", l, ls_error_message());
             for (int k = 0; k < mine.n_out; k++)
                 if (!ls_type_equal(&mine.out[k], &out[k]))
-                    fail_msg("%s %s, loop %d: result %d has another type than its block", c->op, c->what ? c->what : "", l, k);
+                    fail_msg("%s %s, loop %d: result %d has another type than its block", c->op,
+                             c->what ? c->what : "", l, k);
             split++;
         }
     }

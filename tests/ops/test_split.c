@@ -1,6 +1,7 @@
-/* test_split.c - what an op's rule says is so: for every case of a forward op and every loop that its rule lets one split, 2 and 4 ranks that each have a block compute, put
- * together, what one rank computes, forward and gradients. In f64 on ref; where nothing is summed over the ranks, and masks always, bit for bit. Sizes that the ranks do not
- * divide are taken so many times. */
+/* test_split.c - what an op's rule says is so: for every case of a forward op and every loop that its rule
+ * lets one split, 2 and 4 ranks that each have a block compute, put together, what one rank computes, forward
+ * and gradients. In f64 on ref; where nothing is summed over the ranks, and masks always, bit for bit. Sizes
+ * that the ranks do not divide are taken so many times. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,14 @@ typedef struct trial {
     ls_infer infer;
     ls_type types[CASE_MAX_IN];
     int loop;
-    double *in[CASE_MAX_IN], *weight;         /* operands; what the sum of result 0 is weighted with */
-    double *want[MAX_OUT];                    /* of one rank: results, then gradients */
+    double *in[CASE_MAX_IN], *weight; /* operands; what the sum of result 0 is weighted with */
+    double *want[MAX_OUT];            /* of one rank: results, then gradients */
 } trial;
 
 static bool has_gradient(const trial *t) { return t->op->grad && ls_dtype_is_float(t->infer.out[0].dtype); }
 
-/* The graph of one rank; *n: how many outputs. Gradients are those of in0.. that are float, and of the weight. */
+/* The graph of one rank; *n: how many outputs. Gradients are those of in0.. that are float, and of the
+ * weight. */
 static ls_graph *build(const trial *t, ls_seed *seeds, ls_value wrt[MAX_OUT], int *n_wrt)
 {
     ls_graph *g;
@@ -89,7 +91,8 @@ static int64_t whole_count(const trial *t, int output, const ls_graph *g, ls_typ
     return ls_type_count(type);
 }
 
-static ls_status run_graph(ls_group *group, const trial *t, const ls_graph *g, double *const *in, double *const *out)
+static ls_status run_graph(ls_group *group, const trial *t, const ls_graph *g, double *const *in,
+                           double *const *out)
 {
     feed feeds[CASE_MAX_IN + 2];
     char names[CASE_MAX_IN][8];
@@ -105,13 +108,17 @@ static ls_status run_graph(ls_group *group, const trial *t, const ls_graph *g, d
     return run_over_ranks(group, g, feeds, out);
 }
 
-static ls_placement lies(const ls_seed *s) { return s->word ? LS_SHARDED(s->dim) : (ls_placement){ LS_INVARIANT, 0, 0 }; }
+static ls_placement lies(const ls_seed *s)
+{
+    return s->word ? LS_SHARDED(s->dim) : (ls_placement){ LS_INVARIANT, 0, 0 };
+}
 
 static ls_status one_rank(ls_group *group, void *context)
 {
     trial *t = context;
     const ls_place_axis axis = { "tp", ls_group_size(group), ls_group_rank(group) };
-    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", axis.ranks } } }, .rank = axis.position };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", axis.ranks } } },
+                            .rank = axis.position };
     ls_seed seeds[64] = { { 0 } };
     ls_value wrt[MAX_OUT];
     int n_wrt;
@@ -133,7 +140,8 @@ static ls_status one_rank(ls_group *group, void *context)
         in_type[k] = weight ? t->infer.out[0] : t->types[k];
         const bool is_param = ls_dtype_is_float(in_type[k].dtype);
         in[k] = malloc(sizeof(double) * (size_t)ls_type_count(&in_type[k]));
-        block_of(in[k], weight ? t->weight : t->in[k], &in_type[k], is_param ? lies(&seeds[wrt[f].id]) : (ls_placement){ LS_INVARIANT, 0, 0 }, &axis);
+        block_of(in[k], weight ? t->weight : t->in[k], &in_type[k],
+                 is_param ? lies(&seeds[wrt[f].id]) : (ls_placement){ LS_INVARIANT, 0, 0 }, &axis);
         f += is_param;
     }
     ls_status s = axis.ranks > 1 ? ls_place(&g, &p, seeds, &axis, placed) : LS_OK;
@@ -141,7 +149,8 @@ static ls_status one_rank(ls_group *group, void *context)
         differentiate(g, n_wrt, NULL);
     const int n = g->n_outputs;
     for (int k = 0; k < n; k++)
-        out[k] = axis.ranks == 1 ? t->want[k] = malloc(sizeof(double) * (size_t)ls_type_count(&whole[k])) : malloc(sizeof(double) * (size_t)ls_type_count(&whole[k]));
+        out[k] = axis.ranks == 1 ? t->want[k] = malloc(sizeof(double) * (size_t)ls_type_count(&whole[k]))
+                                 : malloc(sizeof(double) * (size_t)ls_type_count(&whole[k]));
     if (s == LS_OK)
         s = run_graph(group, t, g, in, out);
     for (int k = 0; k < n && s == LS_OK && axis.ranks > 1; k++) {
@@ -157,8 +166,10 @@ static ls_status one_rank(ls_group *group, void *context)
             largest = fmax(largest, isfinite(t->want[k][i]) ? fabs(t->want[k][i]) : 0);
         tolerance = summed ? 1e-11 * largest : 0;
         for (int64_t i = 0; i < ls_type_count(&part) && s == LS_OK; i++)
-            if (!(out[k][i] == mine[i] || (isnan(out[k][i]) && isnan(mine[i])) || fabs(out[k][i] - mine[i]) <= tolerance))
-                s = ls_fail(LS_E_INTERNAL, "output %d of %d: rank %d has %.17g for %.17g in element %lld", k, n, axis.position, out[k][i], mine[i], (long long)i);
+            if (!(out[k][i] == mine[i] || (isnan(out[k][i]) && isnan(mine[i])) ||
+                  fabs(out[k][i] - mine[i]) <= tolerance))
+                s = ls_fail(LS_E_INTERNAL, "output %d of %d: rank %d has %.17g for %.17g in element %lld", k,
+                            n, axis.position, out[k][i], mine[i], (long long)i);
         free(mine);
     }
     for (int k = 0; k < n && axis.ranks > 1; k++)
@@ -173,7 +184,9 @@ static ls_status types_of(trial *t)
 {
     for (int k = 0; k < t->c.n_in; k++)
         t->types[k] = case_type(&t->c, k, LS_F64);
-    t->infer = (ls_infer){ .op = t->op, .n_in = t->c.n_in, .in = t->types, .attrs = t->c.attrs, .n_out = t->op->n_out };
+    t->infer = (ls_infer){
+        .op = t->op, .n_in = t->c.n_in, .in = t->types, .attrs = t->c.attrs, .n_out = t->op->n_out
+    };
     LS_TRY(t->op->infer(&t->infer));
     return ls_rule_of(&t->rule, &t->infer);
 }
@@ -218,8 +231,9 @@ static int64_t elements(const trial *t)
 /* An attribute that says already which part of a whole this is. */
 static bool is_part(const op_case *c)
 {
-    return (!strcmp(c->op, "embedding") && ((const ls_embedding_attrs *)c->attrs)->of) || (!strcmp(c->op, "dropout") && ((const ls_dropout_attrs *)c->attrs)->extent)
-           || (!strcmp(c->op, "cross_entropy") && ((const ls_loss_attrs *)c->attrs)->of);
+    return (!strcmp(c->op, "embedding") && ((const ls_embedding_attrs *)c->attrs)->of) ||
+           (!strcmp(c->op, "dropout") && ((const ls_dropout_attrs *)c->attrs)->extent) ||
+           (!strcmp(c->op, "cross_entropy") && ((const ls_loss_attrs *)c->attrs)->of);
 }
 
 static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
@@ -228,7 +242,8 @@ static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
     ls_tensor in[CASE_MAX_IN];
     ASSERT_OK(types_of(&t));
     if (widen(&t, ranks, a) != LS_OK)
-        fail_msg("%s %s, loop %c, %d ranks: %s", c->op, c->what ? c->what : "", t.rule.loop[loop].letter, ranks, ls_error_message());
+        fail_msg("%s %s, loop %c, %d ranks: %s", c->op, c->what ? c->what : "", t.rule.loop[loop].letter,
+                 ranks, ls_error_message());
     if (elements(&t) > LARGEST)
         return;
     case_inputs(&t.c, LS_F64, EXTREME_NONE, 3, in);
@@ -243,7 +258,8 @@ static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
     ASSERT_OK(run_ranks(1, one_rank, &t));
     const ls_status s = run_ranks(ranks, one_rank, &t);
     if (s != LS_OK)
-        fail_msg("%s %s, loop %d (%c) over %d ranks: %s", c->op, c->what ? c->what : "", loop, t.rule.loop[loop].letter ? t.rule.loop[loop].letter : '-', ranks, ls_error_message());
+        fail_msg("%s %s, loop %d (%c) over %d ranks: %s", c->op, c->what ? c->what : "", loop,
+                 t.rule.loop[loop].letter ? t.rule.loop[loop].letter : '-', ranks, ls_error_message());
     ++*done;
     for (int k = 0; k < MAX_OUT; k++)
         free(t.want[k]);
@@ -253,14 +269,19 @@ static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
     case_free(c->n_in, in);
 }
 
-/* Sources have no operands; what writes a state needs the states of a session (tests/train/test_generate.c). */
-static bool walked(const ls_op *op) { return op->max_in != 0 && !(op->rule && !strcmp(op->rule, LS_RULE_LATER)) && !(op->flags & LS_OP_EFFECT); }
+/* Sources have no operands; what writes a state needs the states of a session (tests/train/test_generate.c).
+ */
+static bool walked(const ls_op *op)
+{
+    return op->max_in != 0 && !(op->rule && !strcmp(op->rule, LS_RULE_LATER)) && !(op->flags & LS_OP_EFFECT);
+}
 
 /* Some float operand is split in it: what a walk meets. */
 static bool votes(const trial *t, int loop)
 {
     for (int k = 0; k < t->c.n_in; k++)
-        if (t->types[k].ndim >= 0 && ls_dtype_is_float(t->types[k].dtype) && !(t->rule.cut >> k & 1) && ls_rule_in_dim(&t->rule, &t->infer, k, loop) >= 0)
+        if (t->types[k].ndim >= 0 && ls_dtype_is_float(t->types[k].dtype) && !(t->rule.cut >> k & 1) &&
+            ls_rule_in_dim(&t->rule, &t->infer, k, loop) >= 0)
             return true;
     return false;
 }

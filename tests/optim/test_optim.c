@@ -1,4 +1,5 @@
-/* test_optim.c - schedules at their edges, clipping by the exact norm, steps that are skipped. (Values of the optimizers: tests/golden.) */
+/* test_optim.c - schedules at their edges, clipping by the exact norm, steps that are skipped. (Values of the
+ * optimizers: tests/golden.) */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,13 +26,17 @@ static void schedules(void **state)
     rate_is(&constant, 3, 0.8);
     rate_is(&constant, 4, 0.8);
     rate_is(&constant, 1000, 0.8);
-    const ls_schedule stairs = { .kind = LS_SCHED_STEP, .step_size = 3, .gamma = 0.5, .warmup_steps = 2, .total_steps = 20 };
+    const ls_schedule stairs = {
+        .kind = LS_SCHED_STEP, .step_size = 3, .gamma = 0.5, .warmup_steps = 2, .total_steps = 20
+    };
     rate_is(&stairs, 1, 0.8);
     rate_is(&stairs, 4, 0.8);
     rate_is(&stairs, 5, 0.4); /* counted from the end of the ramp */
     rate_is(&stairs, 7, 0.4);
     rate_is(&stairs, 8, 0.2);
-    const ls_schedule cosine = { .kind = LS_SCHED_COSINE, .warmup_steps = 10, .total_steps = 110, .min_lr = 0.1 };
+    const ls_schedule cosine = {
+        .kind = LS_SCHED_COSINE, .warmup_steps = 10, .total_steps = 110, .min_lr = 0.1
+    };
     rate_is(&cosine, 9, 0.8);
     rate_is(&cosine, 10, 0.8);
     rate_is(&cosine, 60, 0.45);
@@ -44,7 +49,9 @@ static void schedules(void **state)
     rate_is(&linear, 7, 0.1);
     rate_is(&linear, 8, 0);
     rate_is(&linear, 9, 0);
-    const ls_schedule all_warmup = { .kind = LS_SCHED_COSINE, .warmup_steps = 5, .total_steps = 5, .min_lr = 0.1 };
+    const ls_schedule all_warmup = {
+        .kind = LS_SCHED_COSINE, .warmup_steps = 5, .total_steps = 5, .min_lr = 0.1
+    };
     rate_is(&all_warmup, 4, 0.8);
     rate_is(&all_warmup, 5, 0.1); /* no division by nothing */
 }
@@ -121,8 +128,10 @@ static void overflow_changes_nothing(void **state)
     (void)state;
     for (int kind = 0; kind < 12; kind++) {
         static const float bad[] = { INFINITY, -INFINITY, NAN };
-        machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 }, .loss_scaling = true,
-                                             .clip_norm = kind % 2 ? 1 : 0 }, DEVICES[kind / 2 % 2]);
+        machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS,
+                                             .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 },
+                                             .loss_scaling = true, .clip_norm = kind % 2 ? 1 : 0 },
+                          DEVICES[kind / 2 % 2]);
         *k.scale = 1024;
         gradients(&k, 1);
         ASSERT_OK(ls_session_run(k.s, 0, false));
@@ -151,7 +160,9 @@ static void overflow_changes_nothing(void **state)
 static void the_scale_grows(void **state)
 {
     (void)state;
-    machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true }, "cpu");
+    machine k = start(
+        &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true },
+        "cpu");
     *k.scale = 1024;
     *k.good = 1998;
     gradients(&k, 1);
@@ -168,9 +179,13 @@ static void scaling_is_exact(void **state)
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const int d = kind % 2;
-        const ls_optimizer o = { LS_OPTIMIZER_DEFAULTS, .kind = kind < 2 ? LS_ADAM : LS_SGD }; /* adam hardly minds the size of a gradient */
-        machine plain = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = o, .clip_norm = 3 }, DEVICES[d]);
-        machine scaled = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = o, .clip_norm = 3, .loss_scaling = true }, DEVICES[d]);
+        /* adam hardly minds the size of a gradient */
+        const ls_optimizer o = { LS_OPTIMIZER_DEFAULTS, .kind = kind < 2 ? LS_ADAM : LS_SGD };
+        machine plain = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = o, .clip_norm = 3 },
+                              DEVICES[d]);
+        machine scaled = start(
+            &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = o, .clip_norm = 3, .loss_scaling = true },
+            DEVICES[d]);
         *scaled.scale = 4096;
         for (int k = 0; k < 3; k++) {
             gradients(&plain, 0.37 * (k + 1));
@@ -187,13 +202,17 @@ static void scaling_is_exact(void **state)
     }
 }
 
-/* sgd with rate 1: p loses exactly grad * min(1, clip / (norm + 1e-6)), and norm is the correctly rounded one. */
+/* sgd with rate 1: p loses exactly grad * min(1, clip / (norm + 1e-6)), and norm is the correctly rounded
+ * one. */
 static void clipping(void **state)
 {
     (void)state;
     for (int d = 0; d < 2; d++)
         for (int big = 0; big < 2; big++) {
-            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }, .clip_norm = 2.5 }, DEVICES[d]);
+            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS,
+                                                 .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
+                                                 .clip_norm = 2.5 },
+                              DEVICES[d]);
             *(double *)at(&k, "lr") = 1;
             gradients(&k, big ? 1.1 : 0.1);
             float grad[N], old[N];
@@ -203,7 +222,8 @@ static void clipping(void **state)
             for (int i = 0; i < N; i++)
                 squares += (double)grad[i] * (double)grad[i];
             ASSERT_OK(ls_session_run(k.s, 0, false));
-            const float norm = (float)sqrt(squares), ratio = 2.5f / (norm + 1e-6f), factor = ratio < 1 ? ratio : 1;
+            const float norm = (float)sqrt(squares), ratio = 2.5f / (norm + 1e-6f),
+                        factor = ratio < 1 ? ratio : 1;
             assert_true(*k.norm == norm);
             assert_true(big ? factor < 1 : factor == 1);
             for (int i = 0; i < N; i++)
@@ -220,7 +240,9 @@ static void extreme_norms(void **state)
     static const float sizes[] = { 1e30f, 1e-30f, 0 };
     for (int d = 0; d < 2; d++)
         for (int i = 0; i < 3; i++) {
-            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 1 }, DEVICES[d]);
+            machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS },
+                                                 .clip_norm = 1 },
+                              DEVICES[d]);
             for (int j = 0; j < N; j++)
                 k.grad[j] = j == 2 ? 3 * sizes[i] : j == 4 ? 4 * sizes[i] : 0;
             ASSERT_OK(ls_session_run(k.s, 0, false));
@@ -234,8 +256,9 @@ static void extreme_norms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules), cmocka_unit_test(overflow_changes_nothing), cmocka_unit_test(the_scale_grows),
-        cmocka_unit_test(scaling_is_exact), cmocka_unit_test(clipping), cmocka_unit_test(extreme_norms),
+        cmocka_unit_test(schedules),       cmocka_unit_test(overflow_changes_nothing),
+        cmocka_unit_test(the_scale_grows), cmocka_unit_test(scaling_is_exact),
+        cmocka_unit_test(clipping),        cmocka_unit_test(extreme_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,8 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
     ls_plan *p;
     ls_session *s;
     ASSERT_OK(ls_graph_verify(g));
-    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+    ASSERT_OK(
+        ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ASSERT_OK(ls_plan_check(p));
     ASSERT_OK(ls_session_create(&s, 1, &p));
@@ -96,7 +97,7 @@ void evaluated_release(evaluated *e)
     *e = (evaluated){ 0 };
 }
 
-double evaluated_number(const evaluated *e, int output, int64_t i) 
+double evaluated_number(const evaluated *e, int output, int64_t i)
 {
     const ls_tensor t = ls_tensor_of(e->data[output], &e->type[output]);
     return ls_ref_get(&t, i);
@@ -119,10 +120,10 @@ void expect_same_bits(const evaluated *a, const evaluated *b, const char *what)
         assert_true(ls_type_equal(&a->type[i], &b->type[j]));
         const size_t item = ls_dtype_size(a->type[i].dtype);
         for (int64_t k = 0; k < ls_type_count(&a->type[i]); k++)
-            if (memcmp((char *)a->data[i] + (size_t)k * item, (char *)b->data[j] + (size_t)k * item, item)
-                && !(isnan(evaluated_number(a, i, k)) && isnan(evaluated_number(b, j, k))))
-                fail_msg("%s: output \"%s\"[%lld] is %.17g before and %.17g after", what, a->name[i], (long long)k, evaluated_number(a, i, k),
-                         evaluated_number(b, j, k));
+            if (memcmp((char *)a->data[i] + (size_t)k * item, (char *)b->data[j] + (size_t)k * item, item) &&
+                !(isnan(evaluated_number(a, i, k)) && isnan(evaluated_number(b, j, k))))
+                fail_msg("%s: output \"%s\"[%lld] is %.17g before and %.17g after", what, a->name[i],
+                         (long long)k, evaluated_number(a, i, k), evaluated_number(b, j, k));
     }
 }
 
@@ -137,8 +138,9 @@ void expect_close(const evaluated *a, const evaluated *b, double relative, const
             largest = fmax(largest, fabs(evaluated_number(a, i, k)));
         for (int64_t k = 0; k < ls_type_count(&a->type[i]); k++)
             if (!(fabs(evaluated_number(a, i, k) - evaluated_number(b, j, k)) <= relative * largest))
-                fail_msg("%s: output \"%s\"[%lld] is %.9g before and %.9g after, largest %.9g", what, a->name[i], (long long)k,
-                         evaluated_number(a, i, k), evaluated_number(b, j, k), largest);
+                fail_msg("%s: output \"%s\"[%lld] is %.9g before and %.9g after, largest %.9g", what,
+                         a->name[i], (long long)k, evaluated_number(a, i, k), evaluated_number(b, j, k),
+                         largest);
     }
 }
 

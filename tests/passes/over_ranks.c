@@ -27,7 +27,8 @@ static ls_status transfer(ls_session *s, const ls_graph *g, const feed *feeds, d
             int64_t at = 0, left = i;
             for (int d = t.type.ndim - 1; d >= 0; left /= t.type.dims[d], d--)
                 at += left % t.type.dims[d] * t.strides[d];
-            const ls_tensor one = ls_tensor_of((char *)t.data + (size_t)at * ls_dtype_size(t.type.dtype), &(ls_type){ .dtype = t.type.dtype });
+            const ls_tensor one = ls_tensor_of((char *)t.data + (size_t)at * ls_dtype_size(t.type.dtype),
+                                               &(ls_type){ .dtype = t.type.dtype });
             outputs[k][i] = ls_ref_get(&one, 0);
         }
     }
@@ -36,7 +37,9 @@ static ls_status transfer(ls_session *s, const ls_graph *g, const feed *feeds, d
 
 ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, double *const *outputs)
 {
-    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", ls_group_size(group) } } }, .rank = ls_group_rank(group), .reduce = LS_F64 };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS,
+                            .mesh = { .n = 1, .axes = { { "tp", ls_group_size(group) } } },
+                            .rank = ls_group_rank(group), .reduce = LS_F64 };
     ls_device d;
     ls_plan *plan = NULL;
     ls_session *s = NULL;
@@ -50,7 +53,8 @@ ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, 
     return status;
 }
 
-void block_of(double *out, const double *whole, const ls_type *type, ls_placement p, const ls_place_axis *axis)
+void block_of(double *out, const double *whole, const ls_type *type, ls_placement p,
+              const ls_place_axis *axis)
 {
     int64_t outer = 1, middle = 1, inner = 1;
     for (int d = 0; d < type->ndim; d++)
@@ -61,7 +65,8 @@ void block_of(double *out, const double *whole, const ls_type *type, ls_placemen
     }
     const int64_t run = middle / axis->ranks * inner;
     for (int64_t o = 0; o < outer; o++)
-        memcpy(out + o * run, whole + o * middle * inner + axis->position * run, sizeof(double) * (size_t)run);
+        memcpy(out + o * run, whole + o * middle * inner + axis->position * run,
+               sizeof(double) * (size_t)run);
 }
 
 void fill_exact(double *out, int64_t n, uint64_t seed)

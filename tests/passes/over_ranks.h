@@ -1,14 +1,20 @@
-/* over_ranks.h - a graph of one rank run among others, and whole tensors against what the ranks have of them. f64 on ref; ranks are threads. */
+/* over_ranks.h - a graph of one rank run among others, and whole tensors against what the ranks have of them.
+ * f64 on ref; ranks are threads. */
 #pragma once
 #include "lockstep/group.h"
 #include "passes/redistribute.h"
 
-typedef struct feed { const char *name; const double *data; } feed;
+typedef struct feed {
+    const char *name;
+    const double *data;
+} feed;
 
-/* Runs g on this rank: sources are filled from `feeds` (ended by name NULL; integers are rounded), outputs[k] gets output k. Collective. */
+/* Runs g on this rank: sources are filled from `feeds` (ended by name NULL; integers are rounded), outputs[k]
+ * gets output k. Collective. */
 ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, double *const *outputs);
 
 /* What rank `position` has of `whole` placed so: in Shard its block, else all of it. */
-void block_of(double *out, const double *whole, const ls_type *type, ls_placement p, const ls_place_axis *axis);
+void block_of(double *out, const double *whole, const ls_type *type, ls_placement p,
+              const ls_place_axis *axis);
 /* Random multiples of 1/8, whose sums are exact: a function of (seed, element). */
 void fill_exact(double *out, int64_t n, uint64_t seed);

@@ -1,5 +1,5 @@
-/* test_fuse.c - fusion changes what runs, never a bit of what comes out: graphs made to break it, then random ones, on ref and on cpu at
- * every level. */
+/* test_fuse.c - fusion changes what runs, never a bit of what comes out: graphs made to break it, then random
+ * ones, on ref and on cpu at every level. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,13 @@
 #include "passes/evaluate.h"
 #include "support/support.h"
 
-/* What a case builds on: x, y [6, 32], row [32], w, u [32, 32], b [32], all of one type; two products of x. */
-typedef struct parts { ls_graph *g; ls_dtype t; ls_value x, y, row, w, u, b, p, q; } parts;
+/* What a case builds on: x, y [6, 32], row [32], w, u [32, 32], b [32], all of one type; two products of x.
+ */
+typedef struct parts {
+    ls_graph *g;
+    ls_dtype t;
+    ls_value x, y, row, w, u, b, p, q;
+} parts;
 
 static ls_value constant_of(parts *c, double v) { return ls_fill(c->g, LS_TYPE(c->t, 6, 32), v); }
 static void out(parts *c, const char *name, ls_value v) { ls_output(c->g, name, v); }
@@ -75,7 +80,9 @@ static void long_chain(parts *c)
 {
     ls_value v = c->x;
     for (int i = 0; i < 41; i++)
-        v = i % 3 == 0 ? ls_mul_const(c->g, v, 1.01) : i % 3 == 1 ? ls_add_const(c->g, v, 0.013) : ls_tanh(c->g, v);
+        v = i % 3 == 0   ? ls_mul_const(c->g, v, 1.01)
+            : i % 3 == 1 ? ls_add_const(c->g, v, 0.013)
+                         : ls_tanh(c->g, v);
     out(c, "1", v);
 }
 static void many_operands(parts *c)
@@ -104,13 +111,16 @@ static void mixed_types(parts *c)
 {
     ls_dtype other = c->t == LS_BF16 ? LS_F32 : LS_BF16;
     ls_value narrow = ls_cast(c->g, ls_mul(c->g, c->x, c->y), other);
-    ls_value back = ls_cast(c->g, ls_add(c->g, ls_mul_const(c->g, narrow, 1.7), ls_cast(c->g, c->y, other)), c->t);
+    ls_value back = ls_cast(c->g, ls_add(c->g, ls_mul_const(c->g, narrow, 1.7), ls_cast(c->g, c->y, other)),
+                            c->t);
     out(c, "1", ls_mul(c->g, back, c->x));
     out(c, "2", ls_cast(c->g, ls_exp(c->g, c->x), other));
     ls_value pixels = ls_input(c->g, "pixels", LS_TYPE(LS_U8, 6, 32));
     out(c, "3", ls_sub(c->g, ls_div_const(c->g, ls_cast(c->g, pixels, c->t), 255.0), c->y));
     ls_value big = ls_input(c->g, "big", LS_TYPE(LS_I32, 6, 32));
-    out(c, "4", ls_cast(c->g, ls_cast(c->g, ls_mul_const(c->g, ls_cast(c->g, big, c->t), 2.6), LS_I32), LS_F32)); /* truncates */
+    /* truncates */
+    out(c, "4",
+        ls_cast(c->g, ls_cast(c->g, ls_mul_const(c->g, ls_cast(c->g, big, c->t), 2.6), LS_I32), LS_F32));
 }
 static void gradient_epilogues(parts *c)
 {
@@ -121,26 +131,32 @@ static void gradient_epilogues(parts *c)
     out(c, "3", ls_add(c->g, again, c->x));
     ls_value sum = ls_linear_dx(c->g, c->x, c->u);
     out(c, "4", ls_add(c->g, sum, ls_linear_dx(c->g, c->x, c->w)));
-    ls_value as_x = ls_linear_dx(c->g, c->x, c->w); /* dx stands where the value before the activation is wanted */
+    /* dx stands where the value before the activation is wanted */
+    ls_value as_x = ls_linear_dx(c->g, c->x, c->w);
     out(c, "5", ls_graph_apply(c->g, &ls_op_gelu_grad, 2, (ls_value[]){ c->y, as_x }, NULL));
 }
 static void norm_gradient(parts *c)
 {
-    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2);
+    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1),
+             rstd = ls_nth(c->g, n, 2);
     ls_value in[5] = { c->y, c->x, c->row, mean, rstd };
     ls_value a = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, in, NULL);
     ls_value later = ls_tanh(c->g, c->y);
     out(c, "1", ls_add(c->g, a, later)); /* its addend comes after it, and dgain only after that */
     ls_value dgain = ls_nth(c->g, a, 1);
     out(c, "2", ls_neg(c->g, dgain));
-    ls_value b = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, (ls_value[]){ c->x, c->x, c->row, mean, rstd }, NULL);
+    ls_value b = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5,
+                                (ls_value[]){ c->x, c->x, c->row, mean, rstd }, NULL);
     ls_value early = ls_exp(c->g, ls_nth(c->g, b, 2)); /* dbias is read in between: it cannot wait */
     out(c, "3", ls_add(c->g, b, ls_mul(c->g, c->y, early)));
 }
-static void norm_gradient_as_addend(parts *c) /* dgain of one that waits is the addend of a product before that */
+static void norm_gradient_as_addend(
+    parts *c) /* dgain of one that waits is the addend of a product before that */
 {
-    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2);
-    ls_value a = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5, (ls_value[]){ c->y, c->x, c->row, mean, rstd }, NULL);
+    ls_value n = ls_layer_norm_op(c->g, c->x, c->row, c->b, 1e-5), mean = ls_nth(c->g, n, 1),
+             rstd = ls_nth(c->g, n, 2);
+    ls_value a = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5,
+                                (ls_value[]){ c->y, c->x, c->row, mean, rstd }, NULL);
     ls_value product = ls_matmul_wt(c->g, c->row, c->w, LS_NONE); /* [32] like dgain */
     out(c, "1", ls_add(c->g, a, ls_tanh(c->g, c->y)));
     out(c, "2", ls_add(c->g, product, ls_nth(c->g, a, 1)));
@@ -148,14 +164,17 @@ static void norm_gradient_as_addend(parts *c) /* dgain of one that waits is the 
 static void norm_gradient_of_rms(parts *c)
 {
     ls_value n = ls_rms_norm_op(c->g, c->x, c->row, 1e-5), later = ls_tanh(c->g, c->y);
-    ls_value a = ls_graph_apply(c->g, &ls_op_rms_norm_grad, 4, (ls_value[]){ c->y, c->x, c->row, ls_nth(c->g, n, 1) }, &(ls_norm_attrs){ .eps = 1e-5 });
+    ls_value a = ls_graph_apply(c->g, &ls_op_rms_norm_grad, 4,
+                                (ls_value[]){ c->y, c->x, c->row, ls_nth(c->g, n, 1) },
+                                &(ls_norm_attrs){ .eps = 1e-5 });
     out(c, "1", ls_add(c->g, a, later));
     out(c, "2", ls_neg(c->g, ls_nth(c->g, a, 1)));
 }
 static void table_gradient(parts *c) /* of a table that is a matrix, too: both gradients are added */
 {
     ls_value ids = ls_input(c->g, "ids", LS_TYPE(LS_I32, 6));
-    ls_value a = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->x, ids }, &(ls_embedding_attrs){ .rows = 32 });
+    ls_value a = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->x, ids },
+                                &(ls_embedding_attrs){ .rows = 32 });
     out(c, "1", ls_add(c->g, ls_linear_dw(c->g, c->x, c->y, false), a));
 }
 static void gated(parts *c)
@@ -163,7 +182,8 @@ static void gated(parts *c)
     out(c, "1", ls_swiglu(c->g, c->x, c->y));
     c->g->phase = LS_PHASE_BACKWARD;
     out(c, "2", ls_mul(c->g, c->p, ls_silu(c->g, c->x)));
-    out(c, "3", ls_graph_apply(c->g, &ls_op_silu_grad, 2, (ls_value[]){ ls_mul(c->g, c->p, c->y), c->x }, NULL));
+    out(c, "3",
+        ls_graph_apply(c->g, &ls_op_silu_grad, 2, (ls_value[]){ ls_mul(c->g, c->p, c->y), c->x }, NULL));
     c->g->phase = LS_PHASE_FORWARD;
 }
 static ls_value batch_norm(parts *c, ls_value x) { return ls_batch_norm_op(c->g, x, c->row, c->b, 1e-5); }
@@ -185,7 +205,8 @@ static void norm_two(parts *c)
 static void norm_waits_for_nothing(parts *c)
 {
     ls_value n = batch_norm(c, c->x), later = ls_tanh(c->g, ls_nth(c->g, n, 1)); /* [32], into [6, 32] */
-    ls_value wide = ls_layer_norm_op(c->g, ls_mul(c->g, c->x, ls_cast(c->g, later, c->t)), c->row, c->b, 1e-5);
+    ls_value wide = ls_layer_norm_op(c->g, ls_mul(c->g, c->x, ls_cast(c->g, later, c->t)), c->row, c->b,
+                                     1e-5);
     out(c, "1", ls_relu(c->g, ls_add(c->g, n, wide)));
 }
 static void norm_read_twice(parts *c)
@@ -198,14 +219,18 @@ static void norm_read_twice(parts *c)
 }
 static void norm_mask(parts *c)
 {
-    ls_value n = batch_norm(c, c->x), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2), y = ls_relu(c->g, n);
+    ls_value n = batch_norm(c, c->x), mean = ls_nth(c->g, n, 1), rstd = ls_nth(c->g, n, 2),
+             y = ls_relu(c->g, n);
     ls_value once = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->y, y }, NULL);
     ls_value twice = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ ls_exp(c->g, c->y), y }, NULL);
     const ls_batch_norm_attrs attrs = { .eps = 1e-5 };
-    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ once, c->x, c->row, mean, rstd }, &attrs);
+    ls_value dx = ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5,
+                                 (ls_value[]){ once, c->x, c->row, mean, rstd }, &attrs);
     out(c, "1", dx);
     out(c, "2", ls_neg(c->g, ls_nth(c->g, dx, 1)));
-    out(c, "3", ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ twice, c->x, c->row, mean, rstd }, &attrs));
+    out(c, "3",
+        ls_graph_apply(c->g, &ls_op_batch_norm_grad, 5, (ls_value[]){ twice, c->x, c->row, mean, rstd },
+                       &attrs));
     out(c, "4", ls_add(c->g, twice, c->x));
 }
 static void second_output_added(parts *c) /* dw's bias gradient and statistics are no products */
@@ -224,21 +249,54 @@ static void fill_and_scalar(parts *c)
 
 static void dropped(parts *c)
 {
-    ls_value d = ls_dropout(c->g, "a", c->p, 0.4), other = ls_dropout(c->g, "b", c->q, 0.4), twice = ls_dropout(c->g, "c", c->q, 0.4);
+    ls_value d = ls_dropout(c->g, "a", c->p, 0.4), other = ls_dropout(c->g, "b", c->q, 0.4),
+             twice = ls_dropout(c->g, "c", c->q, 0.4);
     out(c, "1", ls_add(c->g, c->x, d));
     out(c, "2", ls_add(c->g, other, ls_gelu(c->g, other))); /* it is read twice: no addend */
     out(c, "3", ls_add(c->g, ls_dropout(c->g, "d", twice, 0.5), twice));
 }
 
-static const struct { const char *name; void (*build)(parts *c); } CASES[] = {
-#define CASE(f) { #f, f }
-    CASE(add_same_twice), CASE(add_two_products), CASE(add_two_products_swapped), CASE(residual_before), CASE(residual_after),
-    CASE(residual_of_the_product), CASE(gelu_twice), CASE(two_activations), CASE(product_is_an_output), CASE(gelu_then_residual),
-    CASE(product_read_before_activation), CASE(broadcast_addend), CASE(product_is_broadcast), CASE(across_phases), CASE(long_chain),
-    CASE(many_operands), CASE(same_operand_often), CASE(mixed_types), CASE(gradient_epilogues), CASE(norm_gradient),
-    CASE(norm_gradient_as_addend), CASE(norm_gradient_of_rms), CASE(table_gradient), CASE(gated),
-    CASE(norm_relu), CASE(norm_residual), CASE(norm_two), CASE(norm_waits_for_nothing), CASE(norm_read_twice),
-    CASE(norm_mask), CASE(second_output_added), CASE(fill_and_scalar), CASE(dropped),
+static const struct {
+    const char *name;
+    void (*build)(parts *c);
+} CASES[] = {
+#define CASE(f) \
+    {           \
+#f, f   \
+    }
+    CASE(add_same_twice),
+    CASE(add_two_products),
+    CASE(add_two_products_swapped),
+    CASE(residual_before),
+    CASE(residual_after),
+    CASE(residual_of_the_product),
+    CASE(gelu_twice),
+    CASE(two_activations),
+    CASE(product_is_an_output),
+    CASE(gelu_then_residual),
+    CASE(product_read_before_activation),
+    CASE(broadcast_addend),
+    CASE(product_is_broadcast),
+    CASE(across_phases),
+    CASE(long_chain),
+    CASE(many_operands),
+    CASE(same_operand_often),
+    CASE(mixed_types),
+    CASE(gradient_epilogues),
+    CASE(norm_gradient),
+    CASE(norm_gradient_as_addend),
+    CASE(norm_gradient_of_rms),
+    CASE(table_gradient),
+    CASE(gated),
+    CASE(norm_relu),
+    CASE(norm_residual),
+    CASE(norm_two),
+    CASE(norm_waits_for_nothing),
+    CASE(norm_read_twice),
+    CASE(norm_mask),
+    CASE(second_output_added),
+    CASE(fill_and_scalar),
+    CASE(dropped),
 };
 
 static parts begin(ls_dtype t)
@@ -269,7 +327,8 @@ static void compare(ls_graph *before, ls_dtype t, const char *name)
             break;
         evaluated a = evaluate(before, device, isa, 1, NULL), b = evaluate(after, device, isa, 2, NULL);
         char what[120];
-        snprintf(what, sizeof what, "%s, %s, %s %s", name, ls_dtype_name(t), device, k ? ls_isa_name((ls_isa)isa) : "");
+        snprintf(what, sizeof what, "%s, %s, %s %s", name, ls_dtype_name(t), device,
+                 k ? ls_isa_name((ls_isa)isa) : "");
         expect_same_bits(&a, &b, what);
         evaluated_release(&a);
         evaluated_release(&b);
@@ -295,18 +354,46 @@ static void made_to_break_it(void **state)
 static void what_is_fused(void **state)
 {
     (void)state;
-    static const struct { void (*build)(parts *c); const char *op; int before, after; } cases[] = {
-        { residual_before, "add", 1, 0 },        { residual_after, "add", 1, 0 },    { add_same_twice, "add", 1, 1 },
-        { add_two_products, "add", 1, 0 },       { add_two_products, "linear", 2, 2 }, { gelu_then_residual, "gelu", 1, 0 },
-        { gelu_twice, "gelu", 2, 1 },            { product_is_an_output, "add", 1, 1 }, { product_is_an_output, "gelu", 1, 0 },
-        { gradient_epilogues, "gelu_grad", 2, 1 }, { gradient_epilogues, "relu_grad", 1, 1 }, { gradient_epilogues, "add", 2, 1 },
-        { norm_gradient, "add", 2, 0 },          { norm_gradient, "layer_norm_grad", 2, 2 }, { norm_gradient, "fused", 0, 1 }, { long_chain, "fused", 0, 3 },
-        { same_operand_often, "fused", 0, 1 },   { broadcast_addend, "add", 2, 2 }, { norm_gradient_as_addend, "add", 2, 0 },
-        { norm_relu, "relu", 1, 0 },             { norm_residual, "relu", 1, 0 },    { norm_residual, "add", 2, 0 },
-        { norm_two, "relu", 2, 0 },              { norm_two, "add", 2, 0 },          { norm_waits_for_nothing, "batch_norm", 1, 1 },
-        { norm_read_twice, "relu", 2, 1 },       { norm_read_twice, "add", 1, 0 },   { norm_mask, "relu_grad", 2, 0 }, { norm_mask, "fused", 0, 1 },
-        { norm_gradient_of_rms, "add", 1, 0 },   { table_gradient, "add", 1, 0 },    { gated, "fused", 0, 2 }, { gated, "swiglu", 1, 1 },
-        { across_phases, "tanh", 1, 0 },        { across_phases, "fused", 0, 2 },
+    static const struct {
+        void (*build)(parts *c);
+        const char *op;
+        int before, after;
+    } cases[] = {
+        { residual_before, "add", 1, 0 },
+        { residual_after, "add", 1, 0 },
+        { add_same_twice, "add", 1, 1 },
+        { add_two_products, "add", 1, 0 },
+        { add_two_products, "linear", 2, 2 },
+        { gelu_then_residual, "gelu", 1, 0 },
+        { gelu_twice, "gelu", 2, 1 },
+        { product_is_an_output, "add", 1, 1 },
+        { product_is_an_output, "gelu", 1, 0 },
+        { gradient_epilogues, "gelu_grad", 2, 1 },
+        { gradient_epilogues, "relu_grad", 1, 1 },
+        { gradient_epilogues, "add", 2, 1 },
+        { norm_gradient, "add", 2, 0 },
+        { norm_gradient, "layer_norm_grad", 2, 2 },
+        { norm_gradient, "fused", 0, 1 },
+        { long_chain, "fused", 0, 3 },
+        { same_operand_often, "fused", 0, 1 },
+        { broadcast_addend, "add", 2, 2 },
+        { norm_gradient_as_addend, "add", 2, 0 },
+        { norm_relu, "relu", 1, 0 },
+        { norm_residual, "relu", 1, 0 },
+        { norm_residual, "add", 2, 0 },
+        { norm_two, "relu", 2, 0 },
+        { norm_two, "add", 2, 0 },
+        { norm_waits_for_nothing, "batch_norm", 1, 1 },
+        { norm_read_twice, "relu", 2, 1 },
+        { norm_read_twice, "add", 1, 0 },
+        { norm_mask, "relu_grad", 2, 0 },
+        { norm_mask, "fused", 0, 1 },
+        { norm_gradient_of_rms, "add", 1, 0 },
+        { table_gradient, "add", 1, 0 },
+        { gated, "fused", 0, 2 },
+        { gated, "swiglu", 1, 1 },
+        { across_phases, "tanh", 1, 0 },
+        { across_phases, "fused", 0, 2 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         parts c = begin(LS_F32);
@@ -317,7 +404,8 @@ static void what_is_fused(void **state)
         ASSERT_OK(ls_pass_dce(&c.g));
         if (count_ops(c.g, cases[k].op) != cases[k].after) {
             char *text = ls_graph_print(c.g, false);
-            fail_msg("case %zu: %d %s left, expected %d\n%s", k, count_ops(c.g, cases[k].op), cases[k].op, cases[k].after, text);
+            fail_msg("case %zu: %d %s left, expected %d\n%s", k, count_ops(c.g, cases[k].op), cases[k].op,
+                     cases[k].after, text);
         }
         for (int i = 0; i < c.g->n_nodes; i++)
             if (c.g->nodes[i]->op == &ls_op_fused) {
@@ -328,7 +416,7 @@ static void what_is_fused(void **state)
     }
 }
 
-/* ---- random graphs ------------------------------------------------------------------------------------------------------------ */
+/* ---- random graphs */
 
 static uint32_t random_state;
 static int pick(int n)
@@ -341,7 +429,8 @@ static ls_value random_op(parts *c, ls_value a, ls_value b, bool gradients)
 {
     ls_graph *g = c->g;
     switch (pick(21)) {
-    case 0: case 1: return ls_add(g, a, b);
+    case 0:
+    case 1: return ls_add(g, a, b);
     case 2: return ls_sub(g, a, b);
     case 3: return ls_mul(g, a, ls_tanh(g, b));
     case 4: return ls_tanh(g, a);
@@ -422,6 +511,7 @@ static void random_graphs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(made_to_break_it), cmocka_unit_test(what_is_fused), cmocka_unit_test(random_graphs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(made_to_break_it), cmocka_unit_test(what_is_fused),
+                                        cmocka_unit_test(random_graphs) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

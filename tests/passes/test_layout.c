@@ -1,4 +1,5 @@
-/* test_layout.c - which unit a parameter lies in and where, and what the chains of a layout do to the graph: how many collectives, over what. */
+/* test_layout.c - which unit a parameter lies in and where, and what the chains of a layout do to the graph:
+ * how many collectives, over what. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,16 @@
 #include "passes/passes.h"
 #include "support/support.h"
 
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 
 static ls_parallel over(int ranks, ls_data_parallel data, const char *units)
 {
@@ -31,7 +40,9 @@ static int count(const ls_graph *g, const char *op, const char *group)
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *x = g->nodes[i];
-        n += !strcmp(x->op->name, op) && (!group || !strcmp(((const ls_reduce_attrs *)x->attrs)->group, group)); /* every record begins with the group */
+        /* every record begins with the group */
+        n += !strcmp(x->op->name, op) &&
+             (!group || !strcmp(((const ls_reduce_attrs *)x->attrs)->group, group));
     }
     return n;
 }
@@ -93,7 +104,8 @@ static void units_of_a_class(void **state)
             assert_int_equal(s->offset % 16, 0);
             assert_true(s->offset + ls_type_count(&s->type) <= u.units[s->unit].elements);
             for (int j = 0; j < i; j++) /* none overlaps another of its unit */
-                assert_true(u.slots[j].unit != s->unit || u.slots[j].offset + ls_type_count(&u.slots[j].type) <= s->offset);
+                assert_true(u.slots[j].unit != s->unit ||
+                            u.slots[j].offset + ls_type_count(&u.slots[j].type) <= s->offset);
         }
         done(g, &u);
     }
@@ -111,7 +123,8 @@ static void units_by_size(void **state)
         if (strcmp(u.units[i].state, "unit root"))
             assert_true(u.units[i].parameters >= 1000);
     done(g, &u);
-    for (int more = 0; more < 2; more++) { /* attention has 4 * 16 * 16 + 4 * 16 elements: so many are enough */
+    for (int more = 0; more < 2; more++) {
+        /* attention has 4 * 16 * 16 + 4 * 16 elements: so many are enough */
         p.units = more ? "size:1089" : "size:1088";
         int attention = 0;
         g = model();
@@ -146,7 +159,8 @@ static void buckets(void **state)
 static void frozen_units(void **state)
 {
     (void)state;
-    static const char FREEZE[] = "conv_proj  encoder.layers.encoder_layer_[01] encoder.layers.encoder_layer_2.mlp.*.bias";
+    static const char FREEZE[] =
+        "conv_proj  encoder.layers.encoder_layer_[01] encoder.layers.encoder_layer_2.mlp.*.bias";
     for (int ddp = 0; ddp < 2; ddp++) {
         ls_units u;
         ls_parallel p = over(2, ddp ? LS_DATA_DDP : LS_DATA_FSDP, "class:EncoderBlock");
@@ -158,7 +172,8 @@ static void frozen_units(void **state)
         int biases = 0;
         for (int i = 0; i < u.n_slots; i++) {
             const ls_slot *s = &u.slots[i];
-            const bool block = !strncmp(s->name, "encoder.layers.encoder_layer_", 29), last = block && s->name[29] == '2';
+            const bool block = !strncmp(s->name, "encoder.layers.encoder_layer_", 29),
+                       last = block && s->name[29] == '2';
             const bool bias = last && strstr(s->name, ".mlp.") && strstr(s->name, ".bias");
             biases += bias;
             assert_int_equal(s->frozen, !strncmp(s->name, "conv_proj.", 10) || (block && !last) || bias);
@@ -168,11 +183,14 @@ static void frozen_units(void **state)
         assert_int_equal(biases, 2);
         done(g, &u);
     }
-    static const char *const WRONG[][2] = { { "conv_proj encoder.layer", "encoder.layer: the model has no" }, { "encoder.*.bias.x", "no parameter" }, { "*", "nothing to train" } };
+    static const char *const WRONG[][2] = { { "conv_proj encoder.layer", "encoder.layer: the model has no" },
+                                            { "encoder.*.bias.x", "no parameter" },
+                                            { "*", "nothing to train" } };
     for (int k = 0; k < 3; k++) {
         ls_units u;
         ls_graph *g = model();
-        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "train.freeze", WRONG[k][1]);
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "train.freeze",
+                     WRONG[k][1]);
         done(g, &u);
     }
 }
@@ -181,7 +199,8 @@ static void nothing_matches(void **state)
 {
     (void)state;
     const char *policies[] = { "class:Block", "pattern:decoder.*", "size:1e9" };
-    for (int k = 0; k < 9; k++) { /* on one rank, and with ddp, nothing is gathered, but the word is as wrong */
+    for (int k = 0; k < 9; k++) {
+        /* on one rank, and with ddp, nothing is gathered, but the word is as wrong */
         ls_units u;
         ls_graph *g = model();
         const ls_parallel p = over(k < 3 ? 1 : 2, k < 6 ? LS_DATA_FSDP : LS_DATA_DDP, policies[k % 3]);
@@ -223,7 +242,8 @@ static void one_collective_a_unit(void **state)
     done(g, &u);
 }
 
-/* What the backward pass reads of a unit that was dropped is the second gather's, so that the first can die. */
+/* What the backward pass reads of a unit that was dropped is the second gather's, so that the first can die.
+ */
 static void resharded_reads(void **state)
 {
     (void)state;
@@ -236,7 +256,8 @@ static void resharded_reads(void **state)
             const ls_node *from = ls_present(n->in[k]) ? ls_node_of(g, n->in[k]) : n;
             while (from->op->flags & LS_OP_VIEW)
                 from = ls_node_of(g, from->in[0]);
-            if (!strcmp(from->op->name, "all_gather") && strcmp(((const ls_gather_attrs *)from->attrs)->unit, "unit root"))
+            if (!strcmp(from->op->name, "all_gather") &&
+                strcmp(((const ls_gather_attrs *)from->attrs)->unit, "unit root"))
                 assert_int_equal(from->phase, LS_PHASE_BACKWARD);
         }
     }
@@ -267,7 +288,8 @@ static void other_strategies(void **state)
     p = over(2, LS_DATA_FSDP, "class:EncoderBlock");
     p.offload = LS_OFFLOAD_CPU;
     g = step(&p, LS_F32, &u);
-    assert_int_equal(count(g, "to_device", NULL), 7); /* as often as gathers: the slice comes from the host each time */
+    /* as often as gathers: the slice comes from the host each time */
+    assert_int_equal(count(g, "to_device", NULL), 7);
     assert_int_equal(count(g, "to_host", NULL), 4);
     done(g, &u);
 
@@ -281,15 +303,22 @@ static void other_strategies(void **state)
 
     g = step(NULL, LS_F32, &u); /* one rank: one unit, no collective */
     assert_int_equal(u.n, 1);
-    assert_int_equal(count(g, "all_gather", NULL) + count(g, "all_reduce", NULL) + count(g, "reduce_scatter", NULL), 0);
+    assert_int_equal(
+        count(g, "all_gather", NULL) + count(g, "all_reduce", NULL) + count(g, "reduce_scatter", NULL), 0);
     done(g, &u);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_of_a_class), cmocka_unit_test(units_by_size),   cmocka_unit_test(buckets),         cmocka_unit_test(nothing_matches),
-        cmocka_unit_test(one_collective_a_unit), cmocka_unit_test(resharded_reads), cmocka_unit_test(other_strategies), cmocka_unit_test(frozen_units),
+        cmocka_unit_test(units_of_a_class),
+        cmocka_unit_test(units_by_size),
+        cmocka_unit_test(buckets),
+        cmocka_unit_test(nothing_matches),
+        cmocka_unit_test(one_collective_a_unit),
+        cmocka_unit_test(resharded_reads),
+        cmocka_unit_test(other_strategies),
+        cmocka_unit_test(frozen_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_passes.c - dead code, common subexpressions, slices, narrow products, units and precision, recompute: each really happens, and leaves
- * the same bits; on the ViT and the MLP as the trainer compiles them, on ref and on cpu at every level. */
+/* test_passes.c - dead code, common subexpressions, slices, narrow products, units and precision, recompute:
+ * each really happens, and leaves the same bits; on the ViT and the MLP as the trainer compiles them, on ref
+ * and on cpu at every level. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,34 @@
 #include "plan/plan.h"
 #include "support/support.h"
 
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 32,
-                                   .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
-static const ls_vit_config TUTORIAL = { .image_size = 28, .patch_size = 7, .in_channels = 1, .layers = 10, .heads = 2, .hidden_size = 128,
-                                        .mlp_size = 128, .classes = 10, .mean = 0.5, .std = 0.5 };
-static const ls_mlp_config MLP = { .image_size = 6, .in_channels = 1, .classes = 5, .n_hidden = 2, .hidden = { 24, 16 },
-                                   .act = LS_MLP_ACT_GELU, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .hidden_size = 32,
+                                   .mlp_size = 48,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
+static const ls_vit_config TUTORIAL = { .image_size = 28,
+                                        .patch_size = 7,
+                                        .in_channels = 1,
+                                        .layers = 10,
+                                        .heads = 2,
+                                        .hidden_size = 128,
+                                        .mlp_size = 128,
+                                        .classes = 10,
+                                        .mean = 0.5,
+                                        .std = 0.5 };
+static const ls_mlp_config MLP = { .image_size = 6,
+                                   .in_channels = 1,
+                                   .classes = 5,
+                                   .n_hidden = 2,
+                                   .hidden = { 24, 16 },
+                                   .act = LS_MLP_ACT_GELU,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 
 static ls_graph *vit(const ls_vit_config *c, int64_t batch)
 {
@@ -38,7 +61,8 @@ static ls_graph *mlp(void)
 }
 
 /* after = pass(before): the same bits everywhere. Both may be used afterwards. */
-static void expect_unchanged(const ls_graph *before, const ls_graph *after, const ls_units *units, bool f64, const char *what)
+static void expect_unchanged(const ls_graph *before, const ls_graph *after, const ls_units *units, bool f64,
+                             const char *what)
 {
     const char *device;
     int isa;
@@ -52,16 +76,18 @@ static void expect_unchanged(const ls_graph *before, const ls_graph *after, cons
     }
 }
 
-/* ---- dce, cse ----------------------------------------------------------------------------------------------------------------- */
+/* ---- dce, cse */
 
 static void dead_code(void **state)
 {
     (void)state;
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "dead"));
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4)), used = ls_relu(g, x), step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4)), used = ls_relu(g, x),
+             step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
     ls_gelu(g, ls_gelu(g, x));
-    ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ step, LS_NONE }, NULL); /* nobody reads it, but it writes a state */
+    /* nobody reads it, but it writes a state */
+    ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ step, LS_NONE }, NULL);
     ls_output(g, "y", used);
     ASSERT_OK(ls_pass_dce(&g));
     assert_int_equal(g->n_nodes, 4);
@@ -80,9 +106,9 @@ static void common_subexpressions(void **state)
     v[1] = ls_gelu(g, ls_add(g, x, z)); /* equal, two deep */
     v[2] = ls_gelu(g, ls_add(g, z, x)); /* other operands */
     v[3] = ls_mul_const(g, x, 2);
-    v[4] = ls_mul_const(g, x, 2.5);     /* another attribute */
+    v[4] = ls_mul_const(g, x, 2.5); /* another attribute */
     v[5] = ls_mul_const(g, x, -0.0);
-    v[6] = ls_mul_const(g, x, 0.0);     /* another zero gives other bits */
+    v[6] = ls_mul_const(g, x, 0.0); /* another zero gives other bits */
     ls_value clone = ls_gelu(g, ls_add(g, x, z));
     ls_node_of(g, clone)->clone_of = 0;
     for (int i = 0; i < 7; i++) {
@@ -107,9 +133,10 @@ static void common_subexpressions(void **state)
     ls_graph_destroy(&g);
 }
 
-/* ---- slices_up, narrow --------------------------------------------------------------------------------------------------------- */
+/* ---- slices_up, narrow */
 
-/* Forward values are the same bits; gradients are sums over fewer zeros, so they may be associated otherwise. */
+/* Forward values are the same bits; gradients are sums over fewer zeros, so they may be associated otherwise.
+ */
 static void expect_close_gradients(ls_graph *before, ls_graph *after, const char *what)
 {
     expect_unchanged(before, after, NULL, false, what);
@@ -166,15 +193,18 @@ static void vit_head_reads_one_token(void **state)
     ls_graph_destroy(&g);
 }
 
-/* Where a slice must not move, or takes its place along: broadcasts along its dimension, causal masks, dropout, two readers with different ranges, statistics, outputs. */
+/* Where a slice must not move, or takes its place along: broadcasts along its dimension, causal masks,
+ * dropout, two readers with different ranges, statistics, outputs. */
 static void slices_that_stay(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 12; kind++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "slices"));
-        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)), one = ls_input(g, "one", LS_TYPE(LS_F32, 2, 1, 8)), y = LS_NONE;
-        ls_value w = ls_param(g, "w", LS_TYPE(LS_F32, 8, 8), (ls_init){ 0 }), gain = ls_param(g, "gain", LS_TYPE(LS_F32, 8), (ls_init){ 0 });
+        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)),
+                 one = ls_input(g, "one", LS_TYPE(LS_F32, 2, 1, 8)), y = LS_NONE;
+        ls_value w = ls_param(g, "w", LS_TYPE(LS_F32, 8, 8), (ls_init){ 0 }),
+                 gain = ls_param(g, "gain", LS_TYPE(LS_F32, 8), (ls_init){ 0 });
         switch (kind) {
         case 0: y = ls_slice(g, ls_add(g, one, ls_tanh(g, x)), 1, 2, 3); break;
         case 1: y = ls_slice(g, ls_attention(g, x, x, x, LS_NONE, 4, 0.5, true), 1, 2, 2); break;
@@ -201,10 +231,19 @@ static void slices_that_stay(void **state)
             y = ls_slice(g, ls_softmax(g, h), 1, 2, 1);
             break;
         }
-        case 7: y = ls_slice(g, ls_dropout(g, "drop", ls_tanh(g, x), 0.4), 1, 2, 3); break; /* of rows, columns and samples; twice */
-        case 8: y = ls_slice(g, ls_slice(g, ls_dropout(g, "drop", ls_matmul_wt(g, x, w, gain), 0.4), 2, 1, 5), 1, 1, 2); break;
+        case 7:
+            y = ls_slice(g, ls_dropout(g, "drop", ls_tanh(g, x), 0.4), 1, 2, 3);
+            break; /* of rows, columns and samples; twice */
+        case 8:
+            y = ls_slice(g, ls_slice(g, ls_dropout(g, "drop", ls_matmul_wt(g, x, w, gain), 0.4), 2, 1, 5), 1,
+                         1, 2);
+            break;
         case 9: y = ls_slice(g, ls_dropout(g, "drop", ls_tanh(g, x), 0.4), 0, 1, 1); break;
-        case 10: y = ls_slice(g, ls_attention_dropout(g, "drop", ls_attention(g, x, x, x, LS_NONE, 4, 0.5, false), 0.4), 1, 2, 2); break;
+        case 10:
+            y = ls_slice(
+                g, ls_attention_dropout(g, "drop", ls_attention(g, x, x, x, LS_NONE, 4, 0.5, false), 0.4), 1,
+                2, 2);
+            break;
         default: { /* the bias of attention is cut by query */
             ls_value bias = ls_input(g, "bias", LS_TYPE(LS_F32, 1, 2, 6, 6));
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, ls_tanh(g, bias), 4, 0.5, false), 1, 4, 2);
@@ -212,8 +251,11 @@ static void slices_that_stay(void **state)
         }
         }
         ls_output(g, "y", y);
-        ls_output(g, "loss", ls_sum_to(g, ls_mul(g, ls_matmul_wt(g, ls_slice(g, y, 2, 0, 4), ls_slice(g, w, 1, 0, 4), gain),
-                                                 ls_fill(g, LS_SCALAR(LS_F32), 0.5)), 0, NULL));
+        ls_output(g, "loss",
+                  ls_sum_to(g,
+                            ls_mul(g, ls_matmul_wt(g, ls_slice(g, y, 2, 0, 4), ls_slice(g, w, 1, 0, 4), gain),
+                                   ls_fill(g, LS_SCALAR(LS_F32), 0.5)),
+                            0, NULL));
         ASSERT_OK(ls_graph_finish(g));
         char what[48];
         snprintf(what, sizeof what, "slices, case %d", kind);
@@ -232,7 +274,8 @@ static void narrow_products(void **state)
     (void)state;
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "narrow"));
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), w = ls_param(g, "w", LS_TYPE(LS_F32, 40, 8), (ls_init){ 0 });
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)),
+             w = ls_param(g, "w", LS_TYPE(LS_F32, 40, 8), (ls_init){ 0 });
     ls_value b = ls_param(g, "b", LS_TYPE(LS_F32, 40), (ls_init){ 0 });
     ls_value h = ls_matmul_wt(g, x, w, b), all = ls_matmul_wt(g, x, w, LS_NONE);
     ls_value y = ls_mul(g, ls_slice(g, h, 1, 8, 8), ls_slice(g, h, 1, 20, 8));
@@ -251,15 +294,17 @@ static void narrow_products(void **state)
     ls_graph_destroy(&g);
 }
 
-/* ---- units ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- units */
 
 static ls_value grad_of_unit(ls_graph *g, const ls_units *u)
 {
     ls_value state = LS_NONE, grad = LS_NONE;
     for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_state && !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, u->units[0].state))
+        if (g->nodes[i]->op == &ls_op_state &&
+            !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, u->units[0].state))
             state = g->nodes[i]->out[0];
-    ASSERT_OK(ls_backward(g, g->outputs[0].value, ls_fill(g, ls_value_type(g, g->outputs[0].value), 1), 1, &state, &grad));
+    ASSERT_OK(ls_backward(g, g->outputs[0].value, ls_fill(g, ls_value_type(g, g->outputs[0].value), 1), 1,
+                          &state, &grad));
     return grad;
 }
 
@@ -321,7 +366,8 @@ static void units_give_the_same_gradients(void **state)
             assert_true(evaluated_number(&a, 0, 0) == evaluated_number(&b, 0, 0));
             for (int i = 0; i < u.n_slots; i++) {
                 assert_string_equal(a.name[i + 1] + 5, u.slots[i].name);
-                assert_memory_equal(a.data[i + 1], (float *)b.data[1] + u.slots[i].offset, ls_type_bytes(&u.slots[i].type));
+                assert_memory_equal(a.data[i + 1], (float *)b.data[1] + u.slots[i].offset,
+                                    ls_type_bytes(&u.slots[i].type));
             }
             evaluated_release(&a);
             evaluated_release(&b);
@@ -333,14 +379,16 @@ static void units_give_the_same_gradients(void **state)
 }
 
 /* Loss and every parameter's gradient within `relative` of that gradient's largest element. */
-static void expect_close_slots(const evaluated *a, const ls_units *ua, const evaluated *b, const ls_units *ub, double relative, const char *what)
+static void expect_close_slots(const evaluated *a, const ls_units *ua, const evaluated *b, const ls_units *ub,
+                               double relative, const char *what)
 {
     double x = evaluated_number(a, 0, 0), y = evaluated_number(b, 0, 0);
     assert_true(x > 0.1 && fabs(x - y) <= relative * x);
     for (int i = 0; i < ua->n_slots; i++) {
         double largest = 0, worst = 0;
         for (int64_t k = 0; k < ls_type_count(&ua->slots[i].type); k++) {
-            double p = evaluated_number(a, 1, ua->slots[i].offset + k), q = evaluated_number(b, 1, ub->slots[i].offset + k);
+            double p = evaluated_number(a, 1, ua->slots[i].offset + k),
+                   q = evaluated_number(b, 1, ub->slots[i].offset + k);
             largest = fmax(largest, fabs(p));
             worst = fmax(worst, fabs(p - q));
         }
@@ -352,8 +400,14 @@ static void expect_close_slots(const evaluated *a, const ls_units *ua, const eva
 static void precision(void **state)
 {
     (void)state;
-    static const struct { ls_dtype param, output; double tolerance; } cases[] = {
-        { LS_F64, LS_F32, 1e-4 }, { LS_BF16, LS_F32, 0.06 }, { LS_BF16, LS_BF16, 0.06 }, { LS_F16, LS_F32, 0.01 },
+    static const struct {
+        ls_dtype param, output;
+        double tolerance;
+    } cases[] = {
+        { LS_F64, LS_F32, 1e-4 },
+        { LS_BF16, LS_F32, 0.06 },
+        { LS_BF16, LS_BF16, 0.06 },
+        { LS_F16, LS_F32, 0.01 },
     };
     ls_units u, u32;
     ls_graph *g = training(vit(&VIT, 3), LS_F32, LS_F32, &u32);
@@ -363,7 +417,8 @@ static void precision(void **state)
         g = training(vit(&VIT, 3), cases[k].param, cases[k].output, &u);
         const ls_dtype master = cases[k].param == LS_F64 ? LS_F64 : LS_F32;
         assert_int_equal(u.dtype, master);
-        assert_int_equal(ls_type_of(g, g->outputs[1].value)->dtype, master); /* gradients arrive in the master's type */
+        /* gradients arrive in the master's type */
+        assert_int_equal(ls_type_of(g, g->outputs[1].value)->dtype, master);
         int products = 0;
         for (int i = 0; i < g->n_nodes; i++) {
             const ls_node *n = g->nodes[i];
@@ -371,7 +426,8 @@ static void precision(void **state)
                 products++;
                 assert_int_equal(ls_type_of(g, n->out[0])->dtype, cases[k].param);
             } else if (n->op == &ls_op_cross_entropy) {
-                assert_int_equal(ls_type_of(g, n->in[0])->dtype, cases[k].param); /* no wider copy of the logits */
+                /* no wider copy of the logits */
+                assert_int_equal(ls_type_of(g, n->in[0])->dtype, cases[k].param);
                 assert_int_equal(ls_type_of(g, n->out[0])->dtype, master);
             }
         }
@@ -400,11 +456,12 @@ static void units_refuse(void **state)
     ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_ARG, "empty", "no parameters");
     ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
     ls_param(g, "odd", LS_TYPE(LS_F64, 4), (ls_init){ 0 });
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_UNSUPPORTED, "odd is f64, and a is f32", "one type");
+    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_UNSUPPORTED,
+                 "odd is f64, and a is f32", "one type");
     ls_graph_destroy(&g);
 }
 
-/* ---- recompute, fuse, and all of it ------------------------------------------------------------------------------------------ */
+/* ---- recompute, fuse, and all of it */
 
 static int clones(const ls_graph *g)
 {
@@ -429,14 +486,16 @@ static void recompute_and_fuse(void **state)
     static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16, LS_F64 };
     for (int k = 0; k < 4; k++) {
         ls_units u;
-        ls_graph *plain = training(vit(&VIT, 3), types[k], LS_F32, &u), *again = copy_graph(plain), *fused = copy_graph(plain);
+        ls_graph *plain = training(vit(&VIT, 3), types[k], LS_F32, &u), *again = copy_graph(plain),
+                 *fused = copy_graph(plain);
         ASSERT_OK(ls_pass_recompute(&again, "EncoderBlock"));
         ASSERT_OK(ls_graph_verify(again));
         assert_int_equal(clones(plain), 0);
         int before = clones(again);
         assert_true(before > 3 * 8);
         expect_unchanged(plain, again, &u, types[k] == LS_F64, "recompute");
-        for (int i = 0; i < again->n_nodes; i++) { /* the block's originals are not read in the backward pass any more */
+        for (int i = 0; i < again->n_nodes; i++) {
+            /* the block's originals are not read in the backward pass any more */
             const ls_node *n = again->nodes[i];
             for (int j = 0; j < n->n_in && n->phase == LS_PHASE_BACKWARD && n->clone_of < 0; j++)
                 if (ls_present(n->in[j])) {
@@ -448,14 +507,16 @@ static void recompute_and_fuse(void **state)
         clean(&fused);
         expect_unchanged(plain, fused, &u, types[k] == LS_F64, "fuse");
         clean(&again);
-        int products = 0; /* neither cse nor fusion undoes it; what leaves a block (mlp.3) is kept, not computed again */
+        /* neither cse nor fusion undoes it; what leaves a block (mlp.3) is kept, not computed again */
+        int products = 0;
         for (int i = 0; i < again->n_nodes; i++)
             if (again->nodes[i]->phase == LS_PHASE_BACKWARD && again->nodes[i]->op == &ls_op_linear) {
                 products++;
                 assert_true(again->nodes[i]->clone_of >= 0);
                 assert_null(strstr(again->nodes[i]->scope->path, "mlp.3"));
             }
-        assert_int_equal(products, 3 * 3 + 1); /* in_proj, out_proj, mlp.0; the last block's query is one more */
+        /* in_proj, out_proj, mlp.0; the last block's query is one more */
+        assert_int_equal(products, 3 * 3 + 1);
         expect_unchanged(plain, again, &u, types[k] == LS_F64, "recompute and fuse");
         ls_graph_destroy(&plain);
         ls_graph_destroy(&again);
@@ -470,13 +531,15 @@ static void recompute_refuses(void **state)
     ls_units u;
     ls_graph *g = training(mlp(), LS_F32, LS_F32, &u);
     int n = g->n_nodes;
-    ASSERT_FAILS(ls_pass_recompute(&g, "EncoderBlock"), LS_E_USAGE, "parallel.recompute", "\"mlp\"", "no block of class \"EncoderBlock\"");
+    ASSERT_FAILS(ls_pass_recompute(&g, "EncoderBlock"), LS_E_USAGE, "parallel.recompute", "\"mlp\"",
+                 "no block of class \"EncoderBlock\"");
     assert_int_equal(g->n_nodes, n);
     ls_units_release(&u);
     ls_graph_destroy(&g);
 }
 
-/* Two blocks that read each other's insides, a block inside a block of the class, a value of the block that is an output. */
+/* Two blocks that read each other's insides, a block inside a block of the class, a value of the block that
+ * is an output. */
 static void recompute_odd_blocks(void **state)
 {
     (void)state;
@@ -513,7 +576,9 @@ static void tutorial_vit(void **state)
 {
     (void)state;
     ls_device d;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = LS_ISA_AVX2, .elsewhere = true, .threads = 2 }));
+    ASSERT_OK(ls_device_open(
+        &d, "cpu",
+        &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = LS_ISA_AVX2, .elsewhere = true, .threads = 2 }));
     size_t peak[2];
     for (int again = 0; again < 2; again++) {
         ls_units u;
@@ -527,7 +592,8 @@ static void tutorial_vit(void **state)
         assert_int_equal(count_ops(g, "gelu_grad"), 0);
         if (!again) { /* the last block's two paths to one token meet in the gradient of ln_1 */
             assert_in_range(count_ops(g, "add"), 0, 3);
-            assert_int_equal(count_ops(g, "linear"), 1 + 10 * 4 + 1 + 1); /* the last block's query is a product of its own */
+            /* the last block's query is a product of its own */
+            assert_int_equal(count_ops(g, "linear"), 1 + 10 * 4 + 1 + 1);
         }
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ASSERT_OK(ls_plan_check(p));
@@ -543,10 +609,18 @@ static void tutorial_vit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dead_code), cmocka_unit_test(common_subexpressions), cmocka_unit_test(vit_head_reads_one_token),
-        cmocka_unit_test(slices_that_stay), cmocka_unit_test(narrow_products), cmocka_unit_test(unit_layout),
-        cmocka_unit_test(units_give_the_same_gradients), cmocka_unit_test(precision), cmocka_unit_test(units_refuse),
-        cmocka_unit_test(recompute_and_fuse), cmocka_unit_test(recompute_refuses), cmocka_unit_test(recompute_odd_blocks),
+        cmocka_unit_test(dead_code),
+        cmocka_unit_test(common_subexpressions),
+        cmocka_unit_test(vit_head_reads_one_token),
+        cmocka_unit_test(slices_that_stay),
+        cmocka_unit_test(narrow_products),
+        cmocka_unit_test(unit_layout),
+        cmocka_unit_test(units_give_the_same_gradients),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(units_refuse),
+        cmocka_unit_test(recompute_and_fuse),
+        cmocka_unit_test(recompute_refuses),
+        cmocka_unit_test(recompute_odd_blocks),
         cmocka_unit_test(tutorial_vit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

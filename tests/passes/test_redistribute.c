@@ -1,5 +1,6 @@
-/* test_redistribute.c - every cell of the table of redistributions: the value that comes out, put together, is the value that went in; and the gradient, placed as the
- * source's placement says, is the one that was given, placed as the target's says. Exact, in f64, on 2 and 4 ranks. */
+/* test_redistribute.c - every cell of the table of redistributions: the value that comes out, put together,
+ * is the value that went in; and the gradient, placed as the source's placement says, is the one that was
+ * given, placed as the target's says. Exact, in f64, on 2 and 4 ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@
 static const ls_type WHOLE = { LS_F64, 3, { 4, 8, 12 } };
 enum { COUNT = 4 * 8 * 12 };
 
-typedef struct cell { ls_placement from, to; } cell;
+typedef struct cell {
+    ls_placement from, to;
+} cell;
 
 /* How the gradient of a value lies that is placed so. */
 static ls_placement of_gradient(ls_placement p)
@@ -47,7 +50,8 @@ static ls_status sum_of_ranks(ls_group *g, double *v)
     return LS_OK;
 }
 
-static ls_status expect(ls_group *g, double *is, const double *whole, ls_placement p, const ls_place_axis *axis, const char *what)
+static ls_status expect(ls_group *g, double *is, const double *whole, ls_placement p,
+                        const ls_place_axis *axis, const char *what)
 {
     double want[COUNT];
     ls_type mine;
@@ -58,8 +62,8 @@ static ls_status expect(ls_group *g, double *is, const double *whole, ls_placeme
         LS_TRY(sum_of_ranks(g, is));
     for (int64_t i = 0; i < ls_type_count(&mine); i++)
         if (is[i] != want[i])
-            return ls_fail(LS_E_INTERNAL, "%s, which is %s: rank %d has %g for %g in element %lld", what, ls_placement_text(text, p), axis->position, is[i], want[i],
-                           (long long)i);
+            return ls_fail(LS_E_INTERNAL, "%s, which is %s: rank %d has %g for %g in element %lld", what,
+                           ls_placement_text(text, p), axis->position, is[i], want[i], (long long)i);
     return LS_OK;
 }
 
@@ -77,14 +81,16 @@ static ls_status one_rank(ls_group *group, void *context)
     ls_placed_type(&type, &WHOLE, c->from, &axis);
     LS_TRY(ls_graph_create(&g, "cell"));
     ls_value in = ls_input(g, "x", type), out = ls_redistribute(g, in, &WHOLE, c->from, c->to, &axis, "here");
-    ls_value weight = ls_input(g, "dy", ls_value_type(g, out)), loss = ls_sum_to(g, ls_mul(g, out, weight), 0, NULL), gradient = LS_NONE;
+    ls_value weight = ls_input(g, "dy", ls_value_type(g, out)),
+             loss = ls_sum_to(g, ls_mul(g, out, weight), 0, NULL), gradient = LS_NONE;
     ls_status s = ls_graph_status(g);
     if (s == LS_OK)
         s = ls_backward(g, loss, ls_fill(g, LS_SCALAR(LS_F64), 1), 1, &in, &gradient);
     ls_output(g, "y", out);
     ls_output(g, "dx", gradient);
     if (s == LS_OK)
-        s = run_over_ranks(group, g, (feed[]){ { "x", mine }, { "dy", given }, { 0 } }, (double *const[]){ y, dx });
+        s = run_over_ranks(group, g, (feed[]){ { "x", mine }, { "dy", given }, { 0 } },
+                           (double *const[]){ y, dx });
     ls_graph_destroy(&g);
     LS_TRY(s);
     LS_TRY(expect(group, y, x, c->to, &axis, "the value"));
@@ -103,7 +109,9 @@ static bool exists(ls_placement from, ls_placement to)
 static void every_cell(void **state)
 {
     (void)state;
-    const ls_placement all[] = { { LS_INVARIANT, 0, 0 }, { LS_REPLICATE, 0, 0 }, LS_SHARDED(0), LS_SHARDED(1), LS_SHARDED(2), LS_ROWS_SHARDED(2), LS_ROWS_SHARDED(3), { LS_PARTIAL, 0, 0 } };
+    const ls_placement all[] = { { LS_INVARIANT, 0, 0 }, { LS_REPLICATE, 0, 0 }, LS_SHARDED(0),
+                                 LS_SHARDED(1),          LS_SHARDED(2),          LS_ROWS_SHARDED(2),
+                                 LS_ROWS_SHARDED(3),     { LS_PARTIAL, 0, 0 } };
     const int n = sizeof all / sizeof *all;
     int there = 0;
     for (int ranks = 2; ranks <= 4; ranks += 2)
@@ -112,8 +120,11 @@ static void every_cell(void **state)
                 char a[32], b[32];
                 const cell c = { all[i], all[k] };
                 const ls_status s = run_ranks(ranks, one_rank, (void *)&c);
-                if (exists(c.from, c.to) ? s != LS_OK : s != LS_E_UNSUPPORTED || !strstr(ls_error_message(), "there is no way from"))
-                    fail_msg("%s to %s on %d ranks: %s", ls_placement_text(a, c.from), ls_placement_text(b, c.to), ranks, s ? ls_error_message() : "there is a way");
+                if (exists(c.from, c.to)
+                        ? s != LS_OK
+                        : s != LS_E_UNSUPPORTED || !strstr(ls_error_message(), "there is no way from"))
+                    fail_msg("%s to %s on %d ranks: %s", ls_placement_text(a, c.from),
+                             ls_placement_text(b, c.to), ranks, s ? ls_error_message() : "there is a way");
                 there += s == LS_OK;
             }
     assert_int_equal(there, 2 * (7 + 7 + 6 + 5 + 5));
@@ -129,8 +140,10 @@ static void blocks_are_equal(void **state)
     assert_true(ls_placed_type(&mine, &WHOLE, LS_SHARDED(2), &three));
     assert_int_equal(mine.dims[2], 4);
     ASSERT_OK(ls_graph_create(&g, "three"));
-    ls_redistribute(g, ls_input(g, "x", WHOLE), &WHOLE, (ls_placement){ LS_INVARIANT, 0, 0 }, LS_SHARDED(1), &three, "");
-    ASSERT_FAILS(ls_graph_status(g), LS_E_USAGE, "f64 [4, 8, 12] cannot become Shard(1): the 3 ranks of axis tp do not divide it");
+    ls_redistribute(g, ls_input(g, "x", WHOLE), &WHOLE, (ls_placement){ LS_INVARIANT, 0, 0 }, LS_SHARDED(1),
+                    &three, "");
+    ASSERT_FAILS(ls_graph_status(g), LS_E_USAGE,
+                 "f64 [4, 8, 12] cannot become Shard(1): the 3 ranks of axis tp do not divide it");
     ls_graph_destroy(&g);
 }
 

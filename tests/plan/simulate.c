@@ -5,7 +5,10 @@
 
 #include "support/support.h"
 
-typedef struct memory { int *tags[3]; size_t bytes[3]; } memory;
+typedef struct memory {
+    int *tags[3];
+    size_t bytes[3];
+} memory;
 
 /* Calls fn for every byte of a value's elements. */
 typedef void (*byte_fn)(void *context, int *tag);
@@ -30,8 +33,8 @@ static void each_byte(const ls_plan *p, memory *m, int v, byte_fn fn, void *cont
     }
 }
 
-/* The value whose memory v names: behind views, and behind updates in place (old names of updated bytes are refused by the planner; that
- * has its own test). */
+/* The value whose memory v names: behind views, and behind updates in place (old names of updated bytes are
+ * refused by the planner; that has its own test). */
 static int content(const ls_graph *g, int v)
 {
     for (;;) {
@@ -57,24 +60,33 @@ static bool is_part(const ls_graph *g, int part, int whole)
     return false;
 }
 
-typedef struct reading { const ls_plan *p; int value, step; } reading;
+typedef struct reading {
+    const ls_plan *p;
+    int value, step;
+} reading;
 static void read_byte(void *context, int *tag)
 {
     const reading *r = context;
     const ls_graph *g = r->p->graph;
     const int want = content(g, r->value);
     if (*tag <= 0 || !(is_part(g, *tag, want) || is_part(g, want, *tag)))
-        fail_msg("step %d reads value %d (%s) but finds value %d (%s)", r->step, r->value, g->nodes[g->vals[r->value].node]->op->name, *tag,
+        fail_msg("step %d reads value %d (%s) but finds value %d (%s)", r->step, r->value,
+                 g->nodes[g->vals[r->value].node]->op->name, *tag,
                  *tag > 0 ? g->nodes[g->vals[*tag].node]->op->name : "garbage");
 }
 
 static void write_byte(void *context, int *tag) { *tag = *(const int *)context; }
-static void mark_byte(void *context, int *tag) { *(bool *)context |= *tag < 0; *tag = -1; }
+static void mark_byte(void *context, int *tag)
+{
+    *(bool *)context |= *tag < 0;
+    *tag = -1;
+}
 
 /* Do the bytes of a and b meet? Uses a fresh memory of marks. */
 static bool meet(const ls_plan *p, int a, int b)
 {
-    if (p->places[a].alloc < 0 || p->places[b].alloc < 0 || p->allocs[p->places[a].alloc].memory != p->allocs[p->places[b].alloc].memory)
+    if (p->places[a].alloc < 0 || p->places[b].alloc < 0 ||
+        p->allocs[p->places[a].alloc].memory != p->allocs[p->places[b].alloc].memory)
         return false;
     memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
     const ls_memory kind = p->allocs[p->places[a].alloc].memory;
@@ -104,7 +116,8 @@ static void check_step(const ls_plan *p, memory *m, int i)
     const bool pack = !strcmp(n->op->name, "pack");
     for (int k = 0; k < n->n_out; k++) {
         for (int j = 0; j < n->n_in; j++)
-            if (n->in[j].id > 0 && !pack && n->op->alias[k] != j + 1 && !(k == 0 && (n->op->inplace >> j & 1)))
+            if (n->in[j].id > 0 && !pack && n->op->alias[k] != j + 1 &&
+                !(k == 0 && (n->op->inplace >> j & 1)))
                 assert_false(meet(p, n->in[j].id, n->out[k].id));
         for (int l = 0; l < k; l++)
             assert_false(meet(p, n->out[l].id, n->out[k].id));

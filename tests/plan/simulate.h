@@ -1,8 +1,10 @@
-/* simulate.h - a second opinion on a plan that knows nothing of the planner's reasoning: it "runs" the steps on a memory of tags. */
+/* simulate.h - a second opinion on a plan that knows nothing of the planner's reasoning: it "runs" the steps
+ * on a memory of tags. */
 #pragma once
 #include "plan/plan.h"
 
-/* Every element that a step writes is tagged with the value written. Every element that a step (or the caller, at the end) reads must
- * carry the tag of the value it believes to read. Also: an op's outputs meet no operand of its own unless its row allows it, and
- * workspace meets neither. Fails the running cmocka test with a description otherwise. */
+/* Every element that a step writes is tagged with the value written. Every element that a step (or the
+ * caller, at the end) reads must carry the tag of the value it believes to read. Also: an op's outputs meet
+ * no operand of its own unless its row allows it, and workspace meets neither. Fails the running cmocka test
+ * with a description otherwise. */
 void simulate(const ls_plan *p);

@@ -1,4 +1,5 @@
-/* What people read: numbers and words of the descriptions must be those of the plan, and the JSON must parse. */
+/* What people read: numbers and words of the descriptions must be those of the plan, and the JSON must parse.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 #include "plan/internal.h"
 #include "support/support.h"
 
-/* A training step in small: flat state "unit root" = w [4, 8] at 0 and b [4] at 48; gradient lands in "grad.unit root"; then sgd. */
+/* A training step in small: flat state "unit root" = w [4, 8] at 0 and b [4] at 48; gradient lands in
+ * "grad.unit root"; then sgd. */
 static void programs(ls_graph *g[2], ls_plan *p[2])
 {
     ls_device d;
@@ -29,10 +31,14 @@ static void programs(ls_graph *g[2], ls_plan *p[2])
     ASSERT_OK(ls_graph_create(&g[1], "update"));
     g[1]->phase = LS_PHASE_UPDATE;
     const ls_sgd_attrs sgd = { 0 };
-    ls_value in[7] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }), ls_input(g[1], "grad.unit root", flat), LS_NONE,
-                       ls_state(g[1], "step", LS_SCALAR(LS_I64), (ls_init){ 0 }), ls_input(g[1], "lr", LS_SCALAR(LS_F64)) };
+    ls_value in[7] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }),
+                       ls_input(g[1], "grad.unit root", flat), LS_NONE,
+                       ls_state(g[1], "step", LS_SCALAR(LS_I64), (ls_init){ 0 }),
+                       ls_input(g[1], "lr", LS_SCALAR(LS_F64)) };
     ls_graph_apply(g[1], &ls_op_sgd, 7, in, &sgd);
-    const ls_calibration c = { .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6 };
+    const ls_calibration c = {
+        .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6
+    };
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(ls_graph_finish(g[i]));
         ASSERT_OK(ls_plan_create(&p[i], g[i], &d, &(ls_plan_opts){ .calibration = &c }));
@@ -56,7 +62,8 @@ static void estimates(void **state)
     double seconds = 0, flops = 0;
     for (int i = 0; i < p[0]->n_steps; i++) {
         const ls_step *s = &p[0]->steps[i];
-        const double arithmetic = s->cost.flops / 0.5e9, traffic = s->cost.bytes / 1e9; /* all of it fits the cache */
+        /* all of it fits the cache */
+        const double arithmetic = s->cost.flops / 0.5e9, traffic = s->cost.bytes / 1e9;
         assert_float_equal(s->seconds, (arithmetic > traffic ? arithmetic : traffic) + 1e-6, 1e-12);
         seconds += s->seconds;
         flops += s->cost.flops;
@@ -71,22 +78,30 @@ static void estimates(void **state)
     release(g, p);
 }
 
-/* A collective costs in its wait: what a rank reads of all and writes, at the speed of memory; a mapping of equal types moves nothing. */
+/* A collective costs in its wait: what a rank reads of all and writes, at the speed of memory; a mapping of
+ * equal types moves nothing. */
 static void estimates_of_collectives(void **state)
 {
     (void)state;
     ls_device d;
     ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
     parallel.mesh.axes[0].size = 4;
-    const ls_calibration c = { .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6 };
+    const ls_calibration c = {
+        .flops = 1e9, .gemm_efficiency = 0.5, .bytes_cache = 1e9, .bytes_memory = 1e8, .op_overhead = 1e-6
+    };
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     for (int map = 0; map < 2; map++) {
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
         ls_value slice = ls_state(g, "unit a", LS_TYPE(LS_F32, 16), (ls_init){ 0 });
-        ls_value whole = ls_all_gather(g, slice, &(ls_gather_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32, .map = map });
-        ls_value sum = ls_reduce_scatter(g, ls_tanh(g, whole), &(ls_reduce_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32 });
+        ls_value whole = ls_all_gather(
+            g, slice,
+            &(ls_gather_attrs){
+                .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32, .map = map });
+        ls_value sum = ls_reduce_scatter(
+            g, ls_tanh(g, whole),
+            &(ls_reduce_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32 });
         ls_output(g, "y", sum);
         ASSERT_OK(ls_graph_finish(g));
         ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c, .parallel = &parallel }));
@@ -112,10 +127,12 @@ static void estimates_of_collectives(void **state)
         ls_plans_footprint(&f, 1, &p);
         assert_int_equal(f.node, map ? 256 : 0);
         assert_int_equal(f.state, map ? 0 : 64); /* a slice of what is mapped is there already */
-        assert_int_equal(f.window, (map ? 0 : 64) + f.symmetric); /* the state, when it is read in place; the reduction's operand */
+        /* the state, when it is read in place; the reduction's operand */
+        assert_int_equal(f.window, (map ? 0 : 64) + f.symmetric);
         ls_str s = { 0 };
         ls_explain_text(&s, p, false);
-        ASSERT_CONTAINS(s.data, map ? "a mapping on this node: nothing moves  wait at " : "192 B taken in  wait at ");
+        ASSERT_CONTAINS(s.data,
+                        map ? "a mapping on this node: nothing moves  wait at " : "192 B taken in  wait at ");
         ASSERT_CONTAINS(s.data, "overlaps nothing");
         ls_str_release(&s);
         ls_plan_destroy(&p);
@@ -154,26 +171,42 @@ static void texts(void **state)
     programs(g, p);
     ls_str s = { 0 };
     ls_plan_text(&s, p[0], 5);
-    const char *summary[] = { "program micro: ", "packing loses 0.0 %", "parameters", "gradients", "unit root", "fc" };
+    const char *summary[] = { "program micro: ", "packing loses 0.0 %", "parameters",
+                              "gradients",       "unit root",           "fc" };
     for (size_t i = 0; i < sizeof summary / sizeof *summary; i++)
         ASSERT_CONTAINS(s.data, summary[i]);
     ls_str_clear(&s);
     ls_explain_text(&s, p[0], true);
-    const char *schedule[] = { "forward  fc\n", "backward  fc\n", "[view]", "state \"unit root\" +192", "io \"grad.unit root\" +192", "born inside",
-                               "(over %", "f32 [16, 4]" };
+    const char *schedule[] = { "forward  fc\n",
+                               "backward  fc\n",
+                               "[view]",
+                               "state \"unit root\" +192",
+                               "io \"grad.unit root\" +192",
+                               "born inside",
+                               "(over %",
+                               "f32 [16, 4]" };
     for (size_t i = 0; i < sizeof schedule / sizeof *schedule; i++)
         ASSERT_CONTAINS(s.data, schedule[i]);
     ls_str_clear(&s);
     ls_explain_text(&s, p[1], true);
     ASSERT_CONTAINS(s.data, "updated in place");
     ls_str_clear(&s);
-    ls_explain_param_text(&s, &(ls_stored_at){ .name = "fc.bias", .state = "unit root", .offset = 48, .type = LS_TYPE(LS_F32, 4) }, 2, p);
-    const char *life[] = { "fc.bias  f32 [4]", "elements 48 to 52", "program micro", "forward   read by linear in fc",
-                           "backward  gradient, born in its place in the flat buffer by linear_dw in fc", "program update", "update by sgd" };
+    ls_explain_param_text(
+        &s,
+        &(ls_stored_at){ .name = "fc.bias", .state = "unit root", .offset = 48, .type = LS_TYPE(LS_F32, 4) },
+        2, p);
+    const char *life[] = { "fc.bias  f32 [4]",
+                           "elements 48 to 52",
+                           "program micro",
+                           "forward   read by linear in fc",
+                           "backward  gradient, born in its place in the flat buffer by linear_dw in fc",
+                           "program update",
+                           "update by sgd" };
     for (size_t i = 0; i < sizeof life / sizeof *life; i++)
         ASSERT_CONTAINS(s.data, life[i]);
     ls_str_clear(&s);
-    ls_explain_param_text(&s, &(ls_stored_at){ .name = "gone", .state = "unit other", .type = LS_TYPE(LS_F32, 4) }, 2, p);
+    ls_explain_param_text(
+        &s, &(ls_stored_at){ .name = "gone", .state = "unit other", .type = LS_TYPE(LS_F32, 4) }, 2, p);
     ASSERT_CONTAINS(s.data, "no program reads it");
     ls_str_release(&s);
     release(g, p);
@@ -198,7 +231,9 @@ static void documents(void **state)
     ls_plan_json(&j, NULL, p[0], 3);
     json_t *root = parsed(&j);
     assert_int_equal(json_integer_value(json_object_get(root, "arena_bytes")), p[0]->arena_bytes);
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(json_object_get(root, "peak"), "by_category"), "parameters")), 256);
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(json_object_get(root, "peak"), "by_category"), "parameters")),
+                     256);
     assert_true(json_number_value(json_object_get(root, "seconds")) == p[0]->seconds);
     assert_int_equal(json_array_size(json_object_get(json_object_get(root, "peak"), "largest")), 3);
     json_decref(root);
@@ -214,7 +249,9 @@ static void documents(void **state)
     json_decref(root);
 
     ls_json_object(&j, NULL);
-    ls_explain_param_json(&j, &(ls_stored_at){ .name = "fc.weight", .state = "unit root", .type = LS_TYPE(LS_F32, 4, 8) }, 2, p);
+    ls_explain_param_json(
+        &j, &(ls_stored_at){ .name = "fc.weight", .state = "unit root", .type = LS_TYPE(LS_F32, 4, 8) }, 2,
+        p);
     ls_json_close_object(&j);
     root = parsed(&j);
     assert_int_equal(json_array_size(json_object_get(root, "events")), 3); /* read, gradient, update */
@@ -233,14 +270,17 @@ static void calibration(void **state)
     ls_calibration c, back;
     ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "calibration-");
     ASSERT_OK(ls_calibration_measure(&c, &d));
-    /* No machine that runs this is slower; no upper bound, because an unoptimised build spoils the burst but not the kernels. */
-    assert_true(c.flops > 1e7 && c.gemm_efficiency > 0 && c.bytes_cache > 1e6 && c.bytes_memory > 1e6 && c.op_overhead > 0);
+    /* No machine that runs this is slower; no upper bound, because an unoptimised build spoils the burst but
+     * not the kernels. */
+    assert_true(c.flops > 1e7 && c.gemm_efficiency > 0 && c.bytes_cache > 1e6 && c.bytes_memory > 1e6 &&
+                c.op_overhead > 0);
     ASSERT_OK(ls_calibration_save(&c));
     ASSERT_OK(ls_calibration_load(&back, &d));
     assert_string_equal(back.cpu, c.cpu);
     assert_true(back.isa == c.isa && back.threads == 1);
-    assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency && back.bytes_cache == c.bytes_cache &&
-                back.bytes_memory == c.bytes_memory && back.op_overhead == c.op_overhead);
+    assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency &&
+                back.bytes_cache == c.bytes_cache && back.bytes_memory == c.bytes_memory &&
+                back.op_overhead == c.op_overhead);
     d.threads = 2;
     ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_IO, "-2.json");
     d.threads = 1;
@@ -253,7 +293,8 @@ static void calibration(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(estimates), cmocka_unit_test(estimates_of_collectives), cmocka_unit_test(footprint), cmocka_unit_test(texts),
+        cmocka_unit_test(estimates), cmocka_unit_test(estimates_of_collectives),
+        cmocka_unit_test(footprint), cmocka_unit_test(texts),
         cmocka_unit_test(documents), cmocka_unit_test(calibration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The planner on small graphs, with a device made for the purpose: its kernels compute nothing, and say exactly which strides they take. */
+/* The planner on small graphs, with a device made for the purpose: its kernels compute nothing, and say
+ * exactly which strides they take. */
 #include <string.h>
 
 #include "lockstep/graph.h" /* before rules.h: with call sites */
@@ -9,7 +10,10 @@
 
 static void nothing(const ls_kernel_args *a) { (void)a; }
 static size_t thousand(const ls_kernel_args *a) { return 1000 * (size_t)a->threads; }
-static const char *no_f64(const ls_kernel_args *a) { return a->in[0].type.dtype == LS_F64 ? "f64 is for device ref" : NULL; }
+static const char *no_f64(const ls_kernel_args *a)
+{
+    return a->in[0].type.dtype == LS_F64 ? "f64 is for device ref" : NULL;
+}
 
 static const ls_kernel KERNELS[] = {
     { .op = "copy", .run = nothing, .any_in = 1 },
@@ -79,7 +83,10 @@ static int value_of(const ls_plan *p, const char *op, int n)
     return 0;
 }
 
-static const ls_place *place(const ls_plan *p, const char *op, int n) { return &p->places[value_of(p, op, n)]; }
+static const ls_place *place(const ls_plan *p, const char *op, int n)
+{
+    return &p->places[value_of(p, op, n)];
+}
 
 static size_t arena_allocs(const ls_plan *p)
 {
@@ -89,14 +96,17 @@ static size_t arena_allocs(const ls_plan *p)
     return n;
 }
 
-/* x [256] f32 (1 KiB): a = exp x, b = linear a, c = permute b, d = c + b, y = linear d. Live by hand: step 0 a; 1 a, b and workspace;
- * 2 b, c; 3 d in place of c, b; 4 d and workspace, y being IO. Peak 2 KiB + 1000 bytes (rounded to 64) at step 1. */
+/* x [256] f32 (1 KiB): a = exp x, b = linear a, c = permute b, d = c + b, y = linear d. Live by hand: step 0
+ * a; 1 a, b and workspace; 2 b, c; 3 d in place of c, b; 4 d and workspace, y being IO. Peak 2 KiB + 1000
+ * bytes (rounded to 64) at step 1. */
 static void peak_by_hand(void **state)
 {
     (void)state;
     ls_graph *g = graph();
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 16, 16)), w = ls_param(g, "w", LS_TYPE(LS_F32, 16, 16), (ls_init){ 0 });
-    ls_value a = ls_exp(g, x), b = ls_matmul_wt(g, a, w, LS_NONE), c = ls_permute(g, b, 1, 0), d = ls_add(g, c, b);
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 16, 16)),
+             w = ls_param(g, "w", LS_TYPE(LS_F32, 16, 16), (ls_init){ 0 });
+    ls_value a = ls_exp(g, x), b = ls_matmul_wt(g, a, w, LS_NONE), c = ls_permute(g, b, 1, 0),
+             d = ls_add(g, c, b);
     ls_output(g, "y", ls_matmul_wt(g, d, w, LS_NONE));
     ls_plan *p = plan_of(g);
     assert_int_equal(p->n_steps, 5);
@@ -117,12 +127,14 @@ static void peak_by_hand(void **state)
     done(p, g);
 }
 
-/* A chain long enough that a dead value's memory must be used again: three live at most, whatever the length. */
+/* A chain long enough that a dead value's memory must be used again: three live at most, whatever the length.
+ */
 static void memory_is_reused(void **state)
 {
     (void)state;
     ls_graph *g = graph();
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 100)), w = ls_param(g, "w", LS_TYPE(LS_F32, 100, 100), (ls_init){ 0 });
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 100)),
+             w = ls_param(g, "w", LS_TYPE(LS_F32, 100, 100), (ls_init){ 0 });
     ls_value h = ls_reshape(g, x, 1, 100);
     for (int i = 0; i < 20; i++)
         h = ls_matmul_wt(g, h, w, LS_NONE);
@@ -148,7 +160,8 @@ static void views_keep_storage(void **state)
     ls_output(g, "y", ls_exp(g, ls_add(g, ls_slice(g, b, 0, 4, 4), top)));
     ls_plan *p = plan_of(g);
     assert_int_not_equal(place(p, "exp", 1)->alloc, place(p, "exp", 0)->alloc);
-    assert_int_equal(place(p, "slice", 0)->alloc, place(p, "exp", 1)->alloc); /* views wait for their reader: b's comes first */
+    /* views wait for their reader: b's comes first */
+    assert_int_equal(place(p, "slice", 0)->alloc, place(p, "exp", 1)->alloc);
     assert_int_equal(place(p, "slice", 1)->alloc, place(p, "exp", 0)->alloc);
     done(p, g);
 }
@@ -164,7 +177,8 @@ static void in_place_needs_the_whole(void **state)
     ls_output(g, "s", ls_exp(g, s));
     ls_value sq = ls_exp(g, ls_input(g, "z", LS_TYPE(LS_F32, 4, 4)));
     ls_value turned = ls_reshape(g, sq, 2, 8);
-    ls_output(g, "t", ls_exp(g, ls_mul(g, ls_reshape(g, sq, 2, 8), turned))); /* same bytes, same place, another name: not taken */
+    /* same bytes, same place, another name: not taken */
+    ls_output(g, "t", ls_exp(g, ls_mul(g, ls_reshape(g, sq, 2, 8), turned)));
     ls_value d = ls_exp(g, x);
     ls_output(g, "u", ls_exp(g, ls_mul(g, d, d))); /* the same operand twice: taken */
     ls_plan *p = plan_of(g);
@@ -175,7 +189,8 @@ static void in_place_needs_the_whole(void **state)
     done(p, g);
 }
 
-/* Weight gradients land in the flat buffer, which is the output "grad.flat"; one pack with a gap runs (zeros), one without is dropped. */
+/* Weight gradients land in the flat buffer, which is the output "grad.flat"; one pack with a gap runs
+ * (zeros), one without is dropped. */
 static void flat_gradients(void **state)
 {
     (void)state;
@@ -199,7 +214,8 @@ static void flat_gradients(void **state)
     }
 }
 
-/* A gradient that is a sum is made where it belongs from its first addend on, unless somebody reads that later. */
+/* A gradient that is a sum is made where it belongs from its first addend on, unless somebody reads that
+ * later. */
 static void sums_in_place(void **state)
 {
     (void)state;
@@ -213,7 +229,8 @@ static void sums_in_place(void **state)
         if (read_later)
             ls_output(g, "y", ls_exp(g, head));
         ls_plan *p = plan_of(g);
-        const ls_place *flat = place(p, "pack", 0), *sum = place(p, "add", 0), *first = place(p, "linear_dw", 0), *second = place(p, "linear_dw", 1);
+        const ls_place *flat = place(p, "pack", 0), *sum = place(p, "add", 0),
+                       *first = place(p, "linear_dw", 0), *second = place(p, "linear_dw", 1);
         assert_int_equal(sum->alloc, flat->alloc);
         assert_int_equal(sum->offset, 64);
         const ls_place *in_place = read_later ? second : first, *elsewhere = read_later ? first : second;
@@ -244,7 +261,8 @@ static void strided_parts(void **state)
     (void)state;
     ls_graph *g = graph();
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 3, 4));
-    ls_value parts[4] = { ls_relu(g, x), ls_exp(g, x), ls_reshape(g, ls_relu(g, ls_reshape(g, x, 6, 4)), 2, 3, 4),
+    ls_value parts[4] = { ls_relu(g, x), ls_exp(g, x),
+                          ls_reshape(g, ls_relu(g, ls_reshape(g, x, 6, 4)), 2, 3, 4),
                           ls_reshape(g, ls_relu(g, ls_reshape(g, x, 24)), 2, 3, 4) };
     ls_value packed = ls_concat(g, 2, 4, parts);
     ls_output(g, "y", ls_exp(g, packed));
@@ -257,8 +275,10 @@ static void strided_parts(void **state)
     assert_int_equal(third->alloc, whole->alloc);
     assert_int_equal(third->offset, 8 * sizeof(float));
     assert_int_equal(third->strides[0], 16);
-    assert_int_not_equal(place(p, "relu", 2)->alloc, whole->alloc); /* 24 in a row cannot be rows of 4, 16 apart */
-    assert_int_not_equal(place(p, "exp", 0)->alloc, whole->alloc); /* exp writes contiguous only: pack copies this part */
+    /* 24 in a row cannot be rows of 4, 16 apart */
+    assert_int_not_equal(place(p, "relu", 2)->alloc, whole->alloc);
+    /* exp writes contiguous only: pack copies this part */
+    assert_int_not_equal(place(p, "exp", 0)->alloc, whole->alloc);
     assert_int_equal(count_steps(p, "pack"), 1);
     done(p, g);
 }
@@ -298,7 +318,8 @@ static void size_one_dims(void **state)
     done(p, g);
 }
 
-/* A pack of packs of reshapes: the innermost product is written at its final place. And a value wanted in two packs has one home. */
+/* A pack of packs of reshapes: the innermost product is written at its final place. And a value wanted in two
+ * packs has one home. */
 static void nested_packs(void **state)
 {
     (void)state;
@@ -317,7 +338,8 @@ static void nested_packs(void **state)
     assert_int_equal(place(p, "relu", 0)->offset, 64);
     assert_int_equal(place(p, "relu", 0)->strides[0], 8);
     assert_int_equal(place(p, "exp", 0)->offset, 0);
-    assert_int_equal(place(p, "relu", 1)->alloc, flat->alloc); /* b: at home in the outer pack, copied into the inner one */
+    /* b: at home in the outer pack, copied into the inner one */
+    assert_int_equal(place(p, "relu", 1)->alloc, flat->alloc);
     assert_int_equal(place(p, "relu", 1)->offset, 192);
     done(p, g);
 }
@@ -340,27 +362,32 @@ static void parts_with_homes(void **state)
     done(p, g);
 }
 
-static ls_value adam(ls_graph *g, ls_value p, ls_value grad, ls_value m, ls_value v, ls_value step, ls_value lr)
+static ls_value adam(ls_graph *g, ls_value p, ls_value grad, ls_value m, ls_value v, ls_value step,
+                     ls_value lr)
 {
     const ls_adam_attrs a = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
     ls_value in[8] = { p, grad, m, v, step, lr };
     return ls_graph_apply(g, &ls_op_adam, 8, in, &a);
 }
 
-/* Updates happen in the state's own memory; outputs that are updated state stay there. Flat state: two ranges, two updates. */
+/* Updates happen in the state's own memory; outputs that are updated state stay there. Flat state: two
+ * ranges, two updates. */
 static void state_in_place(void **state)
 {
     (void)state;
     ls_graph *g = graph();
     const ls_type flat = LS_TYPE(LS_F32, 64), part = LS_TYPE(LS_F32, 4, 8);
-    ls_value w = ls_param(g, "w", flat, (ls_init){ 0 }), m = ls_state(g, "m", flat, (ls_init){ 0 }), v = ls_state(g, "v", flat, (ls_init){ 0 });
-    ls_value step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 }), lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
+    ls_value w = ls_param(g, "w", flat, (ls_init){ 0 }), m = ls_state(g, "m", flat, (ls_init){ 0 }),
+             v = ls_state(g, "v", flat, (ls_init){ 0 });
+    ls_value step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 }),
+             lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
     g->phase = LS_PHASE_UPDATE;
     ls_value now = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ step, LS_NONE }, NULL);
     ls_value up[2];
     for (int i = 0; i < 2; i++) {
         ls_value grad = ls_input(g, i ? "grad.1" : "grad.0", part);
-        up[i] = adam(g, ls_flat_view(g, w, 32 * i, &part), grad, ls_flat_view(g, m, 32 * i, &part), ls_flat_view(g, v, 32 * i, &part), now, lr);
+        up[i] = adam(g, ls_flat_view(g, w, 32 * i, &part), grad, ls_flat_view(g, m, 32 * i, &part),
+                     ls_flat_view(g, v, 32 * i, &part), now, lr);
     }
     ls_output(g, "w.0", up[0]);
     ls_plan *p = plan_of(g);
@@ -378,15 +405,18 @@ static void state_in_place(void **state)
     done(p, g);
 }
 
-/* Reading a parameter under its old name after its update is refused, and a cast of it that waits is run before the update. */
+/* Reading a parameter under its old name after its update is refused, and a cast of it that waits is run
+ * before the update. */
 static void old_state_is_gone(void **state)
 {
     (void)state;
     for (int late = 0; late < 2; late++) {
         ls_graph *g = graph();
         const ls_type t = LS_TYPE(LS_F32, 16);
-        ls_value w = ls_param(g, "w", t, (ls_init){ 0 }), m = ls_state(g, "m", t, (ls_init){ 0 }), v = ls_state(g, "v", t, (ls_init){ 0 });
-        ls_value step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 }), lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
+        ls_value w = ls_param(g, "w", t, (ls_init){ 0 }), m = ls_state(g, "m", t, (ls_init){ 0 }),
+                 v = ls_state(g, "v", t, (ls_init){ 0 });
+        ls_value step = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 }),
+                 lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
         ls_value grad = ls_input(g, "grad", t), old = ls_cast(g, w, LS_BF16);
         ls_value new = adam(g, w, grad, m, v, step, lr);
         ls_output(g, "new", ls_exp(g, new));
@@ -425,12 +455,14 @@ static void replaced_inputs(void **state)
     }
 }
 
-/* Constants, casts of parameters and recompute clones are made where they are needed; nodes that nothing needs are not run. */
+/* Constants, casts of parameters and recompute clones are made where they are needed; nodes that nothing
+ * needs are not run. */
 static void lazy_nodes(void **state)
 {
     (void)state;
     ls_graph *g = graph();
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 256)), w = ls_param(g, "w", LS_TYPE(LS_F32, 256), (ls_init){ 0 });
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 256)),
+             w = ls_param(g, "w", LS_TYPE(LS_F32, 256), (ls_init){ 0 });
     ls_value one = ls_fill(g, LS_TYPE(LS_F32, 256), 1.0), c = ls_cast(g, w, LS_BF16);
     ls_exp(g, x); /* dead */
     ls_value h = ls_exp(g, x);
@@ -456,7 +488,8 @@ static void partial_output(void **state)
     ls_graph *g = graph();
     ls_value big = ls_exp(g, ls_input(g, "x", LS_TYPE(LS_F32, 1024)));
     ls_output(g, "y", ls_slice(g, big, 0, 5, 3));
-    ls_output(g, "from_input", ls_slice(g, ls_input(g, "z", LS_TYPE(LS_F32, 8)), 0, 2, 4)); /* stays where it is */
+    /* stays where it is */
+    ls_output(g, "from_input", ls_slice(g, ls_input(g, "z", LS_TYPE(LS_F32, 8)), 0, 2, 4));
     ls_plan *p = plan_of(g);
     assert_int_equal(count_steps(p, "copy"), 1);
     assert_int_equal(named(p, "y")->bytes, 12);
@@ -474,7 +507,8 @@ static void refusals(void **state)
     ls_output(g, "y", ls_add(g, x, x));
     ls_scope_pop(g);
     assert_int_equal(ls_plan_create(&p, g, &DEVICE, NULL), LS_E_UNSUPPORTED);
-    const char *parts[] = { "add(f64 [8], f64 [8])", "test_plan.c:", "block", "f64 is for device ref", "test" };
+    const char *parts[] = { "add(f64 [8], f64 [8])", "test_plan.c:", "block", "f64 is for device ref",
+                            "test" };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ASSERT_CONTAINS(ls_error_message(), parts[i]);
     ls_graph_destroy(&g);
@@ -505,7 +539,10 @@ static void check_finds_overlap(void **state)
 }
 
 static uint64_t seed = 12345;
-static int below(int n) { return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
+static int below(int n)
+{
+    return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
 
 /* Random graphs over every mechanism at once. */
 static void random_graphs(void **state)
@@ -554,8 +591,8 @@ static void random_graphs(void **state)
     }
 }
 
-/* Large-first fills an arena without a gap for most lifetimes; where it does not, the other orders may. Nothing
- * that lives at once overlaps. */
+/* Large-first fills an arena without a gap for most lifetimes; where it does not, the other orders may.
+ * Nothing that lives at once overlaps. */
 static void several_orders_of_packing(void **state)
 {
     (void)state;
@@ -569,8 +606,11 @@ static void several_orders_of_packing(void **state)
             for (int d = 0; d < 3; d++)
                 draw[d] = (x = x * 6364136223846793005u + 1442695040888963407u) >> 33;
             const int first = (int)(draw[0] % STEPS), last = first + (int)(draw[1] % 4);
-            allocs[i] = (ls_alloc){ .memory = LS_MEM_ARENA, .value = -1, .bytes = LS_ALIGN * (1 + draw[2] % 7),
-                                    .first = first, .last = last < STEPS ? last : STEPS - 1 };
+            allocs[i] = (ls_alloc){ .memory = LS_MEM_ARENA,
+                                    .value = -1,
+                                    .bytes = LS_ALIGN * (1 + draw[2] % 7),
+                                    .first = first,
+                                    .last = last < STEPS ? last : STEPS - 1 };
         }
         ls_plan p = { .allocs = allocs, .n_allocs = ALLOCS, .n_steps = STEPS };
         ls_arena_init(&p.arena);
@@ -593,12 +633,17 @@ static void several_orders_of_packing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peak_by_hand), cmocka_unit_test(memory_is_reused), cmocka_unit_test(views_keep_storage),
-        cmocka_unit_test(in_place_needs_the_whole), cmocka_unit_test(flat_gradients), cmocka_unit_test(sums_in_place), cmocka_unit_test(sums_with_themselves), cmocka_unit_test(strided_parts),
-        cmocka_unit_test(copies_for_the_strict), cmocka_unit_test(size_one_dims), cmocka_unit_test(nested_packs),
-        cmocka_unit_test(parts_with_homes), cmocka_unit_test(state_in_place), cmocka_unit_test(old_state_is_gone),
-        cmocka_unit_test(replaced_inputs), cmocka_unit_test(lazy_nodes), cmocka_unit_test(partial_output), cmocka_unit_test(refusals),
-        cmocka_unit_test(check_finds_overlap), cmocka_unit_test(several_orders_of_packing), cmocka_unit_test(random_graphs),
+        cmocka_unit_test(peak_by_hand),          cmocka_unit_test(memory_is_reused),
+        cmocka_unit_test(views_keep_storage),    cmocka_unit_test(in_place_needs_the_whole),
+        cmocka_unit_test(flat_gradients),        cmocka_unit_test(sums_in_place),
+        cmocka_unit_test(sums_with_themselves),  cmocka_unit_test(strided_parts),
+        cmocka_unit_test(copies_for_the_strict), cmocka_unit_test(size_one_dims),
+        cmocka_unit_test(nested_packs),          cmocka_unit_test(parts_with_homes),
+        cmocka_unit_test(state_in_place),        cmocka_unit_test(old_state_is_gone),
+        cmocka_unit_test(replaced_inputs),       cmocka_unit_test(lazy_nodes),
+        cmocka_unit_test(partial_output),        cmocka_unit_test(refusals),
+        cmocka_unit_test(check_finds_overlap),   cmocka_unit_test(several_orders_of_packing),
+        cmocka_unit_test(random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

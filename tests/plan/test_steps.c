@@ -1,4 +1,5 @@
-/* test_steps.c - the two halves of a collective in the plan: where they stand, and how long what peers read must live. */
+/* test_steps.c - the two halves of a collective in the plan: where they stand, and how long what peers read
+ * must live. */
 #include <string.h>
 
 #include "lockstep/graph.h" /* before rules.h: with call sites */
@@ -8,8 +9,12 @@
 
 static void nothing(const ls_kernel_args *a) { (void)a; }
 static const ls_kernel KERNELS[] = {
-    { .op = "copy", .run = nothing, .any_in = 1 }, { .op = "relu", .run = nothing }, { .op = "add", .run = nothing }, { .op = "mul", .run = nothing },
-    { .op = "exp", .run = nothing }, { 0 },
+    { .op = "copy", .run = nothing, .any_in = 1 },
+    { .op = "relu", .run = nothing },
+    { .op = "add", .run = nothing },
+    { .op = "mul", .run = nothing },
+    { .op = "exp", .run = nothing },
+    { 0 },
 };
 static const ls_device_ops TEST_DEVICE = { .name = "test", .kernels = KERNELS, .computes = false };
 static const ls_device DEVICE = { .ops = &TEST_DEVICE, .isa = LS_ISA_GENERIC, .threads = 1 };
@@ -34,9 +39,12 @@ static ls_graph *chain(bool map, bool state_operand)
         ls_value s = ls_state(g, NAMES[k], LS_TYPE(LS_F32, N / 2), (ls_init){ 0 });
         if (!state_operand)
             s = ls_exp(g, s);
-        ls_value w = ls_all_gather(g, s, &(ls_gather_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32, .map = map });
+        ls_value w = ls_all_gather(
+            g, s,
+            &(ls_gather_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32, .map = map });
         x = ls_relu(g, ls_mul(g, x, w));
-        ls_value r = ls_reduce_scatter(g, x, &(ls_reduce_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32 });
+        ls_value r = ls_reduce_scatter(
+            g, x, &(ls_reduce_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32 });
         static const char *const OUT[UNITS] = { "grad.a", "grad.b", "grad.c", "grad.d" };
         ls_output(g, OUT[k], r);
     }
@@ -108,13 +116,15 @@ static void gathers_fit_their_budget(void **state)
             assert_int_equal(most, room < 1 ? 1 : room > UNITS ? UNITS : room);
             if (room < 1)
                 for (int c = 0; c < plan->n_collectives; c++)
-                    assert_true(plan->collectives[c].kind != LS_ALL_GATHER || plan->collectives[c].wait == plan->collectives[c].start + 1);
+                    assert_true(plan->collectives[c].kind != LS_ALL_GATHER ||
+                                plan->collectives[c].wait == plan->collectives[c].start + 1);
             ls_plan_destroy(&plan);
             ls_graph_destroy(&g);
         }
 }
 
-/* An operand that peers read is in the window, and lives until a later collective that waits, started behind its wait, has been waited for. */
+/* An operand that peers read is in the window, and lives until a later collective that waits, started behind
+ * its wait, has been waited for. */
 static void operands_outlive_their_readers(void **state)
 {
     (void)state;
@@ -125,7 +135,8 @@ static void operands_outlive_their_readers(void **state)
             ls_plan *plan = plan_of(g, &p);
             for (int c = 0; c < plan->n_collectives; c++) {
                 const ls_plan_collective *a = &plan->collectives[c];
-                const ls_alloc *operand = &plan->allocs[plan->places[plan->graph->nodes[a->node]->in[0].id].alloc];
+                const ls_alloc *operand =
+                    &plan->allocs[plan->places[plan->graph->nodes[a->node]->in[0].id].alloc];
                 if (operand->memory == LS_MEM_STATE || operand->memory == LS_MEM_IO) {
                     assert_true(operand->shared);
                     continue;
@@ -171,7 +182,9 @@ static void mappings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order), cmocka_unit_test(gathers_fit_their_budget),
-                                        cmocka_unit_test(operands_outlive_their_readers), cmocka_unit_test(mappings) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order),
+                                        cmocka_unit_test(gathers_fit_their_budget),
+                                        cmocka_unit_test(operands_outlive_their_readers),
+                                        cmocka_unit_test(mappings) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,9 @@ static ls_tensor tensor(const ls_graph *g, void **values, ls_value v)
 static void copy_view(const ls_graph *g, const ls_node *n, void **values)
 {
     const ls_type *in_type = ls_type_of(g, n->in[0]), *type = ls_type_of(g, n->out[0]);
-    ls_infer infer = { .op = n->op, .n_in = 1, .in = in_type, .attrs = n->attrs, .n_out = 1, .out = { *type } };
+    ls_infer infer = {
+        .op = n->op, .n_in = 1, .in = in_type, .attrs = n->attrs, .n_out = 1, .out = { *type }
+    };
     ls_tensor in = tensor(g, values, n->in[0]), out = { .type = *type };
     int64_t offset = 0;
     assert_true(n->op->view(&infer, &in, &out, &offset));
@@ -46,7 +48,8 @@ void interpret(const ls_graph *g, void **values)
         for (int k = 0; k < n->n_out; k++) {
             values[n->out[k].id] = calloc(1, ls_type_bytes(ls_type_of(g, n->out[k])) + 1);
             if (n->op->alias[k]) /* an update in place: on a copy of what it updates */
-                memcpy(values[n->out[k].id], values[n->in[n->op->alias[k] - 1].id], ls_type_bytes(ls_type_of(g, n->out[k])));
+                memcpy(values[n->out[k].id], values[n->in[n->op->alias[k] - 1].id],
+                       ls_type_bytes(ls_type_of(g, n->out[k])));
         }
         if (n->op->flags & LS_OP_VIEW) {
             copy_view(g, n, values);
@@ -59,7 +62,12 @@ void interpret(const ls_graph *g, void **values)
             if (n->op->alias[k])
                 operands[n->op->alias[k] - 1].data = values[n->out[k].id];
         }
-        ls_kernel_args a = { .n_in = n->n_in, .n_out = n->n_out, .in = operands, .out = operands + n->n_in, .attrs = n->attrs, .threads = 1 };
+        ls_kernel_args a = { .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .in = operands,
+                             .out = operands + n->n_in,
+                             .attrs = n->attrs,
+                             .threads = 1 };
         const char *why;
         const ls_kernel *kernel = ls_device_find(&d, n->op->name, &a, &why);
         assert_non_null(kernel);

@@ -1,4 +1,5 @@
-/* A step allocates nothing: malloc and mmap are counted while a training step with strided parts, workspace and an update runs. */
+/* A step allocates nothing: malloc and mmap are counted while a training step with strided parts, workspace
+ * and an update runs. */
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,7 +16,8 @@ static void counters_count(void **state)
     (void)state;
     int allocations, mappings;
     ls_test_count_begin();
-    void *volatile p = malloc(10), *volatile q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *volatile p = malloc(10), *volatile q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                                                      0);
     free(p);
     munmap(q, 4096);
     ls_test_count_end(&allocations, &mappings);
@@ -34,8 +36,10 @@ static void step_allocates_nothing(void **state)
         ls_plan *p[2];
         const ls_type flat = LS_TYPE(LS_F32, 32 * 64 + 64);
         ASSERT_OK(ls_graph_create(&g[0], "micro"));
-        ls_value x = ls_input(g[0], "x", LS_TYPE(LS_F32, 8, 16, 64)), root = ls_state(g[0], "unit root", flat, (ls_init){ 0 });
-        ls_value w = ls_flat_view(g[0], root, 0, &LS_TYPE(LS_F32, 32, 64)), gain = ls_flat_view(g[0], root, 32 * 64, &LS_TYPE(LS_F32, 32));
+        ls_value x = ls_input(g[0], "x", LS_TYPE(LS_F32, 8, 16, 64)),
+                 root = ls_state(g[0], "unit root", flat, (ls_init){ 0 });
+        ls_value w = ls_flat_view(g[0], root, 0, &LS_TYPE(LS_F32, 32, 64)),
+                 gain = ls_flat_view(g[0], root, 32 * 64, &LS_TYPE(LS_F32, 32));
         ls_value h = ls_matmul_wt(g[0], x, w, LS_NONE);
         h = ls_layer_norm_op(g[0], h, gain, gain, 1e-5);
         h = ls_attention(g[0], h, h, h, LS_NONE, 16, 0.25, true);
@@ -50,8 +54,11 @@ static void step_allocates_nothing(void **state)
         const ls_adam_attrs adam = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
         ls_value step = ls_state(g[1], "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
         step = ls_graph_apply(g[1], &ls_op_count_step, 2, (ls_value[]){ step, LS_NONE }, NULL);
-        ls_value in[8] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }), ls_input(g[1], "grad.unit root", flat),
-                           ls_state(g[1], "m", flat, (ls_init){ 0 }), ls_state(g[1], "v", flat, (ls_init){ 0 }), step,
+        ls_value in[8] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }),
+                           ls_input(g[1], "grad.unit root", flat),
+                           ls_state(g[1], "m", flat, (ls_init){ 0 }),
+                           ls_state(g[1], "v", flat, (ls_init){ 0 }),
+                           step,
                            ls_input(g[1], "lr", LS_SCALAR(LS_F64)) };
         ls_graph_apply(g[1], &ls_op_adam, 8, in, &adam);
         ls_session *s;
@@ -85,6 +92,7 @@ static void step_allocates_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(counters_count), cmocka_unit_test(step_allocates_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(counters_count),
+                                        cmocka_unit_test(step_allocates_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

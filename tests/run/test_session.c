@@ -1,5 +1,5 @@
-/* Sessions: the numbers of whole programs against an interpreter that shares nothing with the planner, names shared between programs,
- * blame for bad numbers, and the memory that development builds watch. */
+/* Sessions: the numbers of whole programs against an interpreter that shares nothing with the planner, names
+ * shared between programs, blame for bad numbers, and the memory that development builds watch. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,7 +47,10 @@ static float *data(ls_session *s, const char *name)
 }
 
 static uint64_t seed = 1;
-static int below(int n) { return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
+static int below(int n)
+{
+    return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
 static float any(void) { return (float)(below(2001) - 1000) / 1000; }
 
 static void fill_randomly(const ls_tensor *t)
@@ -57,7 +60,8 @@ static void fill_randomly(const ls_tensor *t)
         ((float *)t->data)[i] = any();
 }
 
-/* Runs g on the device twice (state must not leak through the arena) and compares every output with the interpreter. */
+/* Runs g on the device twice (state must not leak through the arena) and compares every output with the
+ * interpreter. */
 static void compare(ls_graph *g, const char *dev, float tolerance)
 {
     ls_plan *p = plan_of(g, dev, 2);
@@ -90,7 +94,8 @@ static void compare(ls_graph *g, const char *dev, float tolerance)
                 }
                 const float got = ((const float *)t.data)[at];
                 if (!(fabsf(got - want[k]) <= tolerance * (1 + fabsf(want[k]))))
-                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got, want[k]);
+                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got,
+                             want[k]);
             }
         }
         interpret_release(g, values);
@@ -134,7 +139,10 @@ static ls_graph *random_graph(void)
             break;
         }
         case 8: /* products of strided operands, into flat buffers with a gap */
-            out = ls_matmul_wt(g, a, ls_matmul_wt(g, ls_reshape(g, ls_slice(g, b, 1, 0, 3), 3, 4), ls_reshape(g, b, 6, 4), LS_NONE), LS_NONE);
+            out = ls_matmul_wt(g, a,
+                               ls_matmul_wt(g, ls_reshape(g, ls_slice(g, b, 1, 0, 3), 3, 4),
+                                            ls_reshape(g, b, 6, 4), LS_NONE),
+                               LS_NONE);
             out = ls_pack(g, 1, &out, 1, 6, (int64_t[]){ below(4) });
             break;
         default: out = ls_reshape(g, ls_permute(g, a, 1, 0), 4, 6); break;
@@ -166,7 +174,8 @@ static void numbers_by_hand(void **state)
     const char *devices[] = { "ref", "cpu" };
     for (int k = 0; k < 2; k++) {
         ls_graph *g = graph("hand");
-        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 3, 4)), w = ls_param(g, "w", LS_TYPE(LS_F32, 2, 4), (ls_init){ 0 });
+        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 3, 4)),
+                 w = ls_param(g, "w", LS_TYPE(LS_F32, 2, 4), (ls_init){ 0 });
         ls_value b = ls_param(g, "b", LS_TYPE(LS_F32, 2), (ls_init){ 0 });
         ls_value y = ls_relu(g, ls_matmul_wt(g, x, w, b));
         ls_output(g, "y", y);
@@ -195,8 +204,8 @@ static void numbers_by_hand(void **state)
     }
 }
 
-/* A step as two programs: `micro` makes gradients inside one flat output, `update` reads one of them and changes the state that micro
- * reads. And what does not fit together is refused. */
+/* A step as two programs: `micro` makes gradients inside one flat output, `update` reads one of them and
+ * changes the state that micro reads. And what does not fit together is refused. */
 static void programs_share_names(void **state)
 {
     (void)state;
@@ -208,7 +217,8 @@ static void programs_share_names(void **state)
     ls_output(micro, "grad", both);
     ls_output(micro, "grad.second", ls_slice(micro, both, 0, 16, 16));
 
-    ls_value old = ls_state(update, "w", flat, (ls_init){ 0 }), second = ls_input(update, "grad.second", flat);
+    ls_value old = ls_state(update, "w", flat, (ls_init){ 0 }),
+             second = ls_input(update, "grad.second", flat);
     ls_output(update, "w", ls_add(update, old, second));
     ls_value g2 = ls_input(update, "grad", LS_TYPE(LS_F32, 32));
     ls_output(update, "total", ls_sum_to(update, g2, 0, NULL));
@@ -233,7 +243,8 @@ static void programs_share_names(void **state)
         wrong = graph("wrong");
         ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, more ? 17 : 15))));
         plans[2] = plan_of(wrong, "ref", 1);
-        ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]", more ? "f32 [17]" : "f32 [15]");
+        ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]",
+                     more ? "f32 [17]" : "f32 [15]");
         assert_null(s);
         ls_plan_destroy(&plans[2]);
         ls_graph_destroy(&wrong);
@@ -243,7 +254,8 @@ static void programs_share_names(void **state)
     ls_output(wrong, "grad", both);
     ls_output(wrong, "grad.second", ls_slice(wrong, both, 0, 8, 16));
     plans[2] = plan_of(wrong, "ref", 1);
-    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"", "\"wrong\"", "elsewhere");
+    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"",
+                 "\"wrong\"", "elsewhere");
     for (int i = 0; i < 3; i++)
         ls_plan_destroy(&plans[i]);
     ls_graph_destroy(&micro);
@@ -316,8 +328,8 @@ static void sums_of_finite_numbers_are_blamed(void **state)
 {
     (void)state;
     ASSERT_OK(run_ranks(2, add_over_ranks, &(float){ 1e38f }));
-    ASSERT_FAILS(run_ranks(2, add_over_ranks, &(float){ 3e38f }), LS_E_NUMERIC,
-                 "output 0 of reduce_scatter", "32 of 32 elements");
+    ASSERT_FAILS(run_ranks(2, add_over_ranks, &(float){ 3e38f }), LS_E_NUMERIC, "output 0 of reduce_scatter",
+                 "32 of 32 elements");
 }
 
 static void bad_numbers_are_blamed(void **state)
@@ -337,7 +349,8 @@ static void bad_numbers_are_blamed(void **state)
         data(s, "x")[i] = 1;
     ASSERT_OK(ls_session_run(s, 0, true));
     data(s, "x")[5] = -3;
-    ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "encoder.layer_3", "log", "1 of 8", "element 5", "\"blame\"", "test_session.c:");
+    ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "encoder.layer_3", "log", "1 of 8", "element 5",
+                 "\"blame\"", "test_session.c:");
     data(s, "x")[2] = INFINITY;
     ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "element 2");
     ASSERT_OK(ls_session_run(s, 0, false));
@@ -346,8 +359,10 @@ static void bad_numbers_are_blamed(void **state)
     ls_graph_destroy(&g);
 
     /* 16-bit types, of which the largest number is one; and several bad ones in two dimensions */
-    static const struct { ls_dtype type; uint16_t most, infinite; } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 },
-                                                                                { LS_F16, 0x7bff, 0xfc00 } };
+    static const struct {
+        ls_dtype type;
+        uint16_t most, infinite;
+    } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 }, { LS_F16, 0x7bff, 0xfc00 } };
     for (int k = 0; k < 2; k++) {
         g = graph("halves");
         ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
@@ -412,14 +427,17 @@ static bool dies(void (*act)(volatile char *), char *at)
 static void write_byte(volatile char *at) { *at = 1; }
 #endif
 
-/* Development builds: a write beyond a region kills the process at the spot, and the arena holds no readable number between runs. */
+/* Development builds: a write beyond a region kills the process at the spot, and the arena holds no readable
+ * number between runs. */
 static void watched_memory(void **state)
 {
     (void)state;
 #ifdef LS_WATCH_ARENA
     ls_graph *g = graph("watched");
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 1024));
-    ls_output(g, "y", ls_tanh(g, ls_permute(g, ls_reshape(g, ls_permute(g, ls_reshape(g, x, 2, 512), 1, 0), 2, 512), 1, 0)));
+    ls_output(g, "y",
+              ls_tanh(g, ls_permute(g, ls_reshape(g, ls_permute(g, ls_reshape(g, x, 2, 512), 1, 0), 2, 512),
+                                    1, 0)));
     ls_plan *p = plan_of(g, "ref", 1);
     ls_session *s;
     ASSERT_OK(ls_session_create(&s, 1, &p));
@@ -445,7 +463,8 @@ static void watched_memory(void **state)
 #endif
 }
 
-/* A program reads an input where the caller has it, views of it and other programs too; where an output is a view of the input, it is copied. */
+/* A program reads an input where the caller has it, views of it and other programs too; where an output is a
+ * view of the input, it is copied. */
 static void inputs_are_read_where_they_are(void **state)
 {
     (void)state;
@@ -478,7 +497,8 @@ static void inputs_are_read_where_they_are(void **state)
             for (int e = 0; e < 8; e++)
                 assert_true(data(s, "b")[e] == -in[e] && (e < 4 || data(s, "a")[e - 4] == -in[e]));
             assert_true(!viewed || data(s, "same")[1] == in[5]);
-            assert_true((data(s, "x")[3] == in[3]) == (viewed || k == 2)); /* the session's own memory was left alone */
+            /* the session's own memory was left alone */
+            assert_true((data(s, "x")[3] == in[3]) == (viewed || k == 2));
         }
         ls_session_destroy(&s);
         for (int i = 0; i < 2; i++) {
@@ -492,10 +512,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(programs_mean_their_graphs), cmocka_unit_test(numbers_by_hand), cmocka_unit_test(programs_share_names),
+        cmocka_unit_test(programs_mean_their_graphs),
+        cmocka_unit_test(numbers_by_hand),
+        cmocka_unit_test(programs_share_names),
         cmocka_unit_test(parts_of_parts),
-        cmocka_unit_test(bad_numbers_are_blamed), cmocka_unit_test(sums_of_finite_numbers_are_blamed),
-        cmocka_unit_test(profile_records_times), cmocka_unit_test(watched_memory),
+        cmocka_unit_test(bad_numbers_are_blamed),
+        cmocka_unit_test(sums_of_finite_numbers_are_blamed),
+        cmocka_unit_test(profile_records_times),
+        cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,8 @@ static void profile_of_two_programs(void **state)
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(ls_graph_create(&g[i], i ? "second" : "first"));
-        ls_value x = ls_input(g[i], "x", LS_TYPE(LS_F32, 32, 32)), w = ls_param(g[i], "w", LS_TYPE(LS_F32, 32, 32), (ls_init){ 0 });
+        ls_value x = ls_input(g[i], "x", LS_TYPE(LS_F32, 32, 32)),
+                 w = ls_param(g[i], "w", LS_TYPE(LS_F32, 32, 32), (ls_init){ 0 });
         ls_scope_push(g[i], "block \"0\"", "");
         ls_value y = ls_matmul_wt(g[i], x, w, LS_NONE);
         ls_scope_pop(g[i]);
@@ -50,19 +51,22 @@ static void profile_of_two_programs(void **state)
         const json_t *e = json_array_get(events, i);
         if (strcmp(json_string_value(json_object_get(e, "ph")), "X"))
             continue;
-        const double start = json_number_value(json_object_get(e, "ts")), seconds = json_number_value(json_object_get(e, "dur"));
+        const double start = json_number_value(json_object_get(e, "ts")),
+                     seconds = json_number_value(json_object_get(e, "dur"));
         if (json_integer_value(json_object_get(e, "tid")) == 1) {
             programs++;
             continue;
         }
         ops++;
-        assert_true(seconds > 0 && start >= until - 1e-3); /* microseconds; one after the other, over all runs */
+        /* microseconds; one after the other, over all runs */
+        assert_true(seconds > 0 && start >= until - 1e-3);
         until = start + seconds;
         const char *name = json_string_value(json_object_get(e, "name"));
         const json_t *args = json_object_get(e, "args");
         if (strstr(name, "linear")) {
             assert_string_equal(name, "block \"0\" linear");
-            ASSERT_CONTAINS(json_string_value(json_object_get(args, "op")), "linear(f32 [32, 32], f32 [32, 32]");
+            ASSERT_CONTAINS(json_string_value(json_object_get(args, "op")),
+                            "linear(f32 [32, 32], f32 [32, 32]");
             assert_true(json_number_value(json_object_get(args, "flops")) >= 2 * 32 * 32 * 32);
         }
     }
@@ -72,7 +76,9 @@ static void profile_of_two_programs(void **state)
     free(text);
 
     ls_str table = { 0 };
-    const ls_calibration c = { .flops = 1e12, .gemm_efficiency = 1, .bytes_cache = 1e12, .bytes_memory = 1e11, .op_overhead = 0 };
+    const ls_calibration c = {
+        .flops = 1e12, .gemm_efficiency = 1, .bytes_cache = 1e12, .bytes_memory = 1e11, .op_overhead = 0
+    };
     ls_profile_table(&table, profile, &c, 10);
     ASSERT_CONTAINS(table.data, "6 runs");
     ASSERT_CONTAINS(table.data, "of limit");

@@ -8,23 +8,28 @@
 #include <string.h>
 #include <unistd.h>
 
-void ls_test_ok(ls_status s, const char *call, const char *file, int line) {
+void ls_test_ok(ls_status s, const char *call, const char *file, int line)
+{
     if (s == LS_OK)
         return;
     print_error("%s: %s: %s\n%s", call, ls_status_name(s), ls_error_message(), ls_error_trace());
     _fail(file, line);
 }
 
-void ls_test_contains(const char *text, const char *part, const char *file, int line) {
+void ls_test_contains(const char *text, const char *part, const char *file, int line)
+{
     if (strstr(text, part))
         return;
     print_error("\"%s\" is not in \"%s\"\n", part, text);
     _fail(file, line);
 }
 
-void ls_test_fails(ls_status s, ls_status expected, const char *call, const char *file, int line, const char *const *parts) {
+void ls_test_fails(ls_status s, ls_status expected, const char *call, const char *file, int line,
+                   const char *const *parts)
+{
     if (s != expected) {
-        print_error("%s: expected \"%s\", got \"%s\" (%s)\n", call, ls_status_name(expected), ls_status_name(s), s ? ls_error_message() : "");
+        print_error("%s: expected \"%s\", got \"%s\" (%s)\n", call, ls_status_name(expected),
+                    ls_status_name(s), s ? ls_error_message() : "");
         _fail(file, line);
     }
     for (; *parts; parts++)
@@ -34,17 +39,20 @@ void ls_test_fails(ls_status s, ls_status expected, const char *call, const char
 static char scratch[256];
 static pid_t scratch_owner; /* a forked child must not remove its parent's folder */
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *where) {
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
     (void)st, (void)flag, (void)where;
     return remove(path);
 }
 
-static void remove_scratch(void) {
+static void remove_scratch(void)
+{
     if (getpid() == scratch_owner)
         nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void make_scratch(void) {
+static void make_scratch(void)
+{
     const char *base = getenv("TMPDIR");
     snprintf(scratch, sizeof scratch, "%s/lockstep-test-XXXXXX", base && *base ? base : "/tmp");
     if (!mkdtemp(scratch)) {
@@ -55,13 +63,15 @@ static void make_scratch(void) {
     atexit(remove_scratch);
 }
 
-const char *ls_test_dir(void) {
+const char *ls_test_dir(void)
+{
     static pthread_once_t made = PTHREAD_ONCE_INIT; /* ranks are threads */
     pthread_once(&made, make_scratch);
     return scratch;
 }
 
-const char *ls_test_path(const char *name) {
+const char *ls_test_path(const char *name)
+{
     static _Thread_local char paths[8][512];
     static _Thread_local int next;
     char *path = paths[next++ % 8];
@@ -69,7 +79,8 @@ const char *ls_test_path(const char *name) {
     return path;
 }
 
-int ls_test_count(const char *dir) {
+int ls_test_count(const char *dir)
+{
     int n = 0;
     DIR *d = opendir(dir);
     if (!d)
@@ -80,7 +91,8 @@ int ls_test_count(const char *dir) {
     return n;
 }
 
-const char *ls_test_data(const char *what) {
+const char *ls_test_data(const char *what)
+{
     const char *data = getenv("LOCKSTEP_DATA");
     if (data && *data)
         return data;

@@ -1,4 +1,5 @@
-/* support.h - what every test program uses: cmocka with its includes, checks of statuses and messages, a scratch folder. */
+/* support.h - what every test program uses: cmocka with its includes, checks of statuses and messages, a
+ * scratch folder. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,15 +11,18 @@
 /* The call succeeds; its message is shown if it does not. */
 #define ASSERT_OK(call) ls_test_ok((call), #call, __FILE__, __LINE__)
 /* The call fails with this status, and its message contains every further text: what, where, what to do. */
-#define ASSERT_FAILS(call, code, ...) ls_test_fails((call), (code), #call, __FILE__, __LINE__, (const char *[]){ __VA_ARGS__, NULL })
+#define ASSERT_FAILS(call, code, ...) \
+    ls_test_fails((call), (code), #call, __FILE__, __LINE__, (const char *[]){ __VA_ARGS__, NULL })
 /* `text` contains `part`. */
 #define ASSERT_CONTAINS(text, part) ls_test_contains((text), (part), __FILE__, __LINE__)
 
 void ls_test_ok(ls_status s, const char *call, const char *file, int line);
-void ls_test_fails(ls_status s, ls_status expected, const char *call, const char *file, int line, const char *const *parts);
+void ls_test_fails(ls_status s, ls_status expected, const char *call, const char *file, int line,
+                   const char *const *parts);
 void ls_test_contains(const char *text, const char *part, const char *file, int line);
 
-/* An empty folder of this process, removed at exit. And a path in it: valid until the eighth call after this one. */
+/* An empty folder of this process, removed at exit. And a path in it: valid until the eighth call after this
+ * one. */
 const char *ls_test_dir(void);
 const char *ls_test_path(const char *name);
 /* Number of entries of the folder. */

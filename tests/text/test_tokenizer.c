@@ -1,5 +1,6 @@
-/* test_tokenizer.c - tokenizers against Hugging Face's library (tests/golden/tokenizers.json, made by tools/golden/tokenizers.py): four small ones that
- * lie beside it, Qwen2.5's and T5's when LOCKSTEP_DATA has them. And what is refused. */
+/* test_tokenizer.c - tokenizers against Hugging Face's library (tests/golden/tokenizers.json, made by
+ * tools/golden/tokenizers.py): four small ones that lie beside it, Qwen2.5's and T5's when LOCKSTEP_DATA has
+ * them. And what is refused. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +38,12 @@ static void expect_ids(const char *name, int text, const ls_tokens *got, const j
     for (int64_t i = 0; i < got->n && same; i++)
         same = got->ids[i] == json_integer_value(json_array_get(want, (size_t)i));
     if (!same)
-        fail_msg("%s: text %d has other ids (%lld, not %zu)", name, text, (long long)got->n, json_array_size(want));
+        fail_msg("%s: text %d has other ids (%lld, not %zu)", name, text, (long long)got->n,
+                 json_array_size(want));
 }
 
-static void expect_text(const char *name, const ls_tokenizer *t, const ls_tokens *ids, bool skip, const char *want)
+static void expect_text(const char *name, const ls_tokenizer *t, const ls_tokens *ids, bool skip,
+                        const char *want)
 {
     char *text;
     size_t bytes;
@@ -78,18 +81,26 @@ static void streams_bytes(void **state)
     (void)state;
     ls_tokenizer *t;
     ASSERT_OK(ls_tokenizer_open(&t, "bytes"));
-    /* two, three and four bytes; cut characters, in the middle and at the end; a byte that is none; the end token; ids beyond the tokenizer's */
-    static int32_t ids[] = { 'a', 0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82, 'b', 0xff, 256, 'c', 5000, 0xf0, 0x9f };
-    expect_streamed("bytes", t, &(ls_tokens){ ids, sizeof ids / sizeof ids[0], 0 }, "a\u00e9\u20ac\U0001f600\ufffdb\ufffdc\ufffd");
+    /* two, three and four bytes; cut characters, in the middle and at the end; a byte that is none; the end
+     * token; ids beyond the tokenizer's */
+    static int32_t ids[] = { 'a',  0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80,
+                             0xe2, 0x82, 'b',  0xff, 256,  'c',  5000, 0xf0, 0x9f };
+    expect_streamed("bytes", t, &(ls_tokens){ ids, sizeof ids / sizeof ids[0], 0 },
+                    "a\u00e9\u20ac\U0001f600\ufffdb\ufffdc\ufffd");
     ls_tokenizer_close(&t);
 }
 
-/* What Hugging Face's library makes of byte tokens: a run that is no text as a whole is U+FFFD for each of its bytes. */
+/* What Hugging Face's library makes of byte tokens: a run that is no text as a whole is U+FFFD for each of
+ * its bytes. */
 static void byte_fallback(void **state)
 {
     (void)state;
     enum { END = -1, A = -2, SPACE = -3 };
-    static const struct { int tokens[8]; const char *text, *streamed; } CASES[] = { /* streamed: where it differs */
+    static const struct {
+        int tokens[8];
+        const char *text, *streamed;
+    } CASES[] = {
+        /* streamed: where it differs */
         { { 0x41, 0x80, 0x42, END }, "\ufffd\ufffd\ufffd", "A\ufffd\ufffd" },
         { { 0x41, END }, "A", NULL },
         { { 0xe2, 0x82, END }, "\ufffd\ufffd", NULL },
@@ -108,7 +119,9 @@ static void byte_fallback(void **state)
         for (; CASES[i].tokens[list.n] != END; list.n++) {
             char name[8];
             snprintf(name, sizeof name, "<0x%02X>", (unsigned)CASES[i].tokens[list.n] & 0xff);
-            ids[list.n] = ls_tokenizer_id(t, CASES[i].tokens[list.n] == A ? "a" : CASES[i].tokens[list.n] == SPACE ? "\u2581" : name);
+            ids[list.n] = ls_tokenizer_id(t, CASES[i].tokens[list.n] == A       ? "a"
+                                             : CASES[i].tokens[list.n] == SPACE ? "\u2581"
+                                                                                : name);
             assert_true(ids[list.n] >= 0);
         }
         expect_text("llama", t, &list, true, CASES[i].text);
@@ -120,7 +133,8 @@ static void byte_fallback(void **state)
 static void compare(const char *name, const char *path)
 {
     ls_tokenizer *t;
-    const json_t *texts = json_object_get(golden, "texts"), *of = json_object_get(json_object_get(golden, "of"), name);
+    const json_t *texts = json_object_get(golden, "texts"),
+                 *of = json_object_get(json_object_get(golden, "of"), name);
     ASSERT_OK(ls_tokenizer_open(&t, path));
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const char *text = json_string_value(json_array_get(texts, i));
@@ -131,7 +145,8 @@ static void compare(const char *name, const char *path)
         expect_ids(name, (int)i, &plain, json_array_get(json_object_get(of, "plain"), i));
         expect_text(name, t, &ids, true, json_string_value(json_array_get(json_object_get(of, "text"), i)));
         expect_streamed(name, t, &ids, json_string_value(json_array_get(json_object_get(of, "text"), i)));
-        expect_text(name, t, &ids, false, json_string_value(json_array_get(json_object_get(of, "text_with_special"), i)));
+        expect_text(name, t, &ids, false,
+                    json_string_value(json_array_get(json_object_get(of, "text_with_special"), i)));
         free(ids.ids);
         free(plain.ids);
     }
@@ -186,9 +201,11 @@ static void sentencepiece(void **state)
     expect_text("small.model", t, &ids, true, "ab ba");
     free(ids.ids);
     ls_tokenizer_close(&t);
-    ASSERT_FAILS(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/bpe.model"), LS_E_UNSUPPORTED, "bpe.model", "of kind BPE");
-    ASSERT_FAILS(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/damaged_map.model"), LS_E_FORMAT, "damaged_map.model",
-                 "precompiled_charsmap is damaged");
+    ASSERT_FAILS(ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/bpe.model"),
+                 LS_E_UNSUPPORTED, "bpe.model", "of kind BPE");
+    ASSERT_FAILS(
+        ls_tokenizer_open(&t, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/damaged_map.model"),
+        LS_E_FORMAT, "damaged_map.model", "precompiled_charsmap is damaged");
     const char *cut = ls_test_path("cut.model");
     char *whole;
     size_t n;
@@ -198,15 +215,18 @@ static void sentencepiece(void **state)
     free(whole);
 }
 
-/* T5's spiece.model gives the ids of its tokenizer.json, but for the <extra_id_...> that only the latter has. */
+/* T5's spiece.model gives the ids of its tokenizer.json, but for the <extra_id_...> that only the latter has.
+ */
 static void real_sentencepiece(void **state)
 {
     (void)state;
     const char *data = ls_test_data("the SentencePiece model of T5");
     if (!data)
         return;
-    char *folder = ls_path_join(data, "t5-base"), *path = ls_path_join(folder, "spiece.model"), *other = ls_path_join(data, "sentencepiece-fixtures/test_sentencepiece_bpe.model");
-    const json_t *texts = json_object_get(golden, "texts"), *of = json_object_get(json_object_get(golden, "of"), "t5-base");
+    char *folder = ls_path_join(data, "t5-base"), *path = ls_path_join(folder, "spiece.model"),
+         *other = ls_path_join(data, "sentencepiece-fixtures/test_sentencepiece_bpe.model");
+    const json_t *texts = json_object_get(golden, "texts"),
+                 *of = json_object_get(json_object_get(golden, "of"), "t5-base");
     ls_tokenizer *t;
     ASSERT_OK(ls_tokenizer_open(&t, path));
     assert_int_equal(ls_tokenizer_size(t), 32000);
@@ -217,7 +237,8 @@ static void real_sentencepiece(void **state)
             continue;
         ASSERT_OK(ls_tokenizer_encode(t, text, strlen(text), true, &ids));
         expect_ids("spiece.model", (int)i, &ids, json_array_get(json_object_get(of, "ids"), i));
-        expect_text("spiece.model", t, &ids, true, json_string_value(json_array_get(json_object_get(of, "text"), i)));
+        expect_text("spiece.model", t, &ids, true,
+                    json_string_value(json_array_get(json_object_get(of, "text"), i)));
         free(ids.ids);
     }
     ls_tokenizer_close(&t);
@@ -240,7 +261,8 @@ static void tokens_by_name(void **state)
     assert_null(ls_tokenizer_token(t, -1));
     char *text;
     size_t bytes;
-    ASSERT_FAILS(ls_tokenizer_decode(t, (int32_t[]){ 5, 1 << 20 }, 2, true, &text, &bytes), LS_E_ARG, "id 1048576, number 1 of 2");
+    ASSERT_FAILS(ls_tokenizer_decode(t, (int32_t[]){ 5, 1 << 20 }, 2, true, &text, &bytes), LS_E_ARG,
+                 "id 1048576, number 1 of 2");
     ls_tokens ids = { 0 };
     ASSERT_OK(ls_tokenizer_encode(t, "one", 3, true, &ids));
     const int64_t n = ids.n;
@@ -295,17 +317,24 @@ static ls_tokenizer *made(const char *json)
 static void patterns_are_unicode(void **state)
 {
     (void)state;
-    static const char JSON[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},"
-                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u00e9\":1,\"\u0663\":2,\"\u3000\":3,\"a\u00e9\":4,\"a\u0663\":5,\"a\u3000\":6,"
-                               "\"\u180e\":7,\"a\u180e\":8,\"]\":9,\"a]\":10},\"merges\":[\"a \u00e9\",\"a \u0663\",\"a \u3000\",\"a \u180e\",\"a ]\"]}}";
-    static const struct { const char *pattern, *text; int n; int32_t ids[3]; } CASES[] = {
-        { "\\\\w+", "a\u00e9", 1, { 4 } },       /* a letter belongs to the word */
-        { "\\\\d", "a\u0663", 2, { 0, 2 } },     /* an Arabic digit is a digit */
-        { "\\\\s", "a\u3000", 2, { 0, 3 } },     /* an ideographic space is a space */
+    static const char JSON[] =
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u00e9\":1,\"\u0663\":2,\"\u3000\":3,\"a\u00e9\":4,"
+        "\"a\u0663\":5,\"a\u3000\":6,"
+        "\"\u180e\":7,\"a\u180e\":8,\"]\":9,\"a]\":10},\"merges\":[\"a \u00e9\",\"a \u0663\",\"a "
+        "\u3000\",\"a \u180e\",\"a ]\"]}}";
+    static const struct {
+        const char *pattern, *text;
+        int n;
+        int32_t ids[3];
+    } CASES[] = {
+        { "\\\\w+", "a\u00e9", 1, { 4 } },   /* a letter belongs to the word */
+        { "\\\\d", "a\u0663", 2, { 0, 2 } }, /* an Arabic digit is a digit */
+        { "\\\\s", "a\u3000", 2, { 0, 3 } }, /* an ideographic space is a space */
         { "\\\\S+", "a\u3000", 2, { 0, 3 } },
-        { "a\\\\b", "a\u00e9", 1, { 4 } },       /* no end of a word: nothing is split */
+        { "a\\\\b", "a\u00e9", 1, { 4 } }, /* no end of a word: nothing is split */
         { "a\\\\b", "a\u3000", 2, { 0, 3 } },
-        { "\\\\s", "a\u180e", 1, { 8 } },     /* U+180E is no white space since Unicode 6.3 */
+        { "\\\\s", "a\u180e", 1, { 8 } }, /* U+180E is no white space since Unicode 6.3 */
         { "\\\\S+", "a\u180e", 1, { 8 } },
         { "[^\\\\s]+", "a\u180e", 1, { 8 } },
         { "[^\\\\S]", "a\u3000", 2, { 0, 3 } },
@@ -349,8 +378,10 @@ static void white_space(void **state)
 static void single_words(void **state)
 {
     (void)state;
-    ls_tokenizer *t = made("{\"added_tokens\":[{\"id\":4,\"content\":\"abc\",\"single_word\":true},{\"id\":5,\"content\":\"bc\"}],"
-                           "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2,\"c\":3},\"merges\":[]}}");
+    ls_tokenizer *t = made(
+        "{\"added_tokens\":[{\"id\":4,\"content\":\"abc\",\"single_word\":true},{\"id\":5,\"content\":\"bc\"}"
+        "],"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2,\"c\":3},\"merges\":[]}}");
     expect_small(t, "abc", 1, (int32_t[]){ 4 });
     expect_small(t, "a abc a", 5, (int32_t[]){ 0, 2, 4, 2, 0 });
     expect_small(t, "aabc", 4, (int32_t[]){ 0, 0, 1, 3 }); /* not 0, 0, 5 */
@@ -366,8 +397,11 @@ static void unknown_characters(void **state)
     (void)state;
     for (int fuse = 0; fuse < 2; fuse++) {
         char json[200];
-        snprintf(json, sizeof json, "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":%s,\"vocab\":{\"?\":0,\"a\":1},"
-                 "\"merges\":[]}}", fuse ? "true" : "false");
+        snprintf(
+            json, sizeof json,
+            "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":%s,\"vocab\":{\"?\":0,\"a\":1},"
+            "\"merges\":[]}}",
+            fuse ? "true" : "false");
         ls_tokenizer *t = made(json);
         if (fuse)
             expect_small(t, "xyaz", 3, (int32_t[]){ 0, 1, 0 });
@@ -377,12 +411,16 @@ static void unknown_characters(void **state)
     }
 }
 
-/* Unigram: the greatest sum, of equal ones that with the longer token first; a character that no token is costs 10
- * more than the worst of them. */
+/* Unigram: the greatest sum, of equal ones that with the longer token first; a character that no token is
+ * costs 10 more than the worst of them. */
 static void unigram_sums(void **state)
 {
     (void)state;
-    static const struct { const char *vocab, *text; int n; int32_t ids[3]; } CASES[] = {
+    static const struct {
+        const char *vocab, *text;
+        int n;
+        int32_t ids[3];
+    } CASES[] = {
         { "[\"a\",-1],[\"b\",-1],[\"ab\",-2]", "ab", 1, { 3 } },
         { "[\"ab\",-20],[\"c\",-8],[\"bc\",-1]", "abc", 2, { 1, 2 } },  /* -28; unknown and bc: -31 */
         { "[\"ab\",-20],[\"c\",-12],[\"bc\",-1]", "abc", 2, { 0, 3 } }, /* -32; unknown and bc: -31 */
@@ -390,7 +428,8 @@ static void unigram_sums(void **state)
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char json[200];
-        snprintf(json, sizeof json, "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],%s]}}", CASES[i].vocab);
+        snprintf(json, sizeof json,
+                 "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],%s]}}", CASES[i].vocab);
         ls_tokenizer *t = made(json);
         expect_small(t, CASES[i].text, CASES[i].n, CASES[i].ids);
         ls_tokenizer_close(&t);
@@ -401,27 +440,31 @@ static void expect_decoded(const char *decoder, const char *tokens, int64_t n, c
 {
     char json[400];
     int32_t ids[3] = { 0, 1, 2 };
-    snprintf(json, sizeof json, "{\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"vocab\":{%s},\"merges\":[]}}", decoder, tokens);
+    snprintf(json, sizeof json, "{\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"vocab\":{%s},\"merges\":[]}}",
+             decoder, tokens);
     ls_tokenizer *t = made(json);
     expect_text(decoder, t, &(ls_tokens){ ids, n, n }, false, want);
     ls_tokenizer_close(&t);
 }
 
-/* The space before the first word, which "never" keeps; a byte-level token with a character that stands for no byte,
- * taken whole. */
+/* The space before the first word, which "never" keeps; a byte-level token with a character that stands for
+ * no byte, taken whole. */
 static void decoders(void **state)
 {
     (void)state;
-    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "\"_a\":0,\"_b\":1", 2, "a b");
-    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", "\"_a\":0,\"_b\":1", 2, " a b");
+    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}",
+                   "\"_a\":0,\"_b\":1", 2, "a b");
+    expect_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}",
+                   "\"_a\":0,\"_b\":1", 2, " a b");
     expect_decoded("{\"type\":\"ByteLevel\"}", "\"a\u4e2d\":0,\"\u0120b\":1", 2, "a\u4e2d b");
 }
 
 static void replacements(void **state)
 {
     (void)state;
-    ls_tokenizer *t = made("{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"c\"},"
-                           "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}");
+    ls_tokenizer *t = made(
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"c\"},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}");
     expect_small(t, "abaabb", 4, (int32_t[]){ 2, 0, 2, 1 });
     ls_tokenizer_close(&t);
 }
@@ -454,30 +497,55 @@ static void stops(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const char MODEL[] = "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}";
-    static const struct { const char *json, *says; ls_status status; } CASES[] = {
+    static const char MODEL[] =
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}";
+    static const struct {
+        const char *json, *says;
+        ls_status status;
+    } CASES[] = {
         { "[1]", "no tokenizer.json", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not known", LS_E_UNSUPPORTED },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "the id is taken", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not known",
+          LS_E_UNSUPPORTED },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0",
+          LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "the id is taken",
+          LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-3},\"merges\":[]}}", "", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "too large", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":500000000},\"merges\":[]}}", "2 tokens have ids up to 500000000", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"\"]}}", "merge 0 is no pair", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0 is no pair", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":4000000000},\"merges\":[]}}", "too large",
+          LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":500000000},\"merges\":[]}}",
+          "2 tokens have ids up to 500000000", LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"\"]}}", "merge 0 is no pair",
+          LS_E_FORMAT },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0 is no pair",
+          LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice", LS_E_FORMAT },
-        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not known", LS_E_UNSUPPORTED },
-        { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},%s}", "precompiled_charsmap is damaged", LS_E_FORMAT },
-        { "{\"pre_tokenizer\":{\"type\":\"Punctuation\"},%s}", "pre-tokenizer \"Punctuation\"", LS_E_UNSUPPORTED },
-        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"},%s}", "pattern (a is wrong", LS_E_FORMAT },
-        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithNext\"},%s}", "MergedWithNext", LS_E_UNSUPPORTED },
+        { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice",
+          LS_E_FORMAT },
+        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not known",
+          LS_E_UNSUPPORTED },
+        { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},%s}",
+          "precompiled_charsmap is damaged", LS_E_FORMAT },
+        { "{\"pre_tokenizer\":{\"type\":\"Punctuation\"},%s}", "pre-tokenizer \"Punctuation\"",
+          LS_E_UNSUPPORTED },
+        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"},%"
+          "s}",
+          "pattern (a is wrong", LS_E_FORMAT },
+        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" "
+          "\"},\"behavior\":\"MergedWithNext\"},%s}",
+          "MergedWithNext", LS_E_UNSUPPORTED },
         { "{\"decoder\":{\"type\":\"WordPiece\"},%s}", "decoder \"WordPiece\"", LS_E_UNSUPPORTED },
-        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "post-processor \"BertProcessing\"", LS_E_UNSUPPORTED },
-        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"</s>\"}}],\"special_tokens\":{}},%s}", "\"</s>\"", LS_E_FORMAT },
-        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Token\":1}]},%s}", "neither SpecialToken nor Sequence", LS_E_FORMAT },
-        { "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\"}],\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
-          "\"special_tokens\":{\"x\":{\"ids\":[5]}}},%s}", "ids that are no tokens", LS_E_FORMAT },
+        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "post-processor \"BertProcessing\"",
+          LS_E_UNSUPPORTED },
+        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"</"
+          "s>\"}}],\"special_tokens\":{}},%s}",
+          "\"</s>\"", LS_E_FORMAT },
+        { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Token\":1}]},%s}",
+          "neither SpecialToken nor Sequence", LS_E_FORMAT },
+        { "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\"}],\"post_processor\":{\"type\":"
+          "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
+          "\"special_tokens\":{\"x\":{\"ids\":[5]}}},%s}",
+          "ids that are no tokens", LS_E_FORMAT },
         { "{\"added_tokens\":[{\"id\":1,\"content\":\"new\"}],%s}", "the id is taken", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\"", "not valid JSON", LS_E_FORMAT },
     };
@@ -497,10 +565,23 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_ones), cmocka_unit_test(real_ones), cmocka_unit_test(sentencepiece), cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name), cmocka_unit_test(unknown_characters), cmocka_unit_test(unigram_sums), cmocka_unit_test(decoders),
-        cmocka_unit_test(replacements), cmocka_unit_test(patterns_are_unicode), cmocka_unit_test(single_words), cmocka_unit_test(streams_bytes), cmocka_unit_test(byte_fallback), cmocka_unit_test(white_space),
-        cmocka_unit_test(from_many_threads), cmocka_unit_test(refusals), cmocka_unit_test(stops),
+        cmocka_unit_test(small_ones),
+        cmocka_unit_test(real_ones),
+        cmocka_unit_test(sentencepiece),
+        cmocka_unit_test(real_sentencepiece),
+        cmocka_unit_test(tokens_by_name),
+        cmocka_unit_test(unknown_characters),
+        cmocka_unit_test(unigram_sums),
+        cmocka_unit_test(decoders),
+        cmocka_unit_test(replacements),
+        cmocka_unit_test(patterns_are_unicode),
+        cmocka_unit_test(single_words),
+        cmocka_unit_test(streams_bytes),
+        cmocka_unit_test(byte_fallback),
+        cmocka_unit_test(white_space),
+        cmocka_unit_test(from_many_threads),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(stops),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

@@ -6,7 +6,8 @@
 
 #include "support/support.h"
 
-/* Tags close in the order they were opened, attributes are quoted, '&' only begins the five entities; script and style contain no markup. */
+/* Tags close in the order they were opened, attributes are quoted, '&' only begins the five entities; script
+ * and style contain no markup. */
 static void check_well_formed(const char *p)
 {
     char open[64][32];
@@ -15,7 +16,8 @@ static void check_well_formed(const char *p)
     for (p += 16; *p; p++) {
         if (*p == '&') {
             size_t n = strcspn(p, ";");
-            if (strncmp(p, "&amp;", 5) && strncmp(p, "&lt;", 4) && strncmp(p, "&gt;", 4) && strncmp(p, "&quot;", 6))
+            if (strncmp(p, "&amp;", 5) && strncmp(p, "&lt;", 4) && strncmp(p, "&gt;", 4) &&
+                strncmp(p, "&quot;", 6))
                 fail_msg("a bare '&': %.*s", (int)(n < 40 ? n : 40), p);
         }
         if (*p != '<')

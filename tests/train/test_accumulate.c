@@ -1,4 +1,5 @@
-/* test_accumulate.c - the order in which gradients of micro-batches are added, in bits: alone, and through a whole training step. */
+/* test_accumulate.c - the order in which gradients of micro-batches are added, in bits: alone, and through a
+ * whole training step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static void make_numbers(void)
     }
 }
 
-/* What the header promises, written down the other way round: the left part is the largest power of two below n. */
+/* What the header promises, written down the other way round: the left part is the largest power of two below
+ * n. */
 static void tree_sum(int first, int n, float *sum, double *loss)
 {
     if (n == 1) {
@@ -104,8 +106,14 @@ static void running_order(void **state)
     }
 }
 
-static const ls_mlp_config MLP = { .image_size = 6, .in_channels = 1, .classes = 5, .n_hidden = 1, .hidden = { 12 },
-                                   .act = LS_MLP_ACT_GELU, .mean = 0.5, .std = 0.5 };
+static const ls_mlp_config MLP = { .image_size = 6,
+                                   .in_channels = 1,
+                                   .classes = 5,
+                                   .n_hidden = 1,
+                                   .hidden = { 12 },
+                                   .act = LS_MLP_ACT_GELU,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 
 /* A step's gradient is the tree over what each micro-batch gives alone. */
 static void through_a_step(void **state)
@@ -122,8 +130,8 @@ static void through_a_step(void **state)
         ls_trainer *one, *all;
         ls_step_result r;
         ASSERT_OK(ls_trainer_create(&one, training_build_mlp, &MLP, .micro_batch = ROWS, .threads = 2));
-        ASSERT_OK(ls_trainer_create(&all, training_build_mlp, &MLP, .micro_batch = ROWS, .micro_batches = M, .threads = 2,
-                                    .accumulation = how ? LS_SUM_RUNNING : LS_SUM_TREE));
+        ASSERT_OK(ls_trainer_create(&all, training_build_mlp, &MLP, .micro_batch = ROWS, .micro_batches = M,
+                                    .threads = 2, .accumulation = how ? LS_SUM_RUNNING : LS_SUM_TREE));
         ASSERT_OK(ls_trainer_init(one, 3));
         ASSERT_OK(ls_trainer_init(all, 3));
         ls_tree t;
@@ -150,6 +158,7 @@ static void through_a_step(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tree_order), cmocka_unit_test(running_order), cmocka_unit_test(through_a_step) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(tree_order), cmocka_unit_test(running_order),
+                                        cmocka_unit_test(through_a_step) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

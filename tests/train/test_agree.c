@@ -75,8 +75,8 @@ static void equal_ranks_divide_the_cores(void **state)
     ASSERT_OK(run_ranks(3, meet, "threads=7")); /* hosts may differ in that */
 }
 
-/* The C library's function, so that a rank can have more cores than this machine: those from `first` on, if `count` is
- * not 0. */
+/* The C library's function, so that a rank can have more cores than this machine: those from `first` on, if
+ * `count` is not 0. */
 static _Thread_local int first, count;
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
@@ -152,15 +152,20 @@ static void every_rank_has_its_program_compared(void **state)
 static void another_recipe_is_refused(void **state)
 {
     (void)state;
-    ASSERT_FAILS(run_ranks(4, meet, "train.epochs=9"), LS_E_USAGE, "different recipes: rank 2 has train.epochs: 9, rank 0 has train.epochs: 1");
-    ASSERT_FAILS(run_ranks(3, meet, "optimizer.lr=0.5"), LS_E_USAGE, "rank 2 has optimizer.lr: 0.5, rank 0 has optimizer.lr: 0.001");
+    ASSERT_FAILS(run_ranks(4, meet, "train.epochs=9"), LS_E_USAGE,
+                 "different recipes: rank 2 has train.epochs: 9, rank 0 has train.epochs: 1");
+    ASSERT_FAILS(run_ranks(3, meet, "optimizer.lr=0.5"), LS_E_USAGE,
+                 "rank 2 has optimizer.lr: 0.5, rank 0 has optimizer.lr: 0.001");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_failure_is_heard), cmocka_unit_test(equal_ranks_divide_the_cores), cmocka_unit_test(another_recipe_is_refused),
-        cmocka_unit_test(the_rank_with_the_fewest_cores_decides), cmocka_unit_test(every_rank_has_its_program_compared),
+        cmocka_unit_test(one_failure_is_heard),
+        cmocka_unit_test(equal_ranks_divide_the_cores),
+        cmocka_unit_test(another_recipe_is_refused),
+        cmocka_unit_test(the_rank_with_the_fewest_cores_decides),
+        cmocka_unit_test(every_rank_has_its_program_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

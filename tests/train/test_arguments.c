@@ -1,5 +1,7 @@
-/* test_arguments.c - every public function with NULL for each of its pointers in turn, in a process of its own: none ends the program, and what needs the argument says
- * so with LS_E_ARG and a message that names it. The calls are made from the headers (tools/public_functions.awk): a new function is tested from the day it is declared. */
+/* test_arguments.c - every public function with NULL for each of its pointers in turn, in a process of its
+ * own: none ends the program, and what needs the argument says so with LS_E_ARG and a message that names it.
+ * The calls are made from the headers (tools/public_functions.awk): a new function is tested from the day it
+ * is declared. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +15,50 @@
 
 /* What may be NULL; functions named destroy, close, free and release take NULL anyway. */
 static const char *const OPTIONAL[] = {
-    "ls_arrays_save_with.g", "ls_arrays_save_with.o", "ls_arrays_load_with.g", "ls_arrays_load_with.o", "ls_dataset_open_with.options", "ls_text_open_with.options",
-    "ls_pairs_open_with.options", "ls_loader_create_with.options", "ls_generator_create_with.o", "ls_generator_open_with.o", "ls_sample.s", "ls_conv2d_op.o",
-    "ls_linear_with.o", "ls_patch_embedding.o", "ls_conv2d_with.o", "ls_batch_norm_with.o", "ls_update_build.o", "ls_run_open_with.group", "ls_run_open_with.o",
-    "ls_run_load.c", "ls_report_with.c", "ls_report_with.o", "ls_run_finish.result", "ls_scope_push.block", "ls_at.file", "ls_group_fail.message",
-    "ls_trainer_create_with.config", "ls_trainer_create_with.o", "ls_trainer_eval.loss", "ls_trainer_eval.predicted", "ls_trainer_eval.probability",
-    "ls_trainer_parameters.out", "ls_trainer_buffers.out", "ls_weights_leave_out.of", "ls_weights_load_with.o", "ls_weights_export_with.o",
-    "ls_recipe_bundled.summary", "ls_recipe_bundled.text", "ls_fail.format", "ls_fail_in.format", "ls_trace.file", "ls_trace.function", "ls_tensor_of.data", "ls_stop_on.flag",
+    "ls_arrays_save_with.g",
+    "ls_arrays_save_with.o",
+    "ls_arrays_load_with.g",
+    "ls_arrays_load_with.o",
+    "ls_dataset_open_with.options",
+    "ls_text_open_with.options",
+    "ls_pairs_open_with.options",
+    "ls_loader_create_with.options",
+    "ls_generator_create_with.o",
+    "ls_generator_open_with.o",
+    "ls_sample.s",
+    "ls_conv2d_op.o",
+    "ls_linear_with.o",
+    "ls_patch_embedding.o",
+    "ls_conv2d_with.o",
+    "ls_batch_norm_with.o",
+    "ls_update_build.o",
+    "ls_run_open_with.group",
+    "ls_run_open_with.o",
+    "ls_run_load.c",
+    "ls_report_with.c",
+    "ls_report_with.o",
+    "ls_run_finish.result",
+    "ls_scope_push.block",
+    "ls_at.file",
+    "ls_group_fail.message",
+    "ls_trainer_create_with.config",
+    "ls_trainer_create_with.o",
+    "ls_trainer_eval.loss",
+    "ls_trainer_eval.predicted",
+    "ls_trainer_eval.probability",
+    "ls_trainer_parameters.out",
+    "ls_trainer_buffers.out",
+    "ls_weights_leave_out.of",
+    "ls_weights_load_with.o",
+    "ls_weights_export_with.o",
+    "ls_recipe_bundled.summary",
+    "ls_recipe_bundled.text",
+    "ls_fail.format",
+    "ls_fail_in.format",
+    "ls_trace.file",
+    "ls_trace.function",
+    "ls_tensor_of.data",
+    "ls_stop_on.flag",
 };
 
 static void *volatile nothing_;
@@ -27,10 +66,29 @@ static void *volatile nothing_;
 
 /* ---- samples: what the other arguments are */
 
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 1, .heads = 2, .hidden_size = 16, .mlp_size = 16, .classes = 5,
-                                   .mean = 0.5, .std = 0.5 };
-static const ls_decoder_config DECODER = { .seq_length = 8, .vocab_size = 260, .hidden_size = 16, .mlp_size = 16, .layers = 1, .heads = 2, .kv_heads = 2, .head_dim = 8,
-                                           .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.02, .tied = true, .block = "LlamaDecoderLayer" };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 1,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 16,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
+static const ls_decoder_config DECODER = { .seq_length = 8,
+                                           .vocab_size = 260,
+                                           .hidden_size = 16,
+                                           .mlp_size = 16,
+                                           .layers = 1,
+                                           .heads = 2,
+                                           .kv_heads = 2,
+                                           .head_dim = 8,
+                                           .norm_eps = 1e-6,
+                                           .rope_theta = 1e4,
+                                           .init_deviation = 0.02,
+                                           .tied = true,
+                                           .block = "LlamaDecoderLayer" };
 
 static char buffer[1 << 16];
 static struct samples {
@@ -51,7 +109,10 @@ static struct samples {
 } s;
 static void *out; /* where constructors put what they make */
 
-static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
 static void make_samples(void)
 {
@@ -129,56 +190,105 @@ static void drop_samples(void)
 #define sample_ls_run_p s.run
 #define sample_ls_result_p s.result
 #define sample_ls_order_p &s.order
-#define sample_ls_mesh_p &(ls_mesh){ .n = 1, .axes = { { "dp", 1 } } }
-#define sample_ls_parallel_p &(ls_parallel){ LS_PARALLEL_DEFAULTS }
-#define sample_ls_share_p &(ls_share){ 0 }
+#define sample_ls_mesh_p                \
+    &(ls_mesh)                          \
+    {                                   \
+        .n = 1, .axes = { { "dp", 1 } } \
+    }
+#define sample_ls_parallel_p \
+    &(ls_parallel) { LS_PARALLEL_DEFAULTS }
+#define sample_ls_share_p \
+    &(ls_share) { 0 }
 #define sample_ls_split LS_SPLIT_TRAIN
 #define sample_ls_dtype LS_F32
-#define sample_ls_dtype_p &(ls_dtype){ LS_F32 }
+#define sample_ls_dtype_p \
+    &(ls_dtype) { LS_F32 }
 #define sample_ls_reduction LS_REDUCE_SUM
 #define sample_ls_status LS_E_ARG
 #define sample_ls_type LS_TYPE(LS_F32, 2, 4)
 #define sample_ls_type_p &LS_TYPE(LS_F32, 2, 4)
-#define sample_ls_tensor_p &(ls_tensor){ buffer, LS_TYPE(LS_F32, 1), { 1 } }
-#define sample_ls_named_tensor_p &(ls_named_tensor){ "x", ls_tensor_of(buffer, &LS_TYPE(LS_F32, 1)) }
+#define sample_ls_tensor_p                \
+    &(ls_tensor)                          \
+    {                                     \
+        buffer, LS_TYPE(LS_F32, 1), { 1 } \
+    }
+#define sample_ls_named_tensor_p \
+    &(ls_named_tensor) { "x", ls_tensor_of(buffer, &LS_TYPE(LS_F32, 1)) }
 #define sample_ls_init ((ls_init){ 0 })
-#define sample_ls_schedule_p &(ls_schedule){ 0 }
-#define sample_ls_array_p &(ls_array){ "x", LS_TYPE(LS_F32, 1), { 0 }, ls_tensor_of(buffer, &LS_TYPE(LS_F32, 1)) }
-#define sample_ls_run_contents_p &(ls_run_contents){ .trainer = s.trainer }
-#define sample_ls_metric_p &(ls_metric){ "x", 1 }
-#define sample_ls_image_p &(ls_image){ 1, 1, 1, (uint8_t *)buffer }
-#define sample_ls_picture_p &(ls_picture){ "x", "", 1, 1, 1, 1, 1, &(ls_picture_cell){ (uint8_t *)buffer, NULL, NULL, -1 } }
-#define sample_ls_loader_step_p &(ls_loader_step){ 0 }
-#define sample_ls_step_result_p &(ls_step_result){ 0 }
-#define sample_ls_tokens_p &(ls_tokens){ 0 }
-#define sample_ls_update_unit_p &(ls_update_unit){ "x", LS_TYPE(LS_F32, 64), false }
+#define sample_ls_schedule_p \
+    &(ls_schedule) { 0 }
+#define sample_ls_array_p \
+    &(ls_array) { "x", LS_TYPE(LS_F32, 1), { 0 }, ls_tensor_of(buffer, &LS_TYPE(LS_F32, 1)) }
+#define sample_ls_run_contents_p \
+    &(ls_run_contents) { .trainer = s.trainer }
+#define sample_ls_metric_p \
+    &(ls_metric) { "x", 1 }
+#define sample_ls_image_p \
+    &(ls_image) { 1, 1, 1, (uint8_t *)buffer }
+#define sample_ls_picture_p                                                              \
+    &(ls_picture)                                                                        \
+    {                                                                                    \
+        "x", "", 1, 1, 1, 1, 1, &(ls_picture_cell) { (uint8_t *)buffer, NULL, NULL, -1 } \
+    }
+#define sample_ls_loader_step_p \
+    &(ls_loader_step) { 0 }
+#define sample_ls_step_result_p \
+    &(ls_step_result) { 0 }
+#define sample_ls_tokens_p \
+    &(ls_tokens) { 0 }
+#define sample_ls_update_unit_p \
+    &(ls_update_unit) { "x", LS_TYPE(LS_F32, 64), false }
 #define sample_ls_build_fn training_build_vit
 #define sample_ls_vit_config_p &VIT
 #define sample_ls_decoder_config_p &DECODER
 #define sample_ls_resnet_config_p &training_resnet
 #define sample_ls_mlp_config_p &training_mlp
 #define sample_ls_t5_config_p ((ls_t5_config *)buffer)
-#define sample_ls_generated_p &(ls_generated){ 0 }
-#define sample_ls_generate_opts_p &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t *)buffer, .n_prompt = 1 }
-#define sample_ls_sampling_p &(ls_sampling){ LS_SAMPLING_DEFAULTS }
-#define sample_ls_arrays_save_opts_p &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS }
-#define sample_ls_arrays_load_opts_p &(ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS }
-#define sample_ls_dataset_options_p &(ls_dataset_options){ LS_DATASET_DEFAULTS }
-#define sample_ls_text_options_p &(ls_text_options){ LS_TEXT_DEFAULTS }
-#define sample_ls_pairs_options_p &(ls_pairs_options){ LS_PAIRS_DEFAULTS }
-#define sample_ls_loader_options_p &(ls_loader_options){ LS_LOADER_DEFAULTS }
-#define sample_ls_generator_opts_p &(ls_generator_opts){ LS_GENERATOR_DEFAULTS }
-#define sample_ls_conv_opts_p &(ls_conv_opts){ LS_CONV_DEFAULTS }
-#define sample_ls_pool_opts_p &(ls_pool_opts){ { 2, 2 }, { 2, 2 }, { 0, 0 } }
-#define sample_ls_linear_opts_p &(ls_linear_opts){ LS_LINEAR_DEFAULTS }
-#define sample_ls_conv2d_opts_p &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS }
-#define sample_ls_batch_norm_opts_p &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS }
-#define sample_ls_update_opts_p &(ls_update_opts){ LS_UPDATE_DEFAULTS }
-#define sample_ls_run_opts_p &(ls_run_opts){ LS_RUN_DEFAULTS }
-#define sample_ls_report_opts_p &(ls_report_opts){ LS_REPORT_DEFAULTS }
-#define sample_ls_trainer_opts_p &(ls_trainer_opts){ LS_TRAINER_DEFAULTS }
-#define sample_ls_weights_load_opts_p &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }
-#define sample_ls_weights_export_opts_p &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }
+#define sample_ls_generated_p \
+    &(ls_generated) { 0 }
+#define sample_ls_generate_opts_p \
+    &(ls_generate_opts) { LS_GENERATE_DEFAULTS, .prompt = (int32_t *)buffer, .n_prompt = 1 }
+#define sample_ls_sampling_p \
+    &(ls_sampling) { LS_SAMPLING_DEFAULTS }
+#define sample_ls_arrays_save_opts_p \
+    &(ls_arrays_save_opts) { LS_ARRAYS_SAVE_DEFAULTS }
+#define sample_ls_arrays_load_opts_p \
+    &(ls_arrays_load_opts) { LS_ARRAYS_LOAD_DEFAULTS }
+#define sample_ls_dataset_options_p \
+    &(ls_dataset_options) { LS_DATASET_DEFAULTS }
+#define sample_ls_text_options_p \
+    &(ls_text_options) { LS_TEXT_DEFAULTS }
+#define sample_ls_pairs_options_p \
+    &(ls_pairs_options) { LS_PAIRS_DEFAULTS }
+#define sample_ls_loader_options_p \
+    &(ls_loader_options) { LS_LOADER_DEFAULTS }
+#define sample_ls_generator_opts_p \
+    &(ls_generator_opts) { LS_GENERATOR_DEFAULTS }
+#define sample_ls_conv_opts_p \
+    &(ls_conv_opts) { LS_CONV_DEFAULTS }
+#define sample_ls_pool_opts_p        \
+    &(ls_pool_opts)                  \
+    {                                \
+        { 2, 2 }, { 2, 2 }, { 0, 0 } \
+    }
+#define sample_ls_linear_opts_p \
+    &(ls_linear_opts) { LS_LINEAR_DEFAULTS }
+#define sample_ls_conv2d_opts_p \
+    &(ls_conv2d_opts) { LS_CONV2D_DEFAULTS }
+#define sample_ls_batch_norm_opts_p \
+    &(ls_batch_norm_opts) { LS_BATCH_NORM_DEFAULTS }
+#define sample_ls_update_opts_p \
+    &(ls_update_opts) { LS_UPDATE_DEFAULTS }
+#define sample_ls_run_opts_p \
+    &(ls_run_opts) { LS_RUN_DEFAULTS }
+#define sample_ls_report_opts_p \
+    &(ls_report_opts) { LS_REPORT_DEFAULTS }
+#define sample_ls_trainer_opts_p \
+    &(ls_trainer_opts) { LS_TRAINER_DEFAULTS }
+#define sample_ls_weights_load_opts_p \
+    &(ls_weights_load_opts) { LS_WEIGHTS_LOAD_DEFAULTS }
+#define sample_ls_weights_export_opts_p \
+    &(ls_weights_export_opts) { LS_WEIGHTS_EXPORT_DEFAULTS }
 #define sample_ls_graph_p_p ((ls_graph **)&out)
 #define sample_ls_group_p_p ((ls_group **)&out)
 #define sample_ls_trainer_p_p ((ls_trainer **)&out)
@@ -193,7 +303,7 @@ static void drop_samples(void)
 #define sample_ls_run_p_p (&s.run)
 
 #pragma GCC diagnostic ignored "-Wformat-security" /* a format that is NULL is the point */
-#include "public_calls.inc" /* CALLS */
+#include "public_calls.inc"                        /* CALLS */
 
 /* ---- the walk */
 
@@ -206,7 +316,8 @@ static bool may_be_null(const struct call *c)
         if (!strcmp(OPTIONAL[i], name))
             return true;
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
-        if (strlen(c->function) > strlen(ENDS[i]) && !strcmp(c->function + strlen(c->function) - strlen(ENDS[i]), ENDS[i]))
+        if (strlen(c->function) > strlen(ENDS[i]) &&
+            !strcmp(c->function + strlen(c->function) - strlen(ENDS[i]), ENDS[i]))
             return true;
     return false;
 }
@@ -248,9 +359,11 @@ static void no_null_ends_the_program(void **state)
         }
         assert_int_equal(waitpid(child, &how, 0), child);
         if (!WIFEXITED(how))
-            printf("%s with %s NULL ends the program: signal %d\n", CALLS[i].function, CALLS[i].argument, WTERMSIG(how));
+            printf("%s with %s NULL ends the program: signal %d\n", CALLS[i].function, CALLS[i].argument,
+                   WTERMSIG(how));
         else if (WEXITSTATUS(how) > 1)
-            printf("%s with %s NULL ends the program: status %d\n", CALLS[i].function, CALLS[i].argument, WEXITSTATUS(how));
+            printf("%s with %s NULL ends the program: status %d\n", CALLS[i].function, CALLS[i].argument,
+                   WEXITSTATUS(how));
         wrong += how != 0;
     }
     drop_samples();
@@ -275,6 +388,7 @@ static void the_list_is_true(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_null_ends_the_program), cmocka_unit_test(the_list_is_true) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_null_ends_the_program),
+                                        cmocka_unit_test(the_list_is_true) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

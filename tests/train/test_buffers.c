@@ -1,6 +1,7 @@
-/* test_buffers.c - running statistics of batch norm: they advance once a step from micro-batch 0, are the same bits on any ranks, are what
- * evaluation uses, and are saved and loaded with the weights; with parallel.sync_batch_norm statistics are over ranks. The model is a small residual network; golden/test_buffers.c has ResNet18.
- * Ranks are threads. */
+/* test_buffers.c - running statistics of batch norm: they advance once a step from micro-batch 0, are the
+ * same bits on any ranks, are what evaluation uses, and are saved and loaded with the weights; with
+ * parallel.sync_batch_norm statistics are over ranks. The model is a small residual network;
+ * golden/test_buffers.c has ResNet18. Ranks are threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,16 @@
 #include "models/classifier.h"
 #include "support/ranks.h"
 
-enum { M = 4, ROWS = 4, SIZE = 8, PIXELS = SIZE * SIZE, STEPS = 4, SAMPLES = STEPS * M * ROWS, BUFFERS = 12, PARAMETERS = 14 };
+enum {
+    M = 4,
+    ROWS = 4,
+    SIZE = 8,
+    PIXELS = SIZE * SIZE,
+    STEPS = 4,
+    SAMPLES = STEPS * M * ROWS,
+    BUFFERS = 12,
+    PARAMETERS = 14
+};
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -21,19 +31,26 @@ static int make_data(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = i * 7 % 5;
         for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
     }
     return 0;
 }
 
-static ls_value norm(ls_graph *g, const char *name, ls_value x, ls_value track) { return ls_batch_norm(g, name, x, .track = track); }
+static ls_value norm(ls_graph *g, const char *name, ls_value x, ls_value track)
+{
+    return ls_batch_norm(g, name, x, .track = track);
+}
 
 static ls_value block(ls_graph *g, ls_value x, ls_value track)
 {
     LS_SCOPE(g, "layer1", "Block");
-    ls_value y = ls_relu(g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 8, 3, .stride = 2, .padding = 1, .bias = false), track));
+    ls_value y = ls_relu(
+        g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 8, 3, .stride = 2, .padding = 1, .bias = false), track));
     y = norm(g, "bn2", ls_conv2d(g, "conv2", y, 8, 3, .padding = 1, .bias = false), track);
-    return ls_relu(g, ls_add(g, y, norm(g, "downsample.1", ls_conv2d(g, "downsample.0", x, 8, 1, .stride = 2, .bias = false), track)));
+    return ls_relu(g, ls_add(g, y,
+                             norm(g, "downsample.1",
+                                  ls_conv2d(g, "downsample.0", x, 8, 1, .stride = 2, .bias = false), track)));
 }
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
@@ -58,16 +75,17 @@ typedef struct outcome {
 typedef struct job {
     ls_trainer_opts o;
     double lr;
-    int other;       /* micro-batch whose images are changed; -1: none */
-    bool overflow;   /* f16: the scale is too large for the first step */
-    outcome out;     /* of rank 0; the other ranks must have the same */
+    int other;     /* micro-batch whose images are changed; -1: none */
+    bool overflow; /* f16: the scale is too large for the first step */
+    outcome out;   /* of rank 0; the other ranks must have the same */
 } job;
 
 static uint64_t digest(int n, const ls_named_tensor *p)
 {
     uint64_t h = 0;
     for (int i = 0; i < n; i++)
-        h = ls_hash64_more(ls_hash64_more(h, p[i].name, strlen(p[i].name)), p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+        h = ls_hash64_more(ls_hash64_more(h, p[i].name, strlen(p[i].name)), p[i].tensor.data,
+                           ls_type_bytes(&p[i].tensor.type));
     return h;
 }
 
@@ -80,7 +98,8 @@ static ls_status take_step(const job *j, ls_trainer *t, int step, outcome *out)
     int n = 0;
     for (int64_t k = 0; k < share.count; k++)
         for (int64_t r = 0; r < joined * ROWS; r++, n++) {
-            const int64_t m = (share.first + k * share.stride) * joined + r % joined, sample = step * M * ROWS + m + r / joined * M;
+            const int64_t m = (share.first + k * share.stride) * joined + r % joined,
+                          sample = step * M * ROWS + m + r / joined * M;
             memcpy(mine[n], images[sample], PIXELS);
             mine[n][0] ^= (uint8_t)(m == j->other ? 64 : 0);
             mine_labels[n] = labels[sample];
@@ -101,12 +120,14 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));
-    RANK_CHECK(ls_trainer_parameters(t, p, PARAMETERS) == PARAMETERS && ls_trainer_buffers(t, b, BUFFERS) == BUFFERS);
+    RANK_CHECK(ls_trainer_parameters(t, p, PARAMETERS) == PARAMETERS &&
+               ls_trainer_buffers(t, b, BUFFERS) == BUFFERS);
     int64_t elements = 0;
     for (int i = 0; i < PARAMETERS; i++)
         elements += ls_type_count(&p[i].tensor.type);
     RANK_CHECK(ls_trainer_parameter_count(t) == elements);
-    RANK_CHECK(!strcmp(b[0].name, "bn1.running_mean") && !strcmp(b[5].name, "layer1.bn1.num_batches_tracked"));
+    RANK_CHECK(!strcmp(b[0].name, "bn1.running_mean") &&
+               !strcmp(b[5].name, "layer1.bn1.num_batches_tracked"));
     for (int i = 2; i < BUFFERS; i += 3)
         RANK_CHECK(b[i].tensor.type.dtype == LS_I64 && *(int64_t *)b[i].tensor.data == STEPS);
     out->weights = digest(PARAMETERS, p);
@@ -154,7 +175,8 @@ static void expect_same(const char *what, const outcome *got, const outcome *wan
 {
     for (int k = 0; k < STEPS; k++)
         if (got->losses[k] != want->losses[k])
-            fail_msg("%s: loss of step %d is %.17g, with one rank %.17g", what, k, got->losses[k], want->losses[k]);
+            fail_msg("%s: loss of step %d is %.17g, with one rank %.17g", what, k, got->losses[k],
+                     want->losses[k]);
     if (got->weights != want->weights)
         fail_msg("%s: other weights", what);
     if (got->buffers != want->buffers)
@@ -163,7 +185,13 @@ static void expect_same(const char *what, const outcome *got, const outcome *wan
         fail_msg("%s: other losses in evaluation", what);
 }
 
-static const struct { const char *what; int dp, shard; ls_data_parallel data; const char *units; ls_synchronize_choice when; } WAYS[] = {
+static const struct {
+    const char *what;
+    int dp, shard;
+    ls_data_parallel data;
+    const char *units;
+    ls_synchronize_choice when;
+} WAYS[] = {
     { "ddp on 2", 2, 0, LS_DATA_DDP, "none", LS_SYNCHRONIZE_ONCE },
     { "ddp on 4", 4, 0, LS_DATA_DDP, "none", LS_SYNCHRONIZE_AUTO },
     { "fsdp on 2", 2, 0, LS_DATA_FSDP, "class:Block", LS_SYNCHRONIZE_EACH },
@@ -209,7 +237,8 @@ static void the_same_bits_on_any_ranks(void **state)
     expect_same("offload", &away, &one);
 }
 
-/* With a rate of 0 the weights stay, so that nothing but the statistics can tell what they were computed from. */
+/* With a rate of 0 the weights stay, so that nothing but the statistics can tell what they were computed
+ * from. */
 static void micro_batch_0_alone_counts(void **state)
 {
     (void)state;
@@ -220,7 +249,8 @@ static void micro_batch_0_alone_counts(void **state)
             const outcome changed = run((job){ .o = o, .other = m });
             assert_true(changed.losses[0] != plain.losses[0]);
             assert_true((changed.buffers != plain.buffers) == (m == 0));
-            assert_true((memcmp(changed.evaluated, plain.evaluated, sizeof plain.evaluated) != 0) == (m == 0));
+            assert_true((memcmp(changed.evaluated, plain.evaluated, sizeof plain.evaluated) != 0) ==
+                        (m == 0));
         }
     }
 }
@@ -231,7 +261,8 @@ static void a_skipped_step_counts(void **state)
     (void)state;
     ls_trainer_opts o = options(2, 0, LS_DATA_DDP);
     o.param = LS_F16;
-    const outcome got = run((job){ .o = o, .lr = 1e-2, .other = -1, .overflow = true }); /* which looks at the counters */
+    /* which looks at the counters */
+    const outcome got = run((job){ .o = o, .lr = 1e-2, .other = -1, .overflow = true });
     assert_true(got.skipped > 0);
 }
 
@@ -281,7 +312,8 @@ static void synchronized_micro_batches_count(void **state)
     }
 }
 
-/* Two rounds of two ranks normalize what two micro-batches of twice the size do: in f64 there is no other difference. */
+/* Two rounds of two ranks normalize what two micro-batches of twice the size do: in f64 there is no other
+ * difference. */
 static void synchronized_is_the_joint_batch(void **state)
 {
     (void)state;
@@ -306,9 +338,11 @@ static void cannot_be_synchronized(void **state)
     ls_trainer *t;
     ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
     o.parallel.sync_batch_norm = true;
-    ASSERT_FAILS(ls_trainer_create_with(&t, training_build_mlp, &training_mlp, &o), LS_E_USAGE, "parallel.sync_batch_norm", "no batch norm");
+    ASSERT_FAILS(ls_trainer_create_with(&t, training_build_mlp, &training_mlp, &o), LS_E_USAGE,
+                 "parallel.sync_batch_norm", "no batch norm");
     o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
-    ASSERT_FAILS(ls_trainer_create_with(&t, build, NULL, &o), LS_E_USAGE, "parallel.synchronize: once", "auto or each");
+    ASSERT_FAILS(ls_trainer_create_with(&t, build, NULL, &o), LS_E_USAGE, "parallel.synchronize: once",
+                 "auto or each");
 }
 
 static void step_alone(ls_trainer *t, int step)
@@ -320,7 +354,8 @@ static void step_alone(ls_trainer *t, int step)
 static void evaluation_saves_and_loads(void **state)
 {
     (void)state;
-    const char *path = ls_test_path("model.safetensors"), *short_path = ls_test_path("parameters.safetensors");
+    const char *path = ls_test_path("model.safetensors"),
+               *short_path = ls_test_path("parameters.safetensors");
     ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
     float fresh[ROWS], trained[ROWS], loaded[ROWS];
     ls_trainer *t, *e;
@@ -343,7 +378,8 @@ static void evaluation_saves_and_loads(void **state)
     ASSERT_OK(ls_weights_open(&w, path));
     assert_int_equal(ls_weights_count(w), PARAMETERS + BUFFERS);
     int64_t tracked = 0;
-    ASSERT_OK(ls_weight_read(ls_weights_find(w, "layer1.downsample.1.num_batches_tracked"), LS_I64, &tracked));
+    ASSERT_OK(
+        ls_weight_read(ls_weights_find(w, "layer1.downsample.1.num_batches_tracked"), LS_I64, &tracked));
     assert_int_equal(tracked, STEPS);
     o.eval_only = true;
     ASSERT_OK(ls_trainer_create_with(&e, build, NULL, &o));
@@ -369,8 +405,12 @@ static void evaluation_saves_and_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits_on_any_ranks), cmocka_unit_test(micro_batch_0_alone_counts), cmocka_unit_test(a_skipped_step_counts),
-        cmocka_unit_test(synchronized_over_ranks), cmocka_unit_test(synchronized_micro_batches_count), cmocka_unit_test(synchronized_is_the_joint_batch),
+        cmocka_unit_test(the_same_bits_on_any_ranks),
+        cmocka_unit_test(micro_batch_0_alone_counts),
+        cmocka_unit_test(a_skipped_step_counts),
+        cmocka_unit_test(synchronized_over_ranks),
+        cmocka_unit_test(synchronized_micro_batches_count),
+        cmocka_unit_test(synchronized_is_the_joint_batch),
         cmocka_unit_test(cannot_be_synchronized),
         cmocka_unit_test(evaluation_saves_and_loads),
     };

@@ -1,5 +1,5 @@
-/* test_data_record.c - what trainer.json says of data, read back: the same data is the same, every difference is named, and what older versions wrote
- * stays silent. */
+/* test_data_record.c - what trainer.json says of data, read back: the same data is the same, every difference
+ * is named, and what older versions wrote stays silent. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void compare(const json_t *was, const ls_dataset *now, bool same, const c
 static void differences_are_named(void **state)
 {
     (void)state;
-    ls_dataset train = set_of(LS_SPLIT_TRAIN, 0xf000000000000001u, 100, 7), eval = set_of(LS_SPLIT_EVAL, 2, 10, 7);
+    ls_dataset train = set_of(LS_SPLIT_TRAIN, 0xf000000000000001u, 100, 7),
+               eval = set_of(LS_SPLIT_EVAL, 2, 10, 7);
     json_t *was = record(&train, &eval);
     compare(was, &train, true, "");
     compare(was, &eval, true, "");
@@ -54,7 +55,9 @@ static void differences_are_named(void **state)
     compare(was, &train, false, "training data: text x/b here, b there");
     for (int i = 3; i < 7; i++)
         parts[i].digest += 100;
-    compare(was, &train, false, "training data: text x/b here, b there, text c (other content), text d (other content) and 2 more files");
+    compare(was, &train, false,
+            "training data: text x/b here, b there, text c (other content), text d (other content) and 2 "
+            "more files");
     train = set_of(LS_SPLIT_TRAIN, 5, 100, 8);
     compare(was, &train, false, "training data: text g (not there)");
     train.n_parts = 5;
@@ -75,8 +78,10 @@ static void differences_are_named(void **state)
 static void silent_where_nothing_is_known(void **state)
 {
     (void)state;
-    ls_dataset train = set_of(LS_SPLIT_TRAIN, 1, 100, 3), eval = set_of(LS_SPLIT_EVAL, 2, 10, 3), unknown = set_of(LS_SPLIT_TRAIN, 0, 7, 0);
-    json_t *old = json_pack("{sb}", "builtin_data", 0), *was = record(&train, NULL), *without = record(&unknown, &eval);
+    ls_dataset train = set_of(LS_SPLIT_TRAIN, 1, 100, 3), eval = set_of(LS_SPLIT_EVAL, 2, 10, 3),
+               unknown = set_of(LS_SPLIT_TRAIN, 0, 7, 0);
+    json_t *old = json_pack("{sb}", "builtin_data", 0), *was = record(&train, NULL),
+           *without = record(&unknown, &eval);
     compare(old, &train, false, "");
     compare(was, &eval, false, "");
     compare(was, &unknown, true, "");
@@ -91,6 +96,7 @@ static void silent_where_nothing_is_known(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(differences_are_named), cmocka_unit_test(silent_where_nothing_is_known) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(differences_are_named),
+                                        cmocka_unit_test(silent_where_nothing_is_known) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_dropout.c - what is dropped follows from seed, layer, step, sample and element alone: the same bits on any ranks and threads, in any layout, with recomputation
- * and after a resume; the same masks in micro-batches of any size. Evaluation drops nothing. Ranks are threads. */
+/* test_dropout.c - what is dropped follows from seed, layer, step, sample and element alone: the same bits on
+ * any ranks and threads, in any layout, with recomputation and after a resume; the same masks in
+ * micro-batches of any size. Evaluation drops nothing. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,18 @@
 #include "train/state.h"
 
 enum { STEPS = 8, BATCH = 16, PIXELS = 64, SAMPLES = BATCH + STEPS };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5, .dropout = 0.2, .attention_dropout = 0.2 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 2,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5,
+                                   .dropout = 0.2,
+                                   .attention_dropout = 0.2 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -23,7 +34,8 @@ static int make_data(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = i % 5;
         for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
     }
     return 0;
 }
@@ -87,7 +99,10 @@ static ls_status rank(ls_group *g, void *context)
 
 static leg leg_on(int dp, int shard, ls_data_parallel data)
 {
-    leg l = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2, .micro_batches = BATCH / 2 }, .vit = &VIT, .seed = 5, .last = STEPS };
+    leg l = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2, .micro_batches = BATCH / 2 },
+              .vit = &VIT,
+              .seed = 5,
+              .last = STEPS };
     l.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", dp }, { "shard", shard } } };
     l.o.parallel.data = data;
     l.o.parallel.units = "class:EncoderBlock";
@@ -107,14 +122,23 @@ static void same_bits_in_any_layout(void **state)
 {
     (void)state;
     leg one = leg_on(1, 1, LS_DATA_FSDP), none = one, other_seed = one, again;
-    static const ls_vit_config without = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 16,
-                                           .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+    static const ls_vit_config without = { .image_size = 8,
+                                           .patch_size = 4,
+                                           .in_channels = 1,
+                                           .layers = 2,
+                                           .heads = 2,
+                                           .hidden_size = 16,
+                                           .mlp_size = 24,
+                                           .classes = 5,
+                                           .mean = 0.5,
+                                           .std = 0.5 };
     run(&one);
     none.vit = &without;
     run(&none);
     other_seed.seed = 6;
     run(&other_seed);
-    assert_true(none.losses[1] != one.losses[1] && other_seed.losses[1] != one.losses[1]); /* the head begins with zeros: nothing shows in the first step */
+    /* the head begins with zeros: nothing shows in the first step */
+    assert_true(none.losses[1] != one.losses[1] && other_seed.losses[1] != one.losses[1]);
     again = one;
     again.o.threads = 3;
     run(&again);
@@ -123,7 +147,8 @@ static void same_bits_in_any_layout(void **state)
     again.o.recompute = "EncoderBlock";
     run(&again);
     expect_same("recomputed", &again, &one);
-    leg two = leg_on(2, 1, LS_DATA_DDP), four = leg_on(4, 1, LS_DATA_FSDP), hybrid = leg_on(2, 2, LS_DATA_HYBRID);
+    leg two = leg_on(2, 1, LS_DATA_DDP), four = leg_on(4, 1, LS_DATA_FSDP),
+        hybrid = leg_on(2, 2, LS_DATA_HYBRID);
     two.o.parallel.synchronize = LS_SYNCHRONIZE_EACH;
     four.o.recompute = "EncoderBlock";
     run(&two);
@@ -134,7 +159,8 @@ static void same_bits_in_any_layout(void **state)
     expect_same("2 x 2 ranks, hybrid", &hybrid, &one);
 }
 
-/* Sums are rounded otherwise, and Adam's first steps make much of it; other masks change the loss far more. */
+/* Sums are rounded otherwise, and Adam's first steps make much of it; other masks change the loss far more.
+ */
 static void same_masks_in_any_micro_batch(void **state)
 {
     (void)state;
@@ -154,17 +180,20 @@ static void same_masks_in_any_micro_batch(void **state)
         run(&l);
         for (int i = 0; i < STEPS; i++)
             if (!(fabs(l.losses[i] - small.losses[i]) < 1e-5))
-                fail_msg("micro-batches of %d, step %d: loss %.9g, with those of 2 %.9g", rows[k], i, l.losses[i], small.losses[i]);
+                fail_msg("micro-batches of %d, step %d: loss %.9g, with those of 2 %.9g", rows[k], i,
+                         l.losses[i], small.losses[i]);
     }
 }
 
-/* f16 too, whose first steps overflow: a step that is skipped advances nothing, and so the next one draws its masks. */
+/* f16 too, whose first steps overflow: a step that is skipped advances nothing, and so the next one draws its
+ * masks. */
 static void resumes_on_other_ranks(void **state)
 {
     (void)state;
     char dir[512];
     for (int f16 = 0; f16 < 2; f16++) {
-        leg whole = leg_on(1, 1, LS_DATA_FSDP), begun = leg_on(4, 1, LS_DATA_FSDP), rest = leg_on(2, 1, LS_DATA_DDP);
+        leg whole = leg_on(1, 1, LS_DATA_FSDP), begun = leg_on(4, 1, LS_DATA_FSDP),
+            rest = leg_on(2, 1, LS_DATA_DDP);
         snprintf(dir, sizeof dir, "%s", ls_test_path(f16 ? "f16/step-3" : "f32/step-3"));
         whole.o.param = begun.o.param = rest.o.param = f16 ? LS_F16 : LS_F32;
         begun.last = rest.first = 3;
@@ -212,7 +241,8 @@ static void only_training_drops(void **state)
     ls_vit_config without = VIT;
     ls_compiled c;
     ASSERT_OK(ls_compile(&c, training_build_vit, &VIT, &l.o, NULL));
-    assert_int_equal(nodes(c.plans[LS_MICRO], "dropout"), 2 * (1 + 3 * 2)); /* and once more for the gradient */
+    /* and once more for the gradient */
+    assert_int_equal(nodes(c.plans[LS_MICRO], "dropout"), 2 * (1 + 3 * 2));
     assert_int_equal(nodes(c.plans[LS_MICRO], "random_key"), 1);
     assert_int_equal(nodes(c.plans[LS_EVAL], "dropout") + nodes(c.plans[LS_EVAL], "random_key"), 0);
     const int inputs = nodes(c.plans[LS_MICRO], "input"), states = nodes(c.plans[LS_MICRO], "state");
@@ -230,17 +260,22 @@ enum { TOKENS = 3, WIDTH = 8, WIDE = 12 };
 static ls_status build_split(ls_graph *g, const void *config, int64_t batch)
 {
     (void)config;
-    ls_tensor_plan(g, "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:up_proj rowwise:down_proj");
+    ls_tensor_plan(
+        g, "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:up_proj rowwise:down_proj");
     const ls_type ids = LS_TYPE(LS_I32, batch, TOKENS);
-    ls_value x = ls_embedding_op(g, ls_input(g, "ids", ids), ls_param(g, "table", LS_TYPE(LS_F32, 11, WIDTH), ((ls_init){ LS_INIT_NORMAL, 0, 1 })));
+    ls_value x = ls_embedding_op(
+        g, ls_input(g, "ids", ids),
+        ls_param(g, "table", LS_TYPE(LS_F32, 11, WIDTH), ((ls_init){ LS_INIT_NORMAL, 0, 1 })));
     x = ls_dropout(g, "before", x, 0.3);
-    ls_value q = ls_linear(g, "q_proj", x, WIDE), k = ls_linear(g, "k_proj", x, WIDE), v = ls_linear(g, "v_proj", x, WIDE);
+    ls_value q = ls_linear(g, "q_proj", x, WIDE), k = ls_linear(g, "k_proj", x, WIDE),
+             v = ls_linear(g, "v_proj", x, WIDE);
     ls_value y = ls_attention_dropout(g, "attention", ls_attention(g, q, k, v, LS_NONE, 3, 0.5, true), 0.3);
     x = ls_add(g, x, ls_linear(g, "o_proj", y, WIDTH));
     ls_value h = ls_dropout(g, "inside", ls_gelu(g, ls_linear(g, "up_proj", x, WIDE)), 0.3);
     x = ls_add(g, x, ls_dropout(g, "behind", ls_linear(g, "down_proj", h, WIDTH), 0.3));
     ls_value logits = ls_linear(g, "head", ls_reshape(g, x, -1, WIDTH), 11);
-    ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, ls_input(g, "targets", ids), -1), ls_input(g, "count", LS_SCALAR(LS_F32)), -100);
+    ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, ls_input(g, "targets", ids), -1),
+                                     ls_input(g, "count", LS_SCALAR(LS_F32)), -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
     ls_output(g, "logits", logits);
@@ -276,7 +311,8 @@ static void tensor_parallel_drops_the_same(void **state)
     (void)state;
     leg l[2];
     for (int k = 0; k < 2; k++) {
-        l[k] = (leg){ .o = { LS_TRAINER_DEFAULTS, .device = "ref", .threads = 1, .param = LS_F64, .output = LS_F64, .micro_batch = BATCH, .micro_batches = 1 } };
+        l[k] = (leg){ .o = { LS_TRAINER_DEFAULTS, .device = "ref", .threads = 1, .param = LS_F64,
+                             .output = LS_F64, .micro_batch = BATCH, .micro_batches = 1 } };
         l[k].o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 1 }, { "tp", 1 + k } } };
         l[k].o.parallel.reduce = LS_F64;
         ASSERT_OK(run_ranks(1 + k, split_rank, &l[k]));
@@ -318,8 +354,9 @@ static void a_name_serves_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_in_any_layout),     cmocka_unit_test(same_masks_in_any_micro_batch), cmocka_unit_test(resumes_on_other_ranks),
-        cmocka_unit_test(each_step_drops_others),      cmocka_unit_test(only_training_drops),           cmocka_unit_test(tensor_parallel_drops_the_same),
+        cmocka_unit_test(same_bits_in_any_layout), cmocka_unit_test(same_masks_in_any_micro_batch),
+        cmocka_unit_test(resumes_on_other_ranks),  cmocka_unit_test(each_step_drops_others),
+        cmocka_unit_test(only_training_drops),     cmocka_unit_test(tensor_parallel_drops_the_same),
         cmocka_unit_test(a_name_serves_once),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

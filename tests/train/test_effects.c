@@ -1,4 +1,5 @@
-/* test_effects.c - a recipe is refused, never ignored: every key of the table is given a value that cannot take effect, or says here why each of its values does. */
+/* test_effects.c - a recipe is refused, never ignored: every key of the table is given a value that cannot
+ * take effect, or says here why each of its values does. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,54 +11,110 @@
 enum { MOST = 4 };
 
 /* Settings with which the key has no effect, and what the refusal says of it. */
-typedef struct useless { const char *key, *sets[MOST], *says; } useless;
+typedef struct useless {
+    const char *key, *sets[MOST], *says;
+} useless;
 static const useless USELESS[] = {
     { "kernels", { "device=ref", "kernels=onednn" }, "device ref has kernels of its own" },
     { "isa", { "device=ref", "isa=avx2" }, "device ref has no instruction sets" },
     { "data.path", { "data={type: shapes, path: a}" }, "no effect with data.type shapes" },
     { "data.mirror", { "data={path: a, mirror: b}" }, "no effect with data.path a" },
     { "data.mirror", { "data={download: false, mirror: b}" }, "no effect with data.download false" },
-    { "data.eval_fraction", { "model={type: llama}", "data={type: text, train_text: a, tokenizer: bytes, eval_text: b, eval_fraction: 0.5}" }, "no effect with data.eval_text b" },
-    { "data.field", { "model={type: llama}", "data={type: text, train_text: a, tokenizer: bytes, field: f}" }, "no effect with data.documents file" },
-    { "train.drop_last", { "model={type: resnet18, image_size: 28}", "train.drop_last=false" }, "batch norm" },
+    { "data.eval_fraction",
+      { "model={type: llama}",
+        "data={type: text, train_text: a, tokenizer: bytes, eval_text: b, eval_fraction: 0.5}" },
+      "no effect with data.eval_text b" },
+    { "data.field",
+      { "model={type: llama}", "data={type: text, train_text: a, tokenizer: bytes, field: f}" },
+      "no effect with data.documents file" },
+    { "train.drop_last",
+      { "model={type: resnet18, image_size: 28}", "train.drop_last=false" },
+      "batch norm" },
     { "train.freeze", { "train.freeze=nothing" }, "no parameter or module of that name" },
-    { "optimizer.dampening", { "optimizer={type: sgd, dampening: 0.5}" }, "no effect with optimizer.momentum 0" },
+    { "optimizer.dampening",
+      { "optimizer={type: sgd, dampening: 0.5}" },
+      "no effect with optimizer.momentum 0" },
     { "optimizer.nesterov", { "optimizer={type: sgd, nesterov: true}" }, "momentum above 0" },
-    { "schedule.step_size", { "schedule={type: step, step_size: 5, step_epochs: 1}" }, "no effect with schedule.step_epochs 1" },
+    { "schedule.step_size",
+      { "schedule={type: step, step_size: 5, step_epochs: 1}" },
+      "no effect with schedule.step_epochs 1" },
     { "parallel.units", { "parallel.units=class:Nothing" }, "no block with parameters that matches" },
-    { "parallel.reshard_after_forward", { "parallel={data: ddp, reshard_after_forward: 2}" }, "ddp shards nothing" },
+    { "parallel.reshard_after_forward",
+      { "parallel={data: ddp, reshard_after_forward: 2}" },
+      "ddp shards nothing" },
     { "parallel.gather", { "parallel={data: ddp, gather: map}" }, "no effect with parallel.data ddp" },
-    { "parallel.prefetch.forward", { "parallel={data: ddp, prefetch: {forward: 2}}" }, "no effect with parallel.data ddp" },
-    { "parallel.prefetch.forward", { "parallel={prefetch: {memory: 1MiB, forward: 2}}" }, "no effect with parallel.prefetch.memory 1MiB" },
-    { "parallel.prefetch.backward", { "parallel={data: none, prefetch: {backward: 2}}" }, "no effect with parallel.data none" },
-    { "parallel.prefetch.backward", { "parallel={prefetch: {memory: 1MiB, backward: 2}}" }, "no effect with parallel.prefetch.memory 1MiB" },
-    { "parallel.prefetch.memory", { "parallel={data: ddp, prefetch: {memory: 1MiB}}" }, "no effect with parallel.data ddp" },
+    { "parallel.prefetch.forward",
+      { "parallel={data: ddp, prefetch: {forward: 2}}" },
+      "no effect with parallel.data ddp" },
+    { "parallel.prefetch.forward",
+      { "parallel={prefetch: {memory: 1MiB, forward: 2}}" },
+      "no effect with parallel.prefetch.memory 1MiB" },
+    { "parallel.prefetch.backward",
+      { "parallel={data: none, prefetch: {backward: 2}}" },
+      "no effect with parallel.data none" },
+    { "parallel.prefetch.backward",
+      { "parallel={prefetch: {memory: 1MiB, backward: 2}}" },
+      "no effect with parallel.prefetch.memory 1MiB" },
+    { "parallel.prefetch.memory",
+      { "parallel={data: ddp, prefetch: {memory: 1MiB}}" },
+      "no effect with parallel.data ddp" },
     { "parallel.tensor", { "parallel.tensor=colwise:mlp.0" }, "no axis of role tensor" },
-    { "parallel.tensor", { "parallel={mesh: {dp: auto, tp: 1}, tensor: colwise:mlp.9}" }, "did you mean colwise:mlp.0?" },
+    { "parallel.tensor",
+      { "parallel={mesh: {dp: auto, tp: 1}, tensor: colwise:mlp.9}" },
+      "did you mean colwise:mlp.0?" },
     { "parallel.sequence", { "parallel.sequence=true" }, "no axis of role tensor" },
-    { "parallel.synchronize", { "parallel={data: none, synchronize: once}" }, "no effect with parallel.data none" },
+    { "parallel.synchronize",
+      { "parallel={data: none, synchronize: once}" },
+      "no effect with parallel.data none" },
     { "parallel.bucket", { "parallel={bucket: 1MiB}" }, "no effect with parallel.data fsdp" },
-    { "parallel.sync_batch_norm", { "model={type: resnet18, image_size: 28}", "parallel={data: none, sync_batch_norm: true}" }, "no effect with parallel.data none" },
+    { "parallel.sync_batch_norm",
+      { "model={type: resnet18, image_size: 28}", "parallel={data: none, sync_batch_norm: true}" },
+      "no effect with parallel.data none" },
     { "parallel.offload", { "parallel={data: ddp, offload: cpu}" }, "fsdp or hybrid" },
     { "parallel.recompute", { "parallel.recompute=class:Nothing" }, "no block" },
-    { "precision.reduce", { "device=ref", "precision={param: f64, reduce: bf16}" }, "no effect with precision.param f64" },
-    { "precision.output", { "device=ref", "precision={param: f64, output: bf16}" }, "no effect with precision.param f64" },
-    { "precision.output", { "device=ref", "precision={param: f32, output: f64}" }, "f64 needs precision.param f64" },
-    { "checkpoint.best.metric", { "eval.every_epochs=-1", "checkpoint={best: {metric: eval_accuracy, mode: max}}" }, "no effect with eval.every_epochs -1" },
-    { "checkpoint.best.metric", { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" }, "no effect with checkpoint.every_epochs -1" },
-    { "checkpoint.every_steps", { "checkpoint={every_epochs: -1, every_steps: 5}" }, "no effect with checkpoint.every_epochs -1" },
-    { "checkpoint.keep", { "checkpoint={every_epochs: -1, keep: 5}" }, "no effect with checkpoint.every_epochs -1" },
-    { "checkpoint.async", { "checkpoint={every_epochs: -1, async: true}" }, "no effect with checkpoint.every_epochs -1" },
-    { "checkpoint.max_file", { "checkpoint={every_epochs: -1, max_file: 1MiB}" }, "no effect with checkpoint.every_epochs -1" },
-    { "run.time_limit", { "run.time_limit=5", "checkpoint.every_epochs=-1" }, "no effect with checkpoint.every_epochs -1" },
-    { "checkpoint.best.mode", { "checkpoint={best: {mode: max}}" }, "eval_loss is better when it is smaller" },
+    { "precision.reduce",
+      { "device=ref", "precision={param: f64, reduce: bf16}" },
+      "no effect with precision.param f64" },
+    { "precision.output",
+      { "device=ref", "precision={param: f64, output: bf16}" },
+      "no effect with precision.param f64" },
+    { "precision.output",
+      { "device=ref", "precision={param: f32, output: f64}" },
+      "f64 needs precision.param f64" },
+    { "checkpoint.best.metric",
+      { "eval.every_epochs=-1", "checkpoint={best: {metric: eval_accuracy, mode: max}}" },
+      "no effect with eval.every_epochs -1" },
+    { "checkpoint.best.metric",
+      { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.every_steps",
+      { "checkpoint={every_epochs: -1, every_steps: 5}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.keep",
+      { "checkpoint={every_epochs: -1, keep: 5}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.async",
+      { "checkpoint={every_epochs: -1, async: true}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.max_file",
+      { "checkpoint={every_epochs: -1, max_file: 1MiB}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "run.time_limit",
+      { "run.time_limit=5", "checkpoint.every_epochs=-1" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.best.mode",
+      { "checkpoint={best: {mode: max}}" },
+      "eval_loss is better when it is smaller" },
 };
 
 /* Why every value that such a key takes has its effect, in every recipe. */
-static const struct { const char *key, *why; } ALWAYS[] = {
+static const struct {
+    const char *key, *why;
+} ALWAYS[] = {
     { "run.name", "the run's folder has it" },
     { "run.storage", "the run's folder is in it" },
-    { "run.seed", "part of what run it is; the order of samples, initial weights and dropout are drawn from it" },
+    { "run.seed",
+      "part of what run it is; the order of samples, initial weights and dropout are drawn from it" },
     { "workers", "so many ranks are started" },
     { "threads", "so many compute" },
     { "device", "its kernels compute" },
@@ -112,8 +169,11 @@ static void refused(const char *key, const char *const *sets, int n, const char 
 /* A key of one model, data set, optimizer or schedule, in a recipe of another. */
 static void refused_elsewhere(const ls_key *k)
 {
-    static const char *const OTHERS[] = { "model.type=mlp", "model.type=vit", "data.type=mnist", "data.type=shapes", "optimizer.type=adam", "optimizer.type=sgd",
-                                          "schedule.type=constant", "model.type=llama", "data.type=text" };
+    static const char *const OTHERS[] = { "model.type=mlp",         "model.type=vit",
+                                          "data.type=mnist",        "data.type=shapes",
+                                          "optimizer.type=adam",    "optimizer.type=sgd",
+                                          "schedule.type=constant", "model.type=llama",
+                                          "data.type=text" };
     const size_t n = strcspn(k->only, " ");
     for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
         char set[128];
@@ -123,7 +183,8 @@ static void refused_elsewhere(const ls_key *k)
         snprintf(set, sizeof set, "%s=1", k->key);
         ls_recipe *r = NULL;
         const char *const plain = "model: {type: vit}\ndata: {type: mnist}\n";
-        ASSERT_FAILS(ls_recipe_load_text(&r, plain, strlen(plain), "plain", 2, sets), LS_E_USAGE, k->key, "this key is for");
+        ASSERT_FAILS(ls_recipe_load_text(&r, plain, strlen(plain), "plain", 2, sets), LS_E_USAGE, k->key,
+                     "this key is for");
         return;
     }
     fail_msg("%s: the test knows no recipe that it is not for (%s)", k->key, k->only);
@@ -140,7 +201,9 @@ static void no_key_is_ignored(void **state)
         while (k->needs && k->needs[needs])
             needs++;
         if (cases < needs)
-            fail_msg("%s needs %d things, and the test leaves it without effect %d times: add a case to USELESS", k->key, needs, cases);
+            fail_msg(
+                "%s needs %d things, and the test leaves it without effect %d times: add a case to USELESS",
+                k->key, needs, cases);
         if (k->only)
             refused_elsewhere(k);
         bool always = false;
@@ -150,7 +213,9 @@ static void no_key_is_ignored(void **state)
         if (always && sometimes)
             fail_msg("%s has its effect always, and not: take it out of ALWAYS", k->key);
         if (!always && !sometimes)
-            fail_msg("%s: a new key? add a value that cannot take effect to USELESS, or the reason why each does to ALWAYS", k->key);
+            fail_msg("%s: a new key? add a value that cannot take effect to USELESS, or the reason why each "
+                     "does to ALWAYS",
+                     k->key);
     }
 }
 
@@ -168,24 +233,32 @@ static void useless_values_are_refused(void **state)
     }
 }
 
-/* The default stands in every resolved recipe, so it is no error where it has no effect; records of older versions load. */
+/* The default stands in every resolved recipe, so it is no error where it has no effect; records of older
+ * versions load. */
 static void defaults_and_records(void **state)
 {
     (void)state;
-    static const char *const text = "model: {type: vit}\ndata: {type: mnist, path: a, mirror: b}\nparallel: {data: ddp, gather: auto, sequence: true}\n";
+    static const char *const text = "model: {type: vit}\ndata: {type: mnist, path: a, mirror: b}\nparallel: "
+                                    "{data: ddp, gather: auto, sequence: true}\n";
     const char *sets[] = { "data.mirror=\"\"", "parallel.sequence=false", "data.mirror=c" };
     ls_recipe *r = NULL;
-    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 0, NULL), LS_E_USAGE, "t:3: parallel.sequence: has no effect");
-    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE, "t:2: data.mirror: has no effect with data.path a (t:2); it needs data.path empty, or its default, \"\"");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 0, NULL), LS_E_USAGE,
+                 "t:3: parallel.sequence: has no effect");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE,
+                 "t:2: data.mirror: has no effect with data.path a (t:2); it needs data.path empty, or its "
+                 "default, \"\"");
     ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "t", 2, sets));
     ls_recipe_destroy(&r);
     ASSERT_OK(ls_recipe_load_record(&r, text, strlen(text), "t", 0, NULL));
     ls_recipe_destroy(&r);
-    ASSERT_FAILS(ls_recipe_load_record(&r, text, strlen(text), "t", 1, sets + 2), LS_E_USAGE, "--set data.mirror: has no effect");
+    ASSERT_FAILS(ls_recipe_load_record(&r, text, strlen(text), "t", 1, sets + 2), LS_E_USAGE,
+                 "--set data.mirror: has no effect");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_key_is_ignored), cmocka_unit_test(useless_values_are_refused), cmocka_unit_test(defaults_and_records) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_key_is_ignored),
+                                        cmocka_unit_test(useless_values_are_refused),
+                                        cmocka_unit_test(defaults_and_records) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

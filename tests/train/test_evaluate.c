@@ -1,5 +1,5 @@
-/* test_evaluate.c - evaluation over ranks: every sample counted once, the same bits on any number of ranks, and one message on all of them when a loss
- * is wild. */
+/* test_evaluate.c - evaluation over ranks: every sample counted once, the same bits on any number of ranks,
+ * and one message on all of them when a loss is wild. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,16 @@
 #include "train/trainer.h"
 
 enum { SAMPLES = 70, PIXELS = 64, MOST = 8 };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 1, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 16, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 1,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 16,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 static int reads[SAMPLES]; /* how often each sample was read; atomic */
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *input, int32_t *label)
@@ -25,8 +33,14 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *input, int3
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .input = { LS_U8, 3, { 1, 8, 8 } },
-                                .target = { LS_I32, 0, { 0 } }, .classes = 5, .read = read_sample };
+static const ls_dataset SET = { .name = "test",
+                                .source = "test",
+                                .split = LS_SPLIT_EVAL,
+                                .n = SAMPLES,
+                                .input = { LS_U8, 3, { 1, 8, 8 } },
+                                .target = { LS_I32, 0, { 0 } },
+                                .classes = 5,
+                                .read = read_sample };
 
 typedef struct rank {
     pthread_t thread;
@@ -43,14 +57,20 @@ static ls_status evaluate(rank *r)
 {
     ls_trainer *t;
     ls_named_tensor p[32];
-    LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->batch, .threads = 1, .eval_only = true));
+    LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->batch, .threads = 1,
+                             .eval_only = true));
     ls_status s = ls_trainer_init(t, 5);
     int n = ls_trainer_parameters(t, p, 32);
     for (int i = 0; i < n; i++)
-        for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type); k++) /* it starts with zeros */
-            ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3 ? r->bias : 0.1f * (float)(k % 7 - 3);
+        for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type);
+             k++) /* it starts with zeros */
+            ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3
+                                                 ? r->bias
+                                                 : 0.1f * (float)(k % 7 - 3);
     t->group = r->group; /* the program is a lone rank's: only the split is dealt */
-    t->compiled.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", (r->group ? ls_group_size(r->group) : 1) / r->tp }, { "tp", r->tp } } };
+    t->compiled.parallel.mesh = (ls_mesh){
+        .n = 2, .axes = { { "dp", (r->group ? ls_group_size(r->group) : 1) / r->tp }, { "tp", r->tp } }
+    };
     t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
         s = ls_evaluate(t, &SET, r->batch, NULL, &r->result);
@@ -83,7 +103,8 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
 {
     (void)state;
     static const int counts[] = { 1, 2, 3, 4, 8 };
-    static const int64_t batches[] = { 1, 7, 70 }; /* of 1: with 3, 4 or 8 ranks some last batches are padding wholly; of 70: most of every one is */
+    /* of 1: with 3, 4 or 8 ranks some last batches are padding wholly; of 70: most of every one is */
+    static const int64_t batches[] = { 1, 7, 70 };
     rank alone = { .batch = 16, .bias = 0.25f, .tp = 1 };
     ASSERT_OK(evaluate(&alone));
     assert_int_equal(alone.result.samples, SAMPLES);
@@ -96,7 +117,8 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
             for (int i = 0; i < counts[k]; i++) {
                 if (r[i].status != LS_OK)
                     fail_msg("%d ranks, rank %d: %s", counts[k], i, r[i].message);
-                assert_true(r[i].result.loss == alone.result.loss && r[i].result.accuracy == alone.result.accuracy);
+                assert_true(r[i].result.loss == alone.result.loss &&
+                            r[i].result.accuracy == alone.result.accuracy);
                 assert_int_equal(r[i].result.samples, SAMPLES);
                 assert_int_equal(r[i].result.correct, alone.result.correct);
             }
@@ -118,7 +140,8 @@ static void ranks_of_a_tensor_axis_count_once(void **state)
         for (int i = 0; i < ranks; i++) {
             if (r[i].status != LS_OK)
                 fail_msg("%d ranks, rank %d: %s", ranks, i, r[i].message);
-            assert_true(r[i].result.loss == alone.result.loss && r[i].result.accuracy == alone.result.accuracy);
+            assert_true(r[i].result.loss == alone.result.loss &&
+                        r[i].result.accuracy == alone.result.accuracy);
             assert_int_equal(r[i].result.samples, SAMPLES);
             assert_int_equal(r[i].result.count, alone.result.count);
             assert_int_equal(r[i].result.correct, alone.result.correct);
@@ -144,7 +167,8 @@ static void every_rank_names_the_same_wild_sample(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks), cmocka_unit_test(ranks_of_a_tensor_axis_count_once),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks),
+                                        cmocka_unit_test(ranks_of_a_tensor_axis_count_once),
                                         cmocka_unit_test(every_rank_names_the_same_wild_sample) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

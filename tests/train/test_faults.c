@@ -1,5 +1,6 @@
-/* test_faults.c - a whole run, from the first look at its folder to the report, in which any single call of the system fails, or the disk is full
- * from there on, or the process dies: what it left is sound, and the same run, started again, ends with the bytes of one that nothing disturbed. */
+/* test_faults.c - a whole run, from the first look at its folder to the report, in which any single call of
+ * the system fails, or the disk is full from there on, or the process dies: what it left is sound, and the
+ * same run, started again, ends with the bytes of one that nothing disturbed. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +42,9 @@ static int begin(void **state)
     (void)state;
     if (ls_dir_exists("/dev/shm"))
         setenv("TMPDIR", "/dev/shm", 1); /* thousands of fsync that test nothing */
-    uint8_t images[16 + SAMPLES * SIDE * SIDE] = { 0, 0, 8, 3, 0, 0, 0, SAMPLES, 0, 0, 0, SIDE, 0, 0, 0, SIDE };
+    uint8_t images[16 + SAMPLES * SIDE * SIDE] = {
+        0, 0, 8, 3, 0, 0, 0, SAMPLES, 0, 0, 0, SIDE, 0, 0, 0, SIDE
+    };
     uint8_t labels[8 + SAMPLES] = { 0, 0, 8, 1, 0, 0, 0, SAMPLES };
     for (int i = 0; i < SAMPLES * SIDE * SIDE; i++)
         images[16 + i] = (uint8_t)((uint32_t)i * 2654435761u >> 24);
@@ -57,7 +60,8 @@ static int begin(void **state)
     ls_str_printf(&yaml, "model: {type: mlp, image_size: %d, hidden: [6]}\n", SIDE);
     ls_str_printf(&yaml, "data: {type: idx, train_images: %s/images, train_labels: %s/labels, ", work, work);
     ls_str_printf(&yaml, "eval_images: %s/images, eval_labels: %s/labels}\n", work, work);
-    ls_str_add(&yaml, "train: {epochs: 1, global_batch: 8, micro_batch: 4}\ncheckpoint: {every_steps: 2, keep: 1}\nthreads: 1\n");
+    ls_str_add(&yaml, "train: {epochs: 1, global_batch: 8, micro_batch: 4}\ncheckpoint: {every_steps: 2, "
+                      "keep: 1}\nthreads: 1\n");
     ls_str_printf(&yaml, "run: {storage: %s/runs}\n", work);
     ASSERT_OK(ls_file_write(recipe, yaml.data, yaml.len));
     ls_str_release(&yaml);
@@ -132,7 +136,8 @@ static void expect_end(const char *what, const char *run)
     expect_sound(what, run);
     static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json" };
     for (int i = 0; i < 3; i++)
-        same_file(what, in(in(in(work, "runs/whole"), "checkpoints/latest"), FILES[i]), in(in(run, "checkpoints/latest"), FILES[i]));
+        same_file(what, in(in(in(work, "runs/whole"), "checkpoints/latest"), FILES[i]),
+                  in(in(run, "checkpoints/latest"), FILES[i]));
     char *text = text_of(in(run, "result.json"), NULL);
     if (!strstr(text, "\"state\":\"finished\"") || !ls_file_exists(in(run, "report.html")))
         fail_msg("%s: not finished", what);
@@ -158,7 +163,8 @@ static void any_call_fails(void **state)
             ls_fault_arm(LS_POINTS_OF_FILES, n, (ls_failing)how);
             const ls_status s = train("one", n / SLOWER % 2);
             reached = ls_fault_disarm() > n;
-            snprintf(what, sizeof what, "how %d, at %d (%.150s)", how, n, s == LS_OK ? "ok" : ls_error_message());
+            snprintf(what, sizeof what, "how %d, at %d (%.150s)", how, n,
+                     s == LS_OK ? "ok" : ls_error_message());
             if (s != LS_OK && !strstr(ls_error_message(), work))
                 fail_msg("%s: the message names no path", what);
             expect_sound(what, run);

@@ -1,5 +1,5 @@
-/* test_generate.c - text from language models: what the caches give has the bits of the whole pass over all tokens, whatever threads, levels and cuts of the
- * prompt; stories260K tells its story; sampling. */
+/* test_generate.c - text from language models: what the caches give has the bits of the whole pass over all
+ * tokens, whatever threads, levels and cuts of the prompt; stories260K tells its story; sampling. */
 #include "lockstep/generate.h"
 
 #include <math.h>
@@ -17,15 +17,30 @@
 
 enum { VOCABULARY = 37, LENGTH = 150 };
 
-/* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a chunk of a prompt. */
+/* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a
+ * chunk of a prompt. */
 static ls_decoder_config small(bool tied)
 {
-    return (ls_decoder_config){ .seq_length = LENGTH, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 6, .kv_heads = 2,
-                                .head_dim = 10, .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = tied, .qkv_bias = !tied,
+    return (ls_decoder_config){ .seq_length = LENGTH,
+                                .vocab_size = VOCABULARY,
+                                .hidden_size = 24,
+                                .mlp_size = 40,
+                                .layers = 2,
+                                .heads = 6,
+                                .kv_heads = 2,
+                                .head_dim = 10,
+                                .norm_eps = 1e-6,
+                                .rope_theta = 1e4,
+                                .init_deviation = 0.3,
+                                .tied = tied,
+                                .qkv_bias = !tied,
                                 .block = "Layer" };
 }
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
 /* Weights as a trainer begins with them. */
 static ls_weights *random_weights(const ls_decoder_config *config)
@@ -41,15 +56,18 @@ static ls_weights *random_weights(const ls_decoder_config *config)
     return w;
 }
 
-/* The first is not 0, the id of padding: padding that is written to place 0 of the caches would not be seen. */
+/* The first is not 0, the id of padding: padding that is written to place 0 of the caches would not be seen.
+ */
 static void make_ids(int32_t ids[LENGTH])
 {
     for (int i = 0; i < LENGTH; i++)
         ids[i] = (i * i + 3 * i + 5) % VOCABULARY;
 }
 
-/* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees them. */
-static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids, int isa, ls_dtype param)
+/* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees
+ * them. */
+static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids, int isa,
+                         ls_dtype param)
 {
     ls_device d;
     ls_plan *plan;
@@ -83,7 +101,8 @@ static void check_logits(const float *got, const float *whole, int64_t token, co
     const float *want = whole + token * VOCABULARY;
     for (int i = 0; i < VOCABULARY; i++)
         if (memcmp(&got[i], &want[i], sizeof *got))
-            fail_msg("%s: logit %d behind token %lld is %.9g, in one pass %.9g", what, i, (long long)token, (double)got[i], (double)want[i]);
+            fail_msg("%s: logit %d behind token %lld is %.9g, in one pass %.9g", what, i, (long long)token,
+                     (double)got[i], (double)want[i]);
 }
 
 static void same_bits_as_one_pass(void **state)
@@ -100,12 +119,14 @@ static void same_bits_as_one_pass(void **state)
                 float *whole = whole_pass(&config, w, ids, isa, TYPES[k]);
                 const float *logits;
                 ls_generator *g;
-                ASSERT_OK(ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k, .param = TYPES[k]));
+                ASSERT_OK(
+                    ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k, .param = TYPES[k]));
                 for (int i = 0; i < LENGTH; i++) { /* one by one */
                     ASSERT_OK(ls_generator_feed(g, ids + i, 1, &logits));
                     check_logits(logits, whole, i, "one by one");
                 }
-                ASSERT_FAILS(ls_generator_feed(g, ids, 1, &logits), LS_E_USAGE, "150 tokens and 1 more are beyond the context of 150");
+                ASSERT_FAILS(ls_generator_feed(g, ids, 1, &logits), LS_E_USAGE,
+                             "150 tokens and 1 more are beyond the context of 150");
                 static const int CUTS[] = { LENGTH, 64, 65, 7, 30 };
                 for (int c = 0; c < 5; c++) { /* in pieces; what lies in the caches beyond them is not seen */
                     ls_generator_rewind(g, 0);
@@ -131,7 +152,10 @@ static json_t *read_json(char **text, const char *path)
     return j;
 }
 
-typedef struct story { const json_t *ids; size_t n; } story;
+typedef struct story {
+    const json_t *ids;
+    size_t n;
+} story;
 
 static bool next_of_story(void *context, int32_t id)
 {
@@ -156,8 +180,10 @@ static void tells_its_story(void **state)
         story s = { .ids = json_object_get(expected, "greedy_ids") };
         ASSERT_OK(ls_generator_open(&g, folder, .isa = isa, .threads = 2));
         assert_int_equal(ls_generator_places(g), 512);
-        ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = &first, .n_prompt = 1, .tokens = 500, .on_token = next_of_story,
-                                                      .context = &s }, &made));
+        ASSERT_OK(ls_generate(g,
+                              &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = &first, .n_prompt = 1,
+                                                   .tokens = 500, .on_token = next_of_story, .context = &s },
+                              &made));
         assert_int_equal(made.tokens, json_array_size(s.ids));
         assert_int_equal(made.ending, LS_ENDED_CALLER);
         const json_t *known = json_object_get(expected, "logits");
@@ -172,7 +198,8 @@ static void tells_its_story(void **state)
             }
             for (size_t k = 0; k < json_array_size(want); k++)
                 if (fabs((double)logits[k] - json_number_value(json_array_get(want, k))) > 2e-4)
-                    fail_msg("position %lld: logit %zu is %.6f, not %.6f", (long long)position, k, (double)logits[k], json_number_value(json_array_get(want, k)));
+                    fail_msg("position %lld: logit %zu is %.6f, not %.6f", (long long)position, k,
+                             (double)logits[k], json_number_value(json_array_get(want, k)));
         }
         ls_generator_destroy(&g);
     }
@@ -225,28 +252,38 @@ static void refuses(void **state)
     ASSERT_OK(ls_generator_create(&g, &config, w, .threads = 1, .places = 9));
     assert_int_equal(ls_generator_places(g), 9);
     ASSERT_FAILS(ls_generator_feed(g, NULL, 0, &logits), LS_E_ARG, "no token");
-    ASSERT_FAILS(ls_generator_feed(g, (int32_t[]){ 1, VOCABULARY }, 2, &logits), LS_E_ARG, "token 37, number 1 of 2", "from 0 to 36");
+    ASSERT_FAILS(ls_generator_feed(g, (int32_t[]){ 1, VOCABULARY }, 2, &logits), LS_E_ARG,
+                 "token 37, number 1 of 2", "from 0 to 36");
     ASSERT_FAILS(ls_generator_feed(g, (int32_t[10]){ 0 }, 10, &logits), LS_E_USAGE, "context of 9");
     assert_int_equal(ls_generator_position(g), 0);
     ls_generated made;
-    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3 }, &made));
+    ASSERT_OK(ls_generate(
+        g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3 },
+        &made));
     assert_int_equal(made.ending, LS_ENDED_PLACES);
     assert_int_equal(made.tokens, 6); /* prompt and text fill the 9 places */
-    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 }, .n_prompt = 3, .tokens = 6 }, &made));
+    ASSERT_OK(ls_generate(g,
+                          &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[]){ 1, 2, 3 },
+                                               .n_prompt = 3, .tokens = 6 },
+                          &made));
     assert_int_equal(made.ending, LS_ENDED_TOKENS);
     assert_int_equal(made.tokens, 6);
-    ASSERT_OK(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[9]){ 0 }, .n_prompt = 9 }, &made));
+    ASSERT_OK(ls_generate(
+        g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = (int32_t[9]){ 0 }, .n_prompt = 9 }, &made));
     assert_int_equal(made.ending, LS_ENDED_PLACES);
     assert_int_equal(made.tokens, 0);
     ls_generator_destroy(&g);
     ls_weights_close(&w);
 
     /* what a folder is, when it is no model's */
-    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_USAGE, "neither a run (no recipe.yaml) nor a model's folder (no config.json)");
-    ASSERT_FAILS(ls_generator_open(&g, "/no/where"), LS_E_USAGE, "/no/where: no such folder; give a checkpoint");
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_USAGE,
+                 "neither a run (no recipe.yaml) nor a model's folder (no config.json)");
+    ASSERT_FAILS(ls_generator_open(&g, "/no/where"), LS_E_USAGE,
+                 "/no/where: no such folder; give a checkpoint");
     ASSERT_OK(ls_file_write(ls_test_path("config.json"), "{}", 2));
     ASSERT_FAILS(ls_generator_open(&g, ls_test_path("config.json")), LS_E_USAGE, "a file, not a folder");
-    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED, "config.json: has no \"model_type\"");
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED,
+                 "config.json: has no \"model_type\"");
     ASSERT_OK(ls_file_write(ls_test_path("recipe.yaml"), "{}", 2));
     ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_IO, "the run has no checkpoint yet");
 }
@@ -265,26 +302,36 @@ static void samples(void **state)
     const float logits[N] = { 1, 3, -2, 3, 0, 2.5f, -30, 1 };
     int count[N] = { 0 };
     double weight[N], all = 0;
-    assert_int_equal(sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS }, 0), 1); /* the first of equals */
+    /* the first of equals */
+    assert_int_equal(sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS }, 0), 1);
     for (int i = 0; i < N; i++)
         all += weight[i] = exp((double)logits[i] / 0.7);
     for (int k = 0; k < DRAWS; k++)
         count[sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 0.7, .seed = 5 }, k)]++;
     for (int i = 0; i < N; i++)
         if (fabs(count[i] / (double)DRAWS - weight[i] / all) > 0.02)
-            fail_msg("id %d came %d times of %d, its probability is %.4f", i, count[i], DRAWS, weight[i] / all);
+            fail_msg("id %d came %d times of %d, its probability is %.4f", i, count[i], DRAWS,
+                     weight[i] / all);
     for (int k = 0; k < 1000; k++) {
-        const int32_t of3 = sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 5, .top_k = 3 }, k);
+        const int32_t of3 = sampled(logits, N,
+                                    (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 5, .top_k = 3 }, k);
         assert_true(of3 == 1 || of3 == 3 || of3 == 5);
-        const int32_t likely = sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.6 }, k); /* 0.34 + 0.34 */
+        /* 0.34 + 0.34 */
+        const int32_t likely = sampled(
+            logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.6 }, k);
         assert_true(likely == 1 || likely == 3);
-        assert_int_equal(sampled(logits, N, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_k = 3, .top_p = 0.3 }, k), 1);
+        assert_int_equal(
+            sampled(logits, N,
+                    (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_k = 3, .top_p = 0.3 }, k),
+            1);
     }
     float many[3000]; /* more than are put in order one by one */
     for (int i = 0; i < 3000; i++)
         many[i] = (float)((i * 1237) % 3000) / 300;
     for (int k = 0; k < 200; k++)
-        assert_true(many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 }, k)] >= 2600.0f / 300);
+        assert_true(
+            many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 },
+                         k)] >= 2600.0f / 300);
     /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
     for (int flat = 0; flat < 2; flat++) {
         enum { MANY = 100 };
@@ -296,19 +343,23 @@ static void samples(void **state)
         while (reached < 0.895 * sum)
             reached += exp((double)few[expected++]);
         for (int k = 0; k < DRAWS; k++)
-            came[sampled(few, MANY, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.895 }, k)]++;
+            came[sampled(few, MANY, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.895 },
+                         k)]++;
         for (int i = 0; i < MANY; i++)
             if ((came[i] > 0) != (i < expected))
                 fail_msg("flat %d: id %d came %d times, %d ids belong to top_p", flat, i, came[i], expected);
     }
     int32_t id;
-    ASSERT_FAILS(ls_sample(&id, logits, N, &(ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = -1 }, 0), LS_E_ARG, "temperature -1");
-    ASSERT_FAILS(ls_sample(&id, (float[]){ 1, NAN, 2 }, 3, &(ls_sampling){ LS_SAMPLING_DEFAULTS }, 7), LS_E_NUMERIC, "token 7");
+    ASSERT_FAILS(ls_sample(&id, logits, N, &(ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = -1 }, 0),
+                 LS_E_ARG, "temperature -1");
+    ASSERT_FAILS(ls_sample(&id, (float[]){ 1, NAN, 2 }, 3, &(ls_sampling){ LS_SAMPLING_DEFAULTS }, 7),
+                 LS_E_NUMERIC, "token 7");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass), cmocka_unit_test(tells_its_story), cmocka_unit_test(rounded_logits), cmocka_unit_test(refuses),
-                                        cmocka_unit_test(samples) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass),
+                                        cmocka_unit_test(tells_its_story), cmocka_unit_test(rounded_logits),
+                                        cmocka_unit_test(refuses), cmocka_unit_test(samples) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

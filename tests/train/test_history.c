@@ -1,4 +1,5 @@
-/* test_history.c - metrics.jsonl read back: what counts of a run with restarts, damaged lines, a run being written, and the tables made of it. */
+/* test_history.c - metrics.jsonl read back: what counts of a run with restarts, damaged lines, a run being
+ * written, and the tables made of it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +19,28 @@ static const char *run_of(const char *rows)
     return ls_test_path("run");
 }
 
-#define STEP(attempt, step, loss) "{\"kind\":\"step\",\"step\":" #step ",\"epoch\":0,\"loss\":" #loss ",\"lr\":0.1,\"samples\":8,\"seconds\":0.5,\"attempt\":" #attempt "}\n"
-#define EVAL(attempt, step, loss) "{\"kind\":\"eval\",\"step\":" #step ",\"epoch\":0,\"loss\":" #loss ",\"accuracy\":0.5,\"samples\":8,\"seconds\":1,\"attempt\":" #attempt "}\n"
-#define EPOCH(attempt, epoch, step, loss) "{\"kind\":\"epoch\",\"epoch\":" #epoch ",\"step\":" #step ",\"samples\":24,\"loss\":" #loss ",\"lr\":0.1,\"seconds\":2,\"attempt\":" #attempt "}\n"
-#define SAVED(attempt, step) "{\"kind\":\"checkpoint\",\"step\":" #step ",\"epoch\":0,\"path\":\"x\",\"bytes\":10,\"seconds\":1,\"attempt\":" #attempt "}\n"
-#define RESTART(attempt, step, lost) "{\"kind\":\"restart\",\"step\":" #step ",\"steps_lost\":" #lost ",\"cause\":\"rank 1: killed\",\"pause\":0.5,\"attempt\":" #attempt "}\n"
+#define STEP(attempt, step, loss)                                       \
+    "{\"kind\":\"step\",\"step\":" #step ",\"epoch\":0,\"loss\":" #loss \
+    ",\"lr\":0.1,\"samples\":8,\"seconds\":0.5,\"attempt\":" #attempt "}\n"
+#define EVAL(attempt, step, loss)                                       \
+    "{\"kind\":\"eval\",\"step\":" #step ",\"epoch\":0,\"loss\":" #loss \
+    ",\"accuracy\":0.5,\"samples\":8,\"seconds\":1,\"attempt\":" #attempt "}\n"
+#define EPOCH(attempt, epoch, step, loss)                                                        \
+    "{\"kind\":\"epoch\",\"epoch\":" #epoch ",\"step\":" #step ",\"samples\":24,\"loss\":" #loss \
+    ",\"lr\":0.1,\"seconds\":2,\"attempt\":" #attempt "}\n"
+#define SAVED(attempt, step)                   \
+    "{\"kind\":\"checkpoint\",\"step\":" #step \
+    ",\"epoch\":0,\"path\":\"x\",\"bytes\":10,\"seconds\":1,\"attempt\":" #attempt "}\n"
+#define RESTART(attempt, step, lost)                                 \
+    "{\"kind\":\"restart\",\"step\":" #step ",\"steps_lost\":" #lost \
+    ",\"cause\":\"rank 1: killed\",\"pause\":0.5,\"attempt\":" #attempt "}\n"
 
-/* Killed after step 3, restarted from the checkpoint of step 1; started again by hand from step 3, after a line that a crash has cut. */
-static const char RESTARTED[] = STEP(0, 1, 4) SAVED(0, 1) STEP(0, 2, 3) EVAL(0, 2, 9) SAVED(0, 2) STEP(0, 3, 2) EPOCH(0, 0, 3, 3)
-    RESTART(1, 1, 2) STEP(1, 2, 3.5) STEP(1, 3, 2.5) EVAL(1, 3, 2.75) EPOCH(1, 0, 3, 3.25) SAVED(1, 3) STEP(1, 4, null) "{\"kind\":\"st\n"
-    STEP(2, 4, 2.25) EPOCH(2, 1, 4, 2);
+/* Killed after step 3, restarted from the checkpoint of step 1; started again by hand from step 3, after a
+ * line that a crash has cut. */
+static const char RESTARTED[] = STEP(0, 1, 4) SAVED(0, 1) STEP(0, 2, 3) EVAL(0, 2, 9) SAVED(0, 2)
+    STEP(0, 3, 2) EPOCH(0, 0, 3, 3) RESTART(1, 1, 2) STEP(1, 2, 3.5) STEP(1, 3, 2.5) EVAL(1, 3, 2.75)
+        EPOCH(1, 0, 3, 3.25) SAVED(1, 3) STEP(1, 4, null) "{\"kind\":\"st\n" STEP(2, 4, 2.25)
+            EPOCH(2, 1, 4, 2);
 
 static void what_was_done_again_counts_once(void **state)
 {
@@ -38,8 +51,10 @@ static void what_was_done_again_counts_once(void **state)
     const int64_t attempts[] = { 0, 1, 1, 2 };
     assert_int_equal(h.n_steps, 4);
     for (int i = 0; i < 4; i++)
-        assert_true(h.steps[i].row.step == i + 1 && (double)h.steps[i].row.loss == want[i] && h.steps[i].attempt == attempts[i]);
-    assert_true(h.steps[0].row.grad_norm < 0 && h.steps[0].row.loss_scale == 0 && h.steps[0].row.samples == 8 && h.steps[0].row.seconds == 0.5);
+        assert_true(h.steps[i].row.step == i + 1 && (double)h.steps[i].row.loss == want[i] &&
+                    h.steps[i].attempt == attempts[i]);
+    assert_true(h.steps[0].row.grad_norm < 0 && h.steps[0].row.loss_scale == 0 &&
+                h.steps[0].row.samples == 8 && h.steps[0].row.seconds == 0.5);
     assert_int_equal(h.n_epochs, 2);
     assert_true(h.epochs[0].row.loss == 3.25 && h.epochs[0].attempt == 1 && isnan(h.epochs[0].row.eval_loss));
     assert_int_equal(h.n_evals, 1);
@@ -49,7 +64,8 @@ static void what_was_done_again_counts_once(void **state)
     assert_int_equal(h.n_starts, 2);
     assert_true(h.starts[0].attempt == 1 && h.starts[0].step == 1 && h.starts[0].lost == 2);
     assert_string_equal(h.starts[0].cause, "rank 1: killed");
-    assert_true(h.starts[1].attempt == 2 && h.starts[1].step == 3 && h.starts[1].lost == 1 && !h.starts[1].cause);
+    assert_true(h.starts[1].attempt == 2 && h.starts[1].step == 3 && h.starts[1].lost == 1 &&
+                !h.starts[1].cause);
     assert_int_equal(h.attempt, 2);
     assert_int_equal(h.bad_lines, 1);
     ls_history_release(&h);
@@ -81,7 +97,8 @@ static void a_run_is_read_while_it_is_written(void **state)
         assert_int_equal(h.n_steps, n < first - 1 ? 0 : n < sizeof ROWS - 2 ? 1 : 2);
         ls_history_release(&h);
     }
-    ASSERT_OK(ls_history_read(&h, run_of("7\n[]\n{}\n{\"kind\":7}\n{\"kind\":\"other\",\"step\":3}\n\n"))); /* nothing that is known */
+    /* nothing that is known */
+    ASSERT_OK(ls_history_read(&h, run_of("7\n[]\n{}\n{\"kind\":7}\n{\"kind\":\"other\",\"step\":3}\n\n")));
     assert_int_equal(h.n_steps + h.n_evals + h.n_epochs + h.n_checkpoints + h.n_starts, 0);
     ls_history_release(&h);
     ASSERT_FAILS(ls_history_read(&h, ls_test_path("nowhere")), LS_E_IO, "metrics.jsonl");
@@ -101,28 +118,42 @@ static char *printed(const char *rows, bool steps, ls_metrics_format format)
 static void tables_show_the_series_that_counts(void **state)
 {
     (void)state;
-    const struct { bool steps; ls_metrics_format format; const char *want; } ALL[] = {
-        { false, LS_METRICS_CSV, "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n0,3,24,3.25,,,0.1,2,1\n1,4,24,2,,,0.1,2,2\n" },
-        { true, LS_METRICS_CSV, "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n1,0,8,4,0.1,0.5,,,,0\n2,0,8,3.5,0.1,0.5,,,,1\n"
-                                "3,0,8,2.5,0.1,0.5,,,,1\n4,0,8,2.25,0.1,0.5,,,,2\n" },
-        { false, LS_METRICS_TEXT, "epoch  step  train loss   lr   time  attempt\n    0     3      3.2500  0.1  2.0 s        1\n    1     4      2.0000  0.1  2.0 s        2\n"
-                                  "attempt 1 began after step 1 (2 steps done again): rank 1: killed\n"
-                                  "attempt 2 began after step 3 (1 step done again): the run was started again\n" },
+    const struct {
+        bool steps;
+        ls_metrics_format format;
+        const char *want;
+    } ALL[] = {
+        { false, LS_METRICS_CSV,
+          "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n0,3,24,3.25,,,0.1,2,1\n1,4,24,"
+          "2,,,0.1,2,2\n" },
+        { true, LS_METRICS_CSV,
+          "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n1,0,8,4,0.1,0.5,,,,0\n2,"
+          "0,8,3.5,0.1,0.5,,,,1\n"
+          "3,0,8,2.5,0.1,0.5,,,,1\n4,0,8,2.25,0.1,0.5,,,,2\n" },
+        { false, LS_METRICS_TEXT,
+          "epoch  step  train loss   lr   time  attempt\n    0     3      3.2500  0.1  2.0 s        1\n    1 "
+          "    4      2.0000  0.1  2.0 s        2\n"
+          "attempt 1 began after step 1 (2 steps done again): rank 1: killed\n"
+          "attempt 2 began after step 3 (1 step done again): the run was started again\n" },
     };
     for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++) {
         char *text = printed(RESTARTED, ALL[i].steps, ALL[i].format);
         assert_string_equal(text, ALL[i].want);
         free(text);
     }
-    char *json = printed(RESTARTED, true, LS_METRICS_JSON), *one = printed(STEP(0, 1, 4), true, LS_METRICS_JSON), *none = printed(STEP(0, 1, 4), false, LS_METRICS_TEXT),
+    char *json = printed(RESTARTED, true, LS_METRICS_JSON),
+         *one = printed(STEP(0, 1, 4), true, LS_METRICS_JSON),
+         *none = printed(STEP(0, 1, 4), false, LS_METRICS_TEXT),
          *steps = printed(RESTARTED, true, LS_METRICS_TEXT);
     ASSERT_CONTAINS(json, "\"step\":2,\"epoch\":0,\"loss\":3.5,");
     assert_null(strstr(json, "\"loss\":3,"));
     one[strlen(one) - 2] = '\n';
     assert_string_equal(one + 1, STEP(0, 1, 4) "\n"); /* as it stands in the file, in an array */
     ASSERT_CONTAINS(none, "no epoch is finished; --steps shows its 1 steps");
-    ASSERT_CONTAINS(steps, "step  epoch  train loss   lr    time  images/s  attempt\n   1      0      4.0000  0.1  500 ms        16        0\n");
-    ASSERT_FAILS(ls_metrics_print(stdout, ls_test_path("nowhere"), false, LS_METRICS_TEXT, 0), LS_E_USAGE, "nowhere: no such run");
+    ASSERT_CONTAINS(steps, "step  epoch  train loss   lr    time  images/s  attempt\n   1      0      4.0000 "
+                           " 0.1  500 ms        16        0\n");
+    ASSERT_FAILS(ls_metrics_print(stdout, ls_test_path("nowhere"), false, LS_METRICS_TEXT, 0), LS_E_USAGE,
+                 "nowhere: no such run");
     free(json);
     free(one);
     free(none);
@@ -139,7 +170,8 @@ static void the_last_epochs_are_enough_at_the_end(void **state)
     FILE *f = open_memstream(&text, &n);
     ls_epochs_print(f, &h, 4, 1, 35);
     fclose(f);
-    assert_int_equal(strncmp(text, "epoch  train loss  attempt\n", 27), 0); /* narrow: lr, step and time are left out */
+    /* narrow: lr, step and time are left out */
+    assert_int_equal(strncmp(text, "epoch  train loss  attempt\n", 27), 0);
     assert_null(strstr(text, "3.2500"));
     ASSERT_CONTAINS(text, "  best\n");
     free(text);
@@ -150,14 +182,21 @@ static void the_last_epochs_are_enough_at_the_end(void **state)
 static void reports_of_other_programs_are_shown(void **state)
 {
     (void)state;
-    static const char ROWS[] = "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,\"seconds\":2,\"attempt\":0}\n"
-                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":0,\"loss\":0.25,\"seconds\":4,\"attempt\":0}\n"
-                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":31.5,\"seconds\":4,\"attempt\":1}\n";
-    char *text = printed(ROWS, false, LS_METRICS_TEXT), *csv = printed(ROWS, false, LS_METRICS_CSV), *json = printed(ROWS, false, LS_METRICS_JSON);
-    assert_string_equal(text, "report  step  epoch   time  attempt  loss  bleu\n     0    10      0  2.0 s        0   0.5\n     1    20      1  4.0 s        1        31.5\n"
+    static const char ROWS[] = "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,"
+                               "\"seconds\":2,\"attempt\":0}\n"
+                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":0,\"loss\":0.25,"
+                               "\"seconds\":4,\"attempt\":0}\n"
+                               "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,"
+                               "\"bleu\":31.5,\"seconds\":4,\"attempt\":1}\n";
+    char *text = printed(ROWS, false, LS_METRICS_TEXT), *csv = printed(ROWS, false, LS_METRICS_CSV),
+         *json = printed(ROWS, false, LS_METRICS_JSON);
+    assert_string_equal(text, "report  step  epoch   time  attempt  loss  bleu\n     0    10      0  2.0 s   "
+                              "     0   0.5\n     1    20      1  4.0 s        1        31.5\n"
                               "attempt 1 began after step 10: the run was started again\n");
-    assert_string_equal(csv, "report,step,epoch,seconds,attempt,loss,bleu\n0,10,0,2,0,0.5,\n1,20,1,4,1,,31.5\n");
-    ASSERT_CONTAINS(json, "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":31.5,\"seconds\":4,\"attempt\":1}]");
+    assert_string_equal(csv,
+                        "report,step,epoch,seconds,attempt,loss,bleu\n0,10,0,2,0,0.5,\n1,20,1,4,1,,31.5\n");
+    ASSERT_CONTAINS(json, "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":"
+                          "31.5,\"seconds\":4,\"attempt\":1}]");
     free(text);
     free(csv);
     free(json);
@@ -166,9 +205,12 @@ static void reports_of_other_programs_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_done_again_counts_once),    cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
-        cmocka_unit_test(a_run_is_read_while_it_is_written),  cmocka_unit_test(tables_show_the_series_that_counts),
-        cmocka_unit_test(the_last_epochs_are_enough_at_the_end), cmocka_unit_test(reports_of_other_programs_are_shown),
+        cmocka_unit_test(what_was_done_again_counts_once),
+        cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
+        cmocka_unit_test(a_run_is_read_while_it_is_written),
+        cmocka_unit_test(tables_show_the_series_that_counts),
+        cmocka_unit_test(the_last_epochs_are_enough_at_the_end),
+        cmocka_unit_test(reports_of_other_programs_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

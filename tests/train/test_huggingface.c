@@ -1,4 +1,5 @@
-/* test_huggingface.c - config.json of Hugging Face's models: what a recipe takes from it, what it refuses, and that what is written reads back. */
+/* test_huggingface.c - config.json of Hugging Face's models: what a recipe takes from it, what it refuses,
+ * and that what is written reads back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +9,25 @@
 #include "support/support.h"
 
 /* Qwen2.5-0.5B's, as published but for its order. */
-#define QWEN2                                                                                                                                    \
-    "\"architectures\": [\"Qwen2ForCausalLM\"], \"attention_dropout\": 0.0, \"bos_token_id\": 151643, \"hidden_act\": \"silu\", \"hidden_size\": 896,"  \
-    "\"initializer_range\": 0.02, \"intermediate_size\": 4864, \"max_window_layers\": 24, \"model_type\": \"qwen2\", \"num_attention_heads\": 14," \
-    "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06, \"sliding_window\": 32768, \"tie_word_embeddings\": true,"    \
+#define QWEN2                                                                                               \
+    "\"architectures\": [\"Qwen2ForCausalLM\"], \"attention_dropout\": 0.0, \"bos_token_id\": 151643, "     \
+    "\"hidden_act\": \"silu\", \"hidden_size\": 896,"                                                       \
+    "\"initializer_range\": 0.02, \"intermediate_size\": 4864, \"max_window_layers\": 24, \"model_type\": " \
+    "\"qwen2\", \"num_attention_heads\": 14,"                                                               \
+    "\"num_hidden_layers\": 24, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06, \"sliding_window\": "  \
+    "32768, \"tie_word_embeddings\": true,"                                                                 \
     "\"use_sliding_window\": false, \"rope_scaling\": null, \"vocab_size\": 151936"
 /* t5-base's, as published but for what is for other tasks: much that it has it does not say. */
-#define T5                                                                                                                                       \
-    "\"architectures\": [\"T5ForConditionalGeneration\"], \"d_ff\": 3072, \"d_kv\": 64, \"d_model\": 768, \"decoder_start_token_id\": 0,"               \
-    "\"dropout_rate\": 0.1, \"eos_token_id\": 1, \"initializer_factor\": 1.0, \"is_encoder_decoder\": true, \"layer_norm_epsilon\": 1e-06,"             \
-    "\"model_type\": \"t5\", \"n_positions\": 512, \"num_heads\": 12, \"num_layers\": 12, \"output_past\": true, \"pad_token_id\": 0,"              \
+#define T5                                                                                                   \
+    "\"architectures\": [\"T5ForConditionalGeneration\"], \"d_ff\": 3072, \"d_kv\": 64, \"d_model\": 768, "  \
+    "\"decoder_start_token_id\": 0,"                                                                         \
+    "\"dropout_rate\": 0.1, \"eos_token_id\": 1, \"initializer_factor\": 1.0, \"is_encoder_decoder\": "      \
+    "true, \"layer_norm_epsilon\": 1e-06,"                                                                   \
+    "\"model_type\": \"t5\", \"n_positions\": 512, \"num_heads\": 12, \"num_layers\": 12, \"output_past\": " \
+    "true, \"pad_token_id\": 0,"                                                                             \
     "\"relative_attention_num_buckets\": 32, \"vocab_size\": 32128"
-#define LLAMA "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8, \"attention_bias\": false"
+#define LLAMA \
+    "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8, \"attention_bias\": false"
 
 /* Not by ls_file_write, which waits for the disk: there are hundreds. */
 static void write_config(const char *json)
@@ -31,21 +39,26 @@ static void write_config(const char *json)
 static ls_status load(ls_recipe **r, const char *model, const char *set)
 {
     char text[600];
-    snprintf(text, sizeof text, "model: {%s, init: %s}\ndata: {type: %s, train_text: a, tokenizer: bytes}\n", model, ls_test_dir(), strstr(model, "t5") ? "pairs" : "text");
+    snprintf(text, sizeof text, "model: {%s, init: %s}\ndata: {type: %s, train_text: a, tokenizer: bytes}\n",
+             model, ls_test_dir(), strstr(model, "t5") ? "pairs" : "text");
     return ls_recipe_load_text(r, text, strlen(text), "here.yaml", set != NULL, &set);
 }
 
 static void a_recipe_takes_what_it_does_not_say(void **state)
 {
     (void)state;
-    static const char *const configs[] = { "{" QWEN2 ", \"rope_theta\": 1000000.0}",
-                                           "{" QWEN2 ", \"rope_parameters\": {\"rope_theta\": 1000000.0, \"rope_type\": \"default\"}}" };
+    static const char *const configs[] = {
+        "{" QWEN2 ", \"rope_theta\": 1000000.0}",
+        "{" QWEN2 ", \"rope_parameters\": {\"rope_theta\": 1000000.0, \"rope_type\": \"default\"}}"
+    };
     for (int i = 0; i < 2; i++) {
         ls_recipe *r;
         write_config(configs[i]);
         ASSERT_OK(load(&r, "type: qwen2, layers: 3", "model.mlp_size=40"));
-        assert_true(r->model.hidden_size == 896 && r->model.heads == 14 && r->model.kv_heads == 2 && r->model.vocab_size == 151936 && r->model.tied);
-        assert_true(r->model.norm_eps == 1e-6 && r->model.rope_theta == 1e6 && r->model.init_deviation == 0.02 && r->model.head_dim == 0);
+        assert_true(r->model.hidden_size == 896 && r->model.heads == 14 && r->model.kv_heads == 2 &&
+                    r->model.vocab_size == 151936 && r->model.tied);
+        assert_true(r->model.norm_eps == 1e-6 && r->model.rope_theta == 1e6 &&
+                    r->model.init_deviation == 0.02 && r->model.head_dim == 0);
         assert_true(r->model.layers == 3 && r->model.mlp_size == 40); /* said */
         assert_string_equal(ls_recipe_origin(r, "model.hidden_size"), ls_test_path("config.json"));
         assert_string_equal(ls_recipe_origin(r, "model.layers"), "here.yaml:1");
@@ -59,44 +72,65 @@ static void and_a_t5(void **state)
     ls_recipe *r;
     write_config("{" T5 "}");
     ASSERT_OK(load(&r, "type: t5, layers: 3", "model.mlp_size=40"));
-    assert_true(r->model.hidden_size == 768 && r->model.heads == 12 && r->model.head_dim == 64 && r->model.vocab_size == 32128 && r->model.tied);
-    assert_true(r->model.norm_eps == 1e-6 && r->model.init_factor == 1 && r->model.position_buckets == 32 && r->model.position_distance == 128);
-    assert_true(r->model.feed_forward == LS_FEED_FORWARD_RELU && r->model.decoder_layers == 0 && r->model.start_token == 0);
+    assert_true(r->model.hidden_size == 768 && r->model.heads == 12 && r->model.head_dim == 64 &&
+                r->model.vocab_size == 32128 && r->model.tied);
+    assert_true(r->model.norm_eps == 1e-6 && r->model.init_factor == 1 && r->model.position_buckets == 32 &&
+                r->model.position_distance == 128);
+    assert_true(r->model.feed_forward == LS_FEED_FORWARD_RELU && r->model.decoder_layers == 0 &&
+                r->model.start_token == 0);
     assert_true(r->model.layers == 3 && r->model.mlp_size == 40 && r->model.dropout == 0.1); /* said */
     ls_recipe_destroy(&r);
-    write_config("{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false, \"num_decoder_layers\": 2, \"relative_attention_max_distance\": 64}");
+    write_config("{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false, "
+                 "\"num_decoder_layers\": 2, \"relative_attention_max_distance\": 64}");
     ASSERT_OK(load(&r, "type: t5", NULL));
-    assert_true(r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU && !r->model.tied && r->model.decoder_layers == 2 && r->model.position_distance == 64);
+    assert_true(r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU && !r->model.tied &&
+                r->model.decoder_layers == 2 && r->model.position_distance == 64);
     ls_recipe_destroy(&r);
     write_config("{\"model_type\": \"t5\"}"); /* t5-small, which is what transformers makes of nothing */
     ASSERT_OK(load(&r, "type: t5", NULL));
-    assert_true(r->model.hidden_size == 512 && r->model.heads == 8 && r->model.head_dim == 64 && r->model.layers == 6 && r->model.mlp_size == 2048 && r->model.tied);
+    assert_true(r->model.hidden_size == 512 && r->model.heads == 8 && r->model.head_dim == 64 &&
+                r->model.layers == 6 && r->model.mlp_size == 2048 && r->model.tied);
     ls_recipe_destroy(&r);
 }
 
 static void other_models_are_refused(void **state)
 {
     (void)state;
-    static const struct { const char *model, *config, *says; } cases[] = {
+    static const struct {
+        const char *model, *config, *says;
+    } cases[] = {
         { "type: llama", "{" QWEN2 "}", "its \"model_type\" is qwen2, and the recipe's model.type llama" },
-        { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}", "\"hidden_act\" is \"gelu\"; this version has only \"silu\"" },
+        { "type: llama", "{" LLAMA ", \"hidden_act\": \"gelu\"}",
+          "\"hidden_act\" is \"gelu\"; this version has only \"silu\"" },
         { "type: llama", "{" LLAMA ", \"mlp_bias\": true}", "\"mlp_bias\" is true" },
         { "type: llama", "{" LLAMA ", \"attention_dropout\": 1.0}", "config.json model.attention_dropout" },
-        { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "\"rope_scaling.type\" is \"linear\"; this version has only \"default\"" },
-        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}", "llama3" },
+        { "type: llama", "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}",
+          "\"rope_scaling.type\" is \"linear\"; this version has only \"default\"" },
+        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 5e5}}",
+          "llama3" },
         { "type: llama", "{" LLAMA ", \"num_hidden_layers\": \"many\"}", "config.json model.layers" },
         { "type: llama", "{", "config.json" },
         { "type: t5", "{" LLAMA "}", "its \"model_type\" is llama, and the recipe's model.type t5" },
-        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-silu\"}", "\"feed_forward_proj\" is \"gated-silu\"; this version has only \"relu\" \"gated-gelu\"" },
-        { "type: t5", "{\"model_type\": \"t5\", \"pad_token_id\": 3}", "\"pad_token_id\" is 3; this version has only 0" },
-        { "type: t5", "{\"model_type\": \"t5\", \"is_encoder_decoder\": false}", "\"is_encoder_decoder\" is false" },
-        { "type: t5", "{" T5 ", \"dense_act_fn\": \"gelu_new\"}", "\"feed_forward_proj\" is missing, \"dense_act_fn\" gelu_new, \"is_gated_act\" missing" },
-        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"is_gated_act\": false}", "\"is_gated_act\" false: this version has relu" },
-        { "type: qwen2", "{" QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}", "\"layer_types\" is \"sliding_attention\"" },
-        { "type: qwen2", "{" QWEN2 ", \"quantization_config\": {\"bits\": 4}}", "\"quantization_config\" is a key that this version does not know" },
-        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"factor\": 2.0}}", "\"rope_parameters.factor\" is a key that this version does not know" },
-        { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}", "\"rope_scaling\" is a key that this version does not know" },
-        { "type: vit", "{\"model_type\": \"vit\"}", "of Hugging Face's models this version reads llama, qwen2, t5" },
+        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-silu\"}",
+          "\"feed_forward_proj\" is \"gated-silu\"; this version has only \"relu\" \"gated-gelu\"" },
+        { "type: t5", "{\"model_type\": \"t5\", \"pad_token_id\": 3}",
+          "\"pad_token_id\" is 3; this version has only 0" },
+        { "type: t5", "{\"model_type\": \"t5\", \"is_encoder_decoder\": false}",
+          "\"is_encoder_decoder\" is false" },
+        { "type: t5", "{" T5 ", \"dense_act_fn\": \"gelu_new\"}",
+          "\"feed_forward_proj\" is missing, \"dense_act_fn\" gelu_new, \"is_gated_act\" missing" },
+        { "type: t5", "{" T5 ", \"feed_forward_proj\": \"gated-gelu\", \"is_gated_act\": false}",
+          "\"is_gated_act\" false: this version has relu" },
+        { "type: qwen2", "{" QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+          "\"layer_types\" is \"sliding_attention\"" },
+        { "type: qwen2", "{" QWEN2 ", \"quantization_config\": {\"bits\": 4}}",
+          "\"quantization_config\" is a key that this version does not know" },
+        { "type: llama", "{" LLAMA ", \"rope_parameters\": {\"factor\": 2.0}}",
+          "\"rope_parameters.factor\" is a key that this version does not know" },
+        { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}",
+          "\"rope_scaling\" is a key that this version does not know" },
+        { "type: vit", "{\"model_type\": \"vit\"}",
+          "of Hugging Face's models this version reads llama, qwen2, t5" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;
@@ -110,7 +144,8 @@ static void other_models_are_refused(void **state)
 
 /* ---- the tables: every key is read, or held to its values, or has no effect; there is no other */
 
-/* What a recipe of this type takes from a config.json with these members, as it stands in a table of settings. */
+/* What a recipe of this type takes from a config.json with these members, as it stands in a table of
+ * settings. */
 static ls_status take(ls_recipe_state *state, const char *type, const char *members)
 {
     char text[600], json[600];
@@ -149,7 +184,8 @@ static void expect_taken(const char *type, const ls_config_key *k, const char *v
     ASSERT_OK(take(&state, type, member(buffer, k->theirs, value)));
     const ls_yaml *taken = state.set[ls_key_find(k->ours)].value;
     if (!taken || strncmp(taken->text, value + (*value == '"'), strlen(taken->text)))
-        fail_msg("%s: %s is not taken by %s, which is %s", type, buffer, k->ours, taken ? taken->text : "not set");
+        fail_msg("%s: %s is not taken by %s, which is %s", type, buffer, k->ours,
+                 taken ? taken->text : "not set");
     ls_arena_release(&state.arena);
 }
 
@@ -199,7 +235,8 @@ static void every_key_is_read_or_refused(void **state)
             expect_no_effect(type, k->theirs, "null");
         }
         for (const char *const *key = LS_CONFIG_FREE; *key; key++)
-            if (strcmp(*key, "model_type") && (i < 2 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
+            if (strcmp(*key, "model_type") &&
+                (i < 2 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
                 expect_no_effect(type, *key, "{\"any\": 12}");
         expect_refused(type, "no_such_key", "false");
         expect_refused(type, "", "{}");
@@ -215,21 +252,36 @@ static void every_key_is_read_or_refused(void **state)
 static void files_of_transformers_are_taken(void **state)
 {
     (void)state;
-    static const struct { const char *model, *config; } cases[] = {
-        { "type: t5", "{\"architectures\": [\"T5ForConditionalGeneration\"], \"classifier_dropout\": 0.0, \"d_ff\": 24, \"d_kv\": 8, \"d_model\": 16,"
-          "\"dense_act_fn\": \"gelu_new\", \"dropout_rate\": 0.1, \"dtype\": \"float32\", \"eos_token_id\": 1, \"feed_forward_proj\": \"gated-gelu\","
-          "\"initializer_factor\": 1.0, \"is_decoder\": false, \"is_encoder_decoder\": true, \"is_gated_act\": true, \"layer_norm_epsilon\": 1e-06,"
-          "\"model_type\": \"t5\", \"num_decoder_layers\": 2, \"num_heads\": 2, \"num_layers\": 2, \"pad_token_id\": 0,"
-          "\"relative_attention_max_distance\": 128, \"relative_attention_num_buckets\": 32, \"scale_decoder_outputs\": false,"
-          "\"tie_word_embeddings\": true, \"transformers_version\": \"5.23.0\", \"use_cache\": true, \"vocab_size\": 31}" },
-        { "type: llama", "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"attention_dropout\": 0.0, \"bos_token_id\": 1,"
-          "\"dtype\": \"float32\", \"eos_token_id\": 2, \"head_dim\": 8, \"hidden_act\": \"silu\", \"hidden_size\": 16, \"initializer_range\": 0.02,"
-          "\"intermediate_size\": 24, \"max_position_embeddings\": 2048, \"mlp_bias\": false, \"model_type\": \"llama\", \"num_attention_heads\": 2,"
-          "\"num_hidden_layers\": 1, \"num_key_value_heads\": 2, \"pad_token_id\": null, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-06,"
-          "\"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}, \"tie_word_embeddings\": false,"
-          "\"transformers_version\": \"5.23.0\", \"use_cache\": true, \"vocab_size\": 31, \"output_hidden_states\": false, \"return_dict\": true,"
-          "\"chunk_size_feed_forward\": 0, \"is_encoder_decoder\": false, \"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0},"
-          "\"problem_type\": null, \"_name_or_path\": \"\", \"output_attentions\": false}" },
+    static const struct {
+        const char *model, *config;
+    } cases[] = {
+        { "type: t5", "{\"architectures\": [\"T5ForConditionalGeneration\"], \"classifier_dropout\": 0.0, "
+                      "\"d_ff\": 24, \"d_kv\": 8, \"d_model\": 16,"
+                      "\"dense_act_fn\": \"gelu_new\", \"dropout_rate\": 0.1, \"dtype\": \"float32\", "
+                      "\"eos_token_id\": 1, \"feed_forward_proj\": \"gated-gelu\","
+                      "\"initializer_factor\": 1.0, \"is_decoder\": false, \"is_encoder_decoder\": true, "
+                      "\"is_gated_act\": true, \"layer_norm_epsilon\": 1e-06,"
+                      "\"model_type\": \"t5\", \"num_decoder_layers\": 2, \"num_heads\": 2, \"num_layers\": "
+                      "2, \"pad_token_id\": 0,"
+                      "\"relative_attention_max_distance\": 128, \"relative_attention_num_buckets\": 32, "
+                      "\"scale_decoder_outputs\": false,"
+                      "\"tie_word_embeddings\": true, \"transformers_version\": \"5.23.0\", \"use_cache\": "
+                      "true, \"vocab_size\": 31}" },
+        { "type: llama", "{\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, "
+                         "\"attention_dropout\": 0.0, \"bos_token_id\": 1,"
+                         "\"dtype\": \"float32\", \"eos_token_id\": 2, \"head_dim\": 8, \"hidden_act\": "
+                         "\"silu\", \"hidden_size\": 16, \"initializer_range\": 0.02,"
+                         "\"intermediate_size\": 24, \"max_position_embeddings\": 2048, \"mlp_bias\": false, "
+                         "\"model_type\": \"llama\", \"num_attention_heads\": 2,"
+                         "\"num_hidden_layers\": 1, \"num_key_value_heads\": 2, \"pad_token_id\": null, "
+                         "\"pretraining_tp\": 1, \"rms_norm_eps\": 1e-06,"
+                         "\"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}, "
+                         "\"tie_word_embeddings\": false,"
+                         "\"transformers_version\": \"5.23.0\", \"use_cache\": true, \"vocab_size\": 31, "
+                         "\"output_hidden_states\": false, \"return_dict\": true,"
+                         "\"chunk_size_feed_forward\": 0, \"is_encoder_decoder\": false, \"id2label\": "
+                         "{\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0},"
+                         "\"problem_type\": null, \"_name_or_path\": \"\", \"output_attentions\": false}" },
     };
     for (int i = 0; i < 2; i++) {
         ls_recipe *r;
@@ -242,7 +294,12 @@ static void files_of_transformers_are_taken(void **state)
         free(json);
         ls_recipe_destroy(&r);
     }
-    static const struct { const char *type, *folder; } published[] = { { "qwen2", "qwen2.5" }, { "qwen2", "qwen2.5/qwen2-1.5b-instruct" }, { "t5", "t5-base" }, { "llama", "stories260K" } };
+    static const struct {
+        const char *type, *folder;
+    } published[] = { { "qwen2", "qwen2.5" },
+                      { "qwen2", "qwen2.5/qwen2-1.5b-instruct" },
+                      { "t5", "t5-base" },
+                      { "llama", "stories260K" } };
     const char *data = ls_test_data("config.json of published models");
     for (int i = 0; data && i < 4; i++) {
         char text[600], *folder = ls_path_join(data, published[i].folder);
@@ -259,8 +316,12 @@ static void files_of_transformers_are_taken(void **state)
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
-    static const char *const models[] = { "type: qwen2, vocab_size: 321, layers: 3, heads: 4, kv_heads: 2, hidden_size: 24, mlp_size: 40, norm_eps: 1e-5, tied: true",
-                                          "type: llama, vocab_size: 321, layers: 2, heads: 3, head_dim: 10, rope_theta: 12345.5, init_deviation: 0.125, attention_dropout: 0.25" };
+    static const char *const models[] = {
+        "type: qwen2, vocab_size: 321, layers: 3, heads: 4, kv_heads: 2, hidden_size: 24, mlp_size: 40, "
+        "norm_eps: 1e-5, tied: true",
+        "type: llama, vocab_size: 321, layers: 2, heads: 3, head_dim: 10, rope_theta: 12345.5, "
+        "init_deviation: 0.125, attention_dropout: 0.25"
+    };
     for (int i = 0; i < 2; i++) {
         ls_recipe *r, *again;
         write_config("{}"); /* no word of a model's type: nothing is taken */
@@ -272,14 +333,18 @@ static void what_is_written_reads_back(void **state)
         assert_string_equal(json, second);
         assert_int_equal(again->model.heads / again->model.kv_heads, i ? 1 : 2);
         assert_true(again->model.attention_dropout == (i ? 0.25 : 0));
-        assert_true(again->model.head_dim == (i ? 10 : 6) && again->model.tied == !i && again->model.mlp_size == r->model.mlp_size);
+        assert_true(again->model.head_dim == (i ? 10 : 6) && again->model.tied == !i &&
+                    again->model.mlp_size == r->model.mlp_size);
         free(json);
         free(second);
         ls_recipe_destroy(&r);
         ls_recipe_destroy(&again);
     }
-    static const char T5_SAID[] = "type: t5, vocab_size: 321, layers: 2, decoder_layers: 3, heads: 4, head_dim: 10, hidden_size: 24, mlp_size: 40, tied: true, norm_eps: 1e-5, dropout: 0.25,"
-                                  "feed_forward: gated-gelu, position_buckets: 8, position_distance: 20, init_factor: 0.5, start_token: 2, scale_output: false";
+    static const char T5_SAID[] =
+        "type: t5, vocab_size: 321, layers: 2, decoder_layers: 3, heads: 4, head_dim: 10, hidden_size: 24, "
+        "mlp_size: 40, tied: true, norm_eps: 1e-5, dropout: 0.25,"
+        "feed_forward: gated-gelu, position_buckets: 8, position_distance: 20, init_factor: 0.5, "
+        "start_token: 2, scale_output: false";
     ls_recipe *r, *again;
     write_config("{}");
     ASSERT_OK(load(&r, T5_SAID, NULL));
@@ -288,8 +353,11 @@ static void what_is_written_reads_back(void **state)
     ASSERT_OK(load(&again, "type: t5", NULL));
     char *second = ls_recipe_config_json(again);
     assert_string_equal(json, second);
-    assert_true(again->model.decoder_layers == 3 && again->model.head_dim == 10 && again->model.tied && again->model.feed_forward == LS_FEED_FORWARD_GATED_GELU);
-    assert_true(again->model.position_buckets == 8 && again->model.position_distance == 20 && again->model.init_factor == 0.5 && again->model.dropout == 0.25 && again->model.start_token == 2);
+    assert_true(again->model.decoder_layers == 3 && again->model.head_dim == 10 && again->model.tied &&
+                again->model.feed_forward == LS_FEED_FORWARD_GATED_GELU);
+    assert_true(again->model.position_buckets == 8 && again->model.position_distance == 20 &&
+                again->model.init_factor == 0.5 && again->model.dropout == 0.25 &&
+                again->model.start_token == 2);
     assert_true(again->model.scale_output == LS_SCALE_OUTPUT_FALSE);
     free(json);
     free(second);

@@ -1,5 +1,6 @@
-/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an evaluation counts every target once,
- * whatever the batch. The model's own numbers are the business of tests/golden/test_decoder.c. */
+/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an
+ * evaluation counts every target once, whatever the batch. The model's own numbers are the business of
+ * tests/golden/test_decoder.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +11,24 @@
 #include "train/trainer.h"
 
 enum { ROWS = 13, TOKENS = 6 };
-static const ls_decoder_config MODEL = { .seq_length = TOKENS, .vocab_size = 11, .hidden_size = 16, .mlp_size = 24, .layers = 2, .heads = 2,
-                                         .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.3, .tied = true,
+static const ls_decoder_config MODEL = { .seq_length = TOKENS,
+                                         .vocab_size = 11,
+                                         .hidden_size = 16,
+                                         .mlp_size = 24,
+                                         .layers = 2,
+                                         .heads = 2,
+                                         .kv_heads = 1,
+                                         .head_dim = 8,
+                                         .norm_eps = 1e-6,
+                                         .rope_theta = 1e4,
+                                         .init_deviation = 0.3,
+                                         .tied = true,
                                          .block = "LlamaDecoderLayer" };
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
 /* Row i has i % 5 + 1 targets. */
 static int64_t row_count(const ls_dataset *set, int64_t i)
@@ -32,13 +46,19 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "text", .source = "test", .n = ROWS, .input = { LS_I32, 1, { TOKENS } },
-                                .target = { LS_I32, 1, { TOKENS } }, .classes = 11, .read = read_row, .count = row_count };
+static const ls_dataset SET = { .name = "text",
+                                .source = "test",
+                                .n = ROWS,
+                                .input = { LS_I32, 1, { TOKENS } },
+                                .target = { LS_I32, 1, { TOKENS } },
+                                .classes = 11,
+                                .read = read_row,
+                                .count = row_count };
 
-#define START(t, ...)                                                                  \
-    do {                                                                               \
+#define START(t, ...)                                                                   \
+    do {                                                                                \
         ASSERT_OK(ls_trainer_create(&(t), build, &MODEL, .threads = 2, ##__VA_ARGS__)); \
-        ASSERT_OK(ls_trainer_init(t, 1));                                              \
+        ASSERT_OK(ls_trainer_init(t, 1));                                               \
     } while (0)
 
 static void evaluation_counts_targets(void **state)
@@ -68,7 +88,8 @@ static void evaluation_counts_targets(void **state)
         assert_int_equal(e.samples, ROWS);
         assert_int_equal(e.count, count);
         assert_int_equal(e.correct, right);
-        assert_true(fabs(e.loss - sum / (double)count) < 1e-12 && e.accuracy == (double)right / (double)count);
+        assert_true(fabs(e.loss - sum / (double)count) < 1e-12 &&
+                    e.accuracy == (double)right / (double)count);
         assert_int_equal(ls_trainer_classes(t), 11);
         ls_trainer_destroy(&t);
     }
@@ -138,7 +159,8 @@ static void a_step_averages_its_micro_batches(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets), cmocka_unit_test(a_step_is_divided_by_its_targets),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets),
+                                        cmocka_unit_test(a_step_is_divided_by_its_targets),
                                         cmocka_unit_test(a_step_averages_its_micro_batches) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

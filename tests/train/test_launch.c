@@ -1,4 +1,5 @@
-/* test_launch.c - ranks as processes of one parent: this program is started again for every rank, and does there what its second word says. */
+/* test_launch.c - ranks as processes of one parent: this program is started again for every rank, and does
+ * there what its second word says. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,7 +61,8 @@ static int steps(ls_group *g, int rank, const char *mode)
             die_slowly();
         if (!strcmp(mode, "stall") && rank == 1 && step == 3)
             raise(SIGSTOP);
-        if (!strcmp(mode, "stall") && rank == 0 && step == 3) { /* one alone loses its patience, and not before there is reason to */
+        if (!strcmp(mode, "stall") && rank == 0 && step == 3) {
+            /* one alone loses its patience, and not before there is reason to */
             char text[LS_DESCRIPTION_BYTES];
             do {
                 usleep(1000);
@@ -101,7 +103,8 @@ static int again(ls_group *g)
         return tell(g, ls_fail(LS_E_INTERNAL, "restart %d", ls_launch_restart()));
     double since_command = ls_now() - atof(getenv("TEST_BEGAN"));
     if (since_command - ls_since_exec() - ls_launch_lead() < 0.4)
-        return tell(g, ls_fail(LS_E_INTERNAL, "%g s since the command began, and the restart claims %g of it", since_command, ls_launch_lead()));
+        return tell(g, ls_fail(LS_E_INTERNAL, "%g s since the command began, and the restart claims %g of it",
+                               since_command, ls_launch_lead()));
     return 0;
 }
 
@@ -167,10 +170,7 @@ static ls_status launch(int ranks, const char *mode)
     return ls_launch(&(ls_launch_opts){ .ranks = ranks, .argv = argv });
 }
 
-static void no_child_is_left(void)
-{
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-}
+static void no_child_is_left(void) { assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); }
 
 static void ranks_find_their_place(void **state)
 {
@@ -204,7 +204,9 @@ static void a_killed_rank_is_named_with_what_it_did(void **state)
 {
     (void)state;
     double start = ls_now();
-    ASSERT_FAILS(launch(3, "kill"), LS_E_PEER, "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the other ranks were stopped");
+    ASSERT_FAILS(launch(3, "kill"), LS_E_PEER,
+                 "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the "
+                 "other ranks were stopped");
     assert_true(ls_now() - start < 30); /* no deadline of 300 s has passed */
     no_child_is_left();
 }
@@ -213,22 +215,27 @@ static void a_killed_rank_is_named_with_what_it_did(void **state)
 static void what_a_rank_dies_of_is_waited_for(void **state)
 {
     (void)state;
-    ASSERT_FAILS(launch(2, "slow death"), LS_E_PEER, "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the other ranks were stopped");
+    ASSERT_FAILS(launch(2, "slow death"), LS_E_PEER,
+                 "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the "
+                 "other ranks were stopped");
     no_child_is_left();
 }
 
 static void a_rank_that_ends_without_a_word_is_named(void **state)
 {
     (void)state;
-    ASSERT_FAILS(launch(2, "quit"), LS_E_PEER, "rank 1: ended with status 3 and no message; it last did: step 3");
-    ASSERT_FAILS(launch(2, "early"), LS_E_PEER, "ended with status 9 and no message; it had not begun to work");
+    ASSERT_FAILS(launch(2, "quit"), LS_E_PEER,
+                 "rank 1: ended with status 3 and no message; it last did: step 3");
+    ASSERT_FAILS(launch(2, "early"), LS_E_PEER,
+                 "ended with status 9 and no message; it had not begun to work");
     no_child_is_left();
 }
 
 static void a_stopped_rank_is_named_and_ended(void **state)
 {
     (void)state;
-    ASSERT_FAILS(launch(3, "stall"), LS_E_PEER, "rank 1: did not come within 0.2 s; rank 0 waited for it", "step 3, micro, linear of block 1");
+    ASSERT_FAILS(launch(3, "stall"), LS_E_PEER, "rank 1: did not come within 0.2 s; rank 0 waited for it",
+                 "step 3, micro, linear of block 1");
     no_child_is_left();
 }
 
@@ -310,12 +317,17 @@ int main(int argc, char **argv)
     if (ls_launch_rank() >= 0)
         return rank_program(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_find_their_place), cmocka_unit_test(a_restart_knows_that_it_is_one),
+        cmocka_unit_test(ranks_find_their_place),
+        cmocka_unit_test(a_restart_knows_that_it_is_one),
         cmocka_unit_test(a_failure_is_told_once_with_its_rank),
-        cmocka_unit_test(a_killed_rank_is_named_with_what_it_did), cmocka_unit_test(what_a_rank_dies_of_is_waited_for),
+        cmocka_unit_test(a_killed_rank_is_named_with_what_it_did),
+        cmocka_unit_test(what_a_rank_dies_of_is_waited_for),
         cmocka_unit_test(a_rank_that_ends_without_a_word_is_named),
-        cmocka_unit_test(a_stopped_rank_is_named_and_ended), cmocka_unit_test(ranks_that_do_not_notice_are_killed),
-        cmocka_unit_test(a_request_to_stop_reaches_the_ranks), cmocka_unit_test(cores_are_divided), cmocka_unit_test(ranks_end_with_their_parent),
+        cmocka_unit_test(a_stopped_rank_is_named_and_ended),
+        cmocka_unit_test(ranks_that_do_not_notice_are_killed),
+        cmocka_unit_test(a_request_to_stop_reaches_the_ranks),
+        cmocka_unit_test(cores_are_divided),
+        cmocka_unit_test(ranks_end_with_their_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_learns.c - ResNet18 learns: the recipe resnet18-mnist-cosine, scaled down to 60 steps of 32 of the built-in shapes, is right about four
- * of five pictures that it has not seen (ten classes, equally frequent). MNIST itself: docs/tutorials/resnet18-mnist.md. */
+/* test_learns.c - ResNet18 learns: the recipe resnet18-mnist-cosine, scaled down to 60 steps of 32 of the
+ * built-in shapes, is right about four of five pictures that it has not seen (ten classes, equally frequent).
+ * MNIST itself: docs/tutorials/resnet18-mnist.md. */
 #include <stdlib.h>
 #include "golden/training.h"
 #include "lockstep/recipe.h"
@@ -30,8 +31,8 @@ static void resnet_learns(void **state)
     ls_setup setup;
     ls_trainer *t;
     ls_dataset *train = shapes(LS_SPLIT_TRAIN), *test = shapes(LS_SPLIT_EVAL);
-    const char *const sets[] = { "data.type=shapes", "train.steps=60", "train.global_batch=32", "train.micro_batch=32", "schedule.total_steps=60",
-                                 "threads=2" };
+    const char *const sets[] = { "data.type=shapes",     "train.steps=60",          "train.global_batch=32",
+                                 "train.micro_batch=32", "schedule.total_steps=60", "threads=2" };
     ASSERT_OK(ls_recipe_load(&r, "resnet18-mnist-cosine", 6, sets));
     ASSERT_OK(ls_setup_make(&setup, r, 1, 0, 0));
     ASSERT_OK(ls_trainer_create_with(&t, setup.model->build, r, &setup.trainer));
@@ -39,7 +40,8 @@ static void resnet_learns(void **state)
     ls_step_result result;
     for (int k = 0; k < STEPS; k++) {
         read_batch(train, k);
-        ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, ls_schedule_rate(&setup.schedule, setup.lr, k), &result));
+        ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, ls_schedule_rate(&setup.schedule, setup.lr, k),
+                                  &result));
     }
     int right = 0;
     for (int k = 0; k < TEST_BATCHES; k++) {

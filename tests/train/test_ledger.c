@@ -1,4 +1,5 @@
-/* test_ledger.c - what ranks hold and what the ledger counted while steps ran is what `plan` and `explain` say: memory, collectives, bytes, on every rank. */
+/* test_ledger.c - what ranks hold and what the ledger counted while steps ran is what `plan` and `explain`
+ * say: memory, collectives, bytes, on every rank. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,10 +8,21 @@
 #include "support/ranks.h"
 
 enum { STEPS = 2, M = 4, ROWS = 2, PIXELS = 64 };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 
-typedef struct planned { int64_t calls; double bytes; } planned;
+typedef struct planned {
+    int64_t calls;
+    double bytes;
+} planned;
 
 /* As `plan` adds them up. A mapping without conversion is a collective that needs no call. */
 static planned step_of(const ls_compiled *c)
@@ -36,10 +48,12 @@ static ls_status rank(ls_group *g, void *context)
     const planned want = step_of(&t->compiled);
     ls_footprint f;
     ls_plans_footprint(&f, LS_PROGRAMS, t->compiled.plans);
-    const size_t held = ls_session_bytes(t->session), page = 4096; /* regions are whole pages, in dev builds with guards between them */
+    /* regions are whole pages, in dev builds with guards between them */
+    const size_t held = ls_session_bytes(t->session), page = 4096;
     if (held < f.total || held > f.total + 16 * page || ls_session_node_bytes(t->session) != f.node) {
         ls_trainer_destroy(&t);
-        return ls_fail(LS_E_INTERNAL, "the session holds %zu bytes, the plan says %zu; of the host's %zu", held, f.total, f.node);
+        return ls_fail(LS_E_INTERNAL, "the session holds %zu bytes, the plan says %zu; of the host's %zu",
+                       held, f.total, f.node);
     }
     static const uint8_t images[M * ROWS * PIXELS];
     static const int32_t labels[M * ROWS];
@@ -51,16 +65,27 @@ static ls_status rank(ls_group *g, void *context)
     const ls_ledger after = ls_session_ledger(t->session);
     ls_trainer_destroy(&t);
     LS_TRY(s);
-    if (after.calls - before.calls != STEPS * want.calls || (double)(after.bytes - before.bytes) != STEPS * want.bytes)
-        return ls_fail(LS_E_INTERNAL, "the ledger has %lld collectives and %lld bytes, the plan %lld and %.0f", (long long)(after.calls - before.calls),
-                       (long long)(after.bytes - before.bytes), (long long)(STEPS * want.calls), STEPS * want.bytes);
+    if (after.calls - before.calls != STEPS * want.calls ||
+        (double)(after.bytes - before.bytes) != STEPS * want.bytes)
+        return ls_fail(LS_E_INTERNAL,
+                       "the ledger has %lld collectives and %lld bytes, the plan %lld and %.0f",
+                       (long long)(after.calls - before.calls), (long long)(after.bytes - before.bytes),
+                       (long long)(STEPS * want.calls), STEPS * want.bytes);
     return want.bytes > 0 ? LS_OK : ls_fail(LS_E_INTERNAL, "the plan moves nothing");
 }
 
 static void the_ledger_is_the_plan(void **state)
 {
     (void)state;
-    const struct { int dp, shard, micro_batches; ls_data_parallel data; int64_t reshard; ls_gather_choice gather; ls_synchronize_choice when; ls_dtype param; double clip; } CASES[] = {
+    const struct {
+        int dp, shard, micro_batches;
+        ls_data_parallel data;
+        int64_t reshard;
+        ls_gather_choice gather;
+        ls_synchronize_choice when;
+        ls_dtype param;
+        double clip;
+    } CASES[] = {
         { 2, 0, 4, LS_DATA_FSDP, -1, LS_GATHER_COPY, LS_SYNCHRONIZE_AUTO, LS_F32, 0 },
         { 4, 0, 4, LS_DATA_FSDP, 2, LS_GATHER_COPY, LS_SYNCHRONIZE_AUTO, LS_F32, 1 },
         { 2, 0, 4, LS_DATA_FSDP, 0, LS_GATHER_MAP, LS_SYNCHRONIZE_EACH, LS_F32, 0 },
@@ -70,9 +95,11 @@ static void the_ledger_is_the_plan(void **state)
         { 4, 0, 4, LS_DATA_DDP, -1, LS_GATHER_AUTO, LS_SYNCHRONIZE_EACH, LS_F16, 0 },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = CASES[i].micro_batches, .param = CASES[i].param,
-                              .clip_norm = CASES[i].clip };
-        o.parallel.mesh = (ls_mesh){ .n = CASES[i].shard ? 2 : 1, .axes = { { "dp", CASES[i].dp }, { "shard", CASES[i].shard } } };
+        ls_trainer_opts o = { LS_TRAINER_DEFAULTS,     .threads = 1,
+                              .micro_batch = ROWS,     .micro_batches = CASES[i].micro_batches,
+                              .param = CASES[i].param, .clip_norm = CASES[i].clip };
+        o.parallel.mesh = (ls_mesh){ .n = CASES[i].shard ? 2 : 1,
+                                     .axes = { { "dp", CASES[i].dp }, { "shard", CASES[i].shard } } };
         o.parallel.data = CASES[i].data;
         o.parallel.units = "class:EncoderBlock";
         o.parallel.reshard_after_forward = CASES[i].reshard;

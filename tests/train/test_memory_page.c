@@ -1,5 +1,5 @@
-/* test_memory_page.c - rank-N.memory.html: well-formed, alone, its numbers are the plan's, with and without a profile; and the trace of a rank, whose
- * collectives have a track. */
+/* test_memory_page.c - rank-N.memory.html: well-formed, alone, its numbers are the plan's, with and without a
+ * profile; and the trace of a rank, whose collectives have a track. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,10 @@
 #include "support/ranks.h"
 #include "train/memory_page.h"
 
-static void record(void *profile, ls_trainer *t, int program) { ls_profile_add(profile, t->session, t->session_plan[program]); }
+static void record(void *profile, ls_trainer *t, int program)
+{
+    ls_profile_add(profile, t->session, t->session_plan[program]);
+}
 
 static char *written(const ls_trainer *t, const ls_profile *p)
 {
@@ -45,8 +48,16 @@ static size_t most_held(const ls_trainer *t)
     return most + f.state + f.io + ls_compiled_tree_bytes(&t->compiled);
 }
 
-static const ls_vit_config SMALL = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16, .mlp_size = 32,
-                                     .classes = 10, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config SMALL = { .image_size = 8,
+                                     .patch_size = 4,
+                                     .in_channels = 1,
+                                     .layers = 3,
+                                     .heads = 2,
+                                     .hidden_size = 16,
+                                     .mlp_size = 32,
+                                     .classes = 10,
+                                     .mean = 0.5,
+                                     .std = 0.5 };
 static const uint8_t images[8 * 64];
 static const int32_t labels[8];
 
@@ -55,7 +66,8 @@ static void profiled_and_planned(void **state)
     (void)state;
     ls_trainer *t;
     ls_profile *p;
-    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &SMALL, .micro_batch = 4, .micro_batches = 2, .threads = 1));
+    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &SMALL, .micro_batch = 4, .micro_batches = 2,
+                                .threads = 1));
     ASSERT_OK(ls_trainer_init(t, 0));
     ASSERT_OK(ls_profile_create(&p));
     ls_session_profile(t->session, true);
@@ -89,7 +101,11 @@ static void profiled_and_planned(void **state)
 
 /* ---- two ranks */
 
-typedef struct files { const char *page[2], *trace[2]; int collectives, runs; } files; /* expected: of `micro`, of each program */
+/* expected: of `micro`, of each program */
+typedef struct files {
+    const char *page[2], *trace[2];
+    int collectives, runs;
+} files;
 
 static ls_status rank(ls_group *g, void *context)
 {
@@ -97,7 +113,8 @@ static ls_status rank(ls_group *g, void *context)
     const int r = ls_group_rank(g);
     ls_trainer *t;
     ls_profile *p;
-    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2, .micro_batches = 4, .group = g };
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2, .micro_batches = 4,
+                          .group = g };
     o.parallel.mesh.axes[0].size = 2;
     o.parallel.rank = r;
     o.parallel.units = "class:EncoderBlock";
@@ -134,11 +151,14 @@ static void check_trace(const files *f, const char *path)
     const json_t *events = json_object_get(root, "traceEvents"), *e;
     int starts = 0, waits = 0, begun = 0, ended = 0;
     size_t i;
-    json_array_foreach(events, i, e) {
-        const char *name = json_string_value(json_object_get(e, "name")), *ph = json_string_value(json_object_get(e, "ph"));
+    json_array_foreach(events, i, e)
+    {
+        const char *name = json_string_value(json_object_get(e, "name")),
+                   *ph = json_string_value(json_object_get(e, "ph"));
         if (json_integer_value(json_object_get(e, "tid")) != 3 || *ph == 'M')
             continue;
-        starts += !strncmp(name, "start all_gather of unit ", 25) || !strncmp(name, "start reduce_scatter of unit ", 29);
+        starts += !strncmp(name, "start all_gather of unit ", 25) ||
+                  !strncmp(name, "start reduce_scatter of unit ", 29);
         waits += !strncmp(name, "wait ", 5);
         begun += *ph == 'b';
         ended += *ph == 'e';
@@ -158,7 +178,8 @@ static void check_trace(const files *f, const char *path)
 static void each_rank_has_its_own(void **state)
 {
     (void)state;
-    files f = { .page = { ls_test_path("rank-0.memory.html"), ls_test_path("rank-1.memory.html") }, .trace = { ls_test_path("0.json"), ls_test_path("1.json") } };
+    files f = { .page = { ls_test_path("rank-0.memory.html"), ls_test_path("rank-1.memory.html") },
+                .trace = { ls_test_path("0.json"), ls_test_path("1.json") } };
     ASSERT_OK(run_ranks(2, rank, &f));
     for (int r = 0; r < 2; r++) {
         char *page, heading[32];
@@ -177,6 +198,7 @@ static void each_rank_has_its_own(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(profiled_and_planned), cmocka_unit_test(each_rank_has_its_own) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(profiled_and_planned),
+                                        cmocka_unit_test(each_rank_has_its_own) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

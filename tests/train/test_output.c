@@ -1,5 +1,6 @@
-/* test_output.c - precision.output: the model's outputs are rounded as by FSDP's MixedPrecisionPolicy(output_dtype), that is as if the model itself ended in a cast:
- * the same bits of losses, gradients, predictions and probabilities, over ranks in every layout. */
+/* test_output.c - precision.output: the model's outputs are rounded as by FSDP's
+ * MixedPrecisionPolicy(output_dtype), that is as if the model itself ended in a cast: the same bits of
+ * losses, gradients, predictions and probabilities, over ranks in every layout. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -28,7 +29,11 @@ typedef struct outcome {
     int32_t predicted[ROWS];
 } outcome;
 
-typedef struct job { ls_trainer_opts o; ls_dtype cast; outcome out; } job;
+typedef struct job {
+    ls_trainer_opts o;
+    ls_dtype cast;
+    outcome out;
+} job;
 
 static void fill(uint8_t image[SIDE * SIDE], int32_t *label, int64_t sample)
 {
@@ -79,7 +84,9 @@ static ls_status rank(ls_group *g, void *context)
 
 static outcome run(ls_dtype param, ls_dtype output, ls_dtype cast, int dp, int shard, ls_data_parallel data)
 {
-    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5, .param = param, .output = output }, .cast = cast };
+    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M,
+                     .clip_norm = 0.5, .param = param, .output = output },
+              .cast = cast };
     j.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", dp }, { "shard", shard } } };
     j.o.parallel.data = data;
     ASSERT_OK(run_ranks(dp * shard, rank, &j));
@@ -99,16 +106,28 @@ static void expect_same(const outcome *a, const outcome *b)
 static void as_a_cast_of_the_model(void **state)
 {
     (void)state;
-    static const struct { ls_dtype param, output; bool rounds; } CASES[] = {
-        { LS_F32, LS_BF16, true }, { LS_F32, LS_F16, true }, { LS_BF16, LS_F16, true }, { LS_BF16, LS_BF16, false }, { LS_BF16, LS_F32, false }, { LS_F32, LS_F32, false } };
-    static const struct { int dp, shard; ls_data_parallel data; } MESHES[] = {
-        { 2, 1, LS_DATA_DDP }, { 2, 1, LS_DATA_FSDP }, { 2, 2, LS_DATA_FSDP }, { 2, 2, LS_DATA_HYBRID }, { 4, 1, LS_DATA_DDP } };
+    static const struct {
+        ls_dtype param, output;
+        bool rounds;
+    } CASES[] = { { LS_F32, LS_BF16, true },   { LS_F32, LS_F16, true },   { LS_BF16, LS_F16, true },
+                  { LS_BF16, LS_BF16, false }, { LS_BF16, LS_F32, false }, { LS_F32, LS_F32, false } };
+    static const struct {
+        int dp, shard;
+        ls_data_parallel data;
+    } MESHES[] = { { 2, 1, LS_DATA_DDP },
+                   { 2, 1, LS_DATA_FSDP },
+                   { 2, 2, LS_DATA_FSDP },
+                   { 2, 2, LS_DATA_HYBRID },
+                   { 4, 1, LS_DATA_DDP } };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const ls_dtype param = CASES[i].param, output = CASES[i].output;
-        const outcome one = run(param, output, LS_F32, 1, 1, LS_DATA_FSDP), cast = run(param, LS_F32, output, 1, 1, LS_DATA_FSDP), plain = run(param, LS_F32, LS_F32, 1, 1, LS_DATA_FSDP);
+        const outcome one = run(param, output, LS_F32, 1, 1, LS_DATA_FSDP),
+                      cast = run(param, LS_F32, output, 1, 1, LS_DATA_FSDP),
+                      plain = run(param, LS_F32, LS_F32, 1, 1, LS_DATA_FSDP);
         expect_same(&one, &cast);
         assert_int_equal(memcmp(one.losses, plain.losses, sizeof one.losses) != 0, CASES[i].rounds);
-        assert_int_equal(memcmp(one.probability, plain.probability, sizeof one.probability) != 0, CASES[i].rounds);
+        assert_int_equal(memcmp(one.probability, plain.probability, sizeof one.probability) != 0,
+                         CASES[i].rounds);
         for (size_t k = 0; k < sizeof MESHES / sizeof MESHES[0]; k++) {
             const outcome some = run(param, output, LS_F32, MESHES[k].dp, MESHES[k].shard, MESHES[k].data);
             expect_same(&some, &one);

@@ -1,5 +1,5 @@
-/* test_plan_command.c - `plan`, `plan --compare`, `explain` and `inspect` of a recipe on several ranks: their numbers agree with each other and with what
- * sharding means. No rank is started. */
+/* test_plan_command.c - `plan`, `plan --compare`, `explain` and `inspect` of a recipe on several ranks: their
+ * numbers agree with each other and with what sharding means. No rank is started. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,21 @@
 #include "verbs/commands.h"
 #include "verbs/step_cost.h"
 
-#define SETS(...) .n_sets = (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), .sets = (const char *[]){ __VA_ARGS__ }
-#define RECIPE(...) { .name = "vit-fashion-mnist", SETS("model.layers=4", "train.global_batch=16", __VA_ARGS__) }
+#define SETS(...)                                                                                       \
+    .n_sets = (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), .sets = (const char *[]) \
+    {                                                                                                   \
+        __VA_ARGS__                                                                                     \
+    }
+#define RECIPE(...)                                                                               \
+    {                                                                                             \
+        .name = "vit-fashion-mnist", SETS("model.layers=4", "train.global_batch=16", __VA_ARGS__) \
+    }
 
-typedef struct output { ls_ui ui; char *text; size_t size; } output;
+typedef struct output {
+    ls_ui ui;
+    char *text;
+    size_t size;
+} output;
 
 static void open_output(output *o)
 {
@@ -63,9 +74,13 @@ static int64_t number(const json_t *root, const char *path)
     return (int64_t)json_number_value(root);
 }
 
-static bool near(int64_t x, int64_t y, double relative) { return fabs((double)(x - y)) <= relative * (double)y; }
+static bool near(int64_t x, int64_t y, double relative)
+{
+    return fabs((double)(x - y)) <= relative * (double)y;
+}
 
-/* What FSDP promises, with a copy of each gathered unit per rank: 1/R of parameters, gradients and moments. */
+/* What FSDP promises, with a copy of each gathered unit per rank: 1/R of parameters, gradients and moments.
+ */
 static void shards_take_their_part(void **state)
 {
     (void)state;
@@ -73,13 +88,15 @@ static void shards_take_their_part(void **state)
     for (int ranks = 2; ranks <= 4; ranks *= 2) {
         char workers[16];
         snprintf(workers, sizeof workers, "workers=%d", ranks);
-        json_t *many = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE(workers, "parallel.gather=copy"), .json = true }));
+        json_t *many = parsed(
+            plan((ls_plan_command_opts){ .recipe = RECIPE(workers, "parallel.gather=copy"), .json = true }));
         assert_int_equal(number(many, "ranks"), ranks);
         const char *const SHARED[] = { "rank.memory.peak.parameters", "rank.memory.peak.optimizer" };
         for (int i = 0; i < 2; i++)
             assert_true(near(ranks * number(many, SHARED[i]), number(one, SHARED[i]), 0.02));
         /* at most two blocks and the root beside the slices */
-        assert_true(number(many, "rank.memory.peak.gathered") <= number(one, "rank.memory.peak.parameters") * 3 / 4);
+        assert_true(number(many, "rank.memory.peak.gathered") <=
+                    number(one, "rank.memory.peak.parameters") * 3 / 4);
         assert_true(number(many, "rank.memory.peak.gathered") > 0);
         assert_true(near(number(many, "rank.flops") * ranks, number(one, "rank.flops"), 0.02));
         json_decref(many);
@@ -92,7 +109,8 @@ static void messages_are_counted(void **state)
 {
     (void)state;
     json_t *one = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true }));
-    json_t *two = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true, .ranks_per_host = 2 }));
+    json_t *two = parsed(
+        plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true, .ranks_per_host = 2 }));
     assert_int_equal(number(one, "rank.memory.messages"), 0);
     assert_true(number(two, "rank.memory.messages") >= 6 << 20);
     json_decref(one);
@@ -103,9 +121,11 @@ static void messages_are_counted(void **state)
 static void plan_and_explain_agree(void **state)
 {
     (void)state;
-    static const char *const LAYOUTS[][3] = { { "parallel.gather=copy", "parallel.data=fsdp", "parallel.reshard_after_forward=2" },
-                                              { "train.micro_batch=2", "parallel.data=fsdp", "parallel.reshard_after_forward=false" },
-                                              { "train.micro_batch=1", "parallel.data=ddp", "train.clip_norm=1" } };
+    static const char *const LAYOUTS[][3] = {
+        { "parallel.gather=copy", "parallel.data=fsdp", "parallel.reshard_after_forward=2" },
+        { "train.micro_batch=2", "parallel.data=fsdp", "parallel.reshard_after_forward=false" },
+        { "train.micro_batch=1", "parallel.data=ddp", "train.clip_norm=1" }
+    };
     for (int l = 0; l < 3; l++) {
         const ls_recipe_arg recipe = RECIPE("workers=4", LAYOUTS[l][0], LAYOUTS[l][1], LAYOUTS[l][2]);
         json_t *p = parsed(plan((ls_plan_command_opts){ .recipe = recipe, .json = true }));
@@ -117,7 +137,8 @@ static void plan_and_explain_agree(void **state)
         for (int i = 0; i < 2; i++) {
             const json_t *list = json_object_get(json_object_get(e, PROGRAMS[i]), "collectives"), *c;
             size_t k;
-            json_array_foreach(list, k, c) {
+            json_array_foreach(list, k, c)
+            {
                 calls += i ? 1 : runs;
                 bytes += (double)(i ? 1 : runs) * json_number_value(json_object_get(c, "bytes"));
                 assert_true(number(c, "start") < number(c, "wait"));
@@ -126,8 +147,7 @@ static void plan_and_explain_agree(void **state)
         }
         const json_t *rows = json_object_get(json_object_get(p, "rank"), "collectives"), *row;
         size_t k;
-        json_array_foreach(rows, k, row)
-            counted += number(row, "calls");
+        json_array_foreach(rows, k, row) counted += number(row, "calls");
         assert_true(calls > 0);
         assert_int_equal(counted, calls);
         assert_float_equal(json_number_value(json_object_get(json_object_get(p, "rank"), "bytes")), bytes, 0);
@@ -149,16 +169,19 @@ static void alike_blocks_are_folded(void **state)
 {
     (void)state;
     const ls_recipe_arg recipe = RECIPE("workers=2", "model.layers=8");
-    char *folded = explain((ls_explain_opts){ .recipe = recipe, .rank = 1 }), *full = explain((ls_explain_opts){ .recipe = recipe, .rank = 1, .full = true });
+    char *folded = explain((ls_explain_opts){ .recipe = recipe, .rank = 1 }),
+         *full = explain((ls_explain_opts){ .recipe = recipe, .rank = 1, .full = true });
     ASSERT_CONTAINS(folded, "as rank 1 of 2 runs it: dp=2, fsdp in 9 units (class:EncoderBlock)");
     ASSERT_CONTAINS(folded, "micro-batch 1 of 2");
-    ASSERT_CONTAINS(folded, "the same forward for encoder.layers.encoder_layer_1 to encoder.layers.encoder_layer_6 (6 times): steps ");
+    ASSERT_CONTAINS(folded, "the same forward for encoder.layers.encoder_layer_1 to "
+                            "encoder.layers.encoder_layer_6 (6 times): steps ");
     ASSERT_CONTAINS(folded, "the same backward for encoder.layers.encoder_layer_4 to ");
     assert_null(strstr(folded, "forward  encoder.layers.encoder_layer_3.mlp.0\n"));
     ASSERT_CONTAINS(full, "forward  encoder.layers.encoder_layer_3.mlp.0\n");
     assert_null(strstr(full, "the same forward"));
     assert_int_equal(count(full, "  start  "), count(full, "  wait   "));
-    assert_int_equal(count(full, "  start  all_gather unit encoder.layers.encoder_layer_3 "), 2); /* micro (mapped: not again), eval */
+    /* micro (mapped: not again), eval */
+    assert_int_equal(count(full, "  start  all_gather unit encoder.layers.encoder_layer_3 "), 2);
     char line[16];
     int steps;
     const char *micro = strstr(full, "program micro on ");
@@ -171,9 +194,11 @@ static void alike_blocks_are_folded(void **state)
     }
     free(folded);
     free(full);
-    const ls_recipe_arg offload = RECIPE("workers=2", "model.layers=8", "parallel.offload=cpu"); /* transfers stand between the blocks */
+    /* transfers stand between the blocks */
+    const ls_recipe_arg offload = RECIPE("workers=2", "model.layers=8", "parallel.offload=cpu");
     folded = explain((ls_explain_opts){ .recipe = offload });
-    ASSERT_CONTAINS(folded, "the same forward for encoder.layers.encoder_layer_1 to encoder.layers.encoder_layer_6 (6 times): steps ");
+    ASSERT_CONTAINS(folded, "the same forward for encoder.layers.encoder_layer_1 to "
+                            "encoder.layers.encoder_layer_6 (6 times): steps ");
     free(folded);
 }
 
@@ -181,14 +206,17 @@ static void alike_blocks_are_folded(void **state)
 static void parts_cover_the_tensor(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = { "conv_proj.weight", "encoder.pos_embedding", "encoder.layers.encoder_layer_1.self_attention.in_proj_weight",
+    static const char *const NAMES[] = { "conv_proj.weight", "encoder.pos_embedding",
+                                         "encoder.layers.encoder_layer_1.self_attention.in_proj_weight",
                                          "encoder.layers.encoder_layer_3.mlp.3.bias" };
     static const int64_t COUNTS[] = { 128 * 49, 17 * 128, 384 * 128, 128 };
     for (int hybrid = 0; hybrid < 2; hybrid++)
         for (int i = 0; i < 4; i++) {
-            const ls_recipe_arg recipe = RECIPE("workers=4", hybrid ? "parallel.mesh={dp: 2, shard: 2}" : "parallel.mesh={dp: 4}",
-                                                hybrid ? "parallel.data=hybrid" : "parallel.data=fsdp");
-            json_t *root = parsed(explain((ls_explain_opts){ .recipe = recipe, .param = NAMES[i], .json = true }));
+            const ls_recipe_arg recipe = RECIPE(
+                "workers=4", hybrid ? "parallel.mesh={dp: 2, shard: 2}" : "parallel.mesh={dp: 4}",
+                hybrid ? "parallel.data=hybrid" : "parallel.data=fsdp");
+            json_t *root = parsed(
+                explain((ls_explain_opts){ .recipe = recipe, .param = NAMES[i], .json = true }));
             const json_t *parts = json_object_get(root, "parts");
             assert_int_equal(json_array_size(parts), 4);
             int64_t until = 0;
@@ -200,18 +228,23 @@ static void parts_cover_the_tensor(void **state)
                     assert_int_equal(number(json_array_get(parts, r + 2), "end"), number(part, "end"));
             }
             assert_int_equal(until, COUNTS[i]);
-            ASSERT_CONTAINS(json_string_value(json_object_get(root, "use")), hybrid ? "replicate(dp) -> all_gather(shard)" : "all_gather(dp)");
-            ASSERT_CONTAINS(json_string_value(json_object_get(root, "gradient")), hybrid ? "reduce_scatter(shard) -> all_reduce(dp)" : "reduce_scatter(dp)");
+            ASSERT_CONTAINS(json_string_value(json_object_get(root, "use")),
+                            hybrid ? "replicate(dp) -> all_gather(shard)" : "all_gather(dp)");
+            ASSERT_CONTAINS(json_string_value(json_object_get(root, "gradient")),
+                            hybrid ? "reduce_scatter(shard) -> all_reduce(dp)" : "reduce_scatter(dp)");
             json_decref(root);
         }
-    char *text = explain((ls_explain_opts){ .recipe = RECIPE("workers=4"), .param = "encoder.layers.encoder_layer_1.self_attention.in_proj_weight" });
+    char *text = explain(
+        (ls_explain_opts){ .recipe = RECIPE("workers=4"),
+                           .param = "encoder.layers.encoder_layer_1.self_attention.in_proj_weight" });
     ASSERT_CONTAINS(text, "forward   gathered by all_gather");
     ASSERT_CONTAINS(text, "backward  gradient, summed over the ranks by reduce_scatter");
     ASSERT_CONTAINS(text, "update    update by adam");
     ASSERT_CONTAINS(text, "rank 0   holds elements 0 to 24640 of 49152: rows 0 to 192, the last in part\n");
     free(text);
-    text = explain((ls_explain_opts){ .recipe = RECIPE("workers=4", "parallel.gather=copy", "parallel.reshard_after_forward=2"),
-                                      .param = "encoder.layers.encoder_layer_1.mlp.0.weight" });
+    text = explain((ls_explain_opts){
+        .recipe = RECIPE("workers=4", "parallel.gather=copy", "parallel.reshard_after_forward=2"),
+        .param = "encoder.layers.encoder_layer_1.mlp.0.weight" });
     ASSERT_CONTAINS(text, "forward   a slice of its unit kept by copy");
     ASSERT_CONTAINS(text, "backward  gathered by all_gather (again)");
     ASSERT_CONTAINS(text, "backward  read by linear_dx in encoder.layers.encoder_layer_1.mlp.0");
@@ -221,34 +254,61 @@ static void parts_cover_the_tensor(void **state)
 static void settings_side_by_side(void **state)
 {
     (void)state;
-    const char *const COMPARE[] = { "parallel.gather=copy", "parallel.reshard_after_forward=true,false,3", "optimizer.betas=[0.9, 0.99],[0.8, 0.9]" };
-    json_t *root = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 3, .compare = COMPARE, .json = true }));
+    const char *const COMPARE[] = { "parallel.gather=copy", "parallel.reshard_after_forward=true,false,3",
+                                    "optimizer.betas=[0.9, 0.99],[0.8, 0.9]" };
+    json_t *root = parsed(plan((ls_plan_command_opts){
+        .recipe = RECIPE("workers=4"), .n_compare = 3, .compare = COMPARE, .json = true }));
     const json_t *columns = json_object_get(root, "columns");
     assert_int_equal(json_array_size(columns), 6);
-    const json_t *dropped = json_array_get(columns, 0), *kept = json_array_get(columns, 2), *refused = json_array_get(columns, 5);
-    assert_string_equal(json_string_value(json_object_get(json_object_get(dropped, "settings"), "optimizer.betas")), "[0.9, 0.99]");
-    assert_string_equal(json_string_value(json_object_get(json_object_get(refused, "settings"), "optimizer.betas")), "[0.8, 0.9]");
+    const json_t *dropped = json_array_get(columns, 0), *kept = json_array_get(columns, 2),
+                 *refused = json_array_get(columns, 5);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(dropped, "settings"), "optimizer.betas")),
+        "[0.9, 0.99]");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(refused, "settings"), "optimizer.betas")),
+        "[0.8, 0.9]");
     assert_true(number(dropped, "rank.memory.peak.gathered") < number(kept, "rank.memory.peak.gathered"));
-    assert_true(number(dropped, "rank.bytes") > number(kept, "rank.bytes")); /* the tutorial's trade: memory for communication */
+    /* the tutorial's trade: memory for communication */
+    assert_true(number(dropped, "rank.bytes") > number(kept, "rank.bytes"));
     ASSERT_CONTAINS(json_string_value(json_object_get(refused, "refused")), "reshard_after_forward");
     assert_null(json_object_get(refused, "rank"));
     json_decref(root);
 
-    char *text = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 3, .compare = COMPARE });
+    char *text = plan(
+        (ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 3, .compare = COMPARE });
     ASSERT_CONTAINS(text, "refused, parallel.gather=copy parallel.reshard_after_forward=3");
     ASSERT_CONTAINS(text, "all_gather over dp");
     free(text);
 
     output out;
     open_output(&out);
-    const char *const ALL_WRONG[] = { "parallel.reshard_after_forward=3,5" }, *const NO_VALUES[] = { "parallel.gather" }, *const EMPTY[] = { "parallel.gather=map,,copy" },
-          *const MANY[] = { "train.epochs=1,2,3,4,5", "run.seed=1,2,3,4" };
-    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = ALL_WRONG }, &out.ui), LS_E_USAGE, "every setting",
-                 "reshard_after_forward");
-    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = NO_VALUES }, &out.ui), LS_E_USAGE, "KEY=VALUE");
-    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = EMPTY }, &out.ui), LS_E_USAGE, "empty value");
-    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 2, .compare = MANY }, &out.ui), LS_E_USAGE, "16");
-    ASSERT_FAILS(ls_explain_command(&(ls_explain_opts){ .recipe = RECIPE("workers=4"), .rank = 4 }, &out.ui), LS_E_USAGE, "--rank 4", "0 to 3");
+    const char *const ALL_WRONG[] = { "parallel.reshard_after_forward=3,5" },
+                      *const NO_VALUES[] = { "parallel.gather" },
+                      *const EMPTY[] = { "parallel.gather=map,,copy" },
+                      *const MANY[] = { "train.epochs=1,2,3,4,5", "run.seed=1,2,3,4" };
+    ASSERT_FAILS(
+        ls_plan_command(
+            &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = ALL_WRONG },
+            &out.ui),
+        LS_E_USAGE, "every setting", "reshard_after_forward");
+    ASSERT_FAILS(
+        ls_plan_command(
+            &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = NO_VALUES },
+            &out.ui),
+        LS_E_USAGE, "KEY=VALUE");
+    ASSERT_FAILS(
+        ls_plan_command(
+            &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = EMPTY },
+            &out.ui),
+        LS_E_USAGE, "empty value");
+    ASSERT_FAILS(
+        ls_plan_command(
+            &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 2, .compare = MANY },
+            &out.ui),
+        LS_E_USAGE, "16");
+    ASSERT_FAILS(ls_explain_command(&(ls_explain_opts){ .recipe = RECIPE("workers=4"), .rank = 4 }, &out.ui),
+                 LS_E_USAGE, "--rank 4", "0 to 3");
     assert_int_equal(strlen(close_output(&out)), 0);
     free(out.text);
 }
@@ -258,15 +318,25 @@ static void memory_strategies(void **state)
 {
     (void)state;
     const char *const COMPARE[] = { "precision.param=f32,bf16", "parallel.offload=none,cpu" };
-    json_t *root = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.gather=copy"), .n_compare = 2, .compare = COMPARE, .json = true }));
-    const json_t *columns = json_object_get(root, "columns"), *f32 = json_array_get(columns, 0), *bf16 = json_array_get(columns, 2), *offload = json_array_get(columns, 1);
-    assert_true(near(2 * number(bf16, "rank.memory.peak.activations"), number(f32, "rank.memory.peak.activations"), 0.02));
-    assert_true(near(2 * number(bf16, "rank.memory.peak.gathered"), number(f32, "rank.memory.peak.gathered"), 0.001));
-    assert_true(near(number(bf16, "rank.memory.peak.optimizer"), number(f32, "rank.memory.peak.optimizer"), 0.001)); /* (slices are aligned for both types) */
+    json_t *root = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.gather=copy"),
+                                                       .n_compare = 2,
+                                                       .compare = COMPARE,
+                                                       .json = true }));
+    const json_t *columns = json_object_get(root, "columns"), *f32 = json_array_get(columns, 0),
+                 *bf16 = json_array_get(columns, 2), *offload = json_array_get(columns, 1);
+    assert_true(near(2 * number(bf16, "rank.memory.peak.activations"),
+                     number(f32, "rank.memory.peak.activations"), 0.02));
+    assert_true(
+        near(2 * number(bf16, "rank.memory.peak.gathered"), number(f32, "rank.memory.peak.gathered"), 0.001));
+    /* (slices are aligned for both types) */
+    assert_true(
+        near(number(bf16, "rank.memory.peak.optimizer"), number(f32, "rank.memory.peak.optimizer"), 0.001));
     assert_int_equal(number(f32, "rank.memory.of_it_host"), 0);
-    const int64_t slices = number(f32, "rank.memory.peak.parameters"); /* parameters, gradients, two moments; and the counters */
+    /* parameters, gradients, two moments; and the counters */
+    const int64_t slices = number(f32, "rank.memory.peak.parameters");
     assert_true(near(number(offload, "rank.memory.of_it_host"), 4 * slices, 0.01));
-    assert_true(number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host") < number(f32, "rank.memory.total") - 3 * slices);
+    assert_true(number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host") <
+                number(f32, "rank.memory.total") - 3 * slices);
     const int64_t device = number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host");
     json_decref(root);
     const ls_recipe_arg recipe = RECIPE("workers=2", "parallel.gather=copy");
@@ -279,7 +349,8 @@ static void memory_strategies(void **state)
 }
 
 /* Two buffers of gradients for the tree of two micro-batches, one for a running sum: the difference is in
- * each sum that has them, wherever they rest. The copy that is saved while training goes on is counted, too. */
+ * each sum that has them, wherever they rest. The copy that is saved while training goes on is counted, too.
+ */
 static void buffers_are_in_the_sums(void **state)
 {
     (void)state;
@@ -290,10 +361,14 @@ static void buffers_are_in_the_sums(void **state)
     json_t *root = parsed(plan(o));
     const json_t *columns = json_object_get(root, "columns"), *c;
     size_t k;
-    json_array_foreach(columns, k, c) {
-        static const char *const PARTS[] = { "rank.memory.state",        "rank.memory.io",
-                                             "rank.memory.arena",        "rank.memory.window_arena",
-                                             "rank.memory.micro_batch_sums", "rank.memory.staging" };
+    json_array_foreach(columns, k, c)
+    {
+        static const char *const PARTS[] = { "rank.memory.state",
+                                             "rank.memory.io",
+                                             "rank.memory.arena",
+                                             "rank.memory.window_arena",
+                                             "rank.memory.micro_batch_sums",
+                                             "rank.memory.staging" };
         int64_t parts = 0;
         for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
             parts += number(c, PARTS[i]);
@@ -317,8 +392,13 @@ static void buffers_are_in_the_sums(void **state)
 static void collectives_are_added_up(void **state)
 {
     (void)state;
-    const ls_calibration machine = { .isa = LS_ISA_AVX2, .threads = 1, .flops = 1e11, .gemm_efficiency = 0.5,
-                                     .bytes_cache = 1e11, .bytes_memory = 1e10, .op_overhead = 1e-6 };
+    const ls_calibration machine = { .isa = LS_ISA_AVX2,
+                                     .threads = 1,
+                                     .flops = 1e11,
+                                     .gemm_efficiency = 0.5,
+                                     .bytes_cache = 1e11,
+                                     .bytes_memory = 1e10,
+                                     .op_overhead = 1e-6 };
     const ls_recipe_arg recipe = RECIPE("workers=2", "train.micro_batch=2", "threads=1", "isa=avx2");
     ls_compiled_recipe c;
     ls_step_cost cost;
@@ -344,14 +424,20 @@ static void collectives_are_added_up(void **state)
 static void the_promise_is_said(void **state)
 {
     (void)state;
-    static const struct { const char *sets[3], *says; } CASES[] = {
+    static const struct {
+        const char *sets[3], *says;
+    } CASES[] = {
         { { "workers=4", "train.micro_batch=2", "parallel.data=ddp" }, "bits    the same on 1, 2, 4" },
-        { { "workers=2", "train.micro_batch=2", "train.accumulate=running" }, "not promised to be those of other layouts: train.accumulate" },
-        { { "workers=3", "train.global_batch=24", "train.micro_batch=1" }, "not promised to be those of other layouts: the sum over" },
-        { { "workers=2", "precision.param=bf16", "precision.reduce=bf16" }, "not promised to be those of other layouts: sums over ranks are rounded" },
+        { { "workers=2", "train.micro_batch=2", "train.accumulate=running" },
+          "not promised to be those of other layouts: train.accumulate" },
+        { { "workers=3", "train.global_batch=24", "train.micro_batch=1" },
+          "not promised to be those of other layouts: the sum over" },
+        { { "workers=2", "precision.param=bf16", "precision.reduce=bf16" },
+          "not promised to be those of other layouts: sums over ranks are rounded" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        char *text = plan((ls_plan_command_opts){ .recipe = RECIPE(CASES[i].sets[0], CASES[i].sets[1], CASES[i].sets[2]) });
+        char *text = plan(
+            (ls_plan_command_opts){ .recipe = RECIPE(CASES[i].sets[0], CASES[i].sets[1], CASES[i].sets[2]) });
         ASSERT_CONTAINS(text, CASES[i].says);
         free(text);
     }
@@ -377,11 +463,11 @@ static void inspect_says_who_holds_what(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_take_their_part),  cmocka_unit_test(messages_are_counted), cmocka_unit_test(plan_and_explain_agree), cmocka_unit_test(alike_blocks_are_folded),
-        cmocka_unit_test(parts_cover_the_tensor),  cmocka_unit_test(settings_side_by_side),  cmocka_unit_test(the_promise_is_said),
-        cmocka_unit_test(memory_strategies),
-        cmocka_unit_test(buffers_are_in_the_sums),
-        cmocka_unit_test(collectives_are_added_up),
+        cmocka_unit_test(shards_take_their_part),      cmocka_unit_test(messages_are_counted),
+        cmocka_unit_test(plan_and_explain_agree),      cmocka_unit_test(alike_blocks_are_folded),
+        cmocka_unit_test(parts_cover_the_tensor),      cmocka_unit_test(settings_side_by_side),
+        cmocka_unit_test(the_promise_is_said),         cmocka_unit_test(memory_strategies),
+        cmocka_unit_test(buffers_are_in_the_sums),     cmocka_unit_test(collectives_are_added_up),
         cmocka_unit_test(inspect_says_who_holds_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too wide, and what is too large to be drawn.
- * And which weights a run, a recipe and a checkpoint stand for. */
+/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too
+ * wide, and what is too large to be drawn. And which weights a run, a recipe and a checkpoint stand for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static int begin(void **state)
 {
     (void)state;
     const char *work = ls_test_dir();
-    uint8_t images[16 + SAMPLES * SIDE * SIDE] = { 0, 0, 8, 3, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0, 0, 0, SIDE, 0, 0, 0, SIDE };
+    uint8_t images[16 + SAMPLES * SIDE * SIDE] = { 0, 0, 8,    3, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0,
+                                                   0, 0, SIDE, 0, 0, 0, SIDE };
     uint8_t labels[8 + SAMPLES] = { 0, 0, 8, 1, 0, 0, SAMPLES >> 8, SAMPLES & 255 };
     for (int i = 0; i < SAMPLES; i++) {
         memset(images + 16 + i * SIDE * SIDE, i % 2 ? 255 : 0, SIDE * SIDE);
@@ -29,10 +30,13 @@ static int begin(void **state)
     ASSERT_OK(ls_file_write(ls_test_path("images"), images, sizeof images));
     ASSERT_OK(ls_file_write(ls_test_path("labels"), labels, sizeof labels));
     ls_str yaml = { 0 };
-    ls_str_printf(&yaml, "model: {type: mlp, image_size: %d, hidden: [6]}\nrun: {name: one, storage: %s/runs}\n", SIDE, work);
+    ls_str_printf(&yaml,
+                  "model: {type: mlp, image_size: %d, hidden: [6]}\nrun: {name: one, storage: %s/runs}\n",
+                  SIDE, work);
     ls_str_printf(&yaml, "data: {type: idx, train_images: %s/images, train_labels: %s/labels, ", work, work);
     ls_str_printf(&yaml, "eval_images: %s/images, eval_labels: %s/labels}\n", work, work);
-    ls_str_add(&yaml, "train: {steps: 2, global_batch: 8}\neval: {every_epochs: 0}\ncheckpoint: {every_steps: 1}\nthreads: 1\n");
+    ls_str_add(&yaml, "train: {steps: 2, global_batch: 8}\neval: {every_epochs: 0}\ncheckpoint: "
+                      "{every_steps: 1}\nthreads: 1\n");
     snprintf(recipe, sizeof recipe, "%s", ls_test_path("one.yaml"));
     ASSERT_OK(ls_file_write(recipe, yaml.data, yaml.len));
     ls_str_release(&yaml);
@@ -62,7 +66,8 @@ static void pictures_beside_each_other(void **state)
 {
     (void)state;
     char *text = predict(34, (ls_predict_opts){ .show = true }, LS_OK); /* two and a gap; the third below */
-    const char *first = "                  @@@@@@\n                  @@@@@@\n                  @@@@@@\nlabel: 0          label: 1\npred: ";
+    const char *first = "                  @@@@@@\n                  @@@@@@\n                  "
+                        "@@@@@@\nlabel: 0          label: 1\npred: ";
     if (strncmp(text, first, strlen(first)))
         fail_msg("not two pictures side by side:\n%s", text);
     ASSERT_CONTAINS(text, "\n\n      \n      \n      \nlabel: 2\npred: ");
@@ -81,7 +86,8 @@ static void what_is_too_wide_or_too_large(void **state)
     (void)state;
     free(predict(SIDE, (ls_predict_opts){ .show = true }, LS_OK));
     free(predict(SIDE - 1, (ls_predict_opts){ .show = true }, LS_E_USAGE));
-    ASSERT_CONTAINS(ls_error_message(), "--show: a picture of 6 x 6 is 6 columns wide, the terminal 5: make it wider, or have them drawn with --out");
+    ASSERT_CONTAINS(ls_error_message(), "--show: a picture of 6 x 6 is 6 columns wide, the terminal 5: make "
+                                        "it wider, or have them drawn with --out");
     char path[450];
     snprintf(path, sizeof path, "%s", ls_test_path("large.png"));
     char *text = predict(0, (ls_predict_opts){ .count = 9000, .out = path }, LS_E_USAGE);
@@ -124,7 +130,8 @@ static void a_run_stands_for_its_latest_checkpoint(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures_beside_each_other), cmocka_unit_test(what_is_too_wide_or_too_large),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures_beside_each_other),
+                                        cmocka_unit_test(what_is_too_wide_or_too_large),
                                         cmocka_unit_test(a_run_stands_for_its_latest_checkpoint) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

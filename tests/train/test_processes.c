@@ -1,5 +1,5 @@
-/* test_processes.c - ranks as processes of this host (the program starts itself again, once a rank): the bits of one process, and the memory that the
- * plan promised, as the plan counts it and as the kernel does. */
+/* test_processes.c - ranks as processes of this host (the program starts itself again, once a rank): the bits
+ * of one process, and the memory that the plan promised, as the plan counts it and as the kernel does. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,24 @@
 enum { PIXELS = 64, STEPS = 6 };
 
 /* Wide, so that parameters outweigh everything else: 8 MB of them. */
-static const ls_mlp_config WIDE = { .image_size = 8, .in_channels = 1, .classes = 10, .n_hidden = 3, .hidden = { 1000, 1000, 1000 },
-                                    .act = LS_MLP_ACT_RELU, .mean = 0.5, .std = 0.5 };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 32,
-                                   .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_mlp_config WIDE = { .image_size = 8,
+                                    .in_channels = 1,
+                                    .classes = 10,
+                                    .n_hidden = 3,
+                                    .hidden = { 1000, 1000, 1000 },
+                                    .act = LS_MLP_ACT_RELU,
+                                    .mean = 0.5,
+                                    .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .hidden_size = 32,
+                                   .mlp_size = 48,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 
 typedef struct report { /* what rank 0 hands back: sums over the ranks, in bytes, but for the hash */
     uint64_t weights;
@@ -47,20 +61,25 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
     ls_step_result r = { 0 };
     static uint8_t images[4][4][PIXELS];
     static int32_t labels[4][4];
-    LS_TRY(ls_trainer_create_with(&t, wide ? training_build_mlp : training_build_vit, wide ? (const void *)&WIDE : &VIT, o));
+    LS_TRY(ls_trainer_create_with(&t, wide ? training_build_mlp : training_build_vit,
+                                  wide ? (const void *)&WIDE : &VIT, o));
     LS_TRY(ls_trainer_init(t, 3));
     for (int step = 0; step < STEPS; step++) {
         for (int64_t k = 0; k < t->compiled.share.count; k++)
             for (int64_t row = 0; row < 4; row++) {
-                const int64_t sample = step * 16 + row * 4 + t->compiled.share.first + k * t->compiled.share.stride;
+                const int64_t sample = step * 16 + row * 4 + t->compiled.share.first +
+                                       k * t->compiled.share.stride;
                 labels[k][row] = (int32_t)(sample % 5);
                 for (int i = 0; i < PIXELS; i++)
                     images[k][row][i] = (uint8_t)((uint32_t)(sample * PIXELS + i) * 2654435761u >> 24);
             }
         LS_TRY(ls_trainer_step(t, &images[0][0][0], &labels[0][0], 16, 1e-3, &r));
     }
-    *out = (report){ .loss = r.loss, .planned = (int64_t)ls_session_bytes(t->session), .node = (int64_t)ls_session_node_bytes(t->session),
-                     .shared = of_kernel("Pss_Shmem:"), .private = of_kernel("Pss_Anon:") };
+    *out = (report){ .loss = r.loss,
+                     .planned = (int64_t)ls_session_bytes(t->session),
+                     .node = (int64_t)ls_session_node_bytes(t->session),
+                     .shared = of_kernel("Pss_Shmem:"),
+                     .private = of_kernel("Pss_Anon:") };
     LS_TRY(ls_group_barrier(g)); /* all pages are mapped by all that use them while each looks */
     LS_TRY(sum(g, &out->planned));
     LS_TRY(sum(g, &out->shared));
@@ -118,7 +137,8 @@ static report run(int ranks, ls_data_parallel data, ls_gather_choice gather, boo
             const int numbers[7] = { i, fd, ends[1], ranks, (int)data, (int)gather, wide };
             for (int k = 0; k < 7; k++)
                 snprintf(text[k], sizeof text[k], "%d", numbers[k]);
-            execl("/proc/self/exe", "test_processes", text[0], text[1], text[2], text[3], text[4], text[5], text[6], (char *)NULL);
+            execl("/proc/self/exe", "test_processes", text[0], text[1], text[2], text[3], text[4], text[5],
+                  text[6], (char *)NULL);
             _exit(127);
         }
     }
@@ -140,7 +160,8 @@ static void same_bits(void **state)
     const report one = run(1, LS_DATA_FSDP, LS_GATHER_AUTO, false);
     for (int ranks = 2; ranks <= 4; ranks *= 2)
         for (int how = 0; how < 3; how++) {
-            const report r = run(ranks, how == 2 ? LS_DATA_DDP : LS_DATA_FSDP, how == 1 ? LS_GATHER_COPY : LS_GATHER_MAP, false);
+            const report r = run(ranks, how == 2 ? LS_DATA_DDP : LS_DATA_FSDP,
+                                 how == 1 ? LS_GATHER_COPY : LS_GATHER_MAP, false);
             assert_true(r.loss == one.loss);
             assert_true(r.weights == one.weights);
         }
@@ -150,17 +171,24 @@ static void same_bits(void **state)
 static void memory(void **state)
 {
     (void)state;
-    const int64_t parameters = 4 * 2077010, unit = 4 * 1001000, root = parameters - 2 * unit, slack = 1 << 20; /* activations and workspace of a rank */
-    const report one = run(1, LS_DATA_FSDP, LS_GATHER_AUTO, true), map = run(2, LS_DATA_FSDP, LS_GATHER_MAP, true),
-                 copy = run(2, LS_DATA_FSDP, LS_GATHER_COPY, true), ddp = run(2, LS_DATA_DDP, LS_GATHER_AUTO, true);
+    /* activations and workspace of a rank */
+    const int64_t parameters = 4 * 2077010, unit = 4 * 1001000, root = parameters - 2 * unit, slack = 1 << 20;
+    const report one = run(1, LS_DATA_FSDP, LS_GATHER_AUTO, true),
+                 map = run(2, LS_DATA_FSDP, LS_GATHER_MAP, true),
+                 copy = run(2, LS_DATA_FSDP, LS_GATHER_COPY, true),
+                 ddp = run(2, LS_DATA_DDP, LS_GATHER_AUTO, true);
     assert_true(one.weights == map.weights && map.weights == copy.weights && copy.weights == ddp.weights);
-    print_message("2 ranks, MB in all: planned map %.1f + %.1f, copy %.1f, ddp %.1f; by the kernel shared %.1f %.1f %.1f, private %.1f %.1f %.1f\n",
-                  1e-6 * (double)map.planned, 1e-6 * (double)map.node, 1e-6 * (double)copy.planned, 1e-6 * (double)ddp.planned, 1e-6 * (double)map.shared,
-                  1e-6 * (double)copy.shared, 1e-6 * (double)ddp.shared, 1e-6 * (double)map.private, 1e-6 * (double)copy.private,
+    print_message("2 ranks, MB in all: planned map %.1f + %.1f, copy %.1f, ddp %.1f; by the kernel shared "
+                  "%.1f %.1f %.1f, private %.1f %.1f %.1f\n",
+                  1e-6 * (double)map.planned, 1e-6 * (double)map.node, 1e-6 * (double)copy.planned,
+                  1e-6 * (double)ddp.planned, 1e-6 * (double)map.shared, 1e-6 * (double)copy.shared,
+                  1e-6 * (double)ddp.shared, 1e-6 * (double)map.private, 1e-6 * (double)copy.private,
                   1e-6 * (double)ddp.private);
-    assert_true(one.planned >= 4 * parameters && one.planned < 4 * parameters + slack); /* parameter, gradient, two moments */
+    /* parameter, gradient, two moments */
+    assert_true(one.planned >= 4 * parameters && one.planned < 4 * parameters + slack);
 
-    /* copy: over both ranks one of each of those four, in each rank the root and at most two gathered units, and one unit's gradients whole. */
+    /* copy: over both ranks one of each of those four, in each rank the root and at most two gathered units,
+     * and one unit's gradients whole. */
     assert_true(copy.planned < 4 * parameters + 2 * (root + 2 * unit) + 2 * (root + 2 * unit) + 2 * slack);
     assert_int_equal(copy.node, 0);
 
@@ -169,7 +197,8 @@ static void memory(void **state)
     assert_true(map.planned < copy.planned - parameters);
 #ifndef LS_ASAN /* (its shadow and quarantine are memory too) */
     if (map.shared > 0) {
-        const int64_t window_map = map.shared - map.node, window_copy = copy.shared; /* gradients of both ranks; with copy their slices as well */
+        /* gradients of both ranks; with copy their slices as well */
+        const int64_t window_map = map.shared - map.node, window_copy = copy.shared;
         assert_true(window_map > 0 && window_map < 2 * (root + 2 * unit) + slack);
         assert_true(window_copy < parameters + 2 * (root + 2 * unit) + slack);
         assert_true(map.private < copy.private);

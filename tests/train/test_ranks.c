@@ -1,5 +1,6 @@
-/* test_ranks.c - one step, laid over ranks in every way: losses and final weights are those of one process, bit for bit. Ranks are threads here, so
- * that the sanitizers see them all; tests/cli/ranks.sh does the same with processes. */
+/* test_ranks.c - one step, laid over ranks in every way: losses and final weights are those of one process,
+ * bit for bit. Ranks are threads here, so that the sanitizers see them all; tests/cli/ranks.sh does the same
+ * with processes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,16 @@
 #include "train/state.h"
 
 enum { STEPS = 30, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 3, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 3,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -23,7 +32,8 @@ static int make_data(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = i % 5;
         for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
     }
     return 0;
 }
@@ -48,7 +58,8 @@ static uint64_t digest(ls_trainer *t, ls_status *s)
     uint64_t h = 0;
     *s = n < 0 ? LS_E_PEER : LS_OK;
     for (int i = 0; i < n; i++)
-        h = ls_hash64_more(ls_hash64_more(h, p[i].name, strlen(p[i].name)), p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+        h = ls_hash64_more(ls_hash64_more(h, p[i].name, strlen(p[i].name)), p[i].tensor.data,
+                           ls_type_bytes(&p[i].tensor.type));
     return h;
 }
 
@@ -63,19 +74,22 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
     for (int step = 0; step < j->steps; step++) {
         for (int64_t k = 0; k < share.count; k++)
             for (int r = 0; r < ROWS; r++) {
-                const int64_t m = share.first + k * share.stride, sample = step + m + r * M; /* rows m, m + M, ... of the step's batch */
+                /* rows m, m + M, ... of the step's batch */
+                const int64_t m = share.first + k * share.stride, sample = step + m + r * M;
                 memcpy(mine[k][r], images[sample], PIXELS);
                 mine_labels[k][r] = labels[sample];
                 if (step == 0 && r == 0)
                     __atomic_add_fetch(&j->out.computed[m], 1, __ATOMIC_RELAXED);
             }
         ls_step_result result;
-        LS_TRY(ls_trainer_step(t, &mine[0][0][0], &mine_labels[0][0], j->o.micro_batches * ROWS, 1e-2, &result));
+        LS_TRY(
+            ls_trainer_step(t, &mine[0][0][0], &mine_labels[0][0], j->o.micro_batches * ROWS, 1e-2, &result));
         if (ls_group_rank(g) == 0) {
             j->out.losses[step] = result.loss;
             j->out.norm = result.grad_norm;
         } else if (step == 0) {
-            LS_TRY(isfinite(result.loss) ? LS_OK : ls_fail(LS_E_INTERNAL, "no loss on rank %d", ls_group_rank(g)));
+            LS_TRY(isfinite(result.loss) ? LS_OK
+                                         : ls_fail(LS_E_INTERNAL, "no loss on rank %d", ls_group_rank(g)));
         }
     }
     ls_status s;
@@ -110,9 +124,12 @@ static const char *text(const ls_trainer_opts *o)
     static char s[300];
     const ls_parallel *p = &o->parallel;
     char mesh[128];
-    snprintf(s, sizeof s, "%s, data %d, units %s, reshard %lld, gather %d, prefetch %lld, offload %d, synchronize %d, recompute %s, %s",
-             ls_mesh_text(mesh, &p->mesh), p->data, p->units, (long long)p->reshard_after_forward, p->gather, (long long)p->prefetch_forward,
-             p->offload, p->synchronize, o->recompute ? o->recompute : "none", ls_dtype_name(o->param));
+    snprintf(s, sizeof s,
+             "%s, data %d, units %s, reshard %lld, gather %d, prefetch %lld, offload %d, synchronize %d, "
+             "recompute %s, %s",
+             ls_mesh_text(mesh, &p->mesh), p->data, p->units, (long long)p->reshard_after_forward, p->gather,
+             (long long)p->prefetch_forward, p->offload, p->synchronize, o->recompute ? o->recompute : "none",
+             ls_dtype_name(o->param));
     return s;
 }
 
@@ -133,7 +150,8 @@ static void expect_same(const ls_trainer_opts *o, const outcome *want, int steps
     const outcome got = run(o, steps, fault);
     for (int k = 0; k < steps; k++)
         if (got.losses[k] != want->losses[k])
-            fail_msg("%s: loss of step %d is %.17g, with one rank %.17g", text(o), k, got.losses[k], want->losses[k]);
+            fail_msg("%s: loss of step %d is %.17g, with one rank %.17g", text(o), k, got.losses[k],
+                     want->losses[k]);
     if (got.norm != want->norm)
         fail_msg("%s: norm %.17g, with one rank %.17g", text(o), got.norm, want->norm);
     if (got.weights != want->weights)
@@ -142,16 +160,20 @@ static void expect_same(const ls_trainer_opts *o, const outcome *want, int steps
 
 static const char *const UNITS[] = { "none", "class:EncoderBlock", "size:1000", "pattern:encoder.layers.*" };
 
-/* ls_parallel number `i` of the whole product, or false where the combination is refused (map with offload; N that is no block of the axis). */
+/* ls_parallel number `i` of the whole product, or false where the combination is refused (map with offload; N
+ * that is no block of the axis). */
 static bool combination(int i, ls_trainer_opts *o)
 {
-    static const struct { int dp, shard; ls_data_parallel data; } MESHES[] = {
-        { 2, 0, LS_DATA_DDP }, { 4, 0, LS_DATA_DDP }, { 2, 0, LS_DATA_FSDP }, { 4, 0, LS_DATA_FSDP },
+    static const struct {
+        int dp, shard;
+        ls_data_parallel data;
+    } MESHES[] = {
+        { 2, 0, LS_DATA_DDP },    { 4, 0, LS_DATA_DDP },  { 2, 0, LS_DATA_FSDP },   { 4, 0, LS_DATA_FSDP },
         { 2, 2, LS_DATA_HYBRID }, { 2, 2, LS_DATA_FSDP }, { 1, 4, LS_DATA_HYBRID }, { 2, 2, LS_DATA_DDP },
     };
     static const int64_t RESHARD[] = { -1, 0, 2 };
-    const int mesh = i % 8, reshard = i / 8 % 3, gather = i / 24 % 2, each = i / 48 % 2, units = i / 96 % 4, prefetch = i / 384 % 3,
-              recompute = i / 1152 % 2, offload = i / 2304 % 2;
+    const int mesh = i % 8, reshard = i / 8 % 3, gather = i / 24 % 2, each = i / 48 % 2, units = i / 96 % 4,
+              prefetch = i / 384 % 3, recompute = i / 1152 % 2, offload = i / 2304 % 2;
     *o = options(MESHES[mesh].dp, MESHES[mesh].shard);
     ls_parallel *p = &o->parallel;
     p->data = MESHES[mesh].data;
@@ -214,8 +236,8 @@ static void thirty_steps(void **state)
     expect_same(&o, &one, STEPS, NULL);
 }
 
-/* Ranks that come late at random points must find nothing overwritten: the memory rule, broken on purpose by shortening a lifetime in
- * plan/storage.c, fails here. */
+/* Ranks that come late at random points must find nothing overwritten: the memory rule, broken on purpose by
+ * shortening a lifetime in plan/storage.c, fails here. */
 static void delays(void **state)
 {
     (void)state;
@@ -304,7 +326,8 @@ static void reference_device(void **state)
 static void frozen_parameters(void **state)
 {
     (void)state;
-    static const char FREEZE[] = "conv_proj encoder.layers.encoder_layer_1 encoder.layers.encoder_layer_2.ln_1";
+    static const char FREEZE[] =
+        "conv_proj encoder.layers.encoder_layer_1 encoder.layers.encoder_layer_2.ln_1";
     ls_trainer_opts o = options(1, 0);
     o.clip_norm = 0.5;
     o.freeze = FREEZE;
@@ -328,11 +351,14 @@ static ls_status device_bytes(ls_trainer_opts o, size_t *bytes)
     return LS_OK;
 }
 
-/* Device memory between what a step needs with and without its parameters, gradients and moments: refused without offload, trained with it. */
+/* Device memory between what a step needs with and without its parameters, gradients and moments: refused
+ * without offload, trained with it. */
 static void offload_fits(void **state)
 {
     (void)state;
-    const outcome one = run(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M }, 3, NULL);
+    const outcome one = run(
+        &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M }, 3,
+        NULL);
     for (int ranks = 1; ranks <= 2; ranks++) {
         ls_trainer_opts o = options(ranks, 0);
         size_t all = 0, rest = 0;
@@ -372,7 +398,12 @@ static void different_programs(void **state)
 
 /* ---- what one rank alone cannot do */
 
-typedef struct lonely { ls_status (*call)(ls_trainer *t, ls_group *g, const char *dir); ls_status code; int rank; const char *says; } lonely;
+typedef struct lonely {
+    ls_status (*call)(ls_trainer *t, ls_group *g, const char *dir);
+    ls_status code;
+    int rank;
+    const char *says;
+} lonely;
 
 /* Rank 1's file has none of the model's tensors. */
 static ls_status load_another(ls_trainer *t, ls_group *g, const char *dir)
@@ -439,7 +470,8 @@ static ls_status lonely_rank(ls_group *g, void *context)
 static void one_failure_is_everyones(void **state)
 {
     (void)state;
-    static const lonely CASES[] = { { load_another, LS_E_SHAPE, 1, "missing" }, { load_half, LS_E_FORMAT, 1, "without optimizer state" },
+    static const lonely CASES[] = { { load_another, LS_E_SHAPE, 1, "missing" },
+                                    { load_half, LS_E_FORMAT, 1, "without optimizer state" },
                                     { save_nowhere, LS_E_IO, 0, "no such folder" } };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         ASSERT_OK(run_ranks(2, lonely_rank, (void *)&CASES[i]));
@@ -449,8 +481,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_is_everyones),
-        cmocka_unit_test(every_layout), cmocka_unit_test(thirty_steps), cmocka_unit_test(delays), cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(three_ranks), cmocka_unit_test(reference_device), cmocka_unit_test(frozen_parameters), cmocka_unit_test(offload_fits), cmocka_unit_test(different_programs),
+        cmocka_unit_test(every_layout),
+        cmocka_unit_test(thirty_steps),
+        cmocka_unit_test(delays),
+        cmocka_unit_test(mixed_precision),
+        cmocka_unit_test(three_ranks),
+        cmocka_unit_test(reference_device),
+        cmocka_unit_test(frozen_parameters),
+        cmocka_unit_test(offload_fits),
+        cmocka_unit_test(different_programs),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_recipe.c - the recipe reader: defaults, every key of the table, errors with their places, includes, environment, hostile texts. */
+/* test_recipe.c - the recipe reader: defaults, every key of the table, errors with their places, includes,
+ * environment, hostile texts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,17 @@ static ls_status load_set(ls_recipe **r, const char *text, const char *set)
 }
 
 /* The whole text is refused (exit status 2) with a message that contains all of these. */
-#define REFUSED(text, ...)                                                    \
-    do {                                                                      \
-        ls_recipe *refused_ = NULL;                                           \
+#define REFUSED(text, ...)                                                     \
+    do {                                                                       \
+        ls_recipe *refused_ = NULL;                                            \
         ASSERT_FAILS(load(&refused_, text, 0, NULL), LS_E_USAGE, __VA_ARGS__); \
-        assert_null(refused_);                                                \
+        assert_null(refused_);                                                 \
     } while (0)
-#define SET_REFUSED(set, ...)                                                        \
-    do {                                                                             \
-        ls_recipe *refused_ = NULL;                                                  \
-        ASSERT_FAILS(load_set(&refused_, MINIMAL, set), LS_E_USAGE, __VA_ARGS__);    \
-        assert_null(refused_);                                                       \
+#define SET_REFUSED(set, ...)                                                     \
+    do {                                                                          \
+        ls_recipe *refused_ = NULL;                                               \
+        ASSERT_FAILS(load_set(&refused_, MINIMAL, set), LS_E_USAGE, __VA_ARGS__); \
+        assert_null(refused_);                                                    \
     } while (0)
 
 static void defaults_are_those_of_the_contract(void **state)
@@ -52,7 +53,8 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_int_equal(r->train.global_batch, 128);
     assert_int_equal(r->train.micro_batch, 0);
     assert_int_equal(r->optimizer.type, LS_ADAM);
-    assert_true(r->optimizer.lr == 1e-3 && r->optimizer.betas[0] == 0.9 && r->optimizer.betas[1] == 0.999 && r->optimizer.eps == 1e-8);
+    assert_true(r->optimizer.lr == 1e-3 && r->optimizer.betas[0] == 0.9 && r->optimizer.betas[1] == 0.999 &&
+                r->optimizer.eps == 1e-8);
     assert_int_equal(r->parallel.mesh.n, 1);
     assert_string_equal(r->parallel.mesh.axes[0].name, "dp");
     assert_int_equal(r->parallel.mesh.axes[0].size, 0);
@@ -67,41 +69,54 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_null(r);
 }
 
-/* ---- every key ------------------------------------------------------------------------------------------------------------- */
+/* ---- every key */
 
 /* A value of the key that is not its default and that the rest of a recipe can live with. */
 static const char *other_value(const ls_key *k, char buffer[64])
 {
-    static const char *const SPECIAL[][2] = {
-        { "workers", "{min: 1, max: 4}" }, { "device", "ref" }, { "model.type", "mlp" }, { "model.patch_size", "14" }, { "model.heads", "4" }, { "model.image_size", "56" },
-        { "model.hidden_size", "64" }, { "data.type", "idx" }, { "train.micro_batch", "32" }, { "train.global_batch", "256" }, { "optimizer.type", "sgd" },
-        { "optimizer.nesterov", "true" }, { "schedule.type", "cosine" }, { "parallel.mesh", "{dp: auto, tp: 1}" }, { "parallel.units", "\"size:1e6\"" },
-        { "parallel.tensor", "colwise:fc1 rowwise:fc2" }, { "model.init", "." },
-        { "parallel.reshard_after_forward", "false" }, { "parallel.recompute", "\"class:EncoderBlock\"" }, { "parallel.gather", "copy" },
-        { "precision.output", "bf16" }, { "precision.param", "bf16" }, { "precision.reduce", "f16" },
-        { "checkpoint.best.metric", "eval_accuracy" }, { "checkpoint.best.mode", "max" }, { "schedule.min_lr", "1e-5" },
-        { "optimizer.betas", "[0.5, 0.75]" }, { "model.hidden", "[3, 5]" }, { "model.head_dim", "32" }, { "model.position_buckets", "64" }, { "model.rope_theta", "500000" } };
+    static const char *const SPECIAL[][2] = { { "workers", "{min: 1, max: 4}" },
+                                              { "device", "ref" },
+                                              { "model.type", "mlp" },
+                                              { "model.patch_size", "14" },
+                                              { "model.heads", "4" },
+                                              { "model.image_size", "56" },
+                                              { "model.hidden_size", "64" },
+                                              { "data.type", "idx" },
+                                              { "train.micro_batch", "32" },
+                                              { "train.global_batch", "256" },
+                                              { "optimizer.type", "sgd" },
+                                              { "optimizer.nesterov", "true" },
+                                              { "schedule.type", "cosine" },
+                                              { "parallel.mesh", "{dp: auto, tp: 1}" },
+                                              { "parallel.units", "\"size:1e6\"" },
+                                              { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+                                              { "model.init", "." },
+                                              { "parallel.reshard_after_forward", "false" },
+                                              { "parallel.recompute", "\"class:EncoderBlock\"" },
+                                              { "parallel.gather", "copy" },
+                                              { "precision.output", "bf16" },
+                                              { "precision.param", "bf16" },
+                                              { "precision.reduce", "f16" },
+                                              { "checkpoint.best.metric", "eval_accuracy" },
+                                              { "checkpoint.best.mode", "max" },
+                                              { "schedule.min_lr", "1e-5" },
+                                              { "optimizer.betas", "[0.5, 0.75]" },
+                                              { "model.hidden", "[3, 5]" },
+                                              { "model.head_dim", "32" },
+                                              { "model.position_buckets", "64" },
+                                              { "model.rope_theta", "500000" } };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
             return SPECIAL[i][1];
     switch (k->kind) {
-    case LS_KEY_TEXT:
-        return "\"a \\\"b\\\": #c $${d}\\\\\"";
-    case LS_KEY_INT:
-        snprintf(buffer, 64, "%d", 1 + atoi(k->fallback));
-        return buffer;
-    case LS_KEY_REAL:
-        return k->max > 1 ? "0.30000000000000004" : "0.125";
-    case LS_KEY_BOOL:
-        return *k->fallback == 't' ? "false" : "true";
+    case LS_KEY_TEXT: return "\"a \\\"b\\\": #c $${d}\\\\\"";
+    case LS_KEY_INT: snprintf(buffer, 64, "%d", 1 + atoi(k->fallback)); return buffer;
+    case LS_KEY_REAL: return k->max > 1 ? "0.30000000000000004" : "0.125";
+    case LS_KEY_BOOL: return *k->fallback == 't' ? "false" : "true";
     case LS_KEY_CHOICE:
-    case LS_KEY_WORD:
-        return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
-    case LS_KEY_BYTES:
-        return "3MiB";
-    default:
-        fail_msg("%s: the test knows no value for it", k->key);
-        return NULL;
+    case LS_KEY_WORD: return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
+    case LS_KEY_BYTES: return "3MiB";
+    default: fail_msg("%s: the test knows no value for it", k->key); return NULL;
     }
 }
 
@@ -173,7 +188,8 @@ static void every_key_is_set_printed_and_read_back(void **state)
         assert_string_equal(yaml1, yaml2);
         assert_true(ls_recipe_hash(r) == ls_recipe_hash(again));
         assert_null(ls_recipe_difference(r, again));
-        if (s == LS_OK && !k->now) { /* it did something: another value, and another run unless it may change */
+        if (s == LS_OK && !k->now) {
+            /* it did something: another value, and another run unless it may change */
             char *before = ls_recipe_value(plain, k->key), *difference = ls_recipe_difference(r, plain);
             if (strcmp(k->key, "run.name"))
                 assert_string_not_equal(before, one);
@@ -197,9 +213,12 @@ static void values_arrive_in_their_members(void **state)
 {
     (void)state;
     ls_recipe *r;
-    const char *const text = "run:\n  name: x1\n  seed: 9007199254740992\nmodel:\n  type: mlp\n  hidden: [64, 32]\n  act: gelu\ndata:\n  type: shapes\n  shuffle: false\n"
-                             "optimizer:\n  type: sgd\n  lr: 1e-1\n  momentum: .9\n  nesterov: true\nschedule: {type: step, step_size: 1e3, gamma: 0.5}\n"
-                             "checkpoint: {max_file: 512MiB, best: {metric: eval_accuracy, mode: max}}\nparallel: {prefetch: {forward: 3}}\nkernels: own\n";
+    const char *const text = "run:\n  name: x1\n  seed: 9007199254740992\nmodel:\n  type: mlp\n  hidden: "
+                             "[64, 32]\n  act: gelu\ndata:\n  type: shapes\n  shuffle: false\n"
+                             "optimizer:\n  type: sgd\n  lr: 1e-1\n  momentum: .9\n  nesterov: "
+                             "true\nschedule: {type: step, step_size: 1e3, gamma: 0.5}\n"
+                             "checkpoint: {max_file: 512MiB, best: {metric: eval_accuracy, mode: "
+                             "max}}\nparallel: {prefetch: {forward: 3}}\nkernels: own\n";
     ASSERT_OK(load(&r, text, 0, NULL));
     assert_string_equal(r->run.name, "x1");
     assert_int_equal(r->run.seed, INT64_C(9007199254740992));
@@ -222,16 +241,18 @@ static void values_arrive_in_their_members(void **state)
     ls_recipe_destroy(&r);
 }
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------------- */
+/* ---- errors */
 
 static void unknown_keys_name_the_nearest(void **state)
 {
     (void)state;
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain:\n  epochs: 1\n  global_batchs: 3\n", "here.yaml:5: train.global_batchs", "did you mean train.global_batch?");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain:\n  epochs: 1\n  global_batchs: 3\n",
+            "here.yaml:5: train.global_batchs", "did you mean train.global_batch?");
     REFUSED("modl: {type: vit}\n", "here.yaml:1: modl", "did you mean model?");
     REFUSED("lr: 1\n", "here.yaml:1: lr", "optimizer.lr");
     REFUSED(MINIMAL "train: {lr: 1}\n", "train.lr", "did you mean optimizer.lr?");
-    REFUSED(MINIMAL "checkpoint: {best: {metrik: eval_loss}}\n", "checkpoint.best.metrik", "did you mean checkpoint.best.metric?");
+    REFUSED(MINIMAL "checkpoint: {best: {metrik: eval_loss}}\n", "checkpoint.best.metrik",
+            "did you mean checkpoint.best.metric?");
     REFUSED(MINIMAL "train.epochs: 3\n", "here.yaml:3: train.epochs", "nested");
     REFUSED(MINIMAL "zzzzzzzz: 3\n", "zzzzzzzz", "unknown key");
     SET_REFUSED("trian.epochs=1", "--set trian.epochs", "did you mean train.epochs?");
@@ -271,25 +292,55 @@ static void names_of_other_programs_lead_to_ours(void **state)
         }
     }
     assert_true(n > 150);
-    static const char *const WANTED[][2] = {
-        { "train.batch_size", "train.global_batch" }, { "per_device_train_batch_size", "train.micro_batch" }, { "gradient_accumulation_steps", "train.global_batch" },
-        { "optimizer.learning_rate", "optimizer.lr" }, { "num_train_epochs", "train.epochs" }, { "max_steps", "train.steps" }, { "max_grad_norm", "train.clip_norm" },
-        { "warmup_steps", "schedule.warmup_steps" }, { "warmup_ratio", "schedule.warmup_steps" }, { "lr_scheduler_type", "schedule.type" }, { "bf16", "precision.param" },
-        { "fp16", "precision.param" }, { "gradient_checkpointing", "parallel.recompute" }, { "data.num_workers", "workers" }, { "dataloader_num_workers", "threads" },
-        { "beta1", "optimizer.betas" }, { "beta2", "optimizer.betas" }, { "adam_beta1", "optimizer.betas" }, { "eps", "optimizer.eps" },
-        { "weight_decay", "optimizer.weight_decay" }, { "fsdp", "parallel.data" }, { "parallelism.tensor_parallel_degree", "parallel.mesh" },
-        { "data_parallel_shard_degree", "parallel.mesh" }, { "micro_batch_size", "train.micro_batch" }, { "sequence_len", "data.seq_length" }, { "seed", "run.seed" },
-        { "train.seed", "run.seed" }, { "save_steps", "checkpoint.every_steps" }, { "save_total_limit", "checkpoint.keep" }, { "eval_steps", "eval.every_epochs" },
-        { "resume_from_checkpoint", "run.name" }, { "output_dir", "run.storage" }, { "--learning-rate", "optimizer.lr" }, { "Max-Steps", "train.steps" },
-        { "epochs", "train.epochs" }, { "lr", "optimizer.lr" }, { "data.drop_last", "train.drop_last" }, { "model.layer", "model.layers" },
-        { "modl.layers", "model.layers" }, { "modl.layerz", "model.layers" }, { "parallel.prefetch.forwards", "parallel.prefetch.forward" } };
+    static const char *const WANTED[][2] = { { "train.batch_size", "train.global_batch" },
+                                             { "per_device_train_batch_size", "train.micro_batch" },
+                                             { "gradient_accumulation_steps", "train.global_batch" },
+                                             { "optimizer.learning_rate", "optimizer.lr" },
+                                             { "num_train_epochs", "train.epochs" },
+                                             { "max_steps", "train.steps" },
+                                             { "max_grad_norm", "train.clip_norm" },
+                                             { "warmup_steps", "schedule.warmup_steps" },
+                                             { "warmup_ratio", "schedule.warmup_steps" },
+                                             { "lr_scheduler_type", "schedule.type" },
+                                             { "bf16", "precision.param" },
+                                             { "fp16", "precision.param" },
+                                             { "gradient_checkpointing", "parallel.recompute" },
+                                             { "data.num_workers", "workers" },
+                                             { "dataloader_num_workers", "threads" },
+                                             { "beta1", "optimizer.betas" },
+                                             { "beta2", "optimizer.betas" },
+                                             { "adam_beta1", "optimizer.betas" },
+                                             { "eps", "optimizer.eps" },
+                                             { "weight_decay", "optimizer.weight_decay" },
+                                             { "fsdp", "parallel.data" },
+                                             { "parallelism.tensor_parallel_degree", "parallel.mesh" },
+                                             { "data_parallel_shard_degree", "parallel.mesh" },
+                                             { "micro_batch_size", "train.micro_batch" },
+                                             { "sequence_len", "data.seq_length" },
+                                             { "seed", "run.seed" },
+                                             { "train.seed", "run.seed" },
+                                             { "save_steps", "checkpoint.every_steps" },
+                                             { "save_total_limit", "checkpoint.keep" },
+                                             { "eval_steps", "eval.every_epochs" },
+                                             { "resume_from_checkpoint", "run.name" },
+                                             { "output_dir", "run.storage" },
+                                             { "--learning-rate", "optimizer.lr" },
+                                             { "Max-Steps", "train.steps" },
+                                             { "epochs", "train.epochs" },
+                                             { "lr", "optimizer.lr" },
+                                             { "data.drop_last", "train.drop_last" },
+                                             { "model.layer", "model.layers" },
+                                             { "modl.layers", "model.layers" },
+                                             { "modl.layerz", "model.layers" },
+                                             { "parallel.prefetch.forwards", "parallel.prefetch.forward" } };
     for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++) {
         char set[80], near[80];
         snprintf(set, sizeof set, "%s=1", WANTED[i][0] + 2 * !strncmp(WANTED[i][0], "--", 2));
         snprintf(near, sizeof near, "did you mean %s?", WANTED[i][1]);
         SET_REFUSED(set, near);
     }
-    static const char *const NOTHING[] = { "train.quantum=1", "train.type=1", "optimizer.warp_factor=1", "x=1", "eval.metrics.of.mine=1" };
+    static const char *const NOTHING[] = { "train.quantum=1", "train.type=1", "optimizer.warp_factor=1",
+                                           "x=1", "eval.metrics.of.mine=1" };
     for (size_t i = 0; i < sizeof NOTHING / sizeof NOTHING[0]; i++)
         SET_REFUSED(NOTHING[i], "unknown key (docs/recipe.md");
 }
@@ -297,7 +348,8 @@ static void names_of_other_programs_lead_to_ours(void **state)
 static void wrong_values_say_what_is_needed(void **state)
 {
     (void)state;
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain: {epochs: five}\n", "here.yaml:3: train.epochs", "whole number", "'five'");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain: {epochs: five}\n", "here.yaml:3: train.epochs",
+            "whole number", "'five'");
     SET_REFUSED("checkpoint.every_epochs=-2", "out of range", "from -1");
     SET_REFUSED("checkpoint.every_steps=-1", "out of range", "from 0");
     SET_REFUSED("train.epochs=1.5", "whole number");
@@ -325,12 +377,15 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
-    SET_REFUSED("run.storage=s3://bucket/runs", "--set run.storage: s3://bucket/runs: s3:// is not supported", "a path in a file system");
-    SET_REFUSED("model.init=hdfs://host:8020/model.safetensors", "--set model.init: ", "hdfs:// is not supported");
+    SET_REFUSED("run.storage=s3://bucket/runs", "--set run.storage: s3://bucket/runs: s3:// is not supported",
+                "a path in a file system");
+    SET_REFUSED("model.init=hdfs://host:8020/model.safetensors",
+                "--set model.init: ", "hdfs:// is not supported");
     REFUSED("data: {type: mnist}\n", "model.type is missing", "vit, mlp");
     REFUSED("", "model.type is missing");
     REFUSED("- 1\n", "keys are needed here");
-    REFUSED("model: {type: mlp, hidden: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\ndata: {type: mnist}\n", "model.hidden", "more than 16");
+    REFUSED("model: {type: mlp, hidden: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\ndata: {type: mnist}\n",
+            "model.hidden", "more than 16");
 }
 
 #define PAIRS "data: {type: pairs, train_text: a, tokenizer: bytes}\n"
@@ -345,30 +400,43 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("checkpoint.best.metric=eval_accuracy", "checkpoint.best.mode: max");
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
-    SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr", "above optimizer.lr, which it should fall from");
-    REFUSED("model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
-            "3 kv_heads do not divide 4 heads");
+    SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr",
+                "above optimizer.lr, which it should fall from");
+    REFUSED(
+        "model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
+        "3 kv_heads do not divide 4 heads");
     SET_REFUSED("data.type=idx", "data.train_images");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa", "device ref");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n", "here.yaml:4: kernels");
-    SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size", "more than");
-    REFUSED("model: {type: t5, heads: 3}\n" PAIRS, "here.yaml:1: model.heads", "3 heads do not divide hidden_size 128", "model.head_dim");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa",
+            "device ref");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n",
+            "here.yaml:4: kernels");
+    SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size",
+                "more than");
+    REFUSED("model: {type: t5, heads: 3}\n" PAIRS, "here.yaml:1: model.heads",
+            "3 heads do not divide hidden_size 128", "model.head_dim");
     REFUSED("model: {type: t5, position_buckets: 9}\n" PAIRS, "model.position_buckets", "9 is odd");
-    REFUSED("model: {type: t5, position_distance: 16}\n" PAIRS, "model.position_distance", "16 is not above 16");
-    REFUSED("model: {type: t5, vocab_size: 300, start_token: 300}\n" PAIRS, "model.start_token", "300 is no id of a vocabulary of 300");
-    REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text", "model.type t5 is one of pairs of texts");
-    REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n", "here.yaml:3: train.drop_last", "batch norm", "model.type resnet34");
+    REFUSED("model: {type: t5, position_distance: 16}\n" PAIRS, "model.position_distance",
+            "16 is not above 16");
+    REFUSED("model: {type: t5, vocab_size: 300, start_token: 300}\n" PAIRS, "model.start_token",
+            "300 is no id of a vocabulary of 300");
+    REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text",
+            "model.type t5 is one of pairs of texts");
+    REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n",
+            "here.yaml:3: train.drop_last", "batch norm", "model.type resnet34");
 }
 
 static void keys_of_another_type_are_refused(void **state)
 {
     (void)state;
-    REFUSED("model: {type: mlp, heads: 2}\ndata: {type: mnist}\n", "here.yaml:1: model.heads", "model.type vit", "model.type mlp (here.yaml:1)");
+    REFUSED("model: {type: mlp, heads: 2}\ndata: {type: mnist}\n", "here.yaml:1: model.heads",
+            "model.type vit", "model.type mlp (here.yaml:1)");
     SET_REFUSED("model.hidden=[3]", "--set model.hidden", "model.type mlp", "says model.type vit");
-    REFUSED("model: {type: resnet50, patch_size: 7}\ndata: {type: mnist}\n", "here.yaml:1: model.patch_size", "model.type vit");
+    REFUSED("model: {type: resnet50, patch_size: 7}\ndata: {type: mnist}\n", "here.yaml:1: model.patch_size",
+            "model.type vit");
     SET_REFUSED("optimizer.momentum=0.9", "optimizer.type sgd", "adam (default)");
     SET_REFUSED("schedule.gamma=0.9", "schedule.type step");
-    REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download", "fashion-mnist mnist");
+    REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download",
+            "fashion-mnist mnist");
 }
 
 static void what_comes_later_is_refused(void **state)
@@ -377,25 +445,33 @@ static void what_comes_later_is_refused(void **state)
     SET_REFUSED("device=cuda", "GPU module");
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- ranks */
 
 static void layouts_that_no_number_of_ranks_makes_right(void **state)
 {
     (void)state;
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n", "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
-    SET_REFUSED("parallel.tensor=q_proj", "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n", "here.yaml:4: parallel.gather: map keeps",
-            "copy or auto");
-    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}", "axis rows: {size: N, role: replicate | shard | tensor} is needed");
-    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}", "axis rows: {size: N, role: replicate | shard | tensor} is needed");
-    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard", "has no axis shard", "{dp: auto, shard: 2}");
-    SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}", "--set parallel.data: hybrid needs shard inside dp");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n",
+            "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
+    SET_REFUSED("parallel.tensor=q_proj",
+                "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n",
+            "here.yaml:4: parallel.gather: map keeps", "copy or auto");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}",
+                "axis rows: {size: N, role: replicate | shard | tensor} is needed");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}",
+                "axis rows: {size: N, role: replicate | shard | tensor} is needed");
+    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard",
+                "has no axis shard", "{dp: auto, shard: 2}");
+    SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",
+                "--set parallel.data: hybrid needs shard inside dp");
     SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
-    SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}", "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
+    SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}",
+                "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
     SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
-    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}", "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks",
-                "true, false, 2, 4");
-    SET_REFUSED("parallel.mesh={dp: 1000000, shard: 1000000, tp: 1000000, a: 1000000, b: 1000000}", "--set parallel.mesh", "1 to 1000000");
+    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}",
+                "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4");
+    SET_REFUSED("parallel.mesh={dp: 1000000, shard: 1000000, tp: 1000000, a: 1000000, b: 1000000}",
+                "--set parallel.mesh", "1 to 1000000");
     SET_REFUSED("parallel.synchronize=sometimes", "one of auto, each, once");
     SET_REFUSED("parallel.bucket=0", "out of range");
     SET_REFUSED("device_memory=lots", "a size such as 512MiB");
@@ -403,10 +479,18 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     SET_REFUSED("workers={min: 4, max: 1}", "min 4 is above max 1");
     SET_REFUSED("workers={min: 4}", "{min: A, max: B}");
     SET_REFUSED("workers={min: 1, most: 2}", "no key 'most'");
-    static const char *const GOOD[] = { "workers=4", "workers={min: 1, max: 4}", "parallel.data=ddp",
-                                        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}", "parallel={data: hybrid, mesh: {data_parallel: auto, blocks: {size: 2, role: shard}}}", "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
-                                        "parallel.reshard_after_forward=2", "parallel.offload=cpu",
-                                        "parallel.units=pattern:encoder.*", "device_memory=64MiB" };
+    static const char *const GOOD[] = {
+        "workers=4",
+        "workers={min: 1, max: 4}",
+        "parallel.data=ddp",
+        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}",
+        "parallel={data: hybrid, mesh: {data_parallel: auto, blocks: {size: 2, role: shard}}}",
+        "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
+        "parallel.reshard_after_forward=2",
+        "parallel.offload=cpu",
+        "parallel.units=pattern:encoder.*",
+        "device_memory=64MiB"
+    };
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
         ls_recipe *r;
         ASSERT_OK(load_set(&r, MINIMAL, GOOD[i]));
@@ -418,7 +502,9 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
 static void values_are_printed_as_they_are_read(void **state)
 {
     (void)state;
-    static const struct { const char *set, *key, *value; } CASES[] = {
+    static const struct {
+        const char *set, *key, *value;
+    } CASES[] = {
         { "workers={min: 2, max: 2}", "workers", "2" },
         { "parallel.reshard_after_forward=1", "parallel.reshard_after_forward", "false" }, /* a whole slice */
         { "device_memory=1PiB", "device_memory", "1024TiB" },
@@ -441,11 +527,14 @@ static void values_are_printed_as_they_are_read(void **state)
     }
 }
 
-/* FULL_SHARD and the like are what people know from PyTorch; the resolved recipe says what they mean, and since when. */
+/* FULL_SHARD and the like are what people know from PyTorch; the resolved recipe says what they mean, and
+ * since when. */
 static void names_of_fsdp1_mean_what_they_meant(void **state)
 {
     (void)state;
-    static const struct { const char *set, *data, *reshard, *origin; } CASES[] = {
+    static const struct {
+        const char *set, *data, *reshard, *origin;
+    } CASES[] = {
         { "parallel.data=FULL_SHARD", "fsdp", "true", "default" },
         { "parallel.data=shard_grad_op", "fsdp", "false", "--set" },
         { "parallel.data=No_Shard", "ddp", "true", "default" },
@@ -457,13 +546,15 @@ static void names_of_fsdp1_mean_what_they_meant(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_recipe *r, *again;
         ASSERT_OK(load_set(&r, MINIMAL, CASES[i].set));
-        char *data = ls_recipe_value(r, "parallel.data"), *reshard = ls_recipe_value(r, "parallel.reshard_after_forward");
+        char *data = ls_recipe_value(r, "parallel.data"),
+             *reshard = ls_recipe_value(r, "parallel.reshard_after_forward");
         char *yaml = ls_recipe_yaml(r, true);
         assert_string_equal(data, CASES[i].data);
         assert_string_equal(reshard, CASES[i].reshard);
         assert_string_equal(ls_recipe_origin(r, "parallel.reshard_after_forward"), CASES[i].origin);
         ASSERT_OK(load(&again, yaml, 0, NULL));
-        char *data2 = ls_recipe_value(again, "parallel.data"), *reshard2 = ls_recipe_value(again, "parallel.reshard_after_forward");
+        char *data2 = ls_recipe_value(again, "parallel.data"),
+             *reshard2 = ls_recipe_value(again, "parallel.reshard_after_forward");
         assert_string_equal(data2, data);
         assert_string_equal(reshard2, reshard);
         free(data);
@@ -474,29 +565,32 @@ static void names_of_fsdp1_mean_what_they_meant(void **state)
         ls_recipe_destroy(&r);
         ls_recipe_destroy(&again);
     }
-    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: false\n", "here.yaml:5: parallel.reshard_after_forward",
-            "parallel.data: FULL_SHARD, which means true");
-    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: 2\n", "here.yaml:5: parallel.reshard_after_forward", "contradicts");
+    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: false\n",
+            "here.yaml:5: parallel.reshard_after_forward", "parallel.data: FULL_SHARD, which means true");
+    REFUSED(MINIMAL "parallel:\n  data: FULL_SHARD\n  reshard_after_forward: 2\n",
+            "here.yaml:5: parallel.reshard_after_forward", "contradicts");
     REFUSED(MINIMAL "parallel:\n  reshard_after_forward: true\n  data: shard_grad_op\n", "here.yaml:4",
             "parallel.data: shard_grad_op, which means false");
     SET_REFUSED("parallel={data: NO_SHARD, reshard_after_forward: 2}", "shards nothing");
     SET_REFUSED("parallel.data=FULL_SHRED", "parallel.data");
 }
 
-/* ---- YAML ------------------------------------------------------------------------------------------------------------------ */
+/* ---- YAML */
 
 static void broken_and_hostile_yaml(void **state)
 {
     (void)state;
     REFUSED("model: {type: vit\n", "here.yaml:", "not YAML");
     REFUSED("device: cpu\nmodel: {type: vit, init: ${HOME}/x}\n", "here.yaml:2", "${NAME} stands in quotes");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nmodel: {type: mlp}\n", "here.yaml:3", "'model' is given twice, first in line 1");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nmodel: {type: mlp}\n", "here.yaml:3",
+            "'model' is given twice, first in line 1");
     REFUSED("model:\n  type: vit\n  type: vit\n", "here.yaml:3", "'type'", "line 2");
     REFUSED(MINIMAL "---\nmodel: {type: vit}\n", "second document");
     REFUSED("run: {name: \"a\\0b\"}\n", "NUL");
     REFUSED("? [a, b]\n: 1\n", "a key must be a plain word");
     REFUSED("run: *nowhere\n", "nothing before it has the anchor &nowhere");
-    REFUSED("model: &m {type: *m}\n", "nothing before it has the anchor &m"); /* an alias inside what it names */
+    /* an alias inside what it names */
+    REFUSED("model: &m {type: *m}\n", "nothing before it has the anchor &m");
     REFUSED("\xff\xfe\xff", "here.yaml");
     static const char raw_nul[] = "model: {type: vit}\0\n";
     ls_recipe *r = NULL;
@@ -507,7 +601,8 @@ static void broken_and_hostile_yaml(void **state)
     ls_str bomb = { 0 };
     ls_str_add(&bomb, "run: {name: x}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for (int i = 1; i < 30; i++)
-        ls_str_printf(&bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+        ls_str_printf(&bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1,
+                      i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
     REFUSED(bomb.data, "a0: unknown key");
     ls_str_clear(&bomb);
     ls_str_add(&bomb, "run: [");
@@ -527,7 +622,10 @@ static void anchors_serve_where_they_help(void **state)
 {
     (void)state;
     ls_recipe *r;
-    ASSERT_OK(load(&r, "model: {type: vit, hidden_size: &width 64, mlp_size: *width}\ndata: {type: mnist}\nparallel: {prefetch: {forward: &n 2, backward: *n}}\n", 0, NULL));
+    ASSERT_OK(load(&r,
+                   "model: {type: vit, hidden_size: &width 64, mlp_size: *width}\ndata: {type: "
+                   "mnist}\nparallel: {prefetch: {forward: &n 2, backward: *n}}\n",
+                   0, NULL));
     assert_int_equal(r->model.mlp_size, 64);
     assert_int_equal(r->parallel.prefetch.backward, 2);
     ls_recipe_destroy(&r);
@@ -537,7 +635,8 @@ static void environment_variables(void **state)
 {
     (void)state;
     ls_recipe *r;
-    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  path: ${LS_TEST_B:-some/where}/x\nparallel:\n  units: pattern:$${LS_TEST_A}\n"
+    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  "
+                             "path: ${LS_TEST_B:-some/where}/x\nparallel:\n  units: pattern:$${LS_TEST_A}\n"
                              "train:\n  epochs: ${LS_TEST_N}\n";
     setenv("LS_TEST_A", "one", 1);
     setenv("LS_TEST_N", "7", 1);
@@ -571,7 +670,8 @@ static void includes_speak_first(void **state)
     ls_recipe *r;
     char origin[600];
     ASSERT_OK(ls_make_dirs(ls_test_path("sub")));
-    write_file("base.yaml", "model: {type: vit, layers: 3}\ndata: {type: mnist}\ntrain: {epochs: 4, steps: 9}\n");
+    write_file("base.yaml",
+               "model: {type: vit, layers: 3}\ndata: {type: mnist}\ntrain: {epochs: 4, steps: 9}\n");
     write_file("sub/middle.yaml", "include: ../base.yaml\ntrain: {epochs: 5}\n");
     write_file("top.yaml", "train: {epochs: 6}\ninclude: [sub/middle.yaml]\n");
     ASSERT_OK(ls_recipe_load(&r, ls_test_path("top.yaml"), 0, NULL));
@@ -596,14 +696,16 @@ static void includes_speak_first(void **state)
     write_file("b2.yaml", "include: b.yaml\n");
     ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("a.yaml"), 0, NULL), LS_E_USAGE, "a.yaml:1: include");
     write_file("self.yaml", "include: self.yaml\n");
-    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("self.yaml"), 0, NULL), LS_E_USAGE, "self.yaml includes itself");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("self.yaml"), 0, NULL), LS_E_USAGE,
+                 "self.yaml includes itself");
     write_file("gone.yaml", "include: gone2.yaml\n");
-    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("gone.yaml"), 0, NULL), LS_E_USAGE, "gone.yaml:1: include", "gone2.yaml: no such");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("gone.yaml"), 0, NULL), LS_E_USAGE, "gone.yaml:1: include",
+                 "gone2.yaml: no such");
     ASSERT_FAILS(ls_recipe_load(&r, ls_test_dir(), 0, NULL), LS_E_USAGE, "is a folder");
     ASSERT_FAILS(ls_recipe_load(&r, "vit-fashion-mnst", 0, NULL), LS_E_USAGE, "vit-fashion-mnist");
 }
 
-/* ---- the rest -------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest */
 
 static void bundled_recipes_load(void **state)
 {
@@ -632,7 +734,8 @@ static void set_changes_one_key_or_nothing(void **state)
     assert_int_equal(r->train.micro_batch, 64);
     assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved");
     assert_true(hash != ls_recipe_hash(r));
-    ASSERT_FAILS(ls_recipe_set(r, "train.micro_batch", "63", "resolved"), LS_E_USAGE, "resolved train.micro_batch", "does not divide");
+    ASSERT_FAILS(ls_recipe_set(r, "train.micro_batch", "63", "resolved"), LS_E_USAGE,
+                 "resolved train.micro_batch", "does not divide");
     ASSERT_FAILS(ls_recipe_set(r, "nonsense", "63", "resolved"), LS_E_USAGE, "nonsense");
     assert_int_equal(r->train.micro_batch, 64);
     assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved");
@@ -646,7 +749,10 @@ static void differences_name_the_keys(void **state)
     (void)state;
     ls_recipe *a, *b;
     ASSERT_OK(load_set(&a, MINIMAL, "train.global_batch=64"));
-    ASSERT_OK(load(&b, "model: {type: vit}\ndata: {type: mnist}\nrun: {name: here}\ntrain: {epochs: 9}\noptimizer: {type: sgd}\n", 0, NULL));
+    ASSERT_OK(load(&b,
+                   "model: {type: vit}\ndata: {type: mnist}\nrun: {name: here}\ntrain: {epochs: "
+                   "9}\noptimizer: {type: sgd}\n",
+                   0, NULL));
     char *d = ls_recipe_difference(a, b);
     ASSERT_CONTAINS(d, "train.global_batch: 64 here, 128 there");
     ASSERT_CONTAINS(d, "optimizer.type: adam here, sgd there");
@@ -663,9 +769,10 @@ static void the_table_is_in_order(void **state)
     for (int i = 0; i < LS_KEY_COUNT; i++) {
         assert_int_equal(ls_key_find(LS_KEYS[i].key), i); /* no key twice */
         assert_true(*LS_KEYS[i].help);
-        if (LS_KEYS[i].kind == LS_KEY_INT || LS_KEYS[i].kind == LS_KEY_REAL || LS_KEYS[i].kind == LS_KEY_BYTES)
+        if (LS_KEYS[i].kind == LS_KEY_INT || LS_KEYS[i].kind == LS_KEY_REAL ||
+            LS_KEYS[i].kind == LS_KEY_BYTES)
             assert_true(LS_KEYS[i].min < LS_KEYS[i].max); /* every number has bounds */
-        for (int j = 0; j < i; j++) { /* members do not overlap by a wrong AT() */
+        for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
             if (LS_KEYS[i].offset == LS_KEYS[j].offset)
                 fail_msg("%s and %s have one place", LS_KEYS[i].key, LS_KEYS[j].key);
         }
@@ -688,7 +795,8 @@ static void the_reference_in_docs_is_current(void **state)
     free(made);
 }
 
-/* Every word of model.type and data.type has its row, and every row its word; each row says what becomes of config.json. */
+/* Every word of model.type and data.type has its row, and every row its word; each row says what becomes of
+ * config.json. */
 static void rows_have_words(void **state)
 {
     (void)state;
@@ -716,7 +824,8 @@ static void rows_have_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_words), cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(rows_have_words),
+        cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(every_key_is_set_printed_and_read_back),
         cmocka_unit_test(values_arrive_in_their_members),
         cmocka_unit_test(unknown_keys_name_the_nearest),

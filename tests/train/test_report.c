@@ -1,4 +1,5 @@
-/* test_report.c - report.html: well-formed, self-contained, says what it should, also for runs without steps and with hostile names. */
+/* test_report.c - report.html: well-formed, self-contained, says what it should, also for runs without steps
+ * and with hostile names. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,13 @@
 #include "record/report_own.h"
 #include "support/support.h"
 
-/* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that nobody waits for. */
+/* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that
+ * nobody waits for. */
 static void write_events(ls_rundir *d, int steps)
 {
     char path[700];
-    ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 2, .path = "checkpoints/step-00000002", .bytes = 3 << 20 }));
+    ASSERT_OK(ls_metrics_checkpoint(
+        d, &(ls_checkpoint_row){ .step = 2, .path = "checkpoints/step-00000002", .bytes = 3 << 20 }));
     snprintf(path, sizeof path, "%s/checkpoints/step-00000002", d->path);
     ASSERT_OK(ls_make_dirs(path));
     snprintf(path, sizeof path, "%s/checkpoints/best", d->path);
@@ -23,12 +26,18 @@ static void write_events(ls_rundir *d, int steps)
     snprintf(path, sizeof path, "%s/metrics.jsonl", d->path);
     FILE *f = fopen(path, "ae");
     assert_non_null(f);
-    fprintf(f, "{\"kind\":\"restart\",\"step\":2,\"steps_lost\":3,\"cause\":\"rank <1>: killed\",\"pause\":0.5,\"attempt\":1}\n");
+    fprintf(f, "{\"kind\":\"restart\",\"step\":2,\"steps_lost\":3,\"cause\":\"rank <1>: "
+               "killed\",\"pause\":0.5,\"attempt\":1}\n");
     for (int i = 3; i <= steps; i++) {
-        fprintf(f, "{\"kind\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"lr\":0.001,\"samples\":128,\"seconds\":0.07,\"attempt\":1}\n", i,
-                i == 50000 ? 9.0 : 0.5 + 0.001 * (i % 100));
+        fprintf(f,
+                "{\"kind\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"lr\":0.001,\"samples\":128,"
+                "\"seconds\":0.07,\"attempt\":1}\n",
+                i, i == 50000 ? 9.0 : 0.5 + 0.001 * (i % 100));
         if (i % 100 == 0)
-            fprintf(f, "{\"kind\":\"checkpoint\",\"step\":%d,\"epoch\":0,\"path\":\"x\",\"bytes\":5,\"seconds\":1,\"attempt\":1}\n", i);
+            fprintf(f,
+                    "{\"kind\":\"checkpoint\",\"step\":%d,\"epoch\":0,\"path\":\"x\",\"bytes\":5,\"seconds\":"
+                    "1,\"attempt\":1}\n",
+                    i);
     }
     assert_int_equal(fclose(f), 0);
 }
@@ -45,10 +54,23 @@ static char *write_report(const char *storage, int steps, bool builtin)
     ASSERT_OK(ls_recipe_load(&r, "vit-fashion-mnist", 2, sets));
     ASSERT_OK(ls_rundir_open(&d, r));
     for (int i = 1; i <= steps && i <= 3000; i++)
-        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i, .epoch = 0, .samples = 128, .loss = i == 3 ? NAN : 2.3f / (float)i, .lr = 1e-3, .seconds = 0.07, .grad_norm = -1 }));
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i,
+                                                     .epoch = 0,
+                                                     .samples = 128,
+                                                     .loss = i == 3 ? NAN : 2.3f / (float)i,
+                                                     .lr = 1e-3,
+                                                     .seconds = 0.07,
+                                                     .grad_norm = -1 }));
     if (steps) {
-        ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = steps, .samples = 10000, .loss = 0.4375, .accuracy = 0.8125 }, r, NULL));
-        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = steps, .samples = 59904, .loss = 0.5, .eval_loss = 0.4375, .eval_accuracy = 0.8125, .seconds = 3 }));
+        ASSERT_OK(ls_metrics_eval(
+            d, &(ls_eval_row){ .step = steps, .samples = 10000, .loss = 0.4375, .accuracy = 0.8125 }, r,
+            NULL));
+        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = steps,
+                                                       .samples = 59904,
+                                                       .loss = 0.5,
+                                                       .eval_loss = 0.4375,
+                                                       .eval_accuracy = 0.8125,
+                                                       .seconds = 3 }));
     }
     if (steps > 3000)
         write_events(d, steps);
@@ -58,11 +80,27 @@ static char *write_report(const char *storage, int steps, bool builtin)
         labels[i] = i == 20 ? "gelu in encoder & <decoder>" : "linear";
     }
     d->startup = (ls_startup){ 2, { { "load", 0.001 }, { "build & compile", 0.002 } }, 0.003 };
-    ls_report report = { .recipe = r, .data_note = "some <set>", .builtin_data = builtin, .cpu = "CPU & co", .isa = "avx2", .threads = 1, .ranks = builtin ? "2 ranks: dp=2 & more" : NULL, .n_programs = 2,
-                         .programs = { { "micro", 40, micro, { [LS_CAT_PARAMETERS] = 4 << 20 }, labels, 20, 0.05, 20 << 20 }, { "update", 3, update, { 0 }, NULL, 0, 0.001, 0 } },
-                         .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 }, .plan_arena = 20 << 20, .plan_state = 4 << 20, .plan_io = 1 << 20,
-                         .plan_step_seconds = 0.05, .plan_step_flops = 6.6e9, .measured_step_seconds = steps ? 0.0625 : 0, .measured_rss = (size_t)50 << 20,
-                         .parameters = 1234567 };
+    ls_report report = {
+        .recipe = r,
+        .data_note = "some <set>",
+        .builtin_data = builtin,
+        .cpu = "CPU & co",
+        .isa = "avx2",
+        .threads = 1,
+        .ranks = builtin ? "2 ranks: dp=2 & more" : NULL,
+        .n_programs = 2,
+        .programs = { { "micro", 40, micro, { [LS_CAT_PARAMETERS] = 4 << 20 }, labels, 20, 0.05, 20 << 20 },
+                      { "update", 3, update, { 0 }, NULL, 0, 0.001, 0 } },
+        .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 },
+        .plan_arena = 20 << 20,
+        .plan_state = 4 << 20,
+        .plan_io = 1 << 20,
+        .plan_step_seconds = 0.05,
+        .plan_step_flops = 6.6e9,
+        .measured_step_seconds = steps ? 0.0625 : 0,
+        .measured_rss = (size_t)50 << 20,
+        .parameters = 1234567
+    };
     ASSERT_OK(ls_report_write(d, &report));
     char *path = ls_path_join(d->path, "report.html"), *text;
     size_t size;
@@ -84,7 +122,8 @@ static void the_page_is_whole_and_alone(void **state)
     ASSERT_CONTAINS(page, "0.4375");
     ASSERT_CONTAINS(page, "measured / plan 1.25");
     ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
-    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]"); /* MiB at the peak: io, then the categories */
+    /* MiB at the peak: io, then the categories */
+    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]");
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));
@@ -155,7 +194,14 @@ static void no_extreme_is_lost(void **state)
         c.y[i] = i == 50123 ? 9 : 1;
     }
     ls_str out = { 0 };
-    ls_chart_lines(&out, &(ls_chart){ .title = "t", .x_name = "step", .n = 1, .low = 0, .high = 10, .width = 880, .height = 320, .series = { { &c, "loss", "red", false, false } } });
+    ls_chart_lines(&out, &(ls_chart){ .title = "t",
+                                      .x_name = "step",
+                                      .n = 1,
+                                      .low = 0,
+                                      .high = 10,
+                                      .width = 880,
+                                      .height = 320,
+                                      .series = { { &c, "loss", "red", false, false } } });
     const ls_frame f = { 0, N, 0, 10.5, 880, 320 };
     char peak[32];
     snprintf(peak, sizeof peak, "%.1f %.1f", ls_frame_x(&f, 50124), ls_frame_y(&f, 9));
@@ -172,12 +218,9 @@ static void no_extreme_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_is_whole_and_alone),
-        cmocka_unit_test(the_built_in_set_is_said),
-        cmocka_unit_test(a_run_without_steps_has_a_page),
-        cmocka_unit_test(restarts_and_checkpoints_are_told),
-        cmocka_unit_test(a_long_run_has_a_small_page),
-        cmocka_unit_test(no_extreme_is_lost),
+        cmocka_unit_test(the_page_is_whole_and_alone),    cmocka_unit_test(the_built_in_set_is_said),
+        cmocka_unit_test(a_run_without_steps_has_a_page), cmocka_unit_test(restarts_and_checkpoints_are_told),
+        cmocka_unit_test(a_long_run_has_a_small_page),    cmocka_unit_test(no_extreme_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_request.c - requests to save, as signals count them: each is taken once, and those that come while one is being answered ask for nothing more. */
+/* test_request.c - requests to save, as signals count them: each is taken once, and those that come while one
+ * is being answered ask for nothing more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,16 @@ static void time_that_is_up(void **state)
     char at[32];
     stop = 0;
     ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "test.yaml", 1, &limit));
-    for (int job = 1; job < 3; job++) { /* a job that ends before run.time_limit, and one that ends after it */
+    for (int job = 1; job < 3; job++) {
+        /* a job that ends before run.time_limit, and one that ends after it */
         snprintf(at, sizeof at, "%lld", (long long)time(NULL) + (job == 1 ? 5000 : 1000000));
         setenv("SLURM_JOB_END_TIME", at, 1);
         ASSERT_OK(ls_requests_init(&q, &UI, r, 0, 0));
         ASSERT_CONTAINS(q.end_of, job == 1 ? "Slurm" : "run.time_limit");
     }
     setenv("SLURM_JOB_END_TIME", "1700000000 s", 1);
-    ASSERT_FAILS(ls_requests_init(&q, &UI, r, 0, 0), LS_E_USAGE, "SLURM_JOB_END_TIME=1700000000 s", "seconds since 1970");
+    ASSERT_FAILS(ls_requests_init(&q, &UI, r, 0, 0), LS_E_USAGE, "SLURM_JOB_END_TIME=1700000000 s",
+                 "seconds since 1970");
     unsetenv("SLURM_JOB_END_TIME");
 
     ASSERT_OK(ls_requests_init(&q, &UI, r, 0, 6000)); /* a guess: 12000 s are more than there are */
@@ -70,6 +73,7 @@ static void time_that_is_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(requests_to_save), cmocka_unit_test(time_that_is_up) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(requests_to_save),
+                                        cmocka_unit_test(time_that_is_up) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_resume.c - training that is saved on some ranks and continued on others, in other layouts, has the losses and the final state of training that
- * was never interrupted, bit for bit: what is compared are the files that either writes at the end. */
+/* test_resume.c - training that is saved on some ranks and continued on others, in other layouts, has the
+ * losses and the final state of training that was never interrupted, bit for bit: what is compared are the
+ * files that either writes at the end. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,16 @@
 #include "train/state.h"
 
 enum { STEPS = 12, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 16,
-                                   .mlp_size = 24, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 2,
+                                   .heads = 2,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -22,12 +31,14 @@ static int make_data(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = i % 5;
         for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
     }
     return 0;
 }
 
-/* Steps first .. last-1 of one process (or its ranks): from a checkpoint or from the start, ending in a checkpoint. */
+/* Steps first .. last-1 of one process (or its ranks): from a checkpoint or from the start, ending in a
+ * checkpoint. */
 typedef struct leg {
     ls_trainer_opts o;
     int first, last;
@@ -77,7 +88,13 @@ static ls_status rank(ls_group *g, void *context)
     return s;
 }
 
-typedef struct layout { int dp, shard; ls_data_parallel data; const char *units; ls_gather_choice gather; ls_offload_choice offload; } layout;
+typedef struct layout {
+    int dp, shard;
+    ls_data_parallel data;
+    const char *units;
+    ls_gather_choice gather;
+    ls_offload_choice offload;
+} layout;
 static const layout LAYOUTS[] = {
     { 1, 0, LS_DATA_FSDP, "none", LS_GATHER_AUTO, LS_OFFLOAD_NONE },
     { 2, 0, LS_DATA_FSDP, "class:EncoderBlock", LS_GATHER_MAP, LS_OFFLOAD_NONE },
@@ -89,7 +106,8 @@ static const layout LAYOUTS[] = {
 };
 enum { N_LAYOUTS = sizeof LAYOUTS / sizeof LAYOUTS[0] };
 
-/* Optimizers with all the state that there is; clipping; f16 with its loss scale, whose first steps overflow. */
+/* Optimizers with all the state that there is; clipping; f16 with its loss scale, whose first steps overflow.
+ */
 static ls_trainer_opts options(int kind, const layout *w)
 {
     ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M };
@@ -100,7 +118,9 @@ static ls_trainer_opts options(int kind, const layout *w)
     o.parallel.offload = w->offload;
     o.parallel.bucket_bytes = 4000;
     if (kind == 1) {
-        o.optimizer = (ls_optimizer){ .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3 };
+        o.optimizer = (ls_optimizer){
+            .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3
+        };
         o.clip_norm = 0.5;
         o.freeze = "conv_proj encoder.layers.encoder_layer_1.mlp";
     } else if (kind == 2) {
@@ -152,7 +172,12 @@ static void interrupted_is_undisturbed(void **state)
         /* a chain through every layout; one kind of run begins on one rank, another on two, ... */
         for (int i = 0, first = 0; i < N_LAYOUTS; i++) {
             const int last = i + 1 == N_LAYOUTS ? STEPS : first + 1 + i % 2;
-            leg next = { options(kind, &LAYOUTS[(i + kind) % N_LAYOUTS]), first, last, i ? a : NULL, folder(b, "part", 10 * kind + i), parts };
+            leg next = { options(kind, &LAYOUTS[(i + kind) % N_LAYOUTS]),
+                         first,
+                         last,
+                         i ? a : NULL,
+                         folder(b, "part", 10 * kind + i),
+                         parts };
             run_leg(&next);
             first = last;
             memcpy(a, b, sizeof a);
@@ -209,8 +234,12 @@ static void refuses_what_does_not_fit(void **state)
     ASSERT_CONTAINS(ls_error_message(), "momentum_buffer");
     const ls_type type = LS_TYPE(LS_F32, 1);
     float x = 1;
-    ASSERT_OK(ls_checkpoint_save(folder(plain, "plain", 0), &(ls_checkpoint_contents){ "{}", "{}", .model = { 1, &(ls_named_tensor){ "w", ls_tensor_of(&x, &type) },
-                                                                                    &(ls_range){ .count = 1, .data = &x } } }, NULL, NULL));
+    ASSERT_OK(ls_checkpoint_save(
+        folder(plain, "plain", 0),
+        &(ls_checkpoint_contents){ "{}", "{}",
+                                   .model = { 1, &(ls_named_tensor){ "w", ls_tensor_of(&x, &type) },
+                                              &(ls_range){ .count = 1, .data = &x } } },
+        NULL, NULL));
     leg weights = { options(0, &LAYOUTS[0]), 1, 2, plain, other, losses };
     ASSERT_FAILS(run_ranks(1, rank, &weights), LS_E_FORMAT, "without optimizer state", "model.init");
 }
@@ -218,7 +247,9 @@ static void refuses_what_does_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interrupted_is_undisturbed), cmocka_unit_test(names), cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(interrupted_is_undisturbed),
+        cmocka_unit_test(names),
+        cmocka_unit_test(refuses_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }

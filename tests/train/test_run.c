@@ -1,5 +1,6 @@
-/* test_run.c - runs of a program of its own: reports, checkpoints from rank 0 alone, from all ranks and from trainers, continuing on other
- * numbers of ranks, what stays and what is the best, ranks that do not agree, failures, and the result as others read it. */
+/* test_run.c - runs of a program of its own: reports, checkpoints from rank 0 alone, from all ranks and from
+ * trainers, continuing on other numbers of ranks, what stays and what is the best, ranks that do not agree,
+ * failures, and the result as others read it. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -59,7 +60,11 @@ static double metric(const ls_run_checkpoint *c, const char *name)
 /* ---- one rank */
 
 /* Two tensors, full, whose elements say which step wrote them. */
-typedef struct arrays { double a[6]; float b[3]; ls_shard shards[2]; } arrays;
+typedef struct arrays {
+    double a[6];
+    float b[3];
+    ls_shard shards[2];
+} arrays;
 
 static ls_run_contents whole(arrays *x, int64_t step, const char *text)
 {
@@ -89,7 +94,8 @@ static void a_loop_reports_and_goes_on(void **state)
     ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", 0.5 }, { "eval_loss", 0.75 } }), 2, &c, .step = 10));
     ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", 0.25 } }), 1, NULL, .step = 15));
     c = whole(&x, 20, "second");
-    ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", NAN }, { "eval_loss", 0.875 }, { "rate", 1e-3 } }), 3, &c, .step = 20, .epoch = 7));
+    ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", NAN }, { "eval_loss", 0.875 }, { "rate", 1e-3 } }), 3,
+                        &c, .step = 20, .epoch = 7));
     const ls_run_checkpoint *last = ls_latest_checkpoint(run);
     assert_int_equal(last->step, 20);
     assert_int_equal(last->epoch, 7);
@@ -100,7 +106,8 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_false(stop);
     ASSERT_OK(ls_run_stop_requested(run, true, &stop));
     assert_true(stop);
-    ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_STOPPED, "at your word"), &result), LS_E_STOPPED, "at your word");
+    ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_STOPPED, "at your word"), &result), LS_E_STOPPED,
+                 "at your word");
     assert_null(run);
     assert_string_equal(result->state, "stopped");
     assert_string_equal(result->name, "loop");
@@ -132,7 +139,8 @@ static void a_loop_reports_and_goes_on(void **state)
     ASSERT_OK(ls_run_load(run, last->path, &c));
     assert_memory_equal(x.a, y.a, sizeof x.a);
     assert_memory_equal(x.b, y.b, sizeof x.b);
-    ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", 0.125 }, { "eval_loss", 0.7 } }), 2, &c)); /* step 21, epoch 3 */
+    /* step 21, epoch 3 */
+    ASSERT_OK(ls_report(run, ((ls_metric[]){ { "loss", 0.125 }, { "eval_loss", 0.7 } }), 2, &c));
     ASSERT_OK(ls_run_finish(&run, LS_OK, &result));
     assert_string_equal(result->state, "finished");
     assert_int_equal(result->attempt, 1);
@@ -140,9 +148,12 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_int_equal(result->best->step, 21);
     assert_int_equal(result->n_checkpoints, 2); /* the best of before need not stay */
     ls_result_free(&result);
-    char *rows = contents("loop", "metrics.jsonl"), *csv = contents("loop", "metrics.csv"), *config = contents("loop", "config.txt");
-    ASSERT_CONTAINS(rows, "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,\"eval_loss\":0.75,\"seconds\":");
-    ASSERT_CONTAINS(rows, "{\"kind\":\"report\",\"report\":3,\"step\":21,\"epoch\":3,\"loss\":0.125,\"eval_loss\":0.7,\"seconds\":");
+    char *rows = contents("loop", "metrics.jsonl"), *csv = contents("loop", "metrics.csv"),
+         *config = contents("loop", "config.txt");
+    ASSERT_CONTAINS(rows, "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,\"eval_"
+                          "loss\":0.75,\"seconds\":");
+    ASSERT_CONTAINS(rows, "{\"kind\":\"report\",\"report\":3,\"step\":21,\"epoch\":3,\"loss\":0.125,\"eval_"
+                          "loss\":0.7,\"seconds\":");
     ASSERT_CONTAINS(rows, "\"loss\":null");
     ASSERT_CONTAINS(csv, "report,step,epoch,seconds,attempt,loss,eval_loss,rate\n0,10,0,");
     ASSERT_CONTAINS(csv, ",0,0.5,0.75,\n"); /* written before there was a rate */
@@ -187,12 +198,17 @@ static void the_newest_and_the_best_stay(void **state)
         snprintf(name, sizeof name, "checkpoints/step-%08d", step);
         assert_int_equal(is_there("stays", name), step == 2 || step > 4);
     }
-    assert_true(is_there("stays", "checkpoints/best/manifest.json") && is_there("stays", "checkpoints/latest/manifest.json"));
+    assert_true(is_there("stays", "checkpoints/best/manifest.json") &&
+                is_there("stays", "checkpoints/latest/manifest.json"));
 
-    /* What a process that was killed between the checkpoint and the rest did not write is found again: without its links and its result. */
+    /* What a process that was killed between the checkpoint and the rest did not write is found again:
+     * without its links and its result. */
     char path[1200];
     for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/stays/%s", storage, i == 0 ? "checkpoints/best" : i == 1 ? "checkpoints/latest" : "result.json");
+        snprintf(path, sizeof path, "%s/stays/%s", storage,
+                 i == 0   ? "checkpoints/best"
+                 : i == 1 ? "checkpoints/latest"
+                          : "result.json");
         assert_int_equal(unlink(path), 0);
     }
     ASSERT_OK(ls_run_open(&run, storage, "stays", NULL, .best = "score", .best_is_max = true));
@@ -201,7 +217,8 @@ static void the_newest_and_the_best_stay(void **state)
     assert_int_equal(result->n_checkpoints, 3);
     assert_int_equal(result->best->step, 2);
     assert_int_equal(result->latest->step, 6);
-    assert_true(is_there("stays", "checkpoints/best/manifest.json") && is_there("stays", "checkpoints/latest/manifest.json"));
+    assert_true(is_there("stays", "checkpoints/best/manifest.json") &&
+                is_there("stays", "checkpoints/latest/manifest.json"));
     ls_result_free(&result);
 
     /* A damaged old one does not stand in the way; a damaged newest one is told, with what to do. */
@@ -224,7 +241,8 @@ static void what_cannot_be_is_refused(void **state)
     const ls_metric one = { "loss", 1 };
     ASSERT_FAILS(ls_run_open(&run, storage, "a/b", NULL), LS_E_ARG, "a/b");
     ASSERT_FAILS(ls_run_open(&run, storage, "refused", NULL, .keep = 0), LS_E_ARG, "keep");
-    ASSERT_FAILS(ls_run_open(&run, "gs://bucket/runs", "refused", NULL), LS_E_USAGE, "refused: gs://bucket/runs: gs:// is not supported");
+    ASSERT_FAILS(ls_run_open(&run, "gs://bucket/runs", "refused", NULL), LS_E_USAGE,
+                 "refused: gs://bucket/runs: gs:// is not supported");
     ASSERT_OK(ls_run_open(&run, storage, "refused", NULL));
     ASSERT_FAILS(ls_run_open(&second, storage, "refused", NULL), LS_E_USAGE, "refused", "another process");
     ASSERT_FAILS(ls_report(run, (&(ls_metric){ "a,b", 1 }), 1, NULL), LS_E_ARG, "a,b");
@@ -239,12 +257,14 @@ static void what_cannot_be_is_refused(void **state)
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "at least one shard");
     c = whole(&x, 1, NULL);
     x.shards[1].count = 4;
-    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0", "of a tensor of 3");
+    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0",
+                 "of a tensor of 3");
     c = whole(&x, 1, NULL);
     x.shards[0].data = NULL;
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"a\"", "NULL");
     ASSERT_OK(ls_report(run, &one, 1, NULL)); /* it goes on after all that */
-    ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_NUMERIC, "the sea is dry"), &result), LS_E_NUMERIC, "the sea is dry");
+    ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_NUMERIC, "the sea is dry"), &result), LS_E_NUMERIC,
+                 "the sea is dry");
     assert_string_equal(result->state, "failed");
     assert_string_equal(result->error, "the sea is dry");
     assert_int_equal(result->step, 6);
@@ -258,7 +278,8 @@ static void what_cannot_be_is_refused(void **state)
     ls_rundir *d;
     char set[600];
     snprintf(set, sizeof set, "run.storage=%s", storage);
-    ASSERT_OK(ls_recipe_load_text(&r, "run: {name: refused}\nmodel: {type: mlp}\ndata: {type: mnist}\n", 60, "test", 1, (const char *const[]){ set }));
+    ASSERT_OK(ls_recipe_load_text(&r, "run: {name: refused}\nmodel: {type: mlp}\ndata: {type: mnist}\n", 60,
+                                  "test", 1, (const char *const[]){ set }));
     ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "refused holds a run of a program of its own");
     ASSERT_OK(ls_recipe_set(r, "run.name", "recipes", "test"));
     ASSERT_OK(ls_rundir_open(&d, r));
@@ -274,23 +295,29 @@ static void what_cannot_be_is_refused(void **state)
 /* ---- ranks: one tensor of ROWS rows, dealt in blocks, whose rows say which step wrote them */
 
 enum { ROWS = 7, COLUMNS = 3 };
-typedef struct block { double rows[ROWS][COLUMNS], offset; ls_shard shards[2]; } block;
+typedef struct block {
+    double rows[ROWS][COLUMNS], offset;
+    ls_shard shards[2];
+} block;
 
 static ls_run_contents dealt(block *b, ls_group *g, int64_t step, const char *text)
 {
-    const int rank = ls_group_rank(g), ranks = ls_group_size(g), first = ROWS * rank / ranks, end = ROWS * (rank + 1) / ranks;
+    const int rank = ls_group_rank(g), ranks = ls_group_size(g), first = ROWS * rank / ranks,
+              end = ROWS * (rank + 1) / ranks;
     for (int i = first; i < end; i++)
         for (int k = 0; k < COLUMNS; k++)
             b->rows[i][k] = (double)(100 * step + 10 * i + k);
     b->offset = (double)step / 3;
-    b->shards[0] = (ls_shard){ "field", LS_TYPE(LS_F64, ROWS, COLUMNS), (int64_t)first * COLUMNS, (int64_t)(end - first) * COLUMNS, b->rows[first] };
+    b->shards[0] = (ls_shard){ "field", LS_TYPE(LS_F64, ROWS, COLUMNS), (int64_t)first * COLUMNS,
+                               (int64_t)(end - first) * COLUMNS, b->rows[first] };
     b->shards[1] = (ls_shard){ "offset", LS_SCALAR(LS_F64), 0, rank == 0, &b->offset };
     return (ls_run_contents){ .shards = b->shards, .n = 2, .text = text };
 }
 
 static bool same_rows(const block *a, const block *b, ls_group *g)
 {
-    const int rank = ls_group_rank(g), ranks = ls_group_size(g), first = ROWS * rank / ranks, end = ROWS * (rank + 1) / ranks;
+    const int rank = ls_group_rank(g), ranks = ls_group_size(g), first = ROWS * rank / ranks,
+              end = ROWS * (rank + 1) / ranks;
     return memcmp(a->rows[first], b->rows[first], sizeof a->rows[0] * (size_t)(end - first)) == 0;
 }
 
@@ -315,7 +342,8 @@ static ls_status go_on(ls_group *g, void *context)
     const ls_run_checkpoint *last = ls_latest_checkpoint(run);
     RANK_CHECK(!last == !s->from);
     if (last) {
-        RANK_CHECK(last->step == s->from && last->epoch == s->from - 1 && atoi(last->text) == s->from && last->n_metrics == 1);
+        RANK_CHECK(last->step == s->from && last->epoch == s->from - 1 && atoi(last->text) == s->from &&
+                   last->n_metrics == 1);
         RANK_CHECK(last->metrics[0].value == 1.0 / s->from); /* rank 0's, on all */
         const ls_run_contents mine = dealt(&b, g, 0, NULL);
         dealt(&expected, g, s->from, NULL);
@@ -337,10 +365,12 @@ static ls_status go_on(ls_group *g, void *context)
         RANK_CHECK(stop == (ls_group_size(g) > 1 && i == s->to - 1));
         const ls_metric loss = { "loss", rank ? 7 : 1.0 / (i + 1) };
         LS_TRY(ls_report(run, &loss, 1, s->alone && rank ? NULL : &mine));
-        RANK_CHECK(ls_latest_checkpoint(run)->step == i + 1 && atoi(ls_latest_checkpoint(run)->text) == i + 1);
+        RANK_CHECK(ls_latest_checkpoint(run)->step == i + 1 &&
+                   atoi(ls_latest_checkpoint(run)->text) == i + 1);
     }
     LS_TRY(ls_run_finish(&run, LS_OK, &result));
-    RANK_CHECK(result->step == s->to && result->n_metrics == 1 && result->metrics[0].value == 1.0 / s->to && result->best == result->latest);
+    RANK_CHECK(result->step == s->to && result->n_metrics == 1 && result->metrics[0].value == 1.0 / s->to &&
+               result->best == result->latest);
     ls_result_free(&result);
     return LS_OK;
 }
@@ -366,7 +396,20 @@ static void checkpoints_do_not_know_how_many_ranks_there_were(void **state)
 
 /* ---- ranks that do not do the same */
 
-enum { OTHER_METRIC = 1, FEWER_METRICS, NO_CHECKPOINT, OTHER_SHAPE, OTHER_STEP, BAD_NAME, FEWER_REPORTS, STOPS, OTHER_CALL, FAILS, SLEEPS, UNCOVERED };
+enum {
+    OTHER_METRIC = 1,
+    FEWER_METRICS,
+    NO_CHECKPOINT,
+    OTHER_SHAPE,
+    OTHER_STEP,
+    BAD_NAME,
+    FEWER_REPORTS,
+    STOPS,
+    OTHER_CALL,
+    FAILS,
+    SLEEPS,
+    UNCOVERED
+};
 
 static ls_status disagree(ls_group *g, ls_run *run, scene *s)
 {
@@ -412,11 +455,17 @@ static ls_status quarrel(ls_group *g, void *context)
 static void ranks_that_disagree_are_named(void **state)
 {
     (void)state;
-    static const struct { int wrong; ls_status status; const char *parts[3]; } CASES[] = {
+    static const struct {
+        int wrong;
+        ls_status status;
+        const char *parts[3];
+    } CASES[] = {
         { OTHER_METRIC, LS_E_USAGE, { "report 1: rank 1 has metric precision, rank 0 has metric accuracy" } },
         { FEWER_METRICS, LS_E_USAGE, { "report 1: rank 1 has shard field", "rank 0 has metric accuracy" } },
         { NO_CHECKPOINT, LS_E_USAGE, { "report 1: rank 1 brings no checkpoint, rank 0 shards" } },
-        { OTHER_SHAPE, LS_E_USAGE, { "report 1: rank 1 has shard offset f64 1, rank 0 has shard offset f64" } },
+        { OTHER_SHAPE,
+          LS_E_USAGE,
+          { "report 1: rank 1 has shard offset f64 1, rank 0 has shard offset f64" } },
         { OTHER_STEP, LS_E_USAGE, { "report 1: rank 1 has step 9, rank 0 has step 2" } },
         { BAD_NAME, LS_E_ARG, { "the loss" } },
         { FEWER_REPORTS, LS_E_USAGE, { "rank 1 came to the end of the run, rank 0 to report 1" } },
@@ -443,7 +492,8 @@ static void ranks_that_disagree_are_named(void **state)
         ASSERT_CONTAINS(result->error, CASES[i].parts[0]); /* one message, for all */
         assert_int_equal(result->latest->step, 1);         /* and what was committed before is there */
         ls_result_free(&result);
-        ASSERT_OK(ls_checkpoint_verify(ls_test_path(strcat(directory, "/checkpoints/latest")), LS_VERIFY_FULL, NULL));
+        ASSERT_OK(ls_checkpoint_verify(ls_test_path(strcat(directory, "/checkpoints/latest")), LS_VERIFY_FULL,
+                                       NULL));
     }
 }
 
@@ -473,8 +523,10 @@ static void rank_0_alone_brings_its_trainer(void **state)
     (void)state;
     ASSERT_OK(run_ranks(3, alone, &(bool){ false }));
     ASSERT_OK(run_ranks(2, alone, &(bool){ false }));
-    char *one = contents("trainer", "checkpoints/step-00000001/manifest.json"), *two = contents("trainer", "checkpoints/step-00000002/manifest.json");
-    const char *model = strstr(one, "model.safetensors"), *same = strstr(two, "model.safetensors"); /* with checksums, and of the optimizer behind it */
+    char *one = contents("trainer", "checkpoints/step-00000001/manifest.json"),
+         *two = contents("trainer", "checkpoints/step-00000002/manifest.json");
+    /* with checksums, and of the optimizer behind it */
+    const char *model = strstr(one, "model.safetensors"), *same = strstr(two, "model.safetensors");
     assert_non_null(model);
     assert_memory_equal(model, same, (size_t)(strstr(model, "config.json") - model));
     free(one);
@@ -516,7 +568,8 @@ static int64_t expect_whole(int64_t low, int64_t high)
     return step;
 }
 
-/* At every call of two ranks that the system could refuse, once or from then on: said, and the last checkpoint is whole; the next start goes on. */
+/* At every call of two ranks that the system could refuse, once or from then on: said, and the last
+ * checkpoint is whole; the next start goes on. */
 static void every_refusal_is_told_and_harms_nothing(void **state)
 {
     (void)state;
@@ -524,7 +577,8 @@ static void every_refusal_is_told_and_harms_nothing(void **state)
     int told = 0;
     for (int h = 0; h < 2; h++)
         for (int64_t n = 0;; n += 1 + 2 * h) {
-            ASSERT_OK(run_ranks(2, one_more, NULL)); /* goes on, and removes what the last one did not come to */
+            /* goes on, and removes what the last one did not come to */
+            ASSERT_OK(run_ranks(2, one_more, NULL));
             assert_int_equal(ls_test_count(ls_test_path("storage/refuses/checkpoints")), 2); /* and latest */
             const int64_t known = expect_whole(1, INT64_MAX);
             ls_fault_arm(LS_POINTS_OF_FILES, n, HOW[h]);

@@ -1,4 +1,5 @@
-/* test_rundir.c - the run directory: what is made, what is refused, rows that read back exactly, states as others see them, a full disk. */
+/* test_rundir.c - the run directory: what is made, what is refused, rows that read back exactly, states as
+ * others see them, a full disk. */
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -81,14 +82,16 @@ static void a_new_run_has_its_files(void **state)
     assert_null(d);
     ASSERT_OK(ls_recipe_load(&again, ls_test_path("new/one/recipe.yaml"), 0, NULL));
     assert_null(ls_recipe_difference(r, again));
-    char *log = contents(storage, "log/rank-0.log"), *csv = contents(storage, "metrics.csv"), *result = contents(storage, "result.json");
+    char *log = contents(storage, "log/rank-0.log"), *csv = contents(storage, "metrics.csv"),
+         *result = contents(storage, "result.json");
     ASSERT_CONTAINS(log, "warning hello\n");
     assert_string_equal(csv, "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n");
     json_t *tree = parsed(result, strlen(result));
     assert_string_equal(text_of(tree, "state"), "finished");
     assert_string_equal(text_of(tree, "data"), "a set");
     assert_true(json_is_null(json_object_get(tree, "error")));
-    assert_true(json_number_value(json_object_get(json_object_get(json_object_get(tree, "timings"), "startup"), "load")) == 0.25);
+    assert_true(json_number_value(json_object_get(
+                    json_object_get(json_object_get(tree, "timings"), "startup"), "load")) == 0.25);
     json_decref(tree);
     ASSERT_OK(ls_rundir_open(&d, r)); /* looked at, nothing done: not a byte changes */
     ASSERT_OK(ls_rundir_close(&d, d->before, NULL));
@@ -108,12 +111,21 @@ static void losses_read_back_as_the_same_float(void **state)
     const char *storage = ls_test_path("floats");
     ls_recipe *r = recipe(storage, NULL);
     ls_rundir *d;
-    const float values[] = { 2.3025851f, 1e-45f, 3.4028235e38f, 0.1f, 1.0f / 3, 5.9604645e-8f, 0.0f, 16777216.0f };
+    const float values[] = { 2.3025851f, 1e-45f,        3.4028235e38f, 0.1f,
+                             1.0f / 3,   5.9604645e-8f, 0.0f,          16777216.0f };
     int n = (int)(sizeof values / sizeof values[0]);
     ASSERT_OK(ls_rundir_open(&d, r));
     for (int i = 0; i < n; i++)
-        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1, .epoch = 0, .samples = 128, .loss = values[i], .lr = 0.1, .seconds = 0.5, .grad_norm = -1 }));
-    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = n + 1, .loss = NAN, .grad_norm = 2, .loss_scale = 1024, .skipped = true }));
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1,
+                                                     .epoch = 0,
+                                                     .samples = 128,
+                                                     .loss = values[i],
+                                                     .lr = 0.1,
+                                                     .seconds = 0.5,
+                                                     .grad_norm = -1 }));
+    ASSERT_OK(ls_metrics_step(
+        d,
+        &(ls_step_row){ .step = n + 1, .loss = NAN, .grad_norm = 2, .loss_scale = 1024, .skipped = true }));
     const ls_step_row low = { .step = n + 2, .loss = 1, .grad_norm = -1, .loss_scale = 0.5 };
     ASSERT_OK(ls_metrics_step(d, &low));
     assert_int_equal(d->metrics.step, n + 2);
@@ -137,7 +149,8 @@ static void losses_read_back_as_the_same_float(void **state)
     assert_true(json_number_value(json_object_get(lowest, "loss_scale")) == 0.5);
     assert_true(json_is_false(json_object_get(lowest, "skipped")));
     char csv[LS_CSV_ROW];
-    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0\n"); /* no norm, the scale, not skipped, attempt 0 */
+    /* no norm, the scale, not skipped, attempt 0 */
+    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0\n");
     json_decref(lowest);
     json_decref(first);
     json_decref(last);
@@ -148,7 +161,8 @@ static void evaluations_find_the_best(void **state)
 {
     (void)state;
     const double losses[] = { NAN, 0.7, 0.4, 0.5, 0.4 }, accuracies[] = { 0.8, 0.9, 0.85, 0.1, 0.9 };
-    const bool best_loss[] = { false, true, true, false, false }, best_accuracy[] = { true, true, false, false, false };
+    const bool best_loss[] = { false, true, true, false, false },
+               best_accuracy[] = { true, true, false, false, false };
     for (int which = 0; which < 2; which++) {
         const char *storage = ls_test_path(which ? "acc" : "loss");
         ls_recipe *r = recipe(storage, which ? "checkpoint.best={metric: eval_accuracy, mode: max}" : NULL);
@@ -157,15 +171,30 @@ static void evaluations_find_the_best(void **state)
         ASSERT_OK(ls_rundir_open(&d, r));
         for (int i = 0; i < 5; i++) {
             bool best = false;
-            ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 10 * i, .epoch = i, .samples = 100, .loss = losses[i], .accuracy = accuracies[i] }, r, &best));
+            ASSERT_OK(ls_metrics_eval(d,
+                                      &(ls_eval_row){ .step = 10 * i,
+                                                      .epoch = i,
+                                                      .samples = 100,
+                                                      .loss = losses[i],
+                                                      .accuracy = accuracies[i] },
+                                      r, &best));
             assert_int_equal(best, which ? best_accuracy[i] : best_loss[i]);
         }
-        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4, .step = 40, .samples = 100, .loss = 0.25, .eval_loss = NAN, .eval_accuracy = NAN, .lr = 0.5, .seconds = 2 }));
-        ASSERT_OK(ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
+        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4,
+                                                       .step = 40,
+                                                       .samples = 100,
+                                                       .loss = 0.25,
+                                                       .eval_loss = NAN,
+                                                       .eval_accuracy = NAN,
+                                                       .lr = 0.5,
+                                                       .seconds = 2 }));
+        ASSERT_OK(
+            ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
         ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
         ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, false);
         ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, true); /* the best after all: listed once */
-        ASSERT_OK(ls_metrics_checkpoint(d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
+        ASSERT_OK(ls_metrics_checkpoint(
+            d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
         ASSERT_OK(ls_run_info_read(&info, d->path));
         assert_string_equal(info.checkpoint, "checkpoints/step-1");
         assert_true(info.metrics.best_value == (which ? 0.9 : 0.4));
@@ -184,7 +213,10 @@ static void evaluations_find_the_best(void **state)
         assert_true(d->metrics.best_value == (which ? 0.9 : 0.4));
         ASSERT_OK(ls_rundir_save_result(d, LS_RUN_FINISHED, NULL));
         result = contents(storage, "result.json");
-        ASSERT_CONTAINS(result, "\"checkpoints\":[{\"path\":\"checkpoints/step-1\",\"step\":1,\"epoch\":0,\"metrics\":{\"eval_loss\":0.4,\"eval_accuracy\":0.9}}]");
+        ASSERT_CONTAINS(
+            result,
+            "\"checkpoints\":[{\"path\":\"checkpoints/"
+            "step-1\",\"step\":1,\"epoch\":0,\"metrics\":{\"eval_loss\":0.4,\"eval_accuracy\":0.9}}]");
         ASSERT_CONTAINS(result, "\"best_checkpoint\":\"checkpoints/step-1\"");
         free(result);
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
@@ -209,8 +241,13 @@ static void one_process_at_a_time(void **state)
     ls_recipe_destroy(&r);
 }
 
-/* Others look at a run all the time (`lockstep runs`): that keeps nobody from opening it, and what they see is never a run that died. */
-typedef struct onlooker { char path[700]; _Atomic bool ended; bool died; } onlooker;
+/* Others look at a run all the time (`lockstep runs`): that keeps nobody from opening it, and what they see
+ * is never a run that died. */
+typedef struct onlooker {
+    char path[700];
+    _Atomic bool ended;
+    bool died;
+} onlooker;
 
 static void *look_on(void *context)
 {
@@ -283,13 +320,16 @@ static void states_go_their_ways_only(void **state)
         assert_false(s != LS_RUN_NEW && ls_run_state_may(s, LS_RUN_NEW));
         assert_false(s != LS_RUN_DIED && ls_run_state_may(s, LS_RUN_DIED)); /* nobody writes that */
         assert_true(s == LS_RUN_NEW || s == LS_RUN_FAILED || ls_run_state_may(s, LS_RUN_FAILED));
-        assert_int_equal(ls_run_state_may(s, LS_RUN_STARTING), s == LS_RUN_STARTING || s == LS_RUN_RESTARTING || !ls_run_state_lives(s));
+        assert_int_equal(ls_run_state_may(s, LS_RUN_STARTING),
+                         s == LS_RUN_STARTING || s == LS_RUN_RESTARTING || !ls_run_state_lives(s));
     }
     assert_false(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_STOPPED)); /* not without saying that it stops */
     assert_false(ls_run_state_may(LS_RUN_STOPPING, LS_RUN_RUNNING));
     /* a checkpoint is being written: steps go on, a stop is asked for, or the run ends */
-    assert_true(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_SAVING) && ls_run_state_may(LS_RUN_SAVING, LS_RUN_RUNNING));
-    assert_true(ls_run_state_may(LS_RUN_SAVING, LS_RUN_STOPPING) && ls_run_state_may(LS_RUN_SAVING, LS_RUN_FINISHED));
+    assert_true(ls_run_state_may(LS_RUN_RUNNING, LS_RUN_SAVING) &&
+                ls_run_state_may(LS_RUN_SAVING, LS_RUN_RUNNING));
+    assert_true(ls_run_state_may(LS_RUN_SAVING, LS_RUN_STOPPING) &&
+                ls_run_state_may(LS_RUN_SAVING, LS_RUN_FINISHED));
     assert_false(ls_run_state_may(LS_RUN_FINISHED, LS_RUN_RUNNING));
 }
 
@@ -297,12 +337,14 @@ static void another_recipe_is_refused(void **state)
 {
     (void)state;
     const char *storage = ls_test_path("other");
-    ls_recipe *r = recipe(storage, NULL), *micro = recipe(storage, NULL), *batch = recipe(storage, "train.global_batch=64"), *longer = recipe(storage, "train.epochs=9");
+    ls_recipe *r = recipe(storage, NULL), *micro = recipe(storage, NULL),
+              *batch = recipe(storage, "train.global_batch=64"), *longer = recipe(storage, "train.epochs=9");
     ls_rundir *d;
     ASSERT_OK(ls_recipe_set(r, "train.micro_batch", "32", "resolved"));
     ASSERT_OK(ls_rundir_open(&d, r));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
-    ASSERT_FAILS(ls_rundir_open(&d, batch), LS_E_USAGE, "other/one", "train.global_batch: 64 here, 128 there", "run.name");
+    ASSERT_FAILS(ls_rundir_open(&d, batch), LS_E_USAGE, "other/one", "train.global_batch: 64 here, 128 there",
+                 "run.name");
     assert_int_equal(ls_rundir_micro_batch(micro), 32);
     assert_int_equal(ls_rundir_micro_batch(batch), 0);
     ASSERT_FAILS(ls_rundir_open(&d, micro), LS_E_USAGE, "train.micro_batch: 0 here, 32 there");
@@ -318,7 +360,8 @@ static void another_recipe_is_refused(void **state)
     ASSERT_CONTAINS(yaml, "micro_batch: 32\n");
     free(yaml);
     ASSERT_OK(ls_file_write(ls_test_path("other/one/recipe.yaml"), "nonsense: [", 11));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "other/one exists, but its recipe does not load", "recipe.yaml:");
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "other/one exists, but its recipe does not load",
+                 "recipe.yaml:");
     ls_recipe_destroy(&r);
     ls_recipe_destroy(&micro);
     ls_recipe_destroy(&batch);
@@ -361,8 +404,8 @@ static void ranks_share_a_run(void **state)
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 7, .loss = 2, .grad_norm = -1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ASSERT_OK(run_ranks(2, opened_by_rank, r));
-    char *rows = contents(storage, "metrics.jsonl"), *csv = contents(storage, "metrics.csv"), *zero = contents(storage, "log/rank-0.log"),
-         *one = contents(storage, "log/rank-1.log");
+    char *rows = contents(storage, "metrics.jsonl"), *csv = contents(storage, "metrics.csv"),
+         *zero = contents(storage, "log/rank-0.log"), *one = contents(storage, "log/rank-1.log");
     assert_int_equal(lines_of(rows), 4); /* step 7; step 8, evaluation and epoch once */
     assert_int_equal(lines_of(csv), 2);
     assert_null(strstr(zero, "from one"));
@@ -425,8 +468,8 @@ static int a_dead_process(void)
     return (int)child;
 }
 
-/* A process of another host cannot be seen: its run is its own as long as result.json says that it trains and is
- * fresh. */
+/* A process of another host cannot be seen: its run is its own as long as result.json says that it trains and
+ * is fresh. */
 static void the_owner_on_another_host_is_left_alone(void **state)
 {
     (void)state;
@@ -441,7 +484,8 @@ static void the_owner_on_another_host_is_left_alone(void **state)
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* as if it trained on */
     ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "belongs to host elsewhere, process 1", "nobody can see", "/lock.txt");
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "belongs to host elsewhere, process 1", "nobody can see",
+                 "/lock.txt");
     assert_null(d);
     ASSERT_OK(ls_file_write(lock, "", 0));
     ASSERT_OK(ls_rundir_open(&d, r));
@@ -470,7 +514,8 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     assert_int_equal(info.state, LS_RUN_RESTARTING);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
-    assert_int_equal(info.state, LS_RUN_RESTARTING); /* nobody holds it until the ranks do, but their parent lives */
+    /* nobody holds it until the ranks do, but their parent lives */
+    assert_int_equal(info.state, LS_RUN_RESTARTING);
     char *lock = ls_path_join(path, "lock.txt"), host[64] = "", owner[128];
     gethostname(host, sizeof host - 1);
     snprintf(owner, sizeof owner, "host %s, process %d\n", host, a_dead_process());
@@ -494,9 +539,11 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     assert_int_equal(d->attempt, 3);
     assert_int_equal(ls_metrics_last_step(d, 0), 1);
     assert_int_equal(ls_metrics_last_step(d, 1000), -1); /* not from there on */
-    assert_string_equal(d->data_note, "a set"); /* what only the ranks knew */
-    assert_true(d->startup.n == 1 && d->startup.parts[0].seconds == 0.25 && d->startup.total == 0.5 && d->train_seconds == 3);
-    ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 0: late", .step = 0, .lost = 1, .pause = 1 }));
+    assert_string_equal(d->data_note, "a set");          /* what only the ranks knew */
+    assert_true(d->startup.n == 1 && d->startup.parts[0].seconds == 0.25 && d->startup.total == 0.5 &&
+                d->train_seconds == 3);
+    ASSERT_OK(ls_metrics_restart(
+        d, &(ls_restart_row){ .cause = "rank 0: late", .step = 0, .lost = 1, .pause = 1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
     assert_int_equal(info.state, LS_RUN_STOPPED);
@@ -521,7 +568,8 @@ static void a_killed_run_is_seen_as_died(void **state)
     snprintf(path, sizeof path, "%s/one", storage);
     ASSERT_OK(ls_run_info_read(&info, path));
     assert_int_equal(info.state, LS_RUN_DIED);
-    ASSERT_OK(ls_file_append(ls_test_path("died/one/metrics.jsonl"), "{\"kind\":\"st", 11)); /* the machine crashed inside a row */
+    /* the machine crashed inside a row */
+    ASSERT_OK(ls_file_append(ls_test_path("died/one/metrics.jsonl"), "{\"kind\":\"st", 11));
     ls_recipe *r = recipe(storage, NULL);
     ls_rundir *d;
     ASSERT_OK(ls_rundir_open(&d, r));
@@ -547,7 +595,8 @@ static void write_until_full(const char *storage)
     struct rlimit limit = { 3000, 3000 };
     setrlimit(RLIMIT_FSIZE, &limit);
     int step = 1;
-    while (step < 1000 && ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }) == LS_OK)
+    while (step < 1000 &&
+           ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }) == LS_OK)
         step++;
     if (step == 1000 || !strstr(ls_error_message(), "metrics.jsonl"))
         _exit(2);
@@ -608,14 +657,16 @@ static void runs_lists_all_and_says_what_is_broken(void **state)
     json_decref(list);
     free(text);
     free(json);
-    ASSERT_OK(ls_file_write(ls_test_path("many/broken/result.json"), "{\"state\":\"resting\",\"time\":1}", 28));
+    ASSERT_OK(
+        ls_file_write(ls_test_path("many/broken/result.json"), "{\"state\":\"resting\",\"time\":1}", 28));
     text = runs_text(storage, false);
     ASSERT_CONTAINS(text, "no result of a run");
     free(text);
     text = runs_text(ls_test_path("many/no-run"), false);
     ASSERT_CONTAINS(text, "no runs in");
     free(text);
-    ASSERT_FAILS(ls_runs_print(stdout, ls_test_path("nowhere"), false, 0), LS_E_USAGE, "nowhere", "no such folder");
+    ASSERT_FAILS(ls_runs_print(stdout, ls_test_path("nowhere"), false, 0), LS_E_USAGE, "nowhere",
+                 "no such folder");
     ls_recipe_destroy(&r);
 }
 
@@ -628,10 +679,13 @@ int main(void)
         cmocka_unit_test(one_process_at_a_time),
         cmocka_unit_test(states_are_shown_as_they_come),
         cmocka_unit_test(states_go_their_ways_only),
-        cmocka_unit_test(another_recipe_is_refused), cmocka_unit_test(ranks_share_a_run),
+        cmocka_unit_test(another_recipe_is_refused),
+        cmocka_unit_test(ranks_share_a_run),
         cmocka_unit_test(a_foreign_folder_stays_untouched),
-        cmocka_unit_test(the_owner_on_another_host_is_left_alone), cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
-        cmocka_unit_test(looking_disturbs_nobody), cmocka_unit_test(a_killed_run_is_seen_as_died),
+        cmocka_unit_test(the_owner_on_another_host_is_left_alone),
+        cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
+        cmocka_unit_test(looking_disturbs_nobody),
+        cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(runs_lists_all_and_says_what_is_broken),
     };

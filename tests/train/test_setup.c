@@ -1,4 +1,5 @@
-/* test_setup.c - from a recipe to options for any rank of any number: mesh, batches, shares, threads, and what is refused with which words. */
+/* test_setup.c - from a recipe to options for any rank of any number: mesh, batches, shares, threads, and
+ * what is refused with which words. */
 #include "train/setup.h"
 
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static void one_recipe_serves_any_number_of_workers(void **state)
             assert_int_equal(t->micro_batch, 64 / ranks);
             assert_int_equal(t->micro_batches, ranks);
             assert_int_equal(r->train.micro_batch, 64 / ranks);
-            assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved: global_batch / data ranks");
+            assert_string_equal(ls_recipe_origin(r, "train.micro_batch"),
+                                "resolved: global_batch / data ranks");
             assert_true(s.share.first == rank && s.share.stride == ranks && s.share.count == 1);
             ls_recipe_destroy(&r);
         }
@@ -41,19 +43,24 @@ static void one_recipe_serves_any_number_of_workers(void **state)
 static void everything_that_the_recipe_says_arrives(void **state)
 {
     (void)state;
-    ls_recipe *r = recipe("train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\n"
-                          "parallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n  data: hybrid\n  units: \"size:1e3\"\n  reshard_after_forward: false\n  gather: copy\n"
-                          "  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n  synchronize: once\n");
+    ls_recipe *r = recipe(
+        "train: {global_batch: 96, micro_batch: 8}\ndevice_memory: 1GiB\nprecision: {reduce: bf16}\n"
+        "parallel:\n  mesh: {dp: auto, shard: 2, tp: 1}\n  data: hybrid\n  units: \"size:1e3\"\n  "
+        "reshard_after_forward: false\n  gather: copy\n"
+        "  prefetch: {forward: 2, backward: 3}\n  offload: cpu\n  synchronize: once\n");
     ls_setup s;
     ASSERT_OK(ls_setup_make(&s, r, 6, 3, 2));
     const ls_parallel *p = &s.trainer.parallel;
     char text[128];
     assert_string_equal(ls_mesh_text(text, &p->mesh), "dp=3 x shard=2 x tp=1");
-    assert_true(p->rank == 3 && p->ranks_per_host == 2 && p->data == LS_DATA_HYBRID && p->reshard_after_forward == 0 && p->gather == LS_GATHER_COPY);
-    assert_true(p->prefetch_forward == 2 && p->prefetch_backward == 3 && p->offload == LS_OFFLOAD_CPU && p->device_memory == 1 << 30);
+    assert_true(p->rank == 3 && p->ranks_per_host == 2 && p->data == LS_DATA_HYBRID &&
+                p->reshard_after_forward == 0 && p->gather == LS_GATHER_COPY);
+    assert_true(p->prefetch_forward == 2 && p->prefetch_backward == 3 && p->offload == LS_OFFLOAD_CPU &&
+                p->device_memory == 1 << 30);
     assert_true(p->synchronize == LS_SYNCHRONIZE_ONCE && p->reduce == LS_BF16);
     assert_string_equal(p->units, "size:1e3");
-    assert_true(s.trainer.micro_batches == 12 && s.share.first == 6 && s.share.stride == 1 && s.share.count == 2);
+    assert_true(s.trainer.micro_batches == 12 && s.share.first == 6 && s.share.stride == 1 &&
+                s.share.count == 2);
     ls_recipe_destroy(&r);
     r = recipe("device: ref\nprecision: {param: f64}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
@@ -62,7 +69,8 @@ static void everything_that_the_recipe_says_arrives(void **state)
     r = recipe("parallel: {data: ddp, bucket: 1MiB}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
     assert_int_equal(s.trainer.parallel.bucket_bytes, 1 << 20);
-    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0)); /* an evaluation has a layout of its own, in which a bucket would have no effect */
+    /* an evaluation has a layout of its own, in which a bucket would have no effect */
+    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0));
     ls_recipe_destroy(&r);
     r = recipe("parallel: {mesh: {tp: 2, dp: auto}, sequence: true, prefetch: {memory: 2MiB}}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
@@ -81,8 +89,10 @@ static void cores_are_shared_by_the_ranks_of_a_host(void **state)
     (void)state;
     ls_setup s;
     int cores = ls_cpu_count();
-    const struct { int ranks, per_host, threads; } cases[] = { { 1, 0, cores },     { 2, 0, cores / 2 }, { 4, 2, cores / 2 },
-                                                              { 4, 1, cores },     { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
+    const struct {
+        int ranks, per_host, threads;
+    } cases[] = { { 1, 0, cores }, { 2, 0, cores / 2 }, { 4, 2, cores / 2 },
+                  { 4, 1, cores }, { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_recipe *r = recipe("");
         ASSERT_OK(ls_setup_make(&s, r, cases[i].ranks, 0, cases[i].per_host));
@@ -98,26 +108,38 @@ static void cores_are_shared_by_the_ranks_of_a_host(void **state)
 static void refusals_name_the_place_and_what_would_do(void **state)
 {
     (void)state;
-    static const struct { const char *recipe; int ranks, per_host; ls_status code; const char *a, *b, *c; } CASES[] = {
-        { "parallel: {mesh: {dp: 2, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "dp 2 x shard 3 = 6, but there are 4 ranks",
-          "start 6" },
-        { "parallel: {mesh: {dp: auto, shard: 3}}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.mesh: ", "3 x auto, but there are 4 ranks",
-          "multiple of 3" },
-        { "train: {global_batch: 128}", 3, 0, LS_E_USAGE, "here.yaml:3: train.global_batch: 3 data ranks do not divide 128 samples",
+    static const struct {
+        const char *recipe;
+        int ranks, per_host;
+        ls_status code;
+        const char *a, *b, *c;
+    } CASES[] = {
+        { "parallel: {mesh: {dp: 2, shard: 3}}", 4, 0, LS_E_USAGE,
+          "here.yaml:3: parallel.mesh: ", "dp 2 x shard 3 = 6, but there are 4 ranks", "start 6" },
+        { "parallel: {mesh: {dp: auto, shard: 3}}", 4, 0, LS_E_USAGE,
+          "here.yaml:3: parallel.mesh: ", "3 x auto, but there are 4 ranks", "multiple of 3" },
+        { "train: {global_batch: 128}", 3, 0, LS_E_USAGE,
+          "here.yaml:3: train.global_batch: 3 data ranks do not divide 128 samples",
           "1, 2, 4, 8, 16, 32, 64, 128", "global_batch of 129" },
         { "", 3, 0, LS_E_USAGE, "here.yaml: train.global_batch (default): 3 data ranks", "", "" },
-        { "train: {global_batch: 96, micro_batch: 16}", 4, 0, LS_E_USAGE, "here.yaml:3: train.micro_batch: 16 of global_batch 96",
+        { "train: {global_batch: 96, micro_batch: 16}", 4, 0, LS_E_USAGE,
+          "here.yaml:3: train.micro_batch: 16 of global_batch 96",
           "4 data ranks do not divide the 6 micro-batches", "would do: 1, 2, 3, 6" },
-        { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE, "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks",
-          "true, false, 2, 4", "" },
-        { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks", "" },
-        { "parallel: {gather: map}", 4, 2, LS_E_UNSUPPORTED, "here.yaml:3: parallel.gather: map", "2 a host", "copy or auto" },
-        { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE, "here.yaml:3: parallel.recompute: ", "class:NAME", "" },
+        { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE,
+          "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4",
+          "" },
+        { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks",
+          "" },
+        { "parallel: {gather: map}", 4, 2, LS_E_UNSUPPORTED, "here.yaml:3: parallel.gather: map", "2 a host",
+          "copy or auto" },
+        { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE,
+          "here.yaml:3: parallel.recompute: ", "class:NAME", "" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_recipe *r = recipe(CASES[i].recipe);
         ls_setup s;
-        ASSERT_FAILS(ls_setup_make(&s, r, CASES[i].ranks, 0, CASES[i].per_host), CASES[i].code, CASES[i].a, CASES[i].b, CASES[i].c);
+        ASSERT_FAILS(ls_setup_make(&s, r, CASES[i].ranks, 0, CASES[i].per_host), CASES[i].code, CASES[i].a,
+                     CASES[i].b, CASES[i].c);
         ls_recipe_destroy(&r);
     }
 }
@@ -126,15 +148,18 @@ static void refusals_name_the_place_and_what_would_do(void **state)
 static void use_forgets_the_ranks(void **state)
 {
     (void)state;
-    ls_recipe *r = recipe("train: {global_batch: 64, micro_batch: 16}\n"
-                          "parallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
+    ls_recipe *r = recipe(
+        "train: {global_batch: 64, micro_batch: 16}\n"
+        "parallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
     ls_setup s;
     ASSERT_FAILS(ls_setup_make(&s, r, 1, 0, 0), LS_E_USAGE, "but there is 1 rank");
     ASSERT_OK(ls_setup_use(&s, r, 1, 0, 0));
     assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 1);
-    assert_int_equal(s.trainer.parallel.offload, LS_OFFLOAD_CPU); /* what fits the device when training fits it here */
+    /* what fits the device when training fits it here */
+    assert_int_equal(s.trainer.parallel.offload, LS_OFFLOAD_CPU);
     assert_int_equal(s.trainer.micro_batch, 16);
-    ASSERT_OK(ls_setup_use(&s, r, 3, 1, 0)); /* three ranks would not divide the four micro-batches of a step */
+    /* three ranks would not divide the four micro-batches of a step */
+    ASSERT_OK(ls_setup_use(&s, r, 3, 1, 0));
     assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 3);
     assert_int_equal(s.trainer.micro_batch, 16);
     ls_recipe_destroy(&r);
@@ -143,8 +168,10 @@ static void use_forgets_the_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_recipe_serves_any_number_of_workers), cmocka_unit_test(everything_that_the_recipe_says_arrives),
-        cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host), cmocka_unit_test(refusals_name_the_place_and_what_would_do),
+        cmocka_unit_test(one_recipe_serves_any_number_of_workers),
+        cmocka_unit_test(everything_that_the_recipe_says_arrives),
+        cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host),
+        cmocka_unit_test(refusals_name_the_place_and_what_would_do),
         cmocka_unit_test(use_forgets_the_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

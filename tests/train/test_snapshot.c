@@ -1,5 +1,6 @@
-/* test_snapshot.c - checkpoints that are written beside training are those that are written between its steps; a failure of the writer ends the run and
- * leaves the last one as it was; the plan counts the staging; any number of checkpoints can be kept. */
+/* test_snapshot.c - checkpoints that are written beside training are those that are written between its
+ * steps; a failure of the writer ends the run and leaves the last one as it was; the plan counts the staging;
+ * any number of checkpoints can be kept. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,14 @@ enum { STEPS = 20, ROWS = 2, PIXELS = 64 };
 
 typedef struct job {
     const char *storage;
-    const char *sets[3];  /* of the recipe */
+    const char *sets[3]; /* of the recipe */
     ls_trainer_opts o;
-    int every;            /* steps between saves */
-    int64_t best;         /* step of the best */
-    rlim_t file_limit;    /* 0: none. From the second save on */
-    int others;           /* checkpoints that are there before the first save, as much of them as anybody looks at, and the rest of an interrupted one */
+    int every;         /* steps between saves */
+    int64_t best;      /* step of the best */
+    rlim_t file_limit; /* 0: none. From the second save on */
+    /* checkpoints that are there before the first save, as much of them as anybody looks at, and the rest of
+     * an interrupted one */
+    int others;
     int64_t failed_after; /* out: rank 0's last step */
 } job;
 
@@ -86,11 +89,18 @@ static ls_status train(ls_group *g, void *context)
     snprintf(storage, sizeof storage, "run.storage=%s", j->storage);
     const char *const sets[] = { storage, j->sets[0], j->sets[1], j->sets[2] };
     const char *text = "run: {name: one}\nmodel: {type: mlp}\ndata: {type: mnist}\ncheckpoint: {keep: 3}\n";
-    LS_TRY(ls_recipe_load_text(&r, text, strlen(text), "test.yaml", 1 + !!sets[1] + !!sets[2] + !!sets[3], sets));
+    LS_TRY(ls_recipe_load_text(&r, text, strlen(text), "test.yaml", 1 + !!sets[1] + !!sets[2] + !!sets[3],
+                               sets));
     o.group = g;
     o.parallel.rank = ls_group_rank(g);
     o.stage_saves = r->checkpoint.async;
-    static const ls_mlp_config MLP = { .image_size = 8, .in_channels = 1, .classes = 5, .n_hidden = 2, .hidden = { 1, 1 }, .mean = 0.5, .std = 0.5 };
+    static const ls_mlp_config MLP = { .image_size = 8,
+                                       .in_channels = 1,
+                                       .classes = 5,
+                                       .n_hidden = 2,
+                                       .hidden = { 1, 1 },
+                                       .mean = 0.5,
+                                       .std = 0.5 };
     LS_TRY(ls_trainer_create_with(&t, training_build_mlp, &MLP, &o));
     LS_TRY(ls_trainer_init(t, 1));
     LS_TRY(ls_rundir_open_ranks(&d, r, g, false));
@@ -108,7 +118,8 @@ static ls_status train(ls_group *g, void *context)
     }
     ls_snapshots_release(&s);
     ls_trainer_destroy(&t);
-    LS_TRY(ls_rundir_close(&d, status == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, status == LS_OK ? NULL : message));
+    LS_TRY(ls_rundir_close(&d, status == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED,
+                           status == LS_OK ? NULL : message));
     ls_recipe_destroy(&r);
     return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
 }
@@ -147,12 +158,19 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-/* Saves follow one another as fast as they can: one waits for the other, or training goes on for some steps. */
+/* Saves follow one another as fast as they can: one waits for the other, or training goes on for some steps.
+ */
 static void the_same_bytes(void **state)
 {
     (void)state;
-    static const struct { int ranks; ls_data_parallel data; int every; } CASES[] = {
-        { 1, LS_DATA_FSDP, 4 }, { 2, LS_DATA_FSDP, 2 }, { 4, LS_DATA_DDP, 4 },
+    static const struct {
+        int ranks;
+        ls_data_parallel data;
+        int every;
+    } CASES[] = {
+        { 1, LS_DATA_FSDP, 4 },
+        { 2, LS_DATA_FSDP, 2 },
+        { 4, LS_DATA_DDP, 4 },
     };
     char at_once[512], beside[512];
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
@@ -160,14 +178,20 @@ static void the_same_bytes(void **state)
         for (int async = 0; async < 2; async++) {
             snprintf(name, sizeof name, "%s-%zu", async ? "beside" : "at-once", i);
             snprintf(async ? beside : at_once, sizeof beside, "%s", ls_test_path(name));
-            ASSERT_OK(run_ranks(CASES[i].ranks, train, &(job){ .storage = async ? beside : at_once, .sets = { async ? "checkpoint.async=true" : "checkpoint.async=false" },
-                                                               .o = layout(CASES[i].ranks, CASES[i].data), .every = CASES[i].every, .best = 8 }));
+            ASSERT_OK(
+                run_ranks(CASES[i].ranks, train,
+                          &(job){ .storage = async ? beside : at_once,
+                                  .sets = { async ? "checkpoint.async=true" : "checkpoint.async=false" },
+                                  .o = layout(CASES[i].ranks, CASES[i].data),
+                                  .every = CASES[i].every,
+                                  .best = 8 }));
         }
         static const char *const FILES[] = { "config.json", "model.safetensors", "optimizer.safetensors" };
         for (int step = 0; step < 4; step++) /* the last three, and the best */
             for (int f = 0; f < 3; f++) {
                 char file[64];
-                snprintf(file, sizeof file, "checkpoints/step-%08d/%s", step ? STEPS - (step - 1) * CASES[i].every : 8, FILES[f]);
+                snprintf(file, sizeof file, "checkpoints/step-%08d/%s",
+                         step ? STEPS - (step - 1) * CASES[i].every : 8, FILES[f]);
                 same(at_once, beside, file);
             }
         char folder[600];
@@ -189,7 +213,8 @@ static void the_same_bytes(void **state)
     }
 }
 
-/* trainer.json is the largest file, and the writer's: its thread fails where the step that began the save has not. */
+/* trainer.json is the largest file, and the writer's: its thread fails where the step that began the save has
+ * not. */
 static void a_failure_ends_the_run(void **state)
 {
     (void)state;
@@ -199,7 +224,11 @@ static void a_failure_ends_the_run(void **state)
     for (int ranks = 1; ranks <= 2; ranks++) {
         char storage[512];
         snprintf(storage, sizeof storage, "%s", ls_test_path(ranks == 1 ? "failing-1" : "failing-2"));
-        job j = { .storage = storage, .sets = { "checkpoint.async=true", path }, .o = layout(ranks, LS_DATA_FSDP), .every = 9, .file_limit = 5000 };
+        job j = { .storage = storage,
+                  .sets = { "checkpoint.async=true", path },
+                  .o = layout(ranks, LS_DATA_FSDP),
+                  .every = 9,
+                  .file_limit = 5000 };
         const ls_status s = run_ranks(ranks, train, &j);
         limit_files(0);
         assert_true(s != LS_OK); /* of this rank, or of the other, which hears of it */
@@ -216,14 +245,20 @@ static void a_failure_ends_the_run(void **state)
     }
 }
 
-/* What interrupted saves leave goes away at the next start; of any number of checkpoints, as many stay as are wanted. */
+/* What interrupted saves leave goes away at the next start; of any number of checkpoints, as many stay as are
+ * wanted. */
 static void any_number_is_kept(void **state)
 {
     (void)state;
     char storage[512], folder[600];
     snprintf(storage, sizeof storage, "%s", ls_test_path("many"));
     snprintf(folder, sizeof folder, "%s/one/checkpoints", storage);
-    ASSERT_OK(run_ranks(1, train, &(job){ .storage = storage, .o = layout(1, LS_DATA_FSDP), .every = STEPS, .sets = { "checkpoint.keep=70" }, .others = 90 }));
+    ASSERT_OK(run_ranks(1, train,
+                        &(job){ .storage = storage,
+                                .o = layout(1, LS_DATA_FSDP),
+                                .every = STEPS,
+                                .sets = { "checkpoint.keep=70" },
+                                .others = 90 }));
     assert_int_equal(ls_test_count(folder), 70 + 1); /* and `latest` */
     for (int i = 0; i < 90; i++) {
         char name[32];
@@ -238,7 +273,10 @@ static void any_number_is_kept(void **state)
 static void staging_is_counted(void **state)
 {
     (void)state;
-    static const struct { int ranks, rank; ls_data_parallel data; } CASES[] = { { 1, 0, LS_DATA_FSDP }, { 4, 0, LS_DATA_FSDP }, { 4, 3, LS_DATA_DDP } };
+    static const struct {
+        int ranks, rank;
+        ls_data_parallel data;
+    } CASES[] = { { 1, 0, LS_DATA_FSDP }, { 4, 0, LS_DATA_FSDP }, { 4, 3, LS_DATA_DDP } };
     size_t bytes[3];
     for (int i = 0; i < 3; i++) {
         ls_compiled c;
@@ -264,7 +302,9 @@ static void staging_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bytes), cmocka_unit_test(a_failure_ends_the_run), cmocka_unit_test(any_number_is_kept),
+        cmocka_unit_test(the_same_bytes),
+        cmocka_unit_test(a_failure_ends_the_run),
+        cmocka_unit_test(any_number_is_kept),
         cmocka_unit_test(staging_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_step_folder.c - a checkpoint of any step is found again: the names of their folders, written and parsed. */
+/* test_step_folder.c - a checkpoint of any step is found again: the names of their folders, written and
+ * parsed. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +24,19 @@ static void test_names_come_back(void **state)
 static void test_other_names_are_none(void **state)
 {
     (void)state;
-    static const char *const OTHERS[] = { "", "step-", "step-7", "step-0000007", "step-000000007", "step-00000007x", "step--0000007", "step-+0000007", "step- 0000007",
-                                          "Step-00000007", "step-99999999999999999999", "latest", "xstep-00000007" };
+    static const char *const OTHERS[] = { "",
+                                          "step-",
+                                          "step-7",
+                                          "step-0000007",
+                                          "step-000000007",
+                                          "step-00000007x",
+                                          "step--0000007",
+                                          "step-+0000007",
+                                          "step- 0000007",
+                                          "Step-00000007",
+                                          "step-99999999999999999999",
+                                          "latest",
+                                          "xstep-00000007" };
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
         assert_int_equal(ls_step_folder_parse(OTHERS[i]), -1);
 }

@@ -1,5 +1,6 @@
-/* test_stories.c - a trained Llama (stories260K, in LOCKSTEP_DATA): the story that it tells with the likeliest token at each place, and how likely it
- * finds that, are those of a float64 computation kept beside its weights. */
+/* test_stories.c - a trained Llama (stories260K, in LOCKSTEP_DATA): the story that it tells with the
+ * likeliest token at each place, and how likely it finds that, are those of a float64 computation kept beside
+ * its weights. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,23 @@
 #include "support/support.h"
 
 enum { MAX_TOKENS = 512 };
-static const ls_decoder_config stories = { .vocab_size = 512, .hidden_size = 64, .mlp_size = 172, .layers = 5, .heads = 8, .kv_heads = 4, .head_dim = 8,
-                                           .norm_eps = 1e-5, .rope_theta = 1e4, .init_deviation = 0.02, .tied = true, .block = "LlamaDecoderLayer" };
+static const ls_decoder_config stories = { .vocab_size = 512,
+                                           .hidden_size = 64,
+                                           .mlp_size = 172,
+                                           .layers = 5,
+                                           .heads = 8,
+                                           .kv_heads = 4,
+                                           .head_dim = 8,
+                                           .norm_eps = 1e-5,
+                                           .rope_theta = 1e4,
+                                           .init_deviation = 0.02,
+                                           .tied = true,
+                                           .block = "LlamaDecoderLayer" };
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
 static char *file_of(const char *data, const char *name)
 {
@@ -26,7 +40,8 @@ static char *file_of(const char *data, const char *name)
 }
 
 /* The story as ids and what comes after each; returns how many. */
-static int read_story(const char *path, int32_t ids[MAX_TOKENS], int32_t targets[MAX_TOKENS], double *mean_loss)
+static int read_story(const char *path, int32_t ids[MAX_TOKENS], int32_t targets[MAX_TOKENS],
+                      double *mean_loss)
 {
     char *text;
     size_t size;
@@ -63,7 +78,8 @@ static void tells_its_story(void **state)
     for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
         ls_trainer *t;
         ls_weights *w;
-        ASSERT_OK(ls_trainer_create(&t, build, &config, .isa = isa, .threads = 2, .micro_batch = 1, .eval_only = true));
+        ASSERT_OK(ls_trainer_create(&t, build, &config, .isa = isa, .threads = 2, .micro_batch = 1,
+                                    .eval_only = true));
         ASSERT_OK(ls_trainer_init(t, 0));
         ASSERT_OK(ls_weights_open(&w, file));
         ASSERT_OK(ls_trainer_load(t, w));

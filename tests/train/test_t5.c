@@ -1,5 +1,6 @@
-/* test_t5.c - T5 in the trainer: laid over ranks in every way, block by block, its losses and gradient norms are those of one process, bit for
- * bit; so are they with blocks computed again, and with dropout. A block's relative positions are used by all later ones, and its gradient comes from all. Ranks are threads. */
+/* test_t5.c - T5 in the trainer: laid over ranks in every way, block by block, its losses and gradient norms
+ * are those of one process, bit for bit; so are they with blocks computed again, and with dropout. A block's
+ * relative positions are used by all later ones, and its gradient comes from all. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,25 @@
 #include "train/trainer.h"
 
 enum { STEPS = 5, M = 4, ROWS = 2, SOURCE = 9, TARGET = 6, VOCABULARY = 23 };
-static const ls_t5_config RELU = { .source_length = SOURCE, .target_length = TARGET, .vocab_size = VOCABULARY, .hidden_size = 16, .mlp_size = 24, .layers = 2, .decoder_layers = 2,
-                                   .heads = 4, .head_dim = 6, .buckets = 8, .max_distance = 6, .norm_eps = 1e-6, .init_factor = 1, .tied = true };
+static const ls_t5_config RELU = { .source_length = SOURCE,
+                                   .target_length = TARGET,
+                                   .vocab_size = VOCABULARY,
+                                   .hidden_size = 16,
+                                   .mlp_size = 24,
+                                   .layers = 2,
+                                   .decoder_layers = 2,
+                                   .heads = 4,
+                                   .head_dim = 6,
+                                   .buckets = 8,
+                                   .max_distance = 6,
+                                   .norm_eps = 1e-6,
+                                   .init_factor = 1,
+                                   .tied = true };
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_t5_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_t5_build(g, config, batch);
+}
 
 typedef struct job {
     const ls_t5_config *model;
@@ -73,7 +89,9 @@ static ls_status rank(ls_group *g, void *context)
 
 static job layout(const ls_t5_config *model, int dp, int shard, int tp, ls_data_parallel data)
 {
-    job j = { .model = model, .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5 } };
+    job j = { .model = model,
+              .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M,
+                     .clip_norm = 0.5 } };
     j.o.parallel.mesh = (ls_mesh){ .n = 3, .axes = { { "dp", dp }, { "shard", shard }, { "tp", tp } } };
     j.o.parallel.data = data;
     j.o.parallel.units = "class:T5Block";
@@ -85,8 +103,10 @@ static void run(job *j) { ASSERT_OK(run_ranks((int)ls_mesh_ranks(&j->o.parallel.
 static void expect(const job *is, const job *want, double tolerance)
 {
     for (int i = 0; i < STEPS; i++)
-        if (!(fabs(is->losses[i] - want->losses[i]) <= tolerance * fabs(want->losses[i])) || !(fabs(is->norms[i] - want->norms[i]) <= 20 * tolerance * want->norms[i]))
-            fail_msg("step %d: loss %.12g, norm %.12g; of one process %.12g, %.12g", i, is->losses[i], is->norms[i], want->losses[i], want->norms[i]);
+        if (!(fabs(is->losses[i] - want->losses[i]) <= tolerance * fabs(want->losses[i])) ||
+            !(fabs(is->norms[i] - want->norms[i]) <= 20 * tolerance * want->norms[i]))
+            fail_msg("step %d: loss %.12g, norm %.12g; of one process %.12g, %.12g", i, is->losses[i],
+                     is->norms[i], want->losses[i], want->norms[i]);
 }
 
 static void the_same_bits(void **state)
@@ -96,13 +116,26 @@ static void the_same_bits(void **state)
     gated.gated = true;
     gated.tied = false;
     gated.dropout = 0.1;
-    static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_dtype param; int threads; bool gated; } CASES[] = {
-        { 1, 1, LS_DATA_FSDP, "T5Block", LS_F32, 2, false }, { 2, 1, LS_DATA_FSDP, NULL, LS_F32, 1, false },   { 4, 1, LS_DATA_FSDP, "T5Block", LS_F32, 1, false },
-        { 2, 1, LS_DATA_DDP, NULL, LS_F32, 2, false },       { 4, 1, LS_DATA_DDP, NULL, LS_F32, 1, true },     { 2, 2, LS_DATA_HYBRID, "T5Block", LS_F32, 1, true },
-        { 4, 1, LS_DATA_FSDP, NULL, LS_BF16, 1, false },     { 2, 1, LS_DATA_FSDP, "T5Block", LS_BF16, 2, true },
+    static const struct {
+        int dp, shard;
+        ls_data_parallel data;
+        const char *recompute;
+        ls_dtype param;
+        int threads;
+        bool gated;
+    } CASES[] = {
+        { 1, 1, LS_DATA_FSDP, "T5Block", LS_F32, 2, false },
+        { 2, 1, LS_DATA_FSDP, NULL, LS_F32, 1, false },
+        { 4, 1, LS_DATA_FSDP, "T5Block", LS_F32, 1, false },
+        { 2, 1, LS_DATA_DDP, NULL, LS_F32, 2, false },
+        { 4, 1, LS_DATA_DDP, NULL, LS_F32, 1, true },
+        { 2, 2, LS_DATA_HYBRID, "T5Block", LS_F32, 1, true },
+        { 4, 1, LS_DATA_FSDP, NULL, LS_BF16, 1, false },
+        { 2, 1, LS_DATA_FSDP, "T5Block", LS_BF16, 2, true },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        job one = layout(CASES[i].gated ? &gated : &RELU, 1, 1, 1, LS_DATA_FSDP), j = layout(one.model, CASES[i].dp, CASES[i].shard, 1, CASES[i].data);
+        job one = layout(CASES[i].gated ? &gated : &RELU, 1, 1, 1, LS_DATA_FSDP),
+            j = layout(one.model, CASES[i].dp, CASES[i].shard, 1, CASES[i].data);
         one.o.param = j.o.param = CASES[i].param;
         j.o.recompute = CASES[i].recompute;
         j.o.threads = CASES[i].threads;
@@ -121,7 +154,8 @@ static void over_axis_tp(void **state)
     gated.gated = true;
     for (int k = 0; k < 2; k++) {
         const ls_t5_config *model = k ? &gated : &RELU;
-        job one = layout(model, 1, 1, 1, LS_DATA_FSDP), two = layout(model, 1, 1, 2, LS_DATA_FSDP), four = layout(model, 2, 1, 2, LS_DATA_FSDP);
+        job one = layout(model, 1, 1, 1, LS_DATA_FSDP), two = layout(model, 1, 1, 2, LS_DATA_FSDP),
+            four = layout(model, 2, 1, 2, LS_DATA_FSDP);
         four.o.recompute = "T5Block";
         run(&one);
         run(&two);
@@ -131,7 +165,8 @@ static void over_axis_tp(void **state)
     }
     job three = layout(&RELU, 1, 1, 3, LS_DATA_FSDP);
     ls_compiled c;
-    ASSERT_FAILS(ls_compile(&c, build, &RELU, &three.o, NULL), LS_E_USAGE, "which the 3 ranks of axis tp do not divide");
+    ASSERT_FAILS(ls_compile(&c, build, &RELU, &three.o, NULL), LS_E_USAGE,
+                 "which the 3 ranks of axis tp do not divide");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-/* test_tensor.c - layers split over axis tp: the losses, gradient norms and checkpoints of one process to the rounding of sums, whatever data layout it is combined
- * with, and the same bits with any number of data ranks beside it. Ranks are threads. */
+/* test_tensor.c - layers split over axis tp: the losses, gradient norms and checkpoints of one process to the
+ * rounding of sums, whatever data layout it is combined with, and the same bits with any number of data ranks
+ * beside it. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,31 @@
 #include "train/trainer.h"
 
 enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 8, VOCABULARY = 24 };
-static const ls_decoder_config QWEN = { .seq_length = TOKENS, .vocab_size = VOCABULARY, .hidden_size = 24, .mlp_size = 40, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 6,
-                                        .norm_eps = 1e-6, .rope_theta = 1e4, .init_deviation = 0.1, .tied = true, .qkv_bias = true, .output_bias = true, .mlp_bias = true,
+static const ls_decoder_config QWEN = { .seq_length = TOKENS,
+                                        .vocab_size = VOCABULARY,
+                                        .hidden_size = 24,
+                                        .mlp_size = 40,
+                                        .layers = 2,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .head_dim = 6,
+                                        .norm_eps = 1e-6,
+                                        .rope_theta = 1e4,
+                                        .init_deviation = 0.1,
+                                        .tied = true,
+                                        .qkv_bias = true,
+                                        .output_bias = true,
+                                        .mlp_bias = true,
                                         .block = "Block" };
 
-static ls_status build(ls_graph *g, const void *config, int64_t batch) { return ls_decoder_build(g, config, batch); }
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_decoder_build(g, config, batch);
+}
 
-#define LAYERS "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj rowwise:down_proj"
+#define LAYERS                                                                                       \
+    "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj " \
+    "rowwise:down_proj"
 #define EMBEDDING "rowwise:embed_tokens"
 #define HEAD "colwise:lm_head"
 #define MLP "colwise:gate_proj colwise:up_proj rowwise:down_proj"
@@ -115,7 +134,9 @@ static ls_status rank(ls_group *g, void *context)
 
 static job layout(int dp, int shard, int tp, ls_data_parallel data)
 {
-    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .clip_norm = 0.5 }, .model = QWEN };
+    job j = { .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M,
+                     .clip_norm = 0.5 },
+              .model = QWEN };
     j.o.parallel.mesh = (ls_mesh){ .n = 3, .axes = { { "dp", dp }, { "shard", shard }, { "tp", tp } } };
     j.o.parallel.data = data;
     j.o.parallel.units = "class:Block";
@@ -127,8 +148,10 @@ static void run(job *j) { ASSERT_OK(run_ranks((int)ls_mesh_ranks(&j->o.parallel.
 static void expect(const job *is, const job *want, int first, double tolerance)
 {
     for (int i = first; i < STEPS; i++)
-        if (!(fabs(is->losses[i] - want->losses[i]) <= tolerance * fabs(want->losses[i])) || !(fabs(is->norms[i] - want->norms[i]) <= 20 * tolerance * want->norms[i]))
-            fail_msg("step %d: loss %.12g, norm %.12g; of one process %.12g, %.12g", i, is->losses[i], is->norms[i], want->losses[i], want->norms[i]);
+        if (!(fabs(is->losses[i] - want->losses[i]) <= tolerance * fabs(want->losses[i])) ||
+            !(fabs(is->norms[i] - want->norms[i]) <= 20 * tolerance * want->norms[i]))
+            fail_msg("step %d: loss %.12g, norm %.12g; of one process %.12g, %.12g", i, is->losses[i],
+                     is->norms[i], want->losses[i], want->norms[i]);
 }
 
 static void as_one_process(void **state)
@@ -139,9 +162,17 @@ static void as_one_process(void **state)
     run(&two);
     assert_true(one.losses[STEPS - 1] < one.losses[0] - 0.1);
     expect(&two, &one, 0, 2e-6);
-    static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_gather_choice gather; ls_offload_choice offload; } CASES[] = {
-        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, LS_OFFLOAD_NONE },   { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, LS_OFFLOAD_NONE },
-        { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },   { 2, 2, LS_DATA_HYBRID, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
+    static const struct {
+        int dp, shard;
+        ls_data_parallel data;
+        const char *recompute;
+        ls_gather_choice gather;
+        ls_offload_choice offload;
+    } CASES[] = {
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, LS_OFFLOAD_NONE },
+        { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, LS_OFFLOAD_NONE },
+        { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
+        { 2, 2, LS_DATA_HYBRID, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
         { 1, 4, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_CPU },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) { /* data ranks change no bit */
@@ -159,7 +190,9 @@ static void names_are_free(void **state)
 {
     (void)state;
     job two = layout(2, 1, 2, LS_DATA_FSDP), named = two;
-    named.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "data_parallel", 2 }, { "columns", 2 } }, .roles = { LS_ROLE_OF_NAME, LS_ROLE_TENSOR } };
+    named.o.parallel.mesh = (ls_mesh){ .n = 2,
+                                       .axes = { { "data_parallel", 2 }, { "columns", 2 } },
+                                       .roles = { LS_ROLE_OF_NAME, LS_ROLE_TENSOR } };
     two.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "tp", 2 } } };
     run(&two);
     run(&named);
@@ -182,7 +215,8 @@ static void in_f64(void **state)
     }
 }
 
-/* Rows of a table and zeros add up to the same bits; logits are the same, but the sum of their exponentials is rounded elsewhere. */
+/* Rows of a table and zeros add up to the same bits; logits are the same, but the sum of their exponentials
+ * is rounded elsewhere. */
 static void vocabulary(void **state)
 {
     (void)state;
@@ -219,7 +253,8 @@ static void rounded_outputs(void **state)
 {
     (void)state;
     for (int k = 0; k < 2; k++) {
-        job plain = layout(1, 1, 1, LS_DATA_FSDP), one = plain, whole = layout(1, 1, 2, LS_DATA_FSDP), split = whole, four = layout(2, 1, 2, LS_DATA_FSDP);
+        job plain = layout(1, 1, 1, LS_DATA_FSDP), one = plain, whole = layout(1, 1, 2, LS_DATA_FSDP),
+            split = whole, four = layout(2, 1, 2, LS_DATA_FSDP);
         one.o.output = whole.o.output = split.o.output = four.o.output = k ? LS_F16 : LS_BF16;
         run(&plain);
         run(&one);
@@ -227,7 +262,8 @@ static void rounded_outputs(void **state)
         split.o.parallel.tensor = EMBEDDING;
         run(&split);
         assert_memory_equal(split.predicted, one.predicted, sizeof split.predicted);
-        assert_true(split.losses[0] == one.losses[0] || fabs(split.losses[0] - one.losses[0]) < 1e-6 * one.losses[0]);
+        assert_true(split.losses[0] == one.losses[0] ||
+                    fabs(split.losses[0] - one.losses[0]) < 1e-6 * one.losses[0]);
         whole.o.parallel.tensor = LAYERS;
         run(&whole);
         expect(&whole, &one, 0, 2e-3); /* a sum in another order may round to the neighbour */
@@ -237,7 +273,8 @@ static void rounded_outputs(void **state)
     }
 }
 
-/* The forward pass is that of split layers, bit for bit: the same sums, and norms of the same rows. Gradients of gains are summed in another order. */
+/* The forward pass is that of split layers, bit for bit: the same sums, and norms of the same rows. Gradients
+ * of gains are summed in another order. */
 static void sequence(void **state)
 {
     (void)state;
@@ -250,10 +287,20 @@ static void sequence(void **state)
     assert_memory_equal(two.rows, layers.rows, sizeof two.rows);
     assert_memory_equal(two.predicted, layers.predicted, sizeof two.predicted);
     expect(&two, &one, 0, 2e-6);
-    static const struct { int dp, shard; ls_data_parallel data; const char *recompute; ls_gather_choice gather; int64_t reshard; ls_synchronize_choice when; } CASES[] = {
-        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, -1, LS_SYNCHRONIZE_AUTO }, { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, 0, LS_SYNCHRONIZE_AUTO },
-        { 4, 1, LS_DATA_FSDP, NULL, LS_GATHER_COPY, 2, LS_SYNCHRONIZE_AUTO }, { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, 0, LS_SYNCHRONIZE_EACH },
-        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, -1, LS_SYNCHRONIZE_ONCE }, { 2, 2, LS_DATA_HYBRID, "Block", LS_GATHER_COPY, -1, LS_SYNCHRONIZE_AUTO },
+    static const struct {
+        int dp, shard;
+        ls_data_parallel data;
+        const char *recompute;
+        ls_gather_choice gather;
+        int64_t reshard;
+        ls_synchronize_choice when;
+    } CASES[] = {
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, -1, LS_SYNCHRONIZE_AUTO },
+        { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, 0, LS_SYNCHRONIZE_AUTO },
+        { 4, 1, LS_DATA_FSDP, NULL, LS_GATHER_COPY, 2, LS_SYNCHRONIZE_AUTO },
+        { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, 0, LS_SYNCHRONIZE_EACH },
+        { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, -1, LS_SYNCHRONIZE_ONCE },
+        { 2, 2, LS_DATA_HYBRID, "Block", LS_GATHER_COPY, -1, LS_SYNCHRONIZE_AUTO },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
@@ -312,7 +359,8 @@ static void checkpoints(void **state)
         j.first = STEPS / 2;
         run(&j);
         if (k == 0 || k == 3)
-            expect(&j, k == 0 ? &four : &one, STEPS / 2, 0); /* the layout, but for data ranks, that wrote it: the same bits */
+            expect(&j, k == 0 ? &four : &one, STEPS / 2,
+                   0); /* the layout, but for data ranks, that wrote it: the same bits */
         else
             expect(&j, &one, STEPS / 2, 4e-6);
     }
@@ -323,22 +371,37 @@ static void what_cannot_be(void **state)
     (void)state;
     job j = layout(1, 1, 4, LS_DATA_FSDP);
     ls_compiled c;
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.mesh", "model.layers.0.self_attn has 2 heads, which the 4 ranks of axis tp do not divide");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.mesh",
+                 "model.layers.0.self_attn has 2 heads, which the 4 ranks of axis tp do not divide");
     j = layout(1, 1, 3, LS_DATA_FSDP);
     j.o.parallel.tensor = "colwise:gate_proj colwise:up_proj rowwise:down_proj";
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "dimension 0 of parameter model.layers.0.mlp.gate_proj.weight has size 40", "3 ranks of axis tp do not divide");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE,
+                 "dimension 0 of parameter model.layers.0.mlp.gate_proj.weight has size 40",
+                 "3 ranks of axis tp do not divide");
     j = layout(1, 1, 2, LS_DATA_FSDP);
     static const char *const WRONG[][2] = {
         { "colwise:nothing", "colwise:nothing: the model has no layer of that name" },
-        { LAYERS " rowwise:embed_token", "rowwise:embed_token: the model has no layer of that name; did you mean rowwise:embed_tokens?" },
-        { "colwise:mpl.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj", "did you mean colwise:mlp.gate_proj?" },
-        { LAYERS " colwise:lm_head", "colwise:lm_head: the model has no layer of that name" }, /* its head is tied */
-        { LAYERS " colwise:self_attn.q_proj", "colwise:self_attn.q_proj: the words before it name every layer that it does" },
-        { "colwise:embed_tokens", "rms_norm in model.layers.0.input_layernorm cannot take operand 0, which is Shard(2) because colwise:embed_tokens splits model.embed_tokens.weight" },
-        { "colwise:q_proj", "attention in model.layers.0.self_attn takes operand 0, which is Shard(2) because colwise:q_proj splits model.layers.0.self_attn.q_proj.weight, and operand 1, which is whole on every rank: the layer that makes operand 1 must be split by columns" },
-        { "colwise:q_proj colwise:k_proj colwise:v_proj", "operand 1, which is whole on every rank: rowwise:o_proj would split both alike" },
-        { "rowwise:down_proj", "because rowwise:down_proj splits model.layers.0.mlp.down_proj.weight, and operand 0, which is whole on every rank" },
-        { "colwise:down_proj", "add in model.layers.0 takes operand 1, which is Shard(2) because colwise:down_proj" },
+        { LAYERS " rowwise:embed_token",
+          "rowwise:embed_token: the model has no layer of that name; did you mean rowwise:embed_tokens?" },
+        { "colwise:mpl.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj",
+          "did you mean colwise:mlp.gate_proj?" },
+        /* its head is tied */
+        { LAYERS " colwise:lm_head", "colwise:lm_head: the model has no layer of that name" },
+        { LAYERS " colwise:self_attn.q_proj",
+          "colwise:self_attn.q_proj: the words before it name every layer that it does" },
+        { "colwise:embed_tokens",
+          "rms_norm in model.layers.0.input_layernorm cannot take operand 0, which is Shard(2) because "
+          "colwise:embed_tokens splits model.embed_tokens.weight" },
+        { "colwise:q_proj",
+          "attention in model.layers.0.self_attn takes operand 0, which is Shard(2) because colwise:q_proj "
+          "splits model.layers.0.self_attn.q_proj.weight, and operand 1, which is whole on every rank: the "
+          "layer that makes operand 1 must be split by columns" },
+        { "colwise:q_proj colwise:k_proj colwise:v_proj",
+          "operand 1, which is whole on every rank: rowwise:o_proj would split both alike" },
+        { "rowwise:down_proj", "because rowwise:down_proj splits model.layers.0.mlp.down_proj.weight, and "
+                               "operand 0, which is whole on every rank" },
+        { "colwise:down_proj",
+          "add in model.layers.0 takes operand 1, which is Shard(2) because colwise:down_proj" },
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         j.o.parallel.tensor = WRONG[i][0];
@@ -347,7 +410,8 @@ static void what_cannot_be(void **state)
     ls_decoder_config odd = QWEN;
     odd.vocab_size = 23;
     j.o.parallel.tensor = LAYERS " " EMBEDDING;
-    ASSERT_FAILS(ls_compile(&c, build, &odd, &j.o, NULL), LS_E_USAGE, "parallel.mesh", "model.embed_tokens.weight has size 23, which the 2 ranks of axis tp do not divide");
+    ASSERT_FAILS(ls_compile(&c, build, &odd, &j.o, NULL), LS_E_USAGE, "parallel.mesh",
+                 "model.embed_tokens.weight has size 23, which the 2 ranks of axis tp do not divide");
     j.o.parallel.tensor = "auto";
     ASSERT_OK(ls_compile(&c, build, &odd, &j.o, NULL)); /* the layers alone */
     assert_int_equal(c.plans[LS_MICRO]->n_collectives, 4 * QWEN.layers);
@@ -355,10 +419,14 @@ static void what_cannot_be(void **state)
     job three = layout(1, 1, 3, LS_DATA_FSDP);
     three.o.parallel.sequence = true;
     three.o.parallel.tensor = EMBEDDING;
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE, "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
+    ASSERT_FAILS(
+        ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE,
+        "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
     static const char *const SEQUENCE[][2] = {
-        { EMBEDDING, "rope in model.layers.0.self_attn cannot take operand 0, which is Shard(0..1) by parallel.sequence: it needs all tokens" },
-        { LAYERS, "and operand 0, which is whole on every rank: with parallel.sequence what makes operand 0 must be split by rows, too, as the table of an embedding" },
+        { EMBEDDING, "rope in model.layers.0.self_attn cannot take operand 0, which is Shard(0..1) by "
+                     "parallel.sequence: it needs all tokens" },
+        { LAYERS, "and operand 0, which is whole on every rank: with parallel.sequence what makes operand 0 "
+                  "must be split by rows, too, as the table of an embedding" },
     };
     j.o.parallel.sequence = true;
     for (size_t i = 0; i < sizeof SEQUENCE / sizeof SEQUENCE[0]; i++) {
@@ -366,15 +434,20 @@ static void what_cannot_be(void **state)
         ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", SEQUENCE[i][1]);
     }
     j.o.parallel.sequence = false;
-    job one = layout(1, 1, 1, LS_DATA_FSDP); /* a word that is wrong on two ranks is wrong on one, whatever axis there is */
+    /* a word that is wrong on two ranks is wrong on one, whatever axis there is */
+    job one = layout(1, 1, 1, LS_DATA_FSDP);
     one.o.parallel.tensor = "colwise:nothing";
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "colwise:nothing: the model has no layer of that name");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE,
+                 "colwise:nothing: the model has no layer of that name");
     one.o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "dp", 1 } } };
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.tensor: has no effect: parallel.mesh has no axis of role tensor");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE,
+                 "parallel.tensor: has no effect: parallel.mesh has no axis of role tensor");
     one.o.parallel.tensor = "auto";
     one.o.parallel.sequence = true;
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE, "parallel.sequence: has no effect: parallel.mesh has no axis of role tensor");
-    j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj"; /* a part of a name may stand before */
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE,
+                 "parallel.sequence: has no effect: parallel.mesh has no axis of role tensor");
+    /* a part of a name may stand before */
+    j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj";
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));
     ls_compiled_release(&c);
 }
@@ -383,7 +456,13 @@ static void what_cannot_be(void **state)
 static void parameters(void **state)
 {
     (void)state;
-    static const struct { int dp, shard, tp; ls_data_parallel data; } CASES[] = { { 1, 1, 2, LS_DATA_NONE }, { 2, 1, 2, LS_DATA_FSDP }, { 2, 2, 2, LS_DATA_HYBRID }, { 2, 1, 2, LS_DATA_DDP } };
+    static const struct {
+        int dp, shard, tp;
+        ls_data_parallel data;
+    } CASES[] = { { 1, 1, 2, LS_DATA_NONE },
+                  { 2, 1, 2, LS_DATA_FSDP },
+                  { 2, 2, 2, LS_DATA_HYBRID },
+                  { 2, 1, 2, LS_DATA_DDP } };
     char one[512], other[512], *a, *b;
     size_t n, m;
     snprintf(one, sizeof one, "%s", ls_test_path("one.safetensors"));
@@ -414,8 +493,9 @@ static bool has_vocabulary(const ls_plan *p)
     return false;
 }
 
-/* Two all_reduce a block and direction, as PyTorch's ColwiseParallel and RowwiseParallel have; one for the embedding, one for the gradient of what enters the head, one
- * gather for the loss; and nothing is whole that need not be. */
+/* Two all_reduce a block and direction, as PyTorch's ColwiseParallel and RowwiseParallel have; one for the
+ * embedding, one for the gradient of what enters the head, one gather for the loss; and nothing is whole that
+ * need not be. */
 static void what_a_step_costs(void **state)
 {
     (void)state;
@@ -430,7 +510,8 @@ static void what_a_step_costs(void **state)
     assert_true(has_vocabulary(a.plans[LS_MICRO]) && has_vocabulary(a.plans[LS_EVAL]));
     assert_false(has_vocabulary(b.plans[LS_MICRO]) || has_vocabulary(b.plans[LS_EVAL]));
     assert_int_equal(a.units.parameters, b.units.parameters);
-    const int64_t split = 24 * 24 * 2 + 24 * 12 * 2 + 3 * 24 * 40 + 24 + 12 + 12 + 80; /* of a layer; norms, and biases of o and down, are whole */
+    /* of a layer; norms, and biases of o and down, are whole */
+    const int64_t split = 24 * 24 * 2 + 24 * 12 * 2 + 3 * 24 * 40 + 24 + 12 + 12 + 80;
     int64_t whole = 0, mine = 0;
     for (int i = 0; i < a.units.n; i++)
         whole += a.units.units[i].parameters;
@@ -449,8 +530,9 @@ static int count(const ls_plan *p, ls_collective_kind kind)
     return n;
 }
 
-/* A block: each all_reduce is a reduce_scatter and a gather, each gather is made again in the backward pass, and gains and biases of features, here four, have sums of their
- * own. What lives between the passes is half as large. */
+/* A block: each all_reduce is a reduce_scatter and a gather, each gather is made again in the backward pass,
+ * and gains and biases of features, here four, have sums of their own. What lives between the passes is half
+ * as large. */
 static void what_a_sequence_costs(void **state)
 {
     (void)state;
@@ -462,15 +544,19 @@ static void what_a_sequence_costs(void **state)
     ASSERT_OK(ls_compile(&b, build, &two.model, &two.o, NULL));
     const ls_plan *p = b.plans[LS_MICRO];
     const int layers = (int)two.model.layers;
-    assert_int_equal(count(p, LS_REDUCE_SCATTER), 4 * layers + 2);          /* + the embedding, and backward what enters the head */
-    assert_int_equal(count(p, LS_ALL_GATHER), 4 * layers + 2 * layers + 4); /* + what enters the head, twice, the loss, and backward the embedding */
-    assert_int_equal(count(p, LS_ALL_REDUCE), 4 * layers + 1);              /* + the last norm */
+    /* + the embedding, and backward what enters the head */
+    assert_int_equal(count(p, LS_REDUCE_SCATTER), 4 * layers + 2);
+    /* + what enters the head, twice, the loss, and backward the embedding */
+    assert_int_equal(count(p, LS_ALL_GATHER), 4 * layers + 2 * layers + 4);
+    assert_int_equal(count(p, LS_ALL_REDUCE), 4 * layers + 1); /* + the last norm */
     const size_t whole = (size_t)(ROWS * TOKENS * two.model.hidden_size) * sizeof(float);
     ls_compiled d;
     two.o.parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "tp", 2 } } };
     two.o.parallel.gather = LS_GATHER_COPY;
     ASSERT_OK(ls_compile(&d, build, &two.model, &two.o, NULL));
-    const ls_plan_collective *before = NULL; /* a unit's gather starts when the unit's before it is there, whatever activations are gathered between them */
+    /* a unit's gather starts when the unit's before it is there, whatever activations are gathered between
+     * them */
+    const ls_plan_collective *before = NULL;
     for (int i = 0, forward = 0; i < d.plans[LS_EVAL]->n_collectives && forward < 3; i++) {
         const ls_plan_collective *c = &d.plans[LS_EVAL]->collectives[i];
         if (c->kind != LS_ALL_GATHER || strcmp(c->group, "dp"))
@@ -489,9 +575,18 @@ static void what_a_sequence_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_process), cmocka_unit_test(names_are_free), cmocka_unit_test(in_f64),      cmocka_unit_test(in_bf16),           cmocka_unit_test(vocabulary), cmocka_unit_test(rounded_outputs),
-        cmocka_unit_test(checkpoints),    cmocka_unit_test(what_cannot_be), cmocka_unit_test(what_a_step_costs),
-        cmocka_unit_test(sequence),       cmocka_unit_test(what_a_sequence_costs), cmocka_unit_test(parameters),
+        cmocka_unit_test(as_one_process),
+        cmocka_unit_test(names_are_free),
+        cmocka_unit_test(in_f64),
+        cmocka_unit_test(in_bf16),
+        cmocka_unit_test(vocabulary),
+        cmocka_unit_test(rounded_outputs),
+        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(what_cannot_be),
+        cmocka_unit_test(what_a_step_costs),
+        cmocka_unit_test(sequence),
+        cmocka_unit_test(what_a_sequence_costs),
+        cmocka_unit_test(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_tensorboard.c - event files: records as TensorBoard's own writer makes them, and what a run writes into which file, read by a reader of the framing. */
+/* test_tensorboard.c - event files: records as TensorBoard's own writer makes them, and what a run writes
+ * into which file, read by a reader of the framing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +12,28 @@
 #include "record/tensorboard.h"
 #include "support/support.h"
 
-/* Made by RecordWriter and the Event message of TensorBoard 2.x (as torch.utils.tensorboard writes them), in hexadecimal. */
+/* Made by RecordWriter and the Event message of TensorBoard 2.x (as torch.utils.tensorboard writes them), in
+ * hexadecimal. */
 static void records_are_those_of_tensorboard(void **state)
 {
     (void)state;
-    const ls_scalar pair[] = { { "train/loss", 2.3025851 }, { "train/lr", 0.001 } }, zero = { "eval/accuracy", 0 };
-    const struct { double time; int64_t step; int n; const ls_scalar *scalars; const char *want; } ALL[] = {
-        { 1700000000.25, 0, 0, NULL, "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9" },
-        { 1700000000.5, 300, 2, pair, "3200000000000000241956ec0900002040fc54d94110ac022a240a110a0a747261696e2f6c6f7373158e5d13400a0f0a08747261696e2f6c72156f12833a7c27bccc" },
-        { 1700000001.0, 0, 1, &zero, "2100000000000000017becf60900004040fc54d9412a160a140a0d6576616c2f6163637572616379150000000067918314" },
+    const ls_scalar pair[] = { { "train/loss", 2.3025851 }, { "train/lr", 0.001 } },
+                    zero = { "eval/accuracy", 0 };
+    const struct {
+        double time;
+        int64_t step;
+        int n;
+        const ls_scalar *scalars;
+        const char *want;
+    } ALL[] = {
+        { 1700000000.25, 0, 0, NULL,
+          "1800000000000000a37f4b220900001040fc54d9411a0d627261696e2e4576656e743a32338d2fe9" },
+        { 1700000000.5, 300, 2, pair,
+          "3200000000000000241956ec0900002040fc54d94110ac022a240a110a0a747261696e2f6c6f7373158e5d13400a0f0a08"
+          "747261696e2f6c72156f12833a7c27bccc" },
+        { 1700000001.0, 0, 1, &zero,
+          "2100000000000000017becf60900004040fc54d9412a160a140a0d6576616c2f616363757261637915000000006791831"
+          "4" },
     };
     for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++) {
         uint8_t record[LS_EVENT_RECORD];
@@ -40,8 +54,10 @@ static void long_names_fit(void **state)
     memset(name, 'x', 200);
     name[200] = 0;
     const size_t n = ls_event_record(record, 1, ((int64_t)1 << 40) + 5, 1, &(ls_scalar){ name, NAN });
-    static const uint8_t BEGIN[] = { 0xe6, 0, 0, 0, 0, 0, 0, 0, 0x71, 0x23, 0x4f, 0x87, 0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x10, 0x85, 0x80, 0x80, 0x80, 0x80,
-                                     0x20, 0x2a, 0xd3, 0x01, 0x0a, 0xd0, 0x01, 0x0a, 0xc8, 0x01, 'x' },
+    static const uint8_t BEGIN[] = { 0xe6, 0,    0,    0,    0,    0,    0,    0,    0x71, 0x23,
+                                     0x4f, 0x87, 0x09, 0,    0,    0,    0,    0,    0,    0xf0,
+                                     0x3f, 0x10, 0x85, 0x80, 0x80, 0x80, 0x80, 0x20, 0x2a, 0xd3,
+                                     0x01, 0x0a, 0xd0, 0x01, 0x0a, 0xc8, 0x01, 'x' },
                          END[] = { 'x', 0x15, 0, 0, 0xc0, 0x7f, 0xd2, 0x22, 0x3c, 0xf0 };
     assert_int_equal(n, 8 + 4 + 0xe6 + 4);
     assert_memory_equal(record, BEGIN, sizeof BEGIN);
@@ -111,26 +127,38 @@ static ls_rundir *opened(bool wanted)
     ls_rundir *d;
     ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "test.yaml", wanted ? 2 : 1, sets));
     ASSERT_OK(ls_rundir_open(&d, r));
-    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 299 + (int)d->attempt, .loss = 0.5f, .lr = 0.25, .samples = 8, .seconds = 0.5, .grad_norm = d->attempt ? 2 : -1 }));
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 299 + (int)d->attempt,
+                                                 .loss = 0.5f,
+                                                 .lr = 0.25,
+                                                 .samples = 8,
+                                                 .seconds = 0.5,
+                                                 .grad_norm = d->attempt ? 2 : -1 }));
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 300, .loss = 0.75, .accuracy = 0.125 }, r, NULL));
     ls_recipe_destroy(&r);
     return d;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 static void each_attempt_has_a_file(void **state)
 {
     (void)state;
     static const char *const WANT[] = {
-        "version brain.Event:2\n299 train/loss=0.5 train/lr=0.25 train/images_per_second=16\n300 eval/loss=0.75 eval/accuracy=0.125\n",
-        "version brain.Event:2\n300 train/loss=0.5 train/lr=0.25 train/images_per_second=16 train/grad_norm=2\n300 eval/loss=0.75 eval/accuracy=0.125\n" };
+        "version brain.Event:2\n299 train/loss=0.5 train/lr=0.25 train/images_per_second=16\n300 "
+        "eval/loss=0.75 eval/accuracy=0.125\n",
+        "version brain.Event:2\n300 train/loss=0.5 train/lr=0.25 train/images_per_second=16 "
+        "train/grad_norm=2\n300 eval/loss=0.75 eval/accuracy=0.125\n"
+    };
     for (int i = 0; i < 2; i++) {
         ls_rundir *d = opened(true);
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     }
     struct dirent **files;
-    assert_int_equal(scandir(ls_test_path("yes/one/tensorboard"), &files, NULL, by_name), 4); /* with . and .. */
+    /* with . and .. */
+    assert_int_equal(scandir(ls_test_path("yes/one/tensorboard"), &files, NULL, by_name), 4);
     for (int i = 0; i < 2; i++) {
         char path[900], text[1024], *bytes;
         size_t n;

@@ -1,5 +1,6 @@
-/* test_trainer.c - what a training step promises beyond its numbers (tests/golden has those): the same bits whatever the threads, the
- * recompute, the rows beside a row; padding, files, other types, and messages that name the layer. */
+/* test_trainer.c - what a training step promises beyond its numbers (tests/golden has those): the same bits
+ * whatever the threads, the recompute, the rows beside a row; padding, files, other types, and messages that
+ * name the layer. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,8 +14,16 @@
 #include "train/state.h"
 
 enum { SAMPLES = 70, PIXELS = 64 };
-static const ls_vit_config VIT = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
-                                   .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
+static const ls_vit_config VIT = { .image_size = 8,
+                                   .patch_size = 4,
+                                   .in_channels = 1,
+                                   .layers = 2,
+                                   .heads = 2,
+                                   .hidden_size = 32,
+                                   .mlp_size = 48,
+                                   .classes = 5,
+                                   .mean = 0.5,
+                                   .std = 0.5 };
 static uint8_t images[SAMPLES * PIXELS];
 static int32_t labels[SAMPLES];
 
@@ -24,16 +33,17 @@ static int make_data(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = i % 5;
         for (int k = 0; k < PIXELS; k++) /* stripes by class under noise */
-            images[i * PIXELS + k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) + (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+            images[i * PIXELS + k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                               (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
     }
     return 0;
 }
 
-#define START(t, ...)                                                               \
-    do {                                                                            \
+#define START(t, ...)                                                                \
+    do {                                                                             \
         ASSERT_OK(ls_trainer_create(&(t), training_build_vit, &VIT, ##__VA_ARGS__)); \
-        ASSERT_OK(ls_trainer_init((t), 5));                                         \
-        wake_head(t);                                                               \
+        ASSERT_OK(ls_trainer_init((t), 5));                                          \
+        wake_head(t);                                                                \
     } while (0)
 
 /* The head starts with zeros, which would hide everything behind it in the first step. */
@@ -52,7 +62,10 @@ static void wake_head(ls_trainer *t)
             }
 }
 
-typedef struct outcome { double losses[4]; uint64_t weights; } outcome;
+typedef struct outcome {
+    double losses[4];
+    uint64_t weights;
+} outcome;
 
 static outcome run(const ls_trainer_opts *o)
 {
@@ -77,7 +90,8 @@ static void expect_equal(const outcome *a, const outcome *b, const ls_trainer_op
 {
     for (int k = 0; k < 4; k++)
         if (a->losses[k] != b->losses[k])
-            fail_msg("%s: loss of step %d is %.17g, with one thread and without recompute %.17g", training_describe(o), k, b->losses[k], a->losses[k]);
+            fail_msg("%s: loss of step %d is %.17g, with one thread and without recompute %.17g",
+                     training_describe(o), k, b->losses[k], a->losses[k]);
     if (a->weights != b->weights)
         fail_msg("%s: other weights after four steps", training_describe(o));
 }
@@ -89,7 +103,12 @@ static void same_bits_with_any_threads_and_recompute(void **state)
     int n = training_levels(levels);
     for (int i = 0; i < n; i++)
         for (int type = 0; type < 3; type++) {
-            ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[i], .threads = 1, .micro_batch = 11, .micro_batches = 3, .clip_norm = 0.5,
+            ls_trainer_opts o = { LS_TRAINER_DEFAULTS,
+                                  .isa = (int)levels[i],
+                                  .threads = 1,
+                                  .micro_batch = 11,
+                                  .micro_batches = 3,
+                                  .clip_norm = 0.5,
                                   .param = (ls_dtype[]){ LS_F32, LS_BF16, LS_F16 }[type] };
             outcome first = run(&o);
             for (o.threads = 1; o.threads <= 3; o.threads++)
@@ -113,24 +132,29 @@ static void rows_are_independent(void **state)
             float probability[3][SAMPLES + 64][5], loss[3][SAMPLES + 64];
             for (int s = 0; s < 3; s++) {
                 ls_trainer *t;
-                START(t, .isa = (int)levels[i], .threads = 2, .micro_batch = sizes[s], .param = type ? LS_BF16 : LS_F32);
+                START(t, .isa = (int)levels[i], .threads = 2, .micro_batch = sizes[s],
+                      .param = type ? LS_BF16 : LS_F32);
                 const int last = sizes[s] == 64 ? 0 : 9;
                 for (int at = 0; at <= last; at += sizes[s])
-                    ASSERT_OK(ls_trainer_eval(t, images + at * PIXELS, labels + at, &loss[s][at], NULL, &probability[s][at][0]));
+                    ASSERT_OK(ls_trainer_eval(t, images + at * PIXELS, labels + at, &loss[s][at], NULL,
+                                              &probability[s][at][0]));
                 ls_trainer_destroy(&t);
             }
             for (int row = 0; row < 10; row++) {
                 double sum = 0;
                 for (int c = 0; c < 5; c++)
                     sum += (double)probability[2][row][c];
-                assert_true(fabs(sum - 1) < 1e-5 && fabs(-log((double)probability[2][row][labels[row]]) - (double)loss[2][row]) < 1e-4);
+                assert_true(fabs(sum - 1) < 1e-5 && fabs(-log((double)probability[2][row][labels[row]]) -
+                                                         (double)loss[2][row]) < 1e-4);
             }
             for (int s = 0; s < 2; s++)
                 for (int row = 0; row < 10; row++) {
                     for (int c = 0; c < 5; c++)
                         if (probability[s][row][c] != probability[2][row][c])
-                            fail_msg("%s %s: probability %d of row %d is %.9g in a batch of %d, %.9g in one of 64", ls_isa_name(levels[i]),
-                                     type ? "bf16" : "f32", c, row, (double)probability[s][row][c], sizes[s], (double)probability[2][row][c]);
+                            fail_msg(
+                                "%s %s: probability %d of row %d is %.9g in a batch of %d, %.9g in one of 64",
+                                ls_isa_name(levels[i]), type ? "bf16" : "f32", c, row,
+                                (double)probability[s][row][c], sizes[s], (double)probability[2][row][c]);
                     assert_true(loss[s][row] == loss[2][row] && loss[s][row] > 0);
                 }
         }
@@ -151,7 +175,8 @@ static void padding_does_not_count(void **state)
     START(padded, .micro_batch = 4, .micro_batches = 2, .threads = 2);
     ASSERT_OK(ls_trainer_step(small, images, labels, 5, 1e-3, &a));
     ASSERT_OK(ls_trainer_step(padded, filled, few, 5, 1e-3, &b));
-    assert_true(a.loss > 1 && fabs(a.loss - b.loss) < 1e-6 * a.loss); /* one division by 5 in the middle instead of two */
+    /* one division by 5 in the middle instead of two */
+    assert_true(a.loss > 1 && fabs(a.loss - b.loss) < 1e-6 * a.loss);
     const float *x = small->grads[0].data, *y = padded->grads[0].data;
     double largest = 0, worst = 0;
     for (int64_t i = 0; i < ls_type_count(&small->grads[0].type); i++) {
@@ -172,7 +197,8 @@ static void saved_and_loaded(void **state)
     for (int f64 = 0; f64 < 2; f64++) {
         ls_trainer *t, *u;
         float before[2][8], after[2][8];
-        START(t, .micro_batch = 8, .threads = 2, .device = f64 ? "ref" : "cpu", .param = f64 ? LS_F64 : LS_F32);
+        START(t, .micro_batch = 8, .threads = 2, .device = f64 ? "ref" : "cpu",
+              .param = f64 ? LS_F64 : LS_F32);
         ls_step_result r;
         for (int k = 0; k < 2; k++)
             ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
@@ -180,8 +206,9 @@ static void saved_and_loaded(void **state)
         ASSERT_OK(ls_trainer_save(t, path));
         for (int k = 0; k < 2; k++)
             ASSERT_OK(ls_trainer_eval(t, images + k * 8 * PIXELS, labels + k * 8, before[k], NULL, NULL));
-        ASSERT_OK(ls_trainer_create(&u, training_build_vit, &VIT, .micro_batch = 8, .threads = 1, .eval_only = true,
-                                    .device = f64 ? "ref" : "cpu", .param = f64 ? LS_F64 : LS_F32));
+        ASSERT_OK(ls_trainer_create(&u, training_build_vit, &VIT, .micro_batch = 8, .threads = 1,
+                                    .eval_only = true, .device = f64 ? "ref" : "cpu",
+                                    .param = f64 ? LS_F64 : LS_F32));
         ls_weights *w;
         ASSERT_OK(ls_weights_open(&w, path));
         ASSERT_OK(ls_trainer_load(u, w));
@@ -259,11 +286,13 @@ static void a_bad_weight_is_named(void **state)
     for (int i = 0; i < n; i++)
         if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
             ((float *)p[i].tensor.data)[7] = NAN;
-    ASSERT_FAILS(ls_trainer_step(t, images, labels, 16, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0", "encoder.layers.encoder_layer_1.mlp.0", "linear");
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 16, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0",
+                 "encoder.layers.encoder_layer_1.mlp.0", "linear");
     ls_trainer_destroy(&t);
 }
 
-/* f16: what no loss scale mends ends the run, instead of skipping every step: a forward pass that overflows, and gradients that overflow at scale 1. */
+/* f16: what no loss scale mends ends the run, instead of skipping every step: a forward pass that overflows,
+ * and gradients that overflow at scale 1. */
 static void hopeless_f16_fails(void **state)
 {
     (void)state;
@@ -274,12 +303,18 @@ static void hopeless_f16_fails(void **state)
     for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
         if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
             ((float *)p[i].tensor.data)[7] = 6e4f; /* times activations above 1.1 */
-    ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0 is not a number, which no loss scale mends", "encoder.layers.encoder_layer_1.mlp.0");
+    ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-3, &r), LS_E_NUMERIC,
+                 "micro-batch 0 is not a number, which no loss scale mends",
+                 "encoder.layers.encoder_layer_1.mlp.0");
     ls_trainer_destroy(&t);
 
-    const ls_mlp_config steep = { .image_size = 8, .in_channels = 1, .classes = 5, .mean = 0, .std = 1 / 6e4 }; /* pixels up to 60,000 */
+    /* pixels up to 60,000 */
+    const ls_mlp_config steep = {
+        .image_size = 8, .in_channels = 1, .classes = 5, .mean = 0, .std = 1 / 6e4
+    };
     const int32_t same[8] = { 0 };
-    ASSERT_OK(ls_trainer_create(&t, training_build_mlp, &steep, .micro_batch = 8, .threads = 2, .param = LS_F16));
+    ASSERT_OK(
+        ls_trainer_create(&t, training_build_mlp, &steep, .micro_batch = 8, .threads = 2, .param = LS_F16));
     ASSERT_OK(ls_trainer_init(t, 5));
     for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
@@ -288,7 +323,8 @@ static void hopeless_f16_fails(void **state)
         ASSERT_OK(ls_trainer_step(t, images, same, 1, 1e-3, &r));
         assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);
     }
-    ASSERT_FAILS(ls_trainer_step(t, images, same, 1, 1e-3, &r), LS_E_NUMERIC, "gradients overflow f16 even with a loss scale of 1", "precision.param bf16");
+    ASSERT_FAILS(ls_trainer_step(t, images, same, 1, 1e-3, &r), LS_E_NUMERIC,
+                 "gradients overflow f16 even with a loss scale of 1", "precision.param bf16");
     ls_trainer_destroy(&t);
 }
 
@@ -298,19 +334,23 @@ static ls_status without_weights(ls_group *g, void *context)
     (void)context;
     ls_trainer *t;
     ls_step_result r;
-    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .micro_batch = 8, .micro_batches = ls_group_size(g), .threads = 1, .group = g };
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .micro_batch = 8, .micro_batches = ls_group_size(g),
+                          .threads = 1, .group = g };
     o.parallel.mesh.axes[0].size = ls_group_size(g);
     o.parallel.rank = ls_group_rank(g);
     float loss[8];
     LS_TRY(ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
-    RANK_CHECK(ls_trainer_step(t, images, labels, 16, 1e-3, &r) == LS_E_ARG && strstr(ls_error_message(), "ls_trainer_step before the trainer has weights"));
-    RANK_CHECK(ls_trainer_eval(t, images, labels, loss, NULL, NULL) == LS_E_ARG && strstr(ls_error_message(), "call ls_trainer_init"));
+    RANK_CHECK(ls_trainer_step(t, images, labels, 16, 1e-3, &r) == LS_E_ARG &&
+               strstr(ls_error_message(), "ls_trainer_step before the trainer has weights"));
+    RANK_CHECK(ls_trainer_eval(t, images, labels, loss, NULL, NULL) == LS_E_ARG &&
+               strstr(ls_error_message(), "call ls_trainer_init"));
     RANK_CHECK(ls_trainer_save(t, ls_test_path("never.safetensors")) == LS_E_ARG);
     RANK_CHECK(ls_trainer_save_checkpoint(t, ls_test_path("never")) == LS_E_ARG);
     LS_TRY(ls_trainer_init(t, 5));
     static const double WRONG[] = { NAN, -1e-3, INFINITY };
     for (int i = 0; i < 3; i++)
-        RANK_CHECK(ls_trainer_step(t, images, labels, 16, WRONG[i], &r) == LS_E_ARG && strstr(ls_error_message(), "learning rate is "));
+        RANK_CHECK(ls_trainer_step(t, images, labels, 16, WRONG[i], &r) == LS_E_ARG &&
+                   strstr(ls_error_message(), "learning rate is "));
     LS_TRY(ls_trainer_step(t, images, labels, 16, 0, &r));
     ls_trainer_destroy(&t);
     return LS_OK;
@@ -334,7 +374,8 @@ static void loading_is_enough(void **state)
     START(a, .micro_batch = 8, .threads = 2, .param = LS_F16);
     ASSERT_OK(ls_trainer_save(a, path));
     ASSERT_OK(ls_weights_open(&w, path));
-    ASSERT_OK(ls_trainer_create(&b, training_build_vit, &VIT, .micro_batch = 8, .threads = 2, .param = LS_F16));
+    ASSERT_OK(
+        ls_trainer_create(&b, training_build_vit, &VIT, .micro_batch = 8, .threads = 2, .param = LS_F16));
     ASSERT_OK(ls_trainer_load(b, w));
     ls_weights_close(&w);
     for (int k = 0; k < 3; k++) {
@@ -346,7 +387,7 @@ static void loading_is_enough(void **state)
     ls_trainer_destroy(&b);
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------------------------------------- */
+/* ---- evaluation */
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
 {
@@ -356,8 +397,14 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int3
     return LS_OK;
 }
 
-static const ls_dataset SET = { .name = "test", .source = "test", .split = LS_SPLIT_EVAL, .n = SAMPLES, .input = { LS_U8, 3, { 1, 8, 8 } },
-                                .target = { LS_I32, 0, { 0 } }, .classes = 5, .read = read_sample };
+static const ls_dataset SET = { .name = "test",
+                                .source = "test",
+                                .split = LS_SPLIT_EVAL,
+                                .n = SAMPLES,
+                                .input = { LS_U8, 3, { 1, 8, 8 } },
+                                .target = { LS_I32, 0, { 0 } },
+                                .classes = 5,
+                                .read = read_sample };
 
 static void evaluation_does_not_depend_on_the_batch(void **state)
 {
@@ -415,7 +462,8 @@ static void other_data_is_refused(void **state)
     large.input = LS_TYPE(LS_U8, 1, 9, 8);
     START(t, .micro_batch = 8, .threads = 2);
     ASSERT_OK(ls_trainer_check_data(t, &SET));
-    ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "samples of i32 [64] with targets i32 [64]", "takes batches of u8 [8, 1, 8, 8] with targets i32 [8]");
+    ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "samples of i32 [64] with targets i32 [64]",
+                 "takes batches of u8 [8, 1, 8, 8] with targets i32 [8]");
     ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]");
     ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "has no images");
     ls_trainer_destroy(&t);
@@ -426,16 +474,27 @@ static void refusals(void **state)
     (void)state;
     ls_trainer *t = NULL;
     ls_step_result r;
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 0), LS_E_USAGE, "micro_batch 0");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_F64), LS_E_UNSUPPORTED, "f64", "ref", "cpu");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_I32), LS_E_USAGE, "float type", "i32");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "Block"), LS_E_USAGE, "no block of class \"Block\"");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 0), LS_E_USAGE,
+                 "micro_batch 0");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_F64), LS_E_UNSUPPORTED, "f64",
+                 "ref", "cpu");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_I32), LS_E_USAGE, "float type",
+                 "i32");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "Block"), LS_E_USAGE,
+                 "no block of class \"Block\"");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .elsewhere = true), LS_E_ARG, "ls_compile");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .device = "gpu"), LS_E_UNSUPPORTED, "gpu");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .clip_norm = NAN), LS_E_USAGE, "clip_norm is nan");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .beta1 = 1 }), LS_E_USAGE, "optimizer.beta1 is 1", "below 1");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = -1 }), LS_E_USAGE, "weight_decay is -1");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }), LS_E_USAGE, "optimizer.eps is inf");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .clip_norm = NAN), LS_E_USAGE,
+                 "clip_norm is nan");
+    ASSERT_FAILS(
+        ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .beta1 = 1 }),
+        LS_E_USAGE, "optimizer.beta1 is 1", "below 1");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
+                                   .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = -1 }),
+                 LS_E_USAGE, "weight_decay is -1");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
+                                   .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }),
+                 LS_E_USAGE, "optimizer.eps is inf");
     ls_vit_config odd = VIT;
     odd.heads = 3;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");
@@ -445,25 +504,29 @@ static void refusals(void **state)
     ls_trainer_destroy(&t);
 }
 
-/* Messages and `explain` name the model's line: what a pass or autodiff makes stands for the line that it was made from. */
+/* Messages and `explain` name the model's line: what a pass or autodiff makes stands for the line that it was
+ * made from. */
 static void nodes_keep_the_models_line(void **state)
 {
     (void)state;
     ls_trainer *t;
-    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &training_vit, .micro_batch = 2, .param = LS_BF16, .recompute = "EncoderBlock"));
+    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &training_vit, .micro_batch = 2, .param = LS_BF16,
+                                .recompute = "EncoderBlock"));
     int from_model = 0;
     for (int p = 0; p < LS_PROGRAMS; p++)
         for (int i = 0; i < t->compiled.plans[p]->graph->n_nodes; i++) {
             const char *file = t->compiled.plans[p]->graph->nodes[i]->file;
             if (file && (strstr(file, "src/passes/") || strstr(file, "src/graph/")))
-                fail_msg("%s of program %s is said to come from %s", t->compiled.plans[p]->graph->nodes[i]->op->name, ls_program_names[p], file);
+                fail_msg("%s of program %s is said to come from %s",
+                         t->compiled.plans[p]->graph->nodes[i]->op->name, ls_program_names[p], file);
             from_model += file && strstr(file, "models/vit.c");
         }
     assert_true(from_model > 200);
     ls_trainer_destroy(&t);
 }
 
-/* Frozen parameters keep their values and have no moments; what is trained goes the same way as when all are. */
+/* Frozen parameters keep their values and have no moments; what is trained goes the same way as when all are.
+ */
 static void frozen_parameters_stay(void **state)
 {
     (void)state;
@@ -473,7 +536,8 @@ static void frozen_parameters_stay(void **state)
     ls_step_result r;
     const ls_optimizer plain = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9 };
     START(all, .micro_batch = 8, .micro_batches = 2, .optimizer = plain);
-    START(some, .micro_batch = 8, .micro_batches = 2, .optimizer = plain, .freeze = "encoder.layers.encoder_layer_0 heads.head.bias");
+    START(some, .micro_batch = 8, .micro_batches = 2, .optimizer = plain,
+          .freeze = "encoder.layers.encoder_layer_0 heads.head.bias");
     const int n = ls_trainer_parameters(some, b, 64);
     for (int i = 0; i < n; i++) {
         const size_t bytes = ls_type_bytes(&b[i].tensor.type);
@@ -485,11 +549,13 @@ static void frozen_parameters_stay(void **state)
     assert_int_equal(ls_trainer_parameters(all, a, 64), n);
     int frozen = 0;
     for (int i = 0; i < n; i++) {
-        const bool stays = !strncmp(b[i].name, "encoder.layers.encoder_layer_0.", 31) || !strcmp(b[i].name, "heads.head.bias");
+        const bool stays = !strncmp(b[i].name, "encoder.layers.encoder_layer_0.", 31) ||
+                           !strcmp(b[i].name, "heads.head.bias");
         const size_t bytes = ls_type_bytes(&b[i].tensor.type);
         frozen += stays;
         if (memcmp(b[i].tensor.data, stays ? (const void *)before[i] : a[i].tensor.data, bytes) != 0)
-            fail_msg("%s %s", b[i].name, stays ? "is frozen, and moved" : "moved otherwise than with nothing frozen");
+            fail_msg("%s %s", b[i].name,
+                     stays ? "is frozen, and moved" : "moved otherwise than with nothing frozen");
         if (!stays && memcmp(b[i].tensor.data, before[i], bytes) == 0)
             fail_msg("%s did not move", b[i].name);
         free(before[i]);
@@ -564,12 +630,23 @@ static void one_thread_at_a_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_keep_the_models_line), cmocka_unit_test(one_thread_at_a_time), cmocka_unit_test(frozen_parameters_stay),
-        cmocka_unit_test(same_bits_with_any_threads_and_recompute), cmocka_unit_test(rows_are_independent), cmocka_unit_test(padding_does_not_count),
-        cmocka_unit_test(saved_and_loaded), cmocka_unit_test(half_precision_trains), cmocka_unit_test(overflow_is_skipped),
-        cmocka_unit_test(hopeless_f16_fails), cmocka_unit_test(weights_come_first), cmocka_unit_test(loading_is_enough), cmocka_unit_test(other_data_is_refused),
-        cmocka_unit_test(a_bad_weight_is_named), cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
-        cmocka_unit_test(evaluation_refuses_wild_losses), cmocka_unit_test(refusals),
+        cmocka_unit_test(nodes_keep_the_models_line),
+        cmocka_unit_test(one_thread_at_a_time),
+        cmocka_unit_test(frozen_parameters_stay),
+        cmocka_unit_test(same_bits_with_any_threads_and_recompute),
+        cmocka_unit_test(rows_are_independent),
+        cmocka_unit_test(padding_does_not_count),
+        cmocka_unit_test(saved_and_loaded),
+        cmocka_unit_test(half_precision_trains),
+        cmocka_unit_test(overflow_is_skipped),
+        cmocka_unit_test(hopeless_f16_fails),
+        cmocka_unit_test(weights_come_first),
+        cmocka_unit_test(loading_is_enough),
+        cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(a_bad_weight_is_named),
+        cmocka_unit_test(evaluation_does_not_depend_on_the_batch),
+        cmocka_unit_test(evaluation_refuses_wild_losses),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_trainer_memory.c - a step allocates nothing, and the process holds what ls_trainer_bytes says plus a little. */
+/* test_trainer_memory.c - a step allocates nothing, and the process holds what ls_trainer_bytes says plus a
+ * little. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,16 @@ static void a_step_allocates_nothing(void **state)
 {
     (void)state;
     int allocations, mappings;
-    const ls_vit_config vit = { .image_size = 8, .patch_size = 4, .in_channels = 1, .layers = 2, .heads = 2, .hidden_size = 32,
-                                .mlp_size = 48, .classes = 5, .mean = 0.5, .std = 0.5 };
+    const ls_vit_config vit = { .image_size = 8,
+                                .patch_size = 4,
+                                .in_channels = 1,
+                                .layers = 2,
+                                .heads = 2,
+                                .hidden_size = 32,
+                                .mlp_size = 48,
+                                .classes = 5,
+                                .mean = 0.5,
+                                .std = 0.5 };
     enum { BATCH = 12 };
     uint8_t images[BATCH * 64] = { 3, 1, 4 };
     int32_t labels[BATCH] = { 0, 1, 2, 3, 4 };
@@ -21,8 +30,9 @@ static void a_step_allocates_nothing(void **state)
     for (int f16 = 0; f16 < 2; f16++) {
         ls_trainer *t;
         ls_step_result r;
-        ASSERT_OK(ls_trainer_create(&t, training_build_vit, &vit, .micro_batch = 4, .micro_batches = 3, .threads = 2, .clip_norm = 1,
-                                    .recompute = "EncoderBlock", .param = f16 ? LS_F16 : LS_F32));
+        ASSERT_OK(ls_trainer_create(&t, training_build_vit, &vit, .micro_batch = 4, .micro_batches = 3,
+                                    .threads = 2, .clip_norm = 1, .recompute = "EncoderBlock",
+                                    .param = f16 ? LS_F16 : LS_F32));
         ASSERT_OK(ls_trainer_init(t, 1));
         ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r)); /* starts the threads */
         while (t->session->touching && !atomic_load(&t->session->touched))
@@ -41,7 +51,8 @@ static void a_step_allocates_nothing(void **state)
     }
 }
 
-/* The ViT of tutorial 1 at batch 64: beside the session a few megabytes for graphs, plans, threads and the C library. */
+/* The ViT of tutorial 1 at batch 64: beside the session a few megabytes for graphs, plans, threads and the C
+ * library. */
 static void resident_memory(void **state)
 {
     (void)state;
@@ -60,7 +71,8 @@ static void resident_memory(void **state)
     for (int k = 0; k < 5; k++)
         ASSERT_OK(ls_trainer_step(t, images, labels, 64, 1e-3, &r));
     const int64_t rss = ls_anonymous_rss(), session = (int64_t)ls_trainer_bytes(t);
-    print_message("RSS %.1f MB (%.1f before), session %.1f MB\n", (double)rss / 1e6, (double)before / 1e6, (double)session / 1e6);
+    print_message("RSS %.1f MB (%.1f before), session %.1f MB\n", (double)rss / 1e6, (double)before / 1e6,
+                  (double)session / 1e6);
     assert_true(rss <= session + REST);
     assert_true(rss >= session / 2); /* both are about the same thing */
     assert_true(rss < 100 << 20);
@@ -71,6 +83,7 @@ static void resident_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_allocates_nothing), cmocka_unit_test(resident_memory) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_allocates_nothing),
+                                        cmocka_unit_test(resident_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

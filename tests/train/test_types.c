@@ -1,4 +1,5 @@
-/* test_types.c - parameters of several types in one model: a frozen base stored in bf16 under a head that is trained in f32, over ranks and through a checkpoint. */
+/* test_types.c - parameters of several types in one model: a frozen base stored in bf16 under a head that is
+ * trained in f32, over ranks and through a checkpoint. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +90,9 @@ static ls_status rank(ls_group *g, void *context)
 
 static job on(int ranks, ls_data_parallel data, ls_gather_choice gather)
 {
-    job j = { .base = LS_BF16, .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M, .freeze = "base" } };
+    job j = { .base = LS_BF16,
+              .o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M,
+                     .freeze = "base" } };
     j.o.parallel.mesh.axes[0].size = ranks;
     j.o.parallel.data = data;
     j.o.parallel.gather = gather;
@@ -108,7 +111,8 @@ static void over_ranks(void **state)
     assert_memory_equal(one.before, one.after, sizeof one.before);
     assert_true(one.before[0] != 0 && one.before[0] != one.before[1]);
     for (int k = 0; k < 4; k++) {
-        job j = k == 3 ? on(4, LS_DATA_DDP, LS_GATHER_AUTO) : on(k == 2 ? 4 : 2, LS_DATA_FSDP, k == 0 ? LS_GATHER_MAP : LS_GATHER_COPY);
+        job j = k == 3 ? on(4, LS_DATA_DDP, LS_GATHER_AUTO)
+                       : on(k == 2 ? 4 : 2, LS_DATA_FSDP, k == 0 ? LS_GATHER_MAP : LS_GATHER_COPY);
         ASSERT_OK(run_ranks((int)j.o.parallel.mesh.axes[0].size, rank, &j));
         assert_memory_equal(j.losses, one.losses, sizeof one.losses);
         assert_memory_equal(j.after, one.after, sizeof one.after);
@@ -151,10 +155,12 @@ static void what_cannot_be(void **state)
     ls_dtype type = LS_BF16;
     job j = on(1, LS_DATA_FSDP, LS_GATHER_AUTO);
     j.o.freeze = NULL;
-    ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED, "parameter base.weight is bf16: trained parameters are f32", "freeze it");
+    ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED,
+                 "parameter base.weight is bf16: trained parameters are f32", "freeze it");
     j.o.freeze = "base";
     type = LS_F16;
-    ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED, "parameter base.weight is f16: frozen parameters are f32, bf16 or f64");
+    ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED,
+                 "parameter base.weight is f16: frozen parameters are f32, bf16 or f64");
 }
 
 /* ---- a model whose outputs are of types that the trainer does not read */
@@ -169,11 +175,14 @@ static ls_status build_narrow(ls_graph *g, const void *config, int64_t batch)
 {
     const narrow *c = config;
     ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5), batch, SIDE * SIDE);
-    ls_value logits = ls_linear(g, "head", x, CLASSES), labels = ls_input(g, "labels", LS_TYPE(c->wrong == LABELS ? LS_I64 : LS_I32, batch));
+    ls_value logits = ls_linear(g, "head", x, CLASSES),
+             labels = ls_input(g, "labels", LS_TYPE(c->wrong == LABELS ? LS_I64 : LS_I32, batch));
     ls_value count = ls_input(g, "count", LS_SCALAR(c->wrong == COUNT ? LS_BF16 : LS_F32));
     if (c->wrong == LABELS)
         labels = ls_cast(g, labels, LS_I32);
-    ls_value entropy = ls_cross_entropy(g, logits, labels, c->wrong == COUNT ? ls_cast(g, count, LS_F32) : count, -100), loss = entropy;
+    ls_value entropy = ls_cross_entropy(g, logits, labels,
+                                        c->wrong == COUNT ? ls_cast(g, count, LS_F32) : count, -100),
+             loss = entropy;
     if (c->squares)
         loss = ls_mul_const(g, ls_sum_to(g, ls_square(g, logits), 0, NULL), 1.0 / (ROWS * CLASSES));
     else
@@ -181,7 +190,9 @@ static ls_status build_narrow(ls_graph *g, const void *config, int64_t batch)
     ls_value rows = ls_cast(g, ls_nth(g, entropy, 2), c->rows);
     ls_output(g, "loss", c->wrong == LOSSES ? rows : loss);
     ls_output(g, "rows", c->wrong == FEW_ROWS ? ls_slice(g, rows, 0, 0, 1) : rows);
-    ls_output(g, "logits", c->wrong == FLAT_LOGITS ? ls_reshape(g, logits, batch * CLASSES) : ls_cast(g, logits, c->logits));
+    ls_output(g, "logits",
+              c->wrong == FLAT_LOGITS ? ls_reshape(g, logits, batch * CLASSES)
+                                      : ls_cast(g, logits, c->logits));
     return ls_graph_finish(g);
 }
 
@@ -200,7 +211,8 @@ static read_back read_narrow(const narrow *c, const char *device, ls_dtype param
     ls_trainer *t;
     for (size_t i = 0; i < sizeof images; i++)
         images[i] = (uint8_t)(i * i % 251);
-    ASSERT_OK(ls_trainer_create(&t, build_narrow, c, .device = device, .threads = 1, .micro_batch = ROWS, .param = param));
+    ASSERT_OK(ls_trainer_create(&t, build_narrow, c, .device = device, .threads = 1, .micro_batch = ROWS,
+                                .param = param));
     ASSERT_OK(ls_trainer_init(t, 4));
     ASSERT_OK(ls_trainer_eval(t, images, labels, r.rows, r.predicted, r.probability));
     ASSERT_OK(ls_trainer_step(t, images, labels, ROWS, 1e-2, &step));
@@ -215,12 +227,15 @@ static void outputs_of_16_bits(void **state)
     (void)state;
     static const ls_dtype types[] = { LS_BF16, LS_F16 };
     static const char *const devices[] = { "cpu", "ref" };
-    const read_back want = read_narrow(&(narrow){ .loss = LS_F32, .rows = LS_F32, .logits = LS_F32 }, "cpu", LS_F32);
-    const double squares = read_narrow(&(narrow){ .squares = true, .rows = LS_F32, .logits = LS_F32 }, "cpu", LS_F32).loss;
+    const read_back want = read_narrow(&(narrow){ .loss = LS_F32, .rows = LS_F32, .logits = LS_F32 }, "cpu",
+                                       LS_F32);
+    const double squares =
+        read_narrow(&(narrow){ .squares = true, .rows = LS_F32, .logits = LS_F32 }, "cpu", LS_F32).loss;
     assert_true(want.loss > 0.5 && squares > 0.01);
     for (int i = 0; i < 4; i++) {
         const ls_dtype type = types[i / 2];
-        const read_back got = read_narrow(&(narrow){ .loss = type, .rows = type, .logits = type }, devices[i % 2], LS_F32);
+        const read_back got = read_narrow(&(narrow){ .loss = type, .rows = type, .logits = type },
+                                          devices[i % 2], LS_F32);
         const double near = type == LS_BF16 ? 0x1p-8 : 0x1p-11; /* a rounding, and what devices differ by */
         assert_true(fabs(got.loss - want.loss) <= (near + 1e-5) * want.loss);
         for (int k = 0; k < ROWS; k++)
@@ -228,7 +243,8 @@ static void outputs_of_16_bits(void **state)
         for (int k = 0; k < ROWS * CLASSES; k++) /* logits of a few units, rounded */
             assert_true(fabs(got.probability[k] - want.probability[k]) <= 8 * near);
         assert_memory_equal(got.predicted, want.predicted, sizeof got.predicted);
-        const read_back low = read_narrow(&(narrow){ .squares = true, .rows = LS_F32, .logits = LS_F32 }, devices[i % 2], type);
+        const read_back low = read_narrow(&(narrow){ .squares = true, .rows = LS_F32, .logits = LS_F32 },
+                                          devices[i % 2], type);
         assert_true(fabs(low.loss - squares) <= 0.03 * squares);
     }
 }
@@ -236,25 +252,35 @@ static void outputs_of_16_bits(void **state)
 static void outputs_that_cannot_be_read(void **state)
 {
     (void)state;
-    static const struct { narrow c; const char *says; } cases[] = {
-        { { LS_I32, LS_F32, LS_F32, false, FITS }, "output \"loss\" is i32 []: it must be one number of a float type" },
+    static const struct {
+        narrow c;
+        const char *says;
+    } cases[] = {
+        { { LS_I32, LS_F32, LS_F32, false, FITS },
+          "output \"loss\" is i32 []: it must be one number of a float type" },
         { { LS_F32, LS_F32, LS_F32, false, LOSSES }, "output \"loss\" is f32 [3]" },
-        { { LS_F32, LS_F32, LS_F32, false, FEW_ROWS }, "output \"rows\" is f32 [1]: it must be a loss for each row of \"logits\"" },
+        { { LS_F32, LS_F32, LS_F32, false, FEW_ROWS },
+          "output \"rows\" is f32 [1]: it must be a loss for each row of \"logits\"" },
         { { LS_F32, LS_I64, LS_F32, false, FITS }, "output \"rows\" is i64 [3]" },
-        { { LS_F32, LS_F32, LS_F32, false, FLAT_LOGITS }, "output \"logits\" is f32 [15]: it must be [targets, classes]" },
+        { { LS_F32, LS_F32, LS_F32, false, FLAT_LOGITS },
+          "output \"logits\" is f32 [15]: it must be [targets, classes]" },
         { { LS_F32, LS_F32, LS_I32, false, FITS }, "output \"logits\" is i32 [3, 5]" },
         { { LS_F32, LS_F32, LS_F32, false, COUNT }, "input \"count\" is bf16 []" },
         { { LS_F32, LS_F32, LS_F32, false, LABELS }, "input \"labels\" is i64 [3]: it must be i32" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_trainer *t = NULL;
-        ASSERT_FAILS(ls_trainer_create(&t, build_narrow, &cases[i].c, .threads = 1, .micro_batch = ROWS), LS_E_ARG, cases[i].says);
+        ASSERT_FAILS(ls_trainer_create(&t, build_narrow, &cases[i].c, .threads = 1, .micro_batch = ROWS),
+                     LS_E_ARG, cases[i].says);
         assert_null(t);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(outputs_of_16_bits), cmocka_unit_test(outputs_that_cannot_be_read), cmocka_unit_test(over_ranks), cmocka_unit_test(half_the_memory), cmocka_unit_test(what_cannot_be) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(outputs_of_16_bits),
+                                        cmocka_unit_test(outputs_that_cannot_be_read),
+                                        cmocka_unit_test(over_ranks), cmocka_unit_test(half_the_memory),
+                                        cmocka_unit_test(what_cannot_be) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* mpi.c - the transport over MPI: built once for each MPI found (lockstep-mpi.so, lockstep-mpich.so), opened by comm/module.c. The only file
- * that includes mpi.h. */
+/* mpi.c - the transport over MPI: built once for each MPI found (lockstep-mpi.so, lockstep-mpich.so), opened
+ * by comm/module.c. The only file that includes mpi.h. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +22,11 @@ static bool fails(ls_transport *t, const char *what, int error)
     return false;
 }
 
-#define CALL(t, function, ...)                              \
-    do {                                                    \
-        int error_ = function(__VA_ARGS__);                 \
-        if (error_ != MPI_SUCCESS)                          \
-            return fails(t, #function, error_);             \
+#define CALL(t, function, ...)                  \
+    do {                                        \
+        int error_ = function(__VA_ARGS__);     \
+        if (error_ != MPI_SUCCESS)              \
+            return fails(t, #function, error_); \
     } while (0)
 
 static void describe(char text[LS_TRANSPORT_TEXT])
@@ -41,17 +41,22 @@ static void describe(char text[LS_TRANSPORT_TEXT])
     snprintf(text, LS_TRANSPORT_TEXT, "%.*s", LS_TRANSPORT_TEXT - 1, version);
 }
 
-/* Serialized is enough where MPI is ours: one thread at a time calls it. In somebody else's program others call it too. */
+/* Serialized is enough where MPI is ours: one thread at a time calls it. In somebody else's program others
+ * call it too. */
 static bool initialise(ls_transport *t, bool theirs, bool *here)
 {
-    int running = 0, finalized = 0, level = MPI_THREAD_SINGLE, needed = theirs ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+    int running = 0, finalized = 0, level = MPI_THREAD_SINGLE,
+        needed = theirs ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
     CALL(t, MPI_Initialized, &running);
     CALL(t, MPI_Finalized, &finalized);
     if (finalized || (theirs && !running)) {
         char text[LS_TRANSPORT_TEXT];
         describe(text);
-        snprintf(t->error, sizeof t->error, "%.200s is %s", text,
-                 finalized ? "finalized already" : "not initialised: call MPI_Init_thread first, and use the module built for the same MPI");
+        snprintf(
+            t->error, sizeof t->error, "%.200s is %s", text,
+            finalized
+                ? "finalized already"
+                : "not initialised: call MPI_Init_thread first, and use the module built for the same MPI");
         return false;
     }
     if (running)
@@ -60,7 +65,8 @@ static bool initialise(ls_transport *t, bool theirs, bool *here)
         CALL(t, MPI_Init_thread, NULL, NULL, needed, &level);
     *here = !running;
     if (level < needed)
-        snprintf(t->error, sizeof t->error, "this MPI takes calls from fewer threads than are needed: initialise it with %s",
+        snprintf(t->error, sizeof t->error,
+                 "this MPI takes calls from fewer threads than are needed: initialise it with %s",
                  theirs ? "MPI_THREAD_MULTIPLE" : "MPI_THREAD_SERIALIZED or more");
     return level >= needed;
 }
@@ -91,7 +97,8 @@ static bool open_channel(ls_transport *t, const void *communicator)
         snprintf(t->error, sizeof t->error, "out of memory");
         return false;
     }
-    if (!initialise(t, communicator, &c->finalize) || !duplicate(t, c, communicator ? *(const MPI_Comm *)communicator : MPI_COMM_WORLD)) {
+    if (!initialise(t, communicator, &c->finalize) ||
+        !duplicate(t, c, communicator ? *(const MPI_Comm *)communicator : MPI_COMM_WORLD)) {
         free(c);
         return false;
     }
@@ -138,7 +145,8 @@ static bool send_bytes(ls_transport *t, ls_message *m, const void *data, size_t 
 static bool receive_bytes(ls_transport *t, ls_message *m, void *data, size_t bytes, int from, int tag)
 {
     MPI_Request r;
-    CALL(t, MPI_Irecv, data, (int)bytes, MPI_BYTE, from == LS_TRANSPORT_ANY ? MPI_ANY_SOURCE : from, tag, comm_of(t), &r);
+    CALL(t, MPI_Irecv, data, (int)bytes, MPI_BYTE, from == LS_TRANSPORT_ANY ? MPI_ANY_SOURCE : from, tag,
+         comm_of(t), &r);
     keep(m, r);
     return true;
 }
@@ -162,5 +170,12 @@ static bool cancel(ls_transport *t, ls_message *m)
 }
 
 __attribute__((visibility("default"))) extern const ls_transport_ops lockstep_transport;
-const ls_transport_ops lockstep_transport = { .abi = LS_TRANSPORT_ABI, .describe = describe, .open = open_channel, .close = close_channel,
-                                              .all_gather = all_gather, .send = send_bytes, .receive = receive_bytes, .test = test, .cancel = cancel };
+const ls_transport_ops lockstep_transport = { .abi = LS_TRANSPORT_ABI,
+                                              .describe = describe,
+                                              .open = open_channel,
+                                              .close = close_channel,
+                                              .all_gather = all_gather,
+                                              .send = send_bytes,
+                                              .receive = receive_bytes,
+                                              .test = test,
+                                              .cancel = cancel };

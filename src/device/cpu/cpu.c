@@ -1,9 +1,11 @@
-/* cpu.c - the table of the CPU device: one pair of kernel tables per instruction-set level that was built (see kernels/level.h). */
+/* cpu.c - the table of the CPU device: one pair of kernel tables per instruction-set level that was built
+ * (see kernels/level.h). */
 #include "device/device.h"
 
-#define LEVEL(level)                                                                        \
-    extern const ls_kernel ls_gemm_kernels_##level[], ls_math_kernels_##level[];            \
-    static const ls_kernel *const level##_tables[] = { ls_gemm_kernels_##level, ls_math_kernels_##level, NULL };
+#define LEVEL(level)                                                                                     \
+    extern const ls_kernel ls_gemm_kernels_##level[], ls_math_kernels_##level[];                         \
+    static const ls_kernel *const level##_tables[] = { ls_gemm_kernels_##level, ls_math_kernels_##level, \
+                                                       NULL };
 
 #ifdef LS_HAVE_generic
 LEVEL(generic)
@@ -18,7 +20,8 @@ LEVEL(avx512)
 LEVEL(avx512bf16)
 #endif
 
-static const ls_kernel *const *tables(ls_isa level) {
+static const ls_kernel *const *tables(ls_isa level)
+{
     static const ls_kernel *const *const by_level[LS_ISA_COUNT] = {
 #ifdef LS_HAVE_generic
         [LS_ISA_GENERIC] = generic_tables,

@@ -1,9 +1,11 @@
-/* onednn.c - linear, linear_dx, linear_dw with the product computed by oneDNN (kernels: onednn): the second opinion, and for machines
- * where the library knows better. Bias, activation and residual are applied afterwards by the same code as in our own kernels. The
- * library promises neither the same bits for any number of threads nor for a row among others. (Convolutions: onednn_conv.c.)
+/* onednn.c - linear, linear_dx, linear_dw with the product computed by oneDNN (kernels: onednn): the second
+ * opinion, and for machines where the library knows better. Bias, activation and residual are applied
+ * afterwards by the same code as in our own kernels. The library promises neither the same bits for any
+ * number of threads nor for a row among others. (Convolutions: onednn_conv.c.)
  *
- * All operands are contiguous (the rows below ask for it), so that a product is known by its shape when a step is compiled. f32 sums
- * go straight to the output, where the epilogue finds them; those of bf16 to scratch. */
+ * All operands are contiguous (the rows below ask for it), so that a product is known by its shape when a
+ * step is compiled. f32 sums go straight to the output, where the epilogue finds them; those of bf16 to
+ * scratch. */
 #ifdef LS_HAVE_ONEDNN
 #ifndef LS_HAVE_generic
 #error "oneDNN needs the generic level beside it: LS_LEVELS, or -DLS_ONEDNN=OFF"
@@ -21,7 +23,8 @@ finish_fn ls_gemm_finish_avx2;
 finish_fn ls_gemm_finish_avx512;
 #endif
 
-static finish_fn * finish_of(ls_isa isa) { /* the same bits would come from any; these are fast */
+static finish_fn *finish_of(ls_isa isa)
+{ /* the same bits would come from any; these are fast */
 #ifdef LS_HAVE_avx512
     if (isa >= LS_ISA_AVX512)
         return ls_gemm_finish_avx512;
@@ -42,7 +45,8 @@ typedef struct job {
     finish_fn *finish;
 } job;
 
-static job job_of(const ls_kernel_args *a, gemm_kind kind) {
+static job job_of(const ls_kernel_args *a, gemm_kind kind)
+{
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
     job j = { .a = a, .kind = kind, .finish = finish_of(a->isa) };
     onednn_product *k = &j.key.product;
@@ -60,25 +64,30 @@ static job job_of(const ls_kernel_args *a, gemm_kind kind) {
     return j;
 }
 
-static size_t sums_bytes(const job *j) {
+static size_t sums_bytes(const job *j)
+{
     return j->key.dtype == LS_F32 ? 0 : (size_t)round_up(j->key.product.m * j->key.product.n * 4, 64);
 }
 
-static size_t workspace(const ls_kernel_args *a, gemm_kind kind) {
+static size_t workspace(const ls_kernel_args *a, gemm_kind kind)
+{
     const job j = job_of(a, kind);
     const onednn_op *o = ls_onednn_find(&j.key);
     return sums_bytes(&j) + (o ? ls_onednn_scratch(o) : 0);
 }
 
-static void finish_rows(void *context, int64_t begin, int64_t end, int worker) {
+static void finish_rows(void *context, int64_t begin, int64_t end, int worker)
+{
     (void)worker;
     const job *j = context;
     for (int64_t i = begin; i < end; i++)
-        j->finish(j->a, j->kind, j->sums + i * j->key.product.n, j->key.product.n, i, 1, 0, (int)j->key.product.n);
+        j->finish(j->a, j->kind, j->sums + i * j->key.product.n, j->key.product.n, i, 1, 0,
+                  (int)j->key.product.n);
 }
 
 /* db of linear_dw: rows in blocks of GEMM_KC, blocks added in ascending order. */
-static void sum_columns(void *context, int64_t begin, int64_t end, int worker) {
+static void sum_columns(void *context, int64_t begin, int64_t end, int worker)
+{
     (void)worker;
     const ls_tensor *dy = &((const job *)context)->a->in[0], *db = &((const job *)context)->a->out[1];
     const int64_t rows = rows_of(dy), cols = cols_of(dy);
@@ -98,21 +107,25 @@ static void sum_columns(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void run(const ls_kernel_args *a, gemm_kind kind) {
+static void run(const ls_kernel_args *a, gemm_kind kind)
+{
     job j = job_of(a, kind);
     j.sums = sums_bytes(&j) ? a->workspace : a->out[0].data;
     const void *const operands[ONEDNN_OPERANDS] = { a->in[0].data, a->in[1].data, j.sums };
     ls_onednn_run(ls_onednn_find(&j.key), operands, (char *)a->workspace + sums_bytes(&j));
-    const bool plain = kind == GEMM_DW || (kind == GEMM_LINEAR && a->in[2].type.ndim < 0 && a->in[3].type.ndim < 0) ||
+    const bool plain = kind == GEMM_DW ||
+                       (kind == GEMM_LINEAR && a->in[2].type.ndim < 0 && a->in[3].type.ndim < 0) ||
                        (kind == GEMM_DX && a->in[3].type.ndim < 0);
     const int64_t act = kind != GEMM_DW && a->attrs ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
     if (!plain || act || sums_bytes(&j))
         ls_parallel_for(threads_for(a, j.key.product.m * j.key.product.n), j.key.product.m, finish_rows, &j);
     if (kind == GEMM_DW && ((const ls_linear_dw_attrs *)a->attrs)->bias)
-        ls_parallel_for(threads_for(a, j.key.product.m * j.key.product.k), (j.key.product.m + 15) / 16, sum_columns, &j);
+        ls_parallel_for(threads_for(a, j.key.product.m * j.key.product.k), (j.key.product.m + 15) / 16,
+                        sum_columns, &j);
 }
 
-static const char *supports(const ls_kernel_args *a, gemm_kind kind) {
+static const char *supports(const ls_kernel_args *a, gemm_kind kind)
+{
     for (int i = 0; i < a->n_in + a->n_out; i++) {
         const ls_tensor *t = i < a->n_in ? &a->in[i] : &a->out[i - a->n_in];
         if (t->type.ndim >= 0 && (!is_float16_or_32(t->type.dtype) || t->type.dtype != a->in[0].type.dtype))
@@ -121,13 +134,14 @@ static const char *supports(const ls_kernel_args *a, gemm_kind kind) {
     const job j = job_of(a, kind);
     if (!j.key.product.m || !j.key.product.n || !j.key.product.k)
         return "kernels: onednn has no empty products";
-    return ls_onednn_find(&j.key) ? NULL : "this oneDNN cannot multiply this type on this CPU (kernels: own can)";
+    return ls_onednn_find(&j.key) ? NULL
+                                  : "this oneDNN cannot multiply this type on this CPU (kernels: own can)";
 }
 
 #define EACH(f) f(linear, GEMM_LINEAR) f(dx, GEMM_DX) f(dw, GEMM_DW)
-#define FUNCTIONS(name, kind)                                                                     \
-    static void run_##name(const ls_kernel_args *a) { run(a, kind); }                             \
-    static size_t workspace_##name(const ls_kernel_args *a) { return workspace(a, kind); }        \
+#define FUNCTIONS(name, kind)                                                              \
+    static void run_##name(const ls_kernel_args *a) { run(a, kind); }                      \
+    static size_t workspace_##name(const ls_kernel_args *a) { return workspace(a, kind); } \
     static const char *supports_##name(const ls_kernel_args *a) { return supports(a, kind); }
 EACH(FUNCTIONS)
 
@@ -135,9 +149,12 @@ const ls_kernel ls_kernels_onednn[] = {
     { .op = "linear", .run = run_linear, .workspace = workspace_linear, .supports = supports_linear },
     { .op = "linear_dx", .run = run_dx, .workspace = workspace_dx, .supports = supports_dx },
     { .op = "linear_dw", .run = run_dw, .workspace = workspace_dw, .supports = supports_dw },
-#define CONV(name) { .op = #name, .run = ls_onednn_##name, .workspace = ls_onednn_##name##_workspace, .supports = ls_onednn_##name##_supports },
-    CONV(conv2d) CONV(conv2d_dx) CONV(conv2d_dw)
-    { 0 },
+#define CONV(name)                               \
+    { .op = #name,                               \
+      .run = ls_onednn_##name,                   \
+      .workspace = ls_onednn_##name##_workspace, \
+      .supports = ls_onednn_##name##_supports },
+    CONV(conv2d) CONV(conv2d_dx) CONV(conv2d_dw){ 0 },
 };
 #else
 typedef int ls_onednn_not_built;

@@ -1,5 +1,6 @@
-/* onednn_conv.c - conv2d, conv2d_dx, conv2d_dw computed by oneDNN (kernels: onednn), as onednn.c has it for products. The operands stay in the
- * order in which all kernels have them: the library's blocked layouts exist within an op only, so each op pays for copies into them and back. */
+/* onednn_conv.c - conv2d, conv2d_dx, conv2d_dw computed by oneDNN (kernels: onednn), as onednn.c has it for
+ * products. The operands stay in the order in which all kernels have them: the library's blocked layouts
+ * exist within an op only, so each op pays for copies into them and back. */
 #ifdef LS_HAVE_ONEDNN
 #include "onednn.h"
 
@@ -41,16 +42,19 @@ static const char *supports(const ls_kernel_args *a, ls_conv_kind kind)
 {
     for (int i = 0; i < a->n_in + a->n_out; i++) {
         const ls_type *t = i < a->n_in ? &a->in[i].type : &a->out[i - a->n_in].type;
-        if (t->ndim >= 0 && ((t->dtype != LS_F32 && t->dtype != LS_BF16 && t->dtype != LS_F16) || t->dtype != a->in[0].type.dtype))
+        if (t->ndim >= 0 && ((t->dtype != LS_F32 && t->dtype != LS_BF16 && t->dtype != LS_F16) ||
+                             t->dtype != a->in[0].type.dtype))
             return "kernels: onednn wants operands of one type, f32 or bf16";
     }
     const onednn_key k = key_of(a, kind);
-    return ls_onednn_find(&k) ? NULL : "this oneDNN has no such convolution of this type on this CPU (kernels: own has)";
+    return ls_onednn_find(&k)
+               ? NULL
+               : "this oneDNN has no such convolution of this type on this CPU (kernels: own has)";
 }
 
-#define FUNCTIONS(name, kind)                                                                            \
-    void ls_onednn_##name(const ls_kernel_args *a) { run(a, kind); }                                     \
-    size_t ls_onednn_##name##_workspace(const ls_kernel_args *a) { return workspace(a, kind); }          \
+#define FUNCTIONS(name, kind)                                                                   \
+    void ls_onednn_##name(const ls_kernel_args *a) { run(a, kind); }                            \
+    size_t ls_onednn_##name##_workspace(const ls_kernel_args *a) { return workspace(a, kind); } \
     const char *ls_onednn_##name##_supports(const ls_kernel_args *a) { return supports(a, kind); }
 FUNCTIONS(conv2d, LS_CONV_Y)
 FUNCTIONS(conv2d_dx, LS_CONV_DX)

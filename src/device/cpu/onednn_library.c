@@ -1,6 +1,7 @@
-/* onednn_library.c - the only file that includes dnnl.h. An operation is a few primitives in order: a product is one; a convolution chooses
- * its own layouts and has a reorder for each operand that it wants otherwise. They are made when a step is compiled (`supports` asks for
- * them) and kept in a list by shape, because making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
+/* onednn_library.c - the only file that includes dnnl.h. An operation is a few primitives in order: a product
+ * is one; a convolution chooses its own layouts and has a reorder for each operand that it wants otherwise.
+ * They are made when a step is compiled (`supports` asks for them) and kept in a list by shape, because
+ * making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
 #ifdef LS_HAVE_ONEDNN
 #include <dlfcn.h>
 #include <dnnl.h>
@@ -12,25 +13,36 @@
 #include "base/check.h"
 #include "onednn.h"
 
-/* The library is opened when somebody asks for kernels: onednn; until then this table is empty. The calls below go through it. */
-#define COMMON(X)                                                                                                                    \
-    X(dnnl_engine_create) X(dnnl_stream_create) X(dnnl_stream_wait) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_set_scratchpad_mode) \
-    X(dnnl_memory_create) X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal)                      \
-    X(dnnl_primitive_create) X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md)                \
-    X(dnnl_reorder_primitive_desc_create)
+/* The library is opened when somebody asks for kernels: onednn; until then this table is empty. The calls
+ * below go through it. */
+#define COMMON(X)                                                                                \
+    X(dnnl_engine_create)                                                                        \
+    X(dnnl_stream_create)                                                                        \
+    X(dnnl_stream_wait) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_set_scratchpad_mode) \
+        X(dnnl_memory_create) X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size)        \
+            X(dnnl_memory_desc_equal) X(dnnl_primitive_create) X(dnnl_primitive_execute)         \
+                X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md)                   \
+                    X(dnnl_reorder_primitive_desc_create)
 #if DNNL_VERSION_MAJOR >= 3
-#define FUNCTIONS(X)                                                                                                                 \
-    COMMON(X) X(dnnl_memory_desc_destroy) X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_create_with_tag)                \
-    X(dnnl_matmul_primitive_desc_create) X(dnnl_convolution_forward_primitive_desc_create)                                           \
-    X(dnnl_convolution_backward_data_primitive_desc_create) X(dnnl_convolution_backward_weights_primitive_desc_create)
+#define FUNCTIONS(X)                                                                           \
+    COMMON(X)                                                                                  \
+    X(dnnl_memory_desc_destroy)                                                                \
+    X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_create_with_tag)                \
+        X(dnnl_matmul_primitive_desc_create) X(dnnl_convolution_forward_primitive_desc_create) \
+            X(dnnl_convolution_backward_data_primitive_desc_create)                            \
+                X(dnnl_convolution_backward_weights_primitive_desc_create)
 #else
-#define FUNCTIONS(X)                                                                                                                 \
-    COMMON(X) X(dnnl_memory_desc_init_by_strides) X(dnnl_memory_desc_init_by_tag) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create) \
-    X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_dilated_convolution_backward_data_desc_init)                                \
-    X(dnnl_dilated_convolution_backward_weights_desc_init)
+#define FUNCTIONS(X)                                                                                      \
+    COMMON(X)                                                                                             \
+    X(dnnl_memory_desc_init_by_strides)                                                                   \
+    X(dnnl_memory_desc_init_by_tag) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)                \
+        X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_dilated_convolution_backward_data_desc_init) \
+            X(dnnl_dilated_convolution_backward_weights_desc_init)
 #endif
 #define FIELD(name) __typeof__(name) *name;
-static struct { FUNCTIONS(FIELD) } lib;
+static struct {
+    FUNCTIONS(FIELD)
+} lib;
 #define dnnl(name) (lib.dnnl_##name)
 #define TEXT_OF(x) #x
 #define SONAME(major) "libdnnl.so." TEXT_OF(major)
@@ -45,8 +57,8 @@ static void open_library(void)
         snprintf(refusal, sizeof refusal, "%s", dlerror());
         return;
     }
-#define FIND(name)                                                                                  \
-    if (!(lib.name = __extension__(__typeof__(name) *)dlsym(library, #name)))                       \
+#define FIND(name)                                                             \
+    if (!(lib.name = __extension__(__typeof__(name) *) dlsym(library, #name))) \
         snprintf(refusal, sizeof refusal, "%s has no function %s", SONAME(DNNL_VERSION_MAJOR), #name);
     FUNCTIONS(FIND)
 }
@@ -55,14 +67,18 @@ ls_status ls_onednn_open(void)
 {
     pthread_once(&opening, open_library);
     if (refusal[0])
-        return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs oneDNN, which cannot be opened here (%s); install it, or use kernels: own", refusal);
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "kernels: onednn needs oneDNN, which cannot be opened here (%s); install it, or use kernels: own",
+            refusal);
     return LS_OK;
 }
 
 enum { MOST_STEPS = ONEDNN_OPERANDS + 1, MOST_ARGS = ONEDNN_OPERANDS + 1, MOST_PLACES = 4 * ONEDNN_OPERANDS };
 enum { BLOCKED = -1, SCRATCHPAD = -2 };
 
-/* What a primitive reads or writes: an operand of the caller's (its number), or in scratch memory a blocked copy or the scratchpad. */
+/* What a primitive reads or writes: an operand of the caller's (its number), or in scratch memory a blocked
+ * copy or the scratchpad. */
 typedef struct place {
     dnnl_memory_t memory;
     int operand;
@@ -80,12 +96,13 @@ struct onednn_op {
     bool works; /* false: the library refused; remembered, too, with what was made until then */
     int n_steps, n_places;
     step steps[MOST_STEPS];
-    place places[MOST_PLACES]; /* their memory gets its data for each run */
+    place places[MOST_PLACES];  /* their memory gets its data for each run */
     size_t blocked, scratchpad; /* bytes: of all blocked copies, of the largest scratchpad */
     onednn_op *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below, and the operations' memory objects during a run */
+/* guards everything below, and the operations' memory objects during a run */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static onednn_op *ops;
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
@@ -93,10 +110,12 @@ static dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
 
 static bool start(void)
 {
-    return ls_onednn_open() == LS_OK && (engine || dnnl(engine_create)(&engine, dnnl_cpu, 0) == dnnl_success) &&
+    return ls_onednn_open() == LS_OK &&
+           (engine || dnnl(engine_create)(&engine, dnnl_cpu, 0) == dnnl_success) &&
            (stream || dnnl(stream_create)(&stream, engine, dnnl_stream_default_flags) == dnnl_success) &&
-           (attr || (dnnl(primitive_attr_create)(&attr) == dnnl_success &&
-                     dnnl(primitive_attr_set_scratchpad_mode)(attr, dnnl_scratchpad_mode_user) == dnnl_success));
+           (attr ||
+            (dnnl(primitive_attr_create)(&attr) == dnnl_success &&
+             dnnl(primitive_attr_set_scratchpad_mode)(attr, dnnl_scratchpad_mode_user) == dnnl_success));
 }
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -120,7 +139,7 @@ static dnnl_data_type_t type_of(ls_dtype t)
     return t == LS_F32 ? dnnl_f32 : t == LS_BF16 ? dnnl_bf16 : dnnl_f16;
 }
 
-/* ---- an operation's steps -------------------------------------------------------------------------------------------------------- */
+/* ---- an operation's steps */
 
 static dnnl_memory_t add_place(onednn_op *o, const_layout l, int operand)
 {
@@ -155,19 +174,22 @@ static bool add_step(onednn_op *o, dnnl_primitive_desc_t pd, int n, const dnnl_e
     return ok;
 }
 
-static bool add_reorder(onednn_op *o, const_layout from, dnnl_memory_t source, const_layout to, dnnl_memory_t target)
+static bool add_reorder(onednn_op *o, const_layout from, dnnl_memory_t source, const_layout to,
+                        dnnl_memory_t target)
 {
     dnnl_primitive_desc_t pd;
     if (dnnl(reorder_primitive_desc_create)(&pd, from, engine, to, engine, attr) != dnnl_success)
         return false;
-    const bool ok = add_step(o, pd, 2, (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, source }, { DNNL_ARG_TO, target } });
+    const bool ok = add_step(o, pd, 2,
+                             (dnnl_exec_arg_t[]){ { DNNL_ARG_FROM, source }, { DNNL_ARG_TO, target } });
     dnnl(primitive_desc_destroy)(pd);
     return ok;
 }
 
-/* ---- products --------------------------------------------------------------------------------------------------------------------- */
+/* ---- products */
 
-static bool describe_matrix(layout *l, ls_dtype t, int64_t rows, int64_t cols, int64_t row_step, int64_t col_step)
+static bool describe_matrix(layout *l, ls_dtype t, int64_t rows, int64_t cols, int64_t row_step,
+                            int64_t col_step)
 {
     const dnnl_dims_t dims = { rows, cols }, strides = { row_step, col_step };
     return WITH_STRIDES(l, 2, dims, type_of(t), strides) == dnnl_success;
@@ -179,7 +201,8 @@ static bool describe_product(dnnl_primitive_desc_t *pd, const_layout a, const_la
     return dnnl(matmul_primitive_desc_create)(pd, engine, a, b, NULL, c, attr) == dnnl_success;
 #else
     dnnl_matmul_desc_t op;
-    return dnnl(matmul_desc_init)(&op, a, b, NULL, c) == dnnl_success && dnnl(primitive_desc_create)(pd, &op, attr, engine, NULL) == dnnl_success;
+    return dnnl(matmul_desc_init)(&op, a, b, NULL, c) == dnnl_success &&
+           dnnl(primitive_desc_create)(pd, &op, attr, engine, NULL) == dnnl_success;
 #endif
 }
 
@@ -191,7 +214,8 @@ static bool make_product(onednn_op *o)
     dnnl_exec_arg_t args[3];
     dnnl_primitive_desc_t pd = NULL;
     bool ok = describe_matrix(&l[0], o->key.dtype, k->m, k->k, k->a_rows, k->a_cols) &&
-              describe_matrix(&l[1], o->key.dtype, k->k, k->n, k->b_rows, k->b_cols) && describe_matrix(&l[2], LS_F32, k->m, k->n, k->n, 1) &&
+              describe_matrix(&l[1], o->key.dtype, k->k, k->n, k->b_rows, k->b_cols) &&
+              describe_matrix(&l[2], LS_F32, k->m, k->n, k->n, 1) &&
               describe_product(&pd, LAYOUT(l[0]), LAYOUT(l[1]), LAYOUT(l[2]));
     for (int i = 0; ok && i < 3; i++)
         args[i] = (dnnl_exec_arg_t){ slots[i], add_place(o, LAYOUT(l[i]), i) };
@@ -202,15 +226,25 @@ static bool make_product(onednn_op *o)
     return ok;
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- convolutions */
 
 enum { X, W, BIAS, Y, TENSORS };
 
 /* What stands at each operand of y, dx and dw; a result behind the inputs. */
-static const struct role { int slot, tensor; bool result; } ROLES[3][ONEDNN_OPERANDS] = {
-    [LS_CONV_Y] = { { DNNL_ARG_SRC, X, false }, { DNNL_ARG_WEIGHTS, W, false }, { DNNL_ARG_BIAS, BIAS, false }, { DNNL_ARG_DST, Y, true } },
-    [LS_CONV_DX] = { { DNNL_ARG_DIFF_DST, Y, false }, { DNNL_ARG_WEIGHTS, W, false }, { DNNL_ARG_DIFF_SRC, X, true } },
-    [LS_CONV_DW] = { { DNNL_ARG_DIFF_DST, Y, false }, { DNNL_ARG_SRC, X, false }, { DNNL_ARG_DIFF_WEIGHTS, W, true },
+static const struct role {
+    int slot, tensor;
+    bool result;
+} ROLES[3][ONEDNN_OPERANDS] = {
+    [LS_CONV_Y] = { { DNNL_ARG_SRC, X, false },
+                    { DNNL_ARG_WEIGHTS, W, false },
+                    { DNNL_ARG_BIAS, BIAS, false },
+                    { DNNL_ARG_DST, Y, true } },
+    [LS_CONV_DX] = { { DNNL_ARG_DIFF_DST, Y, false },
+                     { DNNL_ARG_WEIGHTS, W, false },
+                     { DNNL_ARG_DIFF_SRC, X, true } },
+    [LS_CONV_DW] = { { DNNL_ARG_DIFF_DST, Y, false },
+                     { DNNL_ARG_SRC, X, false },
+                     { DNNL_ARG_DIFF_WEIGHTS, W, true },
                      { DNNL_ARG_DIFF_BIAS, BIAS, true } },
 };
 
@@ -219,21 +253,25 @@ static bool describe_tensor(layout *l, const onednn_key *key, int tensor, bool a
 {
     const ls_conv *s = &key->conv.s;
     const int64_t g = s->at.groups;
-    const dnnl_dims_t all[TENSORS] = { [X] = { s->n, s->c, s->h, s->w }, [W] = { g, s->o / g, s->c / g, s->kh, s->kw }, [BIAS] = { s->o },
+    const dnnl_dims_t all[TENSORS] = { [X] = { s->n, s->c, s->h, s->w },
+                                       [W] = { g, s->o / g, s->c / g, s->kh, s->kw },
+                                       [BIAS] = { s->o },
                                        [Y] = { s->n, s->o, s->oh, s->ow } };
     const bool grouped = tensor == W && g > 1;
-    const int64_t *dims = all[tensor] + (tensor == W && !grouped); /* with one group the kernel has no dimension for it */
+    /* with one group the kernel has no dimension for it */
+    const int64_t *dims = all[tensor] + (tensor == W && !grouped);
     const int n = tensor == BIAS ? 1 : grouped ? 5 : 4;
     const dnnl_data_type_t type = type_of(key->dtype);
     dnnl_dims_t strides;
     for (int64_t d = n - 1, stride = 1; d >= 0; stride *= dims[d--])
         strides[d] = stride;
-    return (any ? WITH_TAG(l, n, dims, type, dnnl_format_tag_any) : WITH_STRIDES(l, n, dims, type, strides)) == dnnl_success;
+    return (any ? WITH_TAG(l, n, dims, type, dnnl_format_tag_any)
+                : WITH_STRIDES(l, n, dims, type, strides)) == dnnl_success;
 }
 
 /* forward: the description of y, which those of the gradients want to see. */
-static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_conv_kind kind, const_layout x, const_layout w, const_layout bias,
-                          const_layout y, dnnl_primitive_desc_t forward)
+static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_conv_kind kind, const_layout x,
+                          const_layout w, const_layout bias, const_layout y, dnnl_primitive_desc_t forward)
 {
     const ls_conv_attrs *at = &c->s.at;
     const dnnl_dims_t by = { at->stride_h, at->stride_w }, pad = { at->pad_h, at->pad_w };
@@ -242,19 +280,24 @@ static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_co
     dnnl_status_t s;
 #if DNNL_VERSION_MAJOR >= 3
     if (kind == LS_CONV_Y)
-        s = dnnl(convolution_forward_primitive_desc_create)(pd, engine, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad, attr);
+        s = dnnl(convolution_forward_primitive_desc_create)(pd, engine, dnnl_forward_training, direct, x, w,
+                                                            bias, y, by, gap, pad, pad, attr);
     else if (kind == LS_CONV_DX)
-        s = dnnl(convolution_backward_data_primitive_desc_create)(pd, engine, direct, x, w, y, by, gap, pad, pad, forward, attr);
+        s = dnnl(convolution_backward_data_primitive_desc_create)(pd, engine, direct, x, w, y, by, gap, pad,
+                                                                  pad, forward, attr);
     else
-        s = dnnl(convolution_backward_weights_primitive_desc_create)(pd, engine, direct, x, w, bias, y, by, gap, pad, pad, forward, attr);
+        s = dnnl(convolution_backward_weights_primitive_desc_create)(pd, engine, direct, x, w, bias, y, by,
+                                                                     gap, pad, pad, forward, attr);
 #else
     dnnl_convolution_desc_t op;
     if (kind == LS_CONV_Y)
-        s = dnnl(dilated_convolution_forward_desc_init)(&op, dnnl_forward_training, direct, x, w, bias, y, by, gap, pad, pad);
+        s = dnnl(dilated_convolution_forward_desc_init)(&op, dnnl_forward_training, direct, x, w, bias, y, by,
+                                                        gap, pad, pad);
     else if (kind == LS_CONV_DX)
         s = dnnl(dilated_convolution_backward_data_desc_init)(&op, direct, x, w, y, by, gap, pad, pad);
     else
-        s = dnnl(dilated_convolution_backward_weights_desc_init)(&op, direct, x, w, bias, y, by, gap, pad, pad);
+        s = dnnl(dilated_convolution_backward_weights_desc_init)(&op, direct, x, w, bias, y, by, gap, pad,
+                                                                 pad);
     if (s == dnnl_success)
         s = dnnl(primitive_desc_create)(pd, &op, attr, engine, forward);
 #endif
@@ -297,11 +340,14 @@ static bool make_conv(onednn_op *o)
     dnnl_primitive_desc_t forward = NULL, pd = NULL;
     bool ok = true;
     for (int t = 0; t < TENSORS; t++)
-        ok = ok && describe_tensor(&plain[t], &o->key, t, false) && describe_tensor(&any[t], &o->key, t, t != BIAS);
+        ok = ok && describe_tensor(&plain[t], &o->key, t, false) &&
+             describe_tensor(&any[t], &o->key, t, t != BIAS);
     const_layout bias = o->key.conv.s.at.bias ? LAYOUT(any[BIAS]) : NULL;
-    ok = ok && describe_conv(&forward, &o->key.conv, LS_CONV_Y, LAYOUT(any[X]), LAYOUT(any[W]), bias, LAYOUT(any[Y]), NULL);
+    ok = ok && describe_conv(&forward, &o->key.conv, LS_CONV_Y, LAYOUT(any[X]), LAYOUT(any[W]), bias,
+                             LAYOUT(any[Y]), NULL);
     if (kind != LS_CONV_Y)
-        ok = ok && describe_conv(&pd, &o->key.conv, kind, LAYOUT(any[X]), LAYOUT(any[W]), bias, LAYOUT(any[Y]), forward);
+        ok = ok && describe_conv(&pd, &o->key.conv, kind, LAYOUT(any[X]), LAYOUT(any[W]), bias,
+                                 LAYOUT(any[Y]), forward);
     ok = ok && add_conv(o, pd ? pd : forward, plain);
     dnnl(primitive_desc_destroy)(pd);
     dnnl(primitive_desc_destroy)(forward);
@@ -312,7 +358,7 @@ static bool make_conv(onednn_op *o)
     return ok;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of them */
 
 /* The library asks OpenMP how many threads it may use, when a primitive is made and when it runs. */
 static int use_threads(int threads)
@@ -342,10 +388,7 @@ onednn_op *ls_onednn_find(const onednn_key *key)
     return o->works ? o : NULL;
 }
 
-size_t ls_onednn_scratch(const onednn_op *o)
-{
-    return o->blocked + o->scratchpad;
-}
+size_t ls_onednn_scratch(const onednn_op *o) { return o->blocked + o->scratchpad; }
 
 void ls_onednn_run(onednn_op *o, const void *const operands[ONEDNN_OPERANDS], void *scratch)
 {
@@ -353,13 +396,15 @@ void ls_onednn_run(onednn_op *o, const void *const operands[ONEDNN_OPERANDS], vo
     for (int i = 0; i < o->n_places; i++) {
         const place *p = &o->places[i];
         char *in_scratch = (char *)scratch + (p->operand == BLOCKED ? p->offset : o->blocked);
-        dnnl(memory_set_data_handle)(p->memory, p->operand < 0 ? in_scratch : (void *)(uintptr_t)operands[p->operand]);
+        dnnl(memory_set_data_handle)(p->memory,
+                                     p->operand < 0 ? in_scratch : (void *)(uintptr_t)operands[p->operand]);
     }
     const int before = use_threads(o->key.threads);
     dnnl_status_t s = dnnl_success;
     for (int i = 0; i < o->n_steps && s == dnnl_success; i++)
         s = dnnl(primitive_execute)(o->steps[i].primitive, stream, o->steps[i].n, o->steps[i].args);
-    LS_CHECK(s == dnnl_success && dnnl(stream_wait)(stream) == dnnl_success, "oneDNN refused to run what it made (%d)", (int)s);
+    LS_CHECK(s == dnnl_success && dnnl(stream_wait)(stream) == dnnl_success,
+             "oneDNN refused to run what it made (%d)", (int)s);
     omp_set_num_threads(before);
     pthread_mutex_unlock(&lock);
 }

@@ -1,5 +1,6 @@
-/* null.c - the CPU device with the computing taken out: the same kernels are found, with the same demands on memory and strides, but
- * running one does nothing. For planning (memory, communication, time estimates) and for measuring what the runtime itself costs. */
+/* null.c - the CPU device with the computing taken out: the same kernels are found, with the same demands on
+ * memory and strides, but running one does nothing. For planning (memory, communication, time estimates) and
+ * for measuring what the runtime itself costs. */
 #include <pthread.h>
 #include "base/check.h"
 #include "device/device.h"
@@ -9,11 +10,10 @@ static ls_kernel idle[LS_ISA_COUNT][MAX_KERNELS]; /* the CPU's rows, `run` repla
 static const ls_kernel *lists[LS_ISA_COUNT][2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void run_nothing(const ls_kernel_args *a) {
-    (void)a;
-}
+static void run_nothing(const ls_kernel_args *a) { (void)a; }
 
-static void fill(void) {
+static void fill(void)
+{
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
         int n = 0;
         for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
@@ -26,7 +26,8 @@ static void fill(void) {
     }
 }
 
-static const ls_kernel *const *tables(ls_isa level) {
+static const ls_kernel *const *tables(ls_isa level)
+{
     pthread_once(&once, fill);
     return ls_device_cpu.tables(level) ? lists[level] : NULL;
 }

@@ -1,5 +1,5 @@
-/* access.c - elements of any type as doubles, and where they lie. bf16 and f16 are rounded from the f32 nearest to the double: arithmetic
- * on them is f32, rounded to nearest even on store (docs/ops.md). */
+/* access.c - elements of any type as doubles, and where they lie. bf16 and f16 are rounded from the f32
+ * nearest to the double: arithmetic on them is f32, rounded to nearest even on store (docs/ops.md). */
 #include "ref.h"
 #include <string.h>
 
@@ -21,10 +21,12 @@ static uint16_t to_f16(float x)
         return sign | 0x7e00;
     if (size >= 65520.0) /* halfway between the largest number, 65504, and 2^16 */
         return sign | 0x7c00;
-    if (size < ldexp(1, -14)) /* subnormal: multiples of 2^-24; rounding up to 2^-14 gives the first normal number's bits */
+    if (size < ldexp(1, -14)) /* subnormal: multiples of 2^-24; rounding up to 2^-14 gives the first normal
+                                 number's bits */
         return (uint16_t)(sign | (int)rint(ldexp(size, 24)));
     int exponent; /* size = m * 2^exponent, 0.5 <= m < 1 */
-    const int m = (int)rint(ldexp(frexp(size, &exponent), 11)); /* 1024 .. 2048; the carry runs into the exponent */
+    /* 1024 .. 2048; the carry runs into the exponent */
+    const int m = (int)rint(ldexp(frexp(size, &exponent), 11));
     return (uint16_t)(sign | ((exponent + 14) * 1024 + (m - 1024)));
 }
 

@@ -1,7 +1,9 @@
-/* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved log-sum-exp.
+/* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved
+ * log-sum-exp.
  *
- * Query head h of H uses key head h / (H/G). A causal query i sees key j iff j <= i + Tk - Tq. A query that sees no key (all masked, or
- * all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0. Dropout takes effect behind the softmax. */
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j iff j <= i + Tk - Tq. A query that
+ * sees no key (all masked, or all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0.
+ * Dropout takes effect behind the softmax. */
 #include "ref.h"
 #include "base/parallel.h"
 #include "device/dropout.h"
@@ -19,8 +21,16 @@ typedef struct shape {
 static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *k, int ids)
 {
     const ls_attention_attrs *at = a->attrs;
-    return (shape){ .B = q->dims[0], .H = q->dims[2] / at->head_dim, .G = k->dims[2] / at->head_dim, .Tq = q->dims[1], .Tk = k->dims[1],
-                    .D = at->head_dim, .causal = at->causal != 0, .scale = at->scale, .ids = given(a, ids) ? &a->in[ids] : NULL, .pad = at->pad };
+    return (shape){ .B = q->dims[0],
+                    .H = q->dims[2] / at->head_dim,
+                    .G = k->dims[2] / at->head_dim,
+                    .Tq = q->dims[1],
+                    .Tk = k->dims[1],
+                    .D = at->head_dim,
+                    .causal = at->causal != 0,
+                    .scale = at->scale,
+                    .ids = given(a, ids) ? &a->in[ids] : NULL,
+                    .pad = at->pad };
 }
 
 /* When it runs: a plan has no key to look at. */
@@ -39,14 +49,25 @@ static double factor(const shape *s, int64_t b, int64_t h, int64_t i, int64_t j)
     if (!s->drops)
         return 1;
     const uint64_t index = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk) + (uint64_t)j;
-    return ls_rng_bits16(s->drop.key, s->drop.sample + (uint64_t)b * s->drop.apart, index) < (uint32_t)s->drop.below ? s->drop.scale : 0;
+    return ls_rng_bits16(s->drop.key, s->drop.sample + (uint64_t)b * s->drop.apart, index) <
+                   (uint32_t)s->drop.below
+               ? s->drop.scale
+               : 0;
 }
 
-static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return b * t->strides[0] + i * t->strides[1] + c * t->strides[2]; }
-static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return ls_ref_get(t, at3(t, b, i, c)); }
-static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j) /* bias: its batch may be 1 */
+static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)
 {
-    return (t->type.dims[0] > 1 ? b * t->strides[0] : 0) + h * t->strides[1] + i * t->strides[2] + j * t->strides[3];
+    return b * t->strides[0] + i * t->strides[1] + c * t->strides[2];
+}
+static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)
+{
+    return ls_ref_get(t, at3(t, b, i, c));
+}
+static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i,
+                   int64_t j) /* bias: its batch may be 1 */
+{
+    return (t->type.dims[0] > 1 ? b * t->strides[0] : 0) + h * t->strides[1] + i * t->strides[2] +
+           j * t->strides[3];
 }
 
 static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
@@ -57,9 +78,11 @@ static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t 
 }
 
 /* scale * q_i . k_j + bias; -inf where masked. */
-static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
+static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b,
+                    int64_t h, int64_t i, int64_t j)
 {
-    if ((s->causal && j > i + s->Tk - s->Tq) || (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
+    if ((s->causal && j > i + s->Tk - s->Tq) ||
+        (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
         return -HUGE_VAL;
     const int64_t g = h / (s->H / s->G);
     double dot = 0;
@@ -68,7 +91,10 @@ static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, cons
     return s->scale * dot + (bias ? bias_of(s, bias, b, h, i, j) : 0);
 }
 
-typedef struct forward { const ls_kernel_args *a; shape s; } forward;
+typedef struct forward {
+    const ls_kernel_args *a;
+    shape s;
+} forward;
 
 static void forward_rows(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, h, i) */
 {
@@ -77,7 +103,8 @@ static void forward_rows(void *context, int64_t begin, int64_t end, int worker) 
     const shape *s = &f->s;
     double *p = (double *)a->workspace + worker * s->Tk;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task % s->Tq, h = task / s->Tq % s->H, b = task / s->Tq / s->H, g = h / (s->H / s->G);
+        const int64_t i = task % s->Tq, h = task / s->Tq % s->H, b = task / s->Tq / s->H,
+                      g = h / (s->H / s->G);
         double max = -HUGE_VAL, sum = 0;
         for (int64_t j = 0; j < s->Tk; j++) {
             p[j] = score(s, &a->in[0], &a->in[1], given(a, 3) ? &a->in[3] : NULL, b, h, i, j);
@@ -115,8 +142,10 @@ size_t ls_ref_attention_workspace(const ls_kernel_args *a)
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
 
-/* f[j] * p[j] and ds[j] = p[j] * (f[j] * dy.v_j - dy.y) of one query row, p[j] = exp(s_j - lse), f[j] what dropout multiplies by. */
-static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p, double *ds)
+/* f[j] * p[j] and ds[j] = p[j] * (f[j] * dy.v_j - dy.y) of one query row, p[j] = exp(s_j - lse), f[j] what
+ * dropout multiplies by. */
+static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p,
+                     double *ds)
 {
     const int64_t g = h / (s->H / s->G);
     const double lse = flat_get(&a->in[LSE], (b * s->H + h) * s->Tq + i);
@@ -137,7 +166,12 @@ static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t
     }
 }
 
-typedef struct backward { const ls_kernel_args *a; shape s; int64_t scratch; } backward; /* scratch: doubles a worker */
+/* scratch: doubles a worker */
+typedef struct backward {
+    const ls_kernel_args *a;
+    shape s;
+    int64_t scratch;
+} backward;
 
 static void backward_heads(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, key head g) */
 {
@@ -145,7 +179,8 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
     const ls_kernel_args *a = w->a;
     const shape *s = &w->s;
     const int64_t D = s->D, Tk = s->Tk, group = s->H / s->G;
-    double *p = (double *)a->workspace + worker * w->scratch, *ds = p + Tk, *dk = ds + Tk, *dv = dk + Tk * D; /* [Tk] [Tk] [Tk,D] [Tk,D] */
+    /* [Tk] [Tk] [Tk,D] [Tk,D] */
+    double *p = (double *)a->workspace + worker * w->scratch, *ds = p + Tk, *dk = ds + Tk, *dv = dk + Tk * D;
     for (int64_t task = begin; task < end; task++) {
         const int64_t b = task / s->G, g = task % s->G;
         for (int64_t c = 0; c < Tk * D; c++)
@@ -215,7 +250,8 @@ static void distance_grad(const ls_kernel_args *a, const shape *s)
     }
 }
 
-static int64_t backward_scratch(const shape *s) { return 3 * s->Tk + s->Tq + 2 * s->Tk * s->D; } /* the larger of what the three need, and a little */
+/* the larger of what the three need, and a little */
+static int64_t backward_scratch(const shape *s) { return 3 * s->Tk + s->Tq + 2 * s->Tk * s->D; }
 
 void ls_ref_attention_grad(const ls_kernel_args *a)
 {

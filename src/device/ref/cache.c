@@ -1,8 +1,15 @@
-/* cache.c - a cache of keys or values: rows written where their positions say, and attention of one query row at a time to what lies there. */
+/* cache.c - a cache of keys or values: rows written where their positions say, and attention of one query row
+ * at a time to what lies there. */
 #include "ref.h"
 
-static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return b * t->strides[0] + i * t->strides[1] + c * t->strides[2]; }
-static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c) { return ls_ref_get(t, at3(t, b, i, c)); }
+static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)
+{
+    return b * t->strides[0] + i * t->strides[1] + c * t->strides[2];
+}
+static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)
+{
+    return ls_ref_get(t, at3(t, b, i, c));
+}
 
 void ls_ref_cache_write(const ls_kernel_args *a) /* cache, x, positions -> cache */
 {
@@ -19,7 +26,8 @@ void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions -> y
 {
     const ls_attention_attrs *at = a->attrs;
     const ls_tensor *q = &a->in[0], *k = &a->in[1], *v = &a->in[2], *y = &a->out[0];
-    const int64_t D = at->head_dim, T = q->type.dims[1], H = q->type.dims[2] / D, group = q->type.dims[2] / k->type.dims[2], places = k->type.dims[1];
+    const int64_t D = at->head_dim, T = q->type.dims[1], H = q->type.dims[2] / D,
+                  group = q->type.dims[2] / k->type.dims[2], places = k->type.dims[1];
     double *p = a->workspace; /* [places] */
     for (int64_t task = 0; task < q->type.dims[0] * T * H; task++) {
         const int64_t h = task % H, t = task / H % T, b = task / H / T, g = h / group;
@@ -44,4 +52,7 @@ void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions -> y
     }
 }
 
-size_t ls_ref_attention_cached_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)a->in[1].type.dims[1]; }
+size_t ls_ref_attention_cached_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)a->in[1].type.dims[1];
+}

@@ -1,5 +1,6 @@
-/* conv.c - convolution and its gradients: for every image, group and pair of channels, each kernel element adds a shifted plane to a plane.
- * Operands are read once into doubles; each result is one sum of doubles, rounded once. */
+/* conv.c - convolution and its gradients: for every image, group and pair of channels, each kernel element
+ * adds a shifted plane to a plane. Operands are read once into doubles; each result is one sum of doubles,
+ * rounded once. */
 #include "ref.h"
 #include "device/conv.h"
 #include "base/parallel.h"
@@ -7,10 +8,11 @@
 typedef struct conv {
     const ls_kernel_args *a;
     ls_conv s;
-    int64_t in_plane, out_plane, taps, cg, og; /* positions of x and y; kernel elements; channels of a group */
-    double *first, *second;                    /* in[0], in[1] */
-    double *planes;                            /* a plane of the result for each thread */
-    const int64_t *seen;                       /* [position of y][tap] -> position of x */
+    /* positions of x and y; kernel elements; channels of a group */
+    int64_t in_plane, out_plane, taps, cg, og;
+    double *first, *second; /* in[0], in[1] */
+    double *planes;         /* a plane of the result for each thread */
+    const int64_t *seen;    /* [position of y][tap] -> position of x */
 } conv;
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -18,8 +20,10 @@ static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 static size_t workspace(const ls_kernel_args *a, ls_conv_kind kind)
 {
     const ls_conv s = ls_conv_of(a, kind);
-    const int64_t plane = largest(largest(s.h * s.w, s.oh * s.ow), s.kh * s.kw), seen = s.oh * s.ow * s.kh * s.kw;
-    return 8 * (size_t)(ls_type_count(&a->in[0].type) + ls_type_count(&a->in[1].type) + plane * largest(a->threads, 1) + seen);
+    const int64_t plane = largest(largest(s.h * s.w, s.oh * s.ow), s.kh * s.kw),
+                  seen = s.oh * s.ow * s.kh * s.kw;
+    return 8 * (size_t)(ls_type_count(&a->in[0].type) + ls_type_count(&a->in[1].type) +
+                        plane * largest(a->threads, 1) + seen);
 }
 size_t ls_ref_conv2d_workspace(const ls_kernel_args *a) { return workspace(a, LS_CONV_Y); }
 size_t ls_ref_conv2d_dx_workspace(const ls_kernel_args *a) { return workspace(a, LS_CONV_DX); }
@@ -45,7 +49,8 @@ static void run(const ls_kernel_args *a, ls_conv_kind kind, ls_range_fn task, in
     c.first = a->workspace;
     c.second = read_all(c.first, &a->in[0]);
     c.planes = read_all(c.second, &a->in[1]);
-    int64_t *seen = (int64_t *)(c.planes + largest(largest(c.in_plane, c.out_plane), c.taps) * largest(a->threads, 1));
+    int64_t *seen = (int64_t *)(c.planes +
+                                largest(largest(c.in_plane, c.out_plane), c.taps) * largest(a->threads, 1));
     for (int64_t p = 0; p < c.out_plane; p++)
         for (int64_t t = 0; t < c.taps; t++)
             seen[p * c.taps + t] = ls_conv_seen(s, p, t);
@@ -63,7 +68,8 @@ static void y_planes(void *context, int64_t begin, int64_t end, int worker)
         for (int64_t p = 0; p < c->out_plane; p++)
             sum[p] = given(c->a, 2) ? flat_get(&c->a->in[2], o) : 0;
         for (int64_t k = 0; k < c->cg; k++) {
-            const double *x = c->first + (n * c->s.c + group * c->cg + k) * c->in_plane, *w = c->second + (o * c->cg + k) * c->taps;
+            const double *x = c->first + (n * c->s.c + group * c->cg + k) * c->in_plane,
+                         *w = c->second + (o * c->cg + k) * c->taps;
             for (int64_t p = 0; p < c->out_plane; p++)
                 for (int64_t t = 0; t < c->taps; t++)
                     if (c->seen[p * c->taps + t] >= 0)
@@ -74,7 +80,10 @@ static void y_planes(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-void ls_ref_conv2d(const ls_kernel_args *a) { run(a, LS_CONV_Y, y_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]); }
+void ls_ref_conv2d(const ls_kernel_args *a)
+{
+    run(a, LS_CONV_Y, y_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
+}
 
 /* Plane `task` of dx: image task / c, channel task % c. */
 static void dx_planes(void *context, int64_t begin, int64_t end, int worker)
@@ -86,7 +95,8 @@ static void dx_planes(void *context, int64_t begin, int64_t end, int worker)
         for (int64_t p = 0; p < c->in_plane; p++)
             sum[p] = 0;
         for (int64_t o = group * c->og; o < (group + 1) * c->og; o++) {
-            const double *dy = c->first + (n * c->s.o + o) * c->out_plane, *w = c->second + (o * c->cg + k % c->cg) * c->taps;
+            const double *dy = c->first + (n * c->s.o + o) * c->out_plane,
+                         *w = c->second + (o * c->cg + k % c->cg) * c->taps;
             for (int64_t p = 0; p < c->out_plane; p++)
                 for (int64_t t = 0; t < c->taps; t++)
                     if (c->seen[p * c->taps + t] >= 0)
@@ -97,7 +107,10 @@ static void dx_planes(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-void ls_ref_conv2d_dx(const ls_kernel_args *a) { run(a, LS_CONV_DX, dx_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]); }
+void ls_ref_conv2d_dx(const ls_kernel_args *a)
+{
+    run(a, LS_CONV_DX, dx_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
+}
 
 /* Kernel plane `task`: output channel task / cg, input channel task % cg of its group. */
 static void dw_planes(void *context, int64_t begin, int64_t end, int worker)
@@ -109,7 +122,8 @@ static void dw_planes(void *context, int64_t begin, int64_t end, int worker)
         for (int64_t t = 0; t < c->taps; t++)
             sum[t] = 0;
         for (int64_t n = 0; n < c->s.n; n++) {
-            const double *dy = c->first + (n * c->s.o + o) * c->out_plane, *x = c->second + (n * c->s.c + k) * c->in_plane;
+            const double *dy = c->first + (n * c->s.o + o) * c->out_plane,
+                         *x = c->second + (n * c->s.c + k) * c->in_plane;
             for (int64_t p = 0; p < c->out_plane; p++)
                 for (int64_t t = 0; t < c->taps; t++)
                     if (c->seen[p * c->taps + t] >= 0)

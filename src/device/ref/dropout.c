@@ -4,7 +4,8 @@
 
 void ls_ref_random_key(const ls_kernel_args *a) /* seed, step, places -> key */
 {
-    const ls_rng_key k = ls_rng_key_of((uint64_t)*(const int64_t *)a->in[0].data, (uint64_t)*(const int64_t *)a->in[1].data);
+    const ls_rng_key k = ls_rng_key_of((uint64_t) * (const int64_t *)a->in[0].data,
+                                       (uint64_t) * (const int64_t *)a->in[1].data);
     int64_t *out = a->out[0].data;
     out[0] = (int64_t)((uint64_t)k.k[1] << 32 | k.k[0]);
     out[1] = ((const int64_t *)a->in[2].data)[0];

@@ -1,9 +1,10 @@
-/* elementwise.c - the element-wise ops, and `fused`, which is a list of them. One function gives the value of every opcode; all else is
- * looping over the broadcast shape. */
+/* elementwise.c - the element-wise ops, and `fused`, which is a list of them. One function gives the value of
+ * every opcode; all else is looping over the broadcast shape. */
 #include "ref.h"
 #include "base/check.h"
 
-static const double SQRT_HALF = 0.70710678118654752440, INV_SQRT_2PI = 0.39894228040143267794, SQRT_2_OVER_PI = 0.79788456080286535588;
+static const double SQRT_HALF = 0.70710678118654752440, INV_SQRT_2PI = 0.39894228040143267794,
+                    SQRT_2_OVER_PI = 0.79788456080286535588;
 
 /* x * Phi(x); erfc keeps the digits of the left tail. NaN at -inf, as in PyTorch. */
 static double gelu(double x) { return 0.5 * x * erfc(-x * SQRT_HALF); }
@@ -14,8 +15,12 @@ static double gelu_grad(double x)
     return 0.5 * erfc(-x * SQRT_HALF) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
 }
 
-/* Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). 1 + tanh(u) = 2 / (1 + exp(-2u)). */
-static double gelu_tanh_slope(double x) { return 1 / (1 + exp(-2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))); }
+/* Hendrycks and Gimpel 2016: 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). 1 + tanh(u) = 2 / (1 +
+ * exp(-2u)). */
+static double gelu_tanh_slope(double x)
+{
+    return 1 / (1 + exp(-2 * SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)));
+}
 static double gelu_tanh(double x) { return x * gelu_tanh_slope(x); }
 static double gelu_tanh_grad(double x)
 {
@@ -56,7 +61,8 @@ double ls_ref_act_grad(ls_act act, double dy, double x)
     return (double)NAN;
 }
 
-static double larger(double a, double b) { return isnan(a) || a > b ? a : b; } /* NaN if either is, as NumPy and PyTorch */
+/* NaN if either is, as NumPy and PyTorch */
+static double larger(double a, double b) { return isnan(a) || a > b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || a < b ? a : b; }
 
 static double value(ls_ew op, double a, double b, double number)
@@ -95,7 +101,10 @@ static double value(ls_ew op, double a, double b, double number)
 /* A constant takes part as f32 does, unless the result is f64. */
 static double rounded(double number, ls_dtype to) { return to == LS_F64 ? number : (double)(float)number; }
 
-static double operand(const ls_tensor *t, const ls_type *shape, int64_t i) { return ls_ref_get(t, ls_ref_broadcast(t, shape, i)); }
+static double operand(const ls_tensor *t, const ls_type *shape, int64_t i)
+{
+    return ls_ref_get(t, ls_ref_broadcast(t, shape, i));
+}
 
 static void elementwise(const ls_kernel_args *a, ls_ew op)
 {
@@ -109,7 +118,8 @@ static void elementwise(const ls_kernel_args *a, ls_ew op)
     }
 }
 
-/* Registers 0 .. n_in-1 are the inputs; instruction m writes register n_in + m, rounded to the type it names. */
+/* Registers 0 .. n_in-1 are the inputs; instruction m writes register n_in + m, rounded to the type it names.
+ */
 void ls_ref_fused(const ls_kernel_args *a)
 {
     const ls_fused_attrs *program = a->attrs;
@@ -124,7 +134,8 @@ void ls_ref_fused(const ls_kernel_args *a)
             LS_ASSERT(code[1] < a->n_in + m && code[2] < a->n_in + m);
             const double x = reg[code[1]], y = code[2] < 0 ? 0 : reg[code[2]];
             const ls_dtype to = (ls_dtype)code[3];
-            reg[a->n_in + m] = ls_ref_round(value((ls_ew)code[0], x, y, rounded(program->numbers.v[m], to)), to);
+            reg[a->n_in + m] = ls_ref_round(value((ls_ew)code[0], x, y, rounded(program->numbers.v[m], to)),
+                                            to);
         }
         flat_put(&a->out[0], i, reg[a->n_in + steps - 1]);
     }
@@ -135,7 +146,8 @@ size_t ls_ref_fused_workspace(const ls_kernel_args *a)
     return sizeof(double) * ((size_t)a->n_in + (size_t)((const ls_fused_attrs *)a->attrs)->numbers.n);
 }
 
-#define RUN(name, opcode) void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, opcode); }
+#define RUN(name, opcode) \
+    void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, opcode); }
 RUN(add, LS_EW_ADD)
 RUN(sub, LS_EW_SUB)
 RUN(mul, LS_EW_MUL)
@@ -161,4 +173,3 @@ RUN(add_const, LS_EW_ADD_CONST)
 RUN(mul_const, LS_EW_MUL_CONST)
 RUN(div_const, LS_EW_DIV_CONST)
 RUN(cast, LS_EW_CAST)
-

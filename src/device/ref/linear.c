@@ -1,14 +1,15 @@
-/* linear.c - the three matrix products: y = x w^T (+ bias, activation, residual), dx = dy w, dw = dy^T x. All are rows of A times a
- * matrix B held as doubles; each output is one sum in the order of the inner index, rounded where the unfused graph would store it. */
+/* linear.c - the three matrix products: y = x w^T (+ bias, activation, residual), dx = dy w, dw = dy^T x. All
+ * are rows of A times a matrix B held as doubles; each output is one sum in the order of the inner index,
+ * rounded where the unfused graph would store it. */
 #include "ref.h"
 #include "base/parallel.h"
 
 typedef struct product {
     const ls_kernel_args *a;
     int64_t rows, inner, cols;
-    const double *b;    /* [inner, cols] */
-    double *sums;       /* [threads, cols] */
-    bool a_transposed;  /* A[i, m] is element (m, i) of in[0] */
+    const double *b;   /* [inner, cols] */
+    double *sums;      /* [threads, cols] */
+    bool a_transposed; /* A[i, m] is element (m, i) of in[0] */
     void (*finish)(const ls_kernel_args *a, int64_t row, int64_t cols, double *sums);
 } product;
 
@@ -20,7 +21,8 @@ static void product_rows(void *context, int64_t begin, int64_t end, int worker)
         for (int64_t j = 0; j < p->cols; j++)
             sums[j] = 0;
         for (int64_t m = 0; m < p->inner; m++) {
-            const double x = p->a_transposed ? row_get(ref_row(&p->a->in[0], m), i) : row_get(ref_row(&p->a->in[0], i), m);
+            const double x = p->a_transposed ? row_get(ref_row(&p->a->in[0], m), i)
+                                             : row_get(ref_row(&p->a->in[0], i), m);
             const double *b = p->b + m * p->cols;
             for (int64_t j = 0; j < p->cols; j++)
                 sums[j] += x * b[j];
@@ -39,7 +41,8 @@ static void product_run(product p, bool b_transposed)
     double *b = p.a->workspace;
     for (int64_t m = 0; m < p.inner; m++)
         for (int64_t j = 0; j < p.cols; j++)
-            b[m * p.cols + j] = b_transposed ? row_get(ref_row(&p.a->in[1], j), m) : row_get(ref_row(&p.a->in[1], m), j);
+            b[m * p.cols + j] = b_transposed ? row_get(ref_row(&p.a->in[1], j), m)
+                                             : row_get(ref_row(&p.a->in[1], m), j);
     p.b = b;
     p.sums = b + p.inner * p.cols;
     ls_parallel_for(p.a->threads, p.rows, product_rows, &p);
@@ -65,7 +68,9 @@ static void finish_linear(const ls_kernel_args *a, int64_t row, int64_t cols, do
 void ls_ref_linear(const ls_kernel_args *a)
 {
     const ls_type *x = &a->in[0].type, *w = &a->in[1].type;
-    product_run((product){ a, .rows = ls_type_rows(x), .inner = w->dims[1], .cols = w->dims[0], .finish = finish_linear }, true);
+    product_run((product){ a, .rows = ls_type_rows(x), .inner = w->dims[1], .cols = w->dims[0],
+                           .finish = finish_linear },
+                true);
 }
 
 size_t ls_ref_linear_workspace(const ls_kernel_args *a)
@@ -91,7 +96,9 @@ static void finish_linear_dx(const ls_kernel_args *a, int64_t row, int64_t cols,
 void ls_ref_linear_dx(const ls_kernel_args *a)
 {
     const ls_type *dy = &a->in[0].type, *w = &a->in[1].type;
-    product_run((product){ a, .rows = ls_type_rows(dy), .inner = w->dims[0], .cols = w->dims[1], .finish = finish_linear_dx }, false);
+    product_run((product){ a, .rows = ls_type_rows(dy), .inner = w->dims[0], .cols = w->dims[1],
+                           .finish = finish_linear_dx },
+                false);
 }
 
 size_t ls_ref_linear_dx_workspace(const ls_kernel_args *a)
@@ -116,8 +123,9 @@ static void finish_linear_dw(const ls_kernel_args *a, int64_t row, int64_t cols,
 void ls_ref_linear_dw(const ls_kernel_args *a)
 {
     const ls_type *dy = &a->in[0].type, *x = &a->in[1].type;
-    product_run((product){ a, .rows = columns(dy), .inner = ls_type_rows(dy), .cols = columns(x), .a_transposed = true,
-                           .finish = finish_linear_dw }, false);
+    product_run((product){ a, .rows = columns(dy), .inner = ls_type_rows(dy), .cols = columns(x),
+                           .a_transposed = true, .finish = finish_linear_dw },
+                false);
 }
 
 size_t ls_ref_linear_dw_workspace(const ls_kernel_args *a)

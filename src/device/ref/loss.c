@@ -96,7 +96,8 @@ static void join(const ls_tensor *parts, int64_t r, double *lse, double *at_labe
 void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, parts? -> loss, lse, rows */
 {
     const ls_loss_attrs *at = a->attrs;
-    const int64_t rows = a->in[0].type.dims[0], here = a->in[0].type.dims[1], classes = at->of ? at->of : here;
+    const int64_t rows = a->in[0].type.dims[0], here = a->in[0].type.dims[1],
+                  classes = at->of ? at->of : here;
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
@@ -124,7 +125,10 @@ void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, 
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
         const double lse = flat_get(&a->in[2], r);
         for (int64_t c = 0; c < classes; c++)
-            row_put(dz, c, label == at->ignore_index ? 0 : (exp(row_get(z, c) - lse) - (at->first + c == label)) * weight);
+            row_put(dz, c,
+                    label == at->ignore_index
+                        ? 0
+                        : (exp(row_get(z, c) - lse) - (at->first + c == label)) * weight);
     }
 }
 

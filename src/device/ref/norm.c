@@ -1,4 +1,5 @@
-/* norm.c - layer normalisation and root mean square normalisation over the last dimension, and their gradients. */
+/* norm.c - layer normalisation and root mean square normalisation over the last dimension, and their
+ * gradients. */
 #include "ref.h"
 
 void ls_ref_layer_norm(const ls_kernel_args *a) /* x, gain, bias -> y, mean, rstd */
@@ -24,7 +25,8 @@ void ls_ref_layer_norm(const ls_kernel_args *a) /* x, gain, bias -> y, mean, rst
 }
 
 /* dy, x, gain, mean, rstd, addend? -> dx, dgain, dbias. With xhat = (x - mean) * rstd and h = dy * gain:
- * dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), dgain = sum of dy * xhat, dbias = sum of dy over rows. */
+ * dx = rstd * (h - mean(h) - xhat * mean(h * xhat)), dgain = sum of dy * xhat, dbias = sum of dy over rows.
+ */
 void ls_ref_layer_norm_grad(const ls_kernel_args *a)
 {
     const int64_t rows = ls_type_rows(&a->in[1].type), K = columns(&a->in[1].type);
@@ -57,7 +59,10 @@ void ls_ref_layer_norm_grad(const ls_kernel_args *a)
     }
 }
 
-size_t ls_ref_layer_norm_grad_workspace(const ls_kernel_args *a) { return 2 * sizeof(double) * (size_t)columns(&a->in[1].type); }
+size_t ls_ref_layer_norm_grad_workspace(const ls_kernel_args *a)
+{
+    return 2 * sizeof(double) * (size_t)columns(&a->in[1].type);
+}
 
 void ls_ref_rms_norm(const ls_kernel_args *a) /* x, gain -> y, rstd */
 {
@@ -76,7 +81,8 @@ void ls_ref_rms_norm(const ls_kernel_args *a) /* x, gain -> y, rstd */
     }
 }
 
-/* dy, x, gain, rstd, addend? -> dx, dgain. With xhat = x * rstd and h = dy * gain: dx = rstd * (h - xhat * mean(h * xhat)). */
+/* dy, x, gain, rstd, addend? -> dx, dgain. With xhat = x * rstd and h = dy * gain: dx = rstd * (h - xhat *
+ * mean(h * xhat)). */
 void ls_ref_rms_norm_grad(const ls_kernel_args *a)
 {
     const int64_t rows = ls_type_rows(&a->in[1].type), K = columns(&a->in[1].type);
@@ -104,4 +110,7 @@ void ls_ref_rms_norm_grad(const ls_kernel_args *a)
         flat_put(&a->out[1], k, dgain[k]);
 }
 
-size_t ls_ref_rms_norm_grad_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)columns(&a->in[1].type); }
+size_t ls_ref_rms_norm_grad_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)columns(&a->in[1].type);
+}

@@ -10,7 +10,8 @@ void ls_ref_max_pool2d(const ls_kernel_args *a) /* x -> y, where */
     const ls_type *x = &a->in[0].type, *y = &a->out[0].type;
     const int64_t H = x->dims[2], W = x->dims[3], OH = y->dims[2], OW = y->dims[3];
     for (int64_t i = 0; i < ls_type_count(y); i++) {
-        const int64_t plane = i / (OH * OW), top = i / OW % OH * o->stride_h - o->pad_h, left = i % OW * o->stride_w - o->pad_w;
+        const int64_t plane = i / (OH * OW), top = i / OW % OH * o->stride_h - o->pad_h,
+                      left = i % OW * o->stride_w - o->pad_w;
         double best = -INFINITY;
         int64_t where = -1;
         for (int64_t h = top; h < top + o->kernel_h; h++)
@@ -30,7 +31,8 @@ void ls_ref_max_pool2d(const ls_kernel_args *a) /* x -> y, where */
 
 void ls_ref_max_pool2d_grad(const ls_kernel_args *a) /* dy, where -> dx */
 {
-    const int64_t in = a->out[0].type.dims[2] * a->out[0].type.dims[3], out = a->in[0].type.dims[2] * a->in[0].type.dims[3];
+    const int64_t in = a->out[0].type.dims[2] * a->out[0].type.dims[3],
+                  out = a->in[0].type.dims[2] * a->in[0].type.dims[3];
     double *sum = a->workspace;
     for (int64_t plane = 0; plane < planes(&a->in[0].type); plane++) {
         for (int64_t p = 0; p < in; p++)
@@ -61,7 +63,8 @@ void ls_ref_adaptive_avg_pool2d(const ls_kernel_args *a)
         for (int64_t h = begin(r, OH, H); h < end(r, OH, H); h++)
             for (int64_t w = begin(c, OW, W); w < end(c, OW, W); w++)
                 sum += flat_get(&a->in[0], plane * H * W + h * W + w);
-        flat_put(&a->out[0], i, sum / (double)((end(r, OH, H) - begin(r, OH, H)) * (end(c, OW, W) - begin(c, OW, W))));
+        flat_put(&a->out[0], i,
+                 sum / (double)((end(r, OH, H) - begin(r, OH, H)) * (end(c, OW, W) - begin(c, OW, W))));
     }
 }
 
@@ -74,7 +77,8 @@ void ls_ref_adaptive_avg_pool2d_grad(const ls_kernel_args *a) /* dy -> dx */
         double sum = 0;
         for (int64_t r = 0; r < OH; r++)
             for (int64_t c = 0; c < OW; c++) {
-                const int64_t h0 = begin(r, OH, H), h1 = end(r, OH, H), w0 = begin(c, OW, W), w1 = end(c, OW, W);
+                const int64_t h0 = begin(r, OH, H), h1 = end(r, OH, H), w0 = begin(c, OW, W),
+                              w1 = end(c, OW, W);
                 if (h >= h0 && h < h1 && w >= w0 && w < w1)
                     sum += flat_get(&a->in[0], (plane * OH + r) * OW + c) / (double)((h1 - h0) * (w1 - w0));
             }

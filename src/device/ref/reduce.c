@@ -1,7 +1,9 @@
-/* reduce.c - the gradient norm as an exact sum (DESIGN §1.6): each square is rounded on its own to a fixed point chosen from the largest
- * absolute value, and integers are added, so that neither order nor sharding changes a bit.
+/* reduce.c - the gradient norm as an exact sum (DESIGN §1.6): each square is rounded on its own to a fixed
+ * point chosen from the largest absolute value, and integers are added, so that neither order nor sharding
+ * changes a bit.
  *
- * With max = m * 2^e, 0.5 <= m < 1, the unit is 2^(2e - 87): every square is below 2^87 units, 2^40 of them below 2^127. */
+ * With max = m * 2^e, 0.5 <= m < 1, the unit is 2^(2e - 87): every square is below 2^87 units, 2^40 of them
+ * below 2^127. */
 #include "ref.h"
 #include <string.h>
 
@@ -48,7 +50,8 @@ void ls_ref_sum_squares(const ls_kernel_args *a) /* max, tensors... */
     for (int k = 1; k < a->n_in && isfinite(max); k++) {
         const int64_t n = ls_type_count(&a->in[k].type);
         for (int64_t i = 0; i < n; i++) {
-            const double x = ldexp(flat_get(&a->in[k], i), -exponent_of(max)); /* exact, below 1: its square neither over- nor underflows */
+            /* exact, below 1: its square neither over- nor underflows */
+            const double x = ldexp(flat_get(&a->in[k], i), -exponent_of(max));
             total += (__int128)rint(ldexp(x * x, FRACTION_BITS));
         }
     }
@@ -62,4 +65,7 @@ void ls_ref_norm_from_squares(const ls_kernel_args *a) /* max, total */
     ls_ref_put(&a->out[0], 0, isfinite(max) ? norm : max);
 }
 
-void ls_ref_is_finite(const ls_kernel_args *a) { ls_ref_put(&a->out[0], 0, isfinite(scalar_get(&a->in[0])) != 0); }
+void ls_ref_is_finite(const ls_kernel_args *a)
+{
+    ls_ref_put(&a->out[0], 0, isfinite(scalar_get(&a->in[0])) != 0);
+}

@@ -1,14 +1,18 @@
-/* ref.h - what the reference kernels share: reading any element of any float or integer tensor as a double and storing one back.
+/* ref.h - what the reference kernels share: reading any element of any float or integer tensor as a double
+ * and storing one back.
  *
- * The reference device is the readable truth that other devices are tested against: every kernel follows the formula of docs/ops.md
- * in double, takes any strides for every operand, and rounds once, when an element is stored. Nothing here is fast on purpose. */
+ * The reference device is the readable truth that other devices are tested against: every kernel follows the
+ * formula of docs/ops.md in double, takes any strides for every operand, and rounds once, when an element is
+ * stored. Nothing here is fast on purpose. */
 #pragma once
 #include <math.h>
 #include "device/device.h"
 
-double ls_ref_get(const ls_tensor *t, int64_t offset);          /* element at that distance (in elements) from t->data */
-void ls_ref_put(const ls_tensor *t, int64_t offset, double x);  /* rounded to nearest even; integers saturate, NaN becomes 0 */
-double ls_ref_round(double x, ls_dtype t);                      /* what a put and a get would give */
+/* element at that distance (in elements) from t->data */
+double ls_ref_get(const ls_tensor *t, int64_t offset);
+/* rounded to nearest even; integers saturate, NaN becomes 0 */
+void ls_ref_put(const ls_tensor *t, int64_t offset, double x);
+double ls_ref_round(double x, ls_dtype t); /* what a put and a get would give */
 
 /* Distance of element number `index` in row-major order of the first `dims` dimensions (the others at 0). */
 int64_t ls_ref_offset(const ls_tensor *t, int dims, int64_t index);
@@ -16,7 +20,10 @@ int64_t ls_ref_offset(const ls_tensor *t, int dims, int64_t index);
 int64_t ls_ref_broadcast(const ls_tensor *t, const ls_type *shape, int64_t index);
 
 /* One row: the last dimension as columns, all others as rows. */
-typedef struct ls_ref_row { const ls_tensor *t; int64_t start, step; } ls_ref_row;
+typedef struct ls_ref_row {
+    const ls_tensor *t;
+    int64_t start, step;
+} ls_ref_row;
 
 static inline ls_ref_row ref_row(const ls_tensor *t, int64_t row)
 {
@@ -27,8 +34,14 @@ static inline double row_get(ls_ref_row r, int64_t k) { return ls_ref_get(r.t, r
 static inline void row_put(ls_ref_row r, int64_t k, double x) { ls_ref_put(r.t, r.start + k * r.step, x); }
 
 /* Element number i in row-major order. */
-static inline double flat_get(const ls_tensor *t, int64_t i) { return ls_ref_get(t, ls_ref_offset(t, t->type.ndim, i)); }
-static inline void flat_put(const ls_tensor *t, int64_t i, double x) { ls_ref_put(t, ls_ref_offset(t, t->type.ndim, i), x); }
+static inline double flat_get(const ls_tensor *t, int64_t i)
+{
+    return ls_ref_get(t, ls_ref_offset(t, t->type.ndim, i));
+}
+static inline void flat_put(const ls_tensor *t, int64_t i, double x)
+{
+    ls_ref_put(t, ls_ref_offset(t, t->type.ndim, i), x);
+}
 static inline double scalar_get(const ls_tensor *t) { return ls_ref_get(t, 0); }
 
 static inline int64_t columns(const ls_type *t) { return t->ndim > 0 ? t->dims[t->ndim - 1] : 1; }
@@ -42,9 +55,11 @@ double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 /* The kernels, by file. */
 #define REF_RUN(name) void ls_ref_##name(const ls_kernel_args *a)
 #define REF_WORKSPACE(name) size_t ls_ref_##name##_workspace(const ls_kernel_args *a)
+/* clang-format off */
 REF_RUN(add); REF_RUN(sub); REF_RUN(mul); REF_RUN(div); REF_RUN(max); REF_RUN(min); /* elementwise.c */
 REF_RUN(neg); REF_RUN(sqrt); REF_RUN(exp); REF_RUN(log); REF_RUN(tanh); REF_RUN(square);
-REF_RUN(relu); REF_RUN(gelu); REF_RUN(gelu_tanh); REF_RUN(relu_grad); REF_RUN(gelu_grad); REF_RUN(gelu_tanh_grad);
+REF_RUN(relu); REF_RUN(gelu); REF_RUN(gelu_tanh); REF_RUN(relu_grad); REF_RUN(gelu_grad);
+    REF_RUN(gelu_tanh_grad);
 REF_RUN(silu); REF_RUN(silu_grad); REF_RUN(swiglu);
 REF_RUN(add_const); REF_RUN(mul_const); REF_RUN(div_const); REF_RUN(cast);
 REF_RUN(fused); REF_WORKSPACE(fused);
@@ -56,14 +71,20 @@ REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */
 REF_WORKSPACE(conv2d); REF_WORKSPACE(conv2d_dx); REF_WORKSPACE(conv2d_dw);
 REF_RUN(max_pool2d); REF_RUN(max_pool2d_grad); REF_WORKSPACE(max_pool2d_grad); /* pool.c */
 REF_RUN(adaptive_avg_pool2d); REF_RUN(adaptive_avg_pool2d_grad);
-REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update); /* batch_norm.c */
+/* batch_norm.c */
+REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update);
 REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */
 REF_RUN(rms_norm); REF_RUN(rms_norm_grad); REF_WORKSPACE(rms_norm_grad);
-REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope); REF_RUN(shift_right); /* tokens.c */
+/* tokens.c */
+REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_RUN(rope);
+    REF_RUN(shift_right);
 REF_RUN(position_bias); REF_RUN(position_bias_grad); REF_WORKSPACE(position_bias_grad);
-REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad); /* attention.c */
+/* attention.c */
+REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad);
 REF_RUN(cache_write); REF_RUN(attention_cached); REF_WORKSPACE(attention_cached); /* cache.c */
-REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax); /* loss.c */
+/* loss.c */
+REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */
+/* clang-format on */

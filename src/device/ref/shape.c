@@ -1,8 +1,12 @@
-/* shape.c - ops that move elements (as bytes, so any type goes through unchanged) and sum_to, the transpose of broadcasting. */
+/* shape.c - ops that move elements (as bytes, so any type goes through unchanged) and sum_to, the transpose
+ * of broadcasting. */
 #include "ref.h"
 #include <string.h>
 
-static char *place(const ls_tensor *t, int64_t offset) { return (char *)t->data + offset * (int64_t)ls_dtype_size(t->type.dtype); }
+static char *place(const ls_tensor *t, int64_t offset)
+{
+    return (char *)t->data + offset * (int64_t)ls_dtype_size(t->type.dtype);
+}
 static void move(const ls_tensor *to, int64_t to_offset, const ls_tensor *from, int64_t from_offset)
 {
     memcpy(place(to, to_offset), place(from, from_offset), ls_dtype_size(to->type.dtype));
@@ -22,7 +26,8 @@ void ls_ref_broadcast_to(const ls_kernel_args *a)
     const ls_tensor *out = &a->out[0];
     const int64_t n = ls_type_count(&out->type);
     for (int64_t i = 0; i < n; i++)
-        move(out, ls_ref_offset(out, out->type.ndim, i), &a->in[0], ls_ref_broadcast(&a->in[0], &out->type, i));
+        move(out, ls_ref_offset(out, out->type.ndim, i), &a->in[0],
+             ls_ref_broadcast(&a->in[0], &out->type, i));
 }
 
 void ls_ref_permute(const ls_kernel_args *a)
@@ -36,7 +41,8 @@ void ls_ref_permute(const ls_kernel_args *a)
     const ls_tensor *out = &a->out[0];
     const int64_t n = ls_type_count(&out->type);
     for (int64_t i = 0; i < n; i++)
-        move(out, ls_ref_offset(out, out->type.ndim, i), &turned, ls_ref_offset(&turned, turned.type.ndim, i));
+        move(out, ls_ref_offset(out, out->type.ndim, i), &turned,
+             ls_ref_offset(&turned, turned.type.ndim, i));
 }
 
 /* The part of `out` at [start, start + count) along dim. */
@@ -55,18 +61,22 @@ static void clear(const ls_tensor *t)
         memset(place(t, ls_ref_offset(t, t->type.ndim, i)), 0, ls_dtype_size(t->type.dtype));
 }
 
-/* Parts come in the order of their starts and do not overlap (the op's shape rule). A part that already lies in its place stays. */
+/* Parts come in the order of their starts and do not overlap (the op's shape rule). A part that already lies
+ * in its place stays. */
 void ls_ref_pack(const ls_kernel_args *a)
 {
     const ls_pack_attrs *at = a->attrs;
     int64_t end = 0;
     for (int k = 0; k < a->n_in; k++) {
         const ls_tensor *part = &a->in[k];
-        const int64_t start = at->starts.v[k], count = part->type.dims[at->dim], n = ls_type_count(&part->type);
-        const ls_tensor gap = window(&a->out[0], at->dim, end, start - end), there = window(&a->out[0], at->dim, start, count);
+        const int64_t start = at->starts.v[k], count = part->type.dims[at->dim],
+                      n = ls_type_count(&part->type);
+        const ls_tensor gap = window(&a->out[0], at->dim, end, start - end),
+                        there = window(&a->out[0], at->dim, start, count);
         clear(&gap);
         for (int64_t i = 0; i < n && part->data != there.data; i++)
-            move(&there, ls_ref_offset(&there, there.type.ndim, i), part, ls_ref_offset(part, part->type.ndim, i));
+            move(&there, ls_ref_offset(&there, there.type.ndim, i), part,
+                 ls_ref_offset(part, part->type.ndim, i));
         end = start + count;
     }
     const ls_tensor rest = window(&a->out[0], at->dim, end, at->extent - end);
@@ -78,7 +88,8 @@ void ls_ref_sum_to(const ls_kernel_args *a)
 {
     const ls_tensor *in = &a->in[0], *out = &a->out[0];
     const int lead = in->type.ndim - out->type.ndim;
-    ls_tensor kept = *in, summed = *in; /* the input's index space split in two; the dimensions of the other half have size 1 */
+    /* the input's index space split in two; the dimensions of the other half have size 1 */
+    ls_tensor kept = *in, summed = *in;
     for (int d = 0; d < in->type.ndim; d++) {
         const bool sum = d < lead || out->type.dims[d - lead] != in->type.dims[d];
         (sum ? &kept : &summed)->type.dims[d] = 1;

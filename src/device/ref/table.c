@@ -1,12 +1,21 @@
-/* table.c - the reference device: a kernel for every op, for any float type and any strides of every operand. */
+/* table.c - the reference device: a kernel for every op, for any float type and any strides of every operand.
+ */
 #include "ref.h"
 
 #define ANY_STRIDES .rows_in = UINT32_MAX, .rows_out = UINT32_MAX, .any_in = UINT32_MAX
-#define ROW(name) { .op = #name, .run = ls_ref_##name, ANY_STRIDES }
-#define ROW_WORKSPACE(name) { .op = #name, .run = ls_ref_##name, .workspace = ls_ref_##name##_workspace, ANY_STRIDES }
+#define ROW(name)                                      \
+    {                                                  \
+        .op = #name, .run = ls_ref_##name, ANY_STRIDES \
+    }
+#define ROW_WORKSPACE(name)                                                                    \
+    {                                                                                          \
+        .op = #name, .run = ls_ref_##name, .workspace = ls_ref_##name##_workspace, ANY_STRIDES \
+    }
 
+/* clang-format off */
 static const ls_kernel KERNELS[] = {
-    ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(max), ROW(min), ROW(neg), ROW(sqrt), ROW(exp), ROW(log), ROW(tanh), ROW(square),
+    ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(max), ROW(min), ROW(neg), ROW(sqrt), ROW(exp), ROW(log),
+        ROW(tanh), ROW(square),
     ROW(relu), ROW(gelu), ROW(gelu_tanh), ROW(relu_grad), ROW(gelu_grad), ROW(gelu_tanh_grad),
     ROW(silu), ROW(silu_grad), ROW(swiglu),
     ROW(add_const), ROW(mul_const), ROW(div_const), ROW(cast), ROW_WORKSPACE(fused),
@@ -18,13 +27,16 @@ static const ls_kernel KERNELS[] = {
     ROW(max_pool2d), ROW_WORKSPACE(max_pool2d_grad), ROW(adaptive_avg_pool2d), ROW(adaptive_avg_pool2d_grad),
     ROW(batch_norm), ROW(batch_norm_grad), ROW(batch_norm_eval), ROW(batch_norm_update),
     ROW(layer_norm), ROW_WORKSPACE(layer_norm_grad), ROW(rms_norm), ROW_WORKSPACE(rms_norm_grad),
-    ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope), ROW(shift_right), ROW(position_bias), ROW_WORKSPACE(position_bias_grad),
+    ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope), ROW(shift_right), ROW(position_bias),
+        ROW_WORKSPACE(position_bias_grad),
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
     ROW(cache_write), ROW_WORKSPACE(attention_cached),
-    ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax), ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
+    ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
+        ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
     ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),
     { 0 },
 };
+/* clang-format on */
 
 const ls_device_ops ls_device_ref = { .name = "ref", .kernels = KERNELS, .computes = true };

@@ -10,13 +10,17 @@ void ls_ref_embedding(const ls_kernel_args *a) /* ids, table -> y */
         const int64_t id = (int64_t)flat_get(&a->in[0], i), row = id - at->first;
         const bool here = row >= 0 && row < rows, elsewhere = id >= 0 && id < at->of;
         for (int64_t k = 0; k < K; k++)
-            row_put(ref_row(&a->out[0], i), k, here ? row_get(ref_row(&a->in[1], row), k) : elsewhere ? 0 : (double)NAN);
+            row_put(ref_row(&a->out[0], i), k,
+                    here        ? row_get(ref_row(&a->in[1], row), k)
+                    : elsewhere ? 0
+                                : (double)NAN);
     }
 }
 
 void ls_ref_embedding_grad(const ls_kernel_args *a) /* dy, ids, addend? -> dtable */
 {
-    const int64_t n = ls_type_count(&a->in[1].type), rows = a->out[0].type.dims[0], K = a->out[0].type.dims[1];
+    const int64_t n = ls_type_count(&a->in[1].type), rows = a->out[0].type.dims[0],
+                  K = a->out[0].type.dims[1];
     const int64_t first = ((const ls_embedding_attrs *)a->attrs)->first;
     double *sum = a->workspace; /* [K] */
     for (int64_t v = 0; v < rows; v++) {
@@ -27,16 +31,22 @@ void ls_ref_embedding_grad(const ls_kernel_args *a) /* dy, ids, addend? -> dtabl
                 sum[k] += row_get(ref_row(&a->in[0], i), k);
         for (int64_t k = 0; k < K; k++) /* the unfused graph stores the sum before it adds */
             row_put(ref_row(&a->out[0], v), k,
-                    given(a, 2) ? ls_ref_round(sum[k], a->out[0].type.dtype) + row_get(ref_row(&a->in[2], v), k) : sum[k]);
+                    given(a, 2)
+                        ? ls_ref_round(sum[k], a->out[0].type.dtype) + row_get(ref_row(&a->in[2], v), k)
+                        : sum[k]);
     }
 }
 
-size_t ls_ref_embedding_grad_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)columns(&a->in[0].type); }
+size_t ls_ref_embedding_grad_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)columns(&a->in[0].type);
+}
 
 void ls_ref_rope(const ls_kernel_args *a) /* x, positions? -> y; y may be x */
 {
     const ls_rope_attrs *at = a->attrs;
-    const int64_t rows = ls_type_rows(&a->in[0].type), half = at->head_dim / 2, heads = columns(&a->in[0].type) / at->head_dim;
+    const int64_t rows = ls_type_rows(&a->in[0].type), half = at->head_dim / 2,
+                  heads = columns(&a->in[0].type) / at->head_dim;
     for (int64_t r = 0; r < rows; r++) {
         const double position = given(a, 1) ? flat_get(&a->in[1], r) : (double)(r % a->in[0].type.dims[1]);
         const ls_ref_row x = ref_row(&a->in[0], r), y = ref_row(&a->out[0], r);
@@ -70,7 +80,8 @@ void ls_ref_position_bias(const ls_kernel_args *a) /* table -> y */
     const ls_tensor *table = &a->in[0], *y = &a->out[0];
     for (int64_t h = 0; h < y->type.dims[0]; h++)
         for (int64_t d = 0; d < y->type.dims[1]; d++)
-            row_put(ref_row(y, h), d, row_get(ref_row(table, ls_position_bucket(at, d - at->queries + 1)), h));
+            row_put(ref_row(y, h), d,
+                    row_get(ref_row(table, ls_position_bucket(at, d - at->queries + 1)), h));
 }
 
 void ls_ref_position_bias_grad(const ls_kernel_args *a) /* dy -> dtable */
@@ -88,4 +99,7 @@ void ls_ref_position_bias_grad(const ls_kernel_args *a) /* dy -> dtable */
     }
 }
 
-size_t ls_ref_position_bias_grad_workspace(const ls_kernel_args *a) { return sizeof(double) * (size_t)((const ls_position_bias_attrs *)a->attrs)->buckets; }
+size_t ls_ref_position_bias_grad_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)((const ls_position_bias_attrs *)a->attrs)->buckets;
+}

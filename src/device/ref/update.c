@@ -8,7 +8,10 @@ static double gradient(const ls_kernel_args *a, int scale, int64_t i)
     return given(a, scale) ? ls_ref_round(g * scalar_get(&a->in[scale]), a->in[0].type.dtype) : g;
 }
 
-static bool skipped(const ls_kernel_args *a, int apply) { return given(a, apply) && scalar_get(&a->in[apply]) == 0; }
+static bool skipped(const ls_kernel_args *a, int apply)
+{
+    return given(a, apply) && scalar_get(&a->in[apply]) == 0;
+}
 
 void ls_ref_count_step(const ls_kernel_args *a) /* step, apply? */
 {
@@ -16,7 +19,8 @@ void ls_ref_count_step(const ls_kernel_args *a) /* step, apply? */
     *(int64_t *)a->out[0].data = *step + (given(a, 1) ? *(const int32_t *)a->in[1].data : 1);
 }
 
-/* p, g, m, v, step, lr, scale?, apply? -> p, m, v. torch.optim.Adam and AdamW with t = step (1 at the first update). */
+/* p, g, m, v, step, lr, scale?, apply? -> p, m, v. torch.optim.Adam and AdamW with t = step (1 at the first
+ * update). */
 void ls_ref_adam(const ls_kernel_args *a)
 {
     if (skipped(a, 7))
@@ -26,7 +30,8 @@ void ls_ref_adam(const ls_kernel_args *a)
     const double correction1 = 1 - pow(o->beta1, t), correction2 = 1 - pow(o->beta2, t);
     const int64_t n = ls_type_count(&a->in[0].type);
     for (int64_t i = 0; i < n; i++) {
-        double p = flat_get(&a->in[0], i), g = gradient(a, 6, i), m = flat_get(&a->in[2], i), v = flat_get(&a->in[3], i);
+        double p = flat_get(&a->in[0], i), g = gradient(a, 6, i), m = flat_get(&a->in[2], i),
+               v = flat_get(&a->in[3], i);
         if (o->decoupled)
             p *= 1 - lr * o->weight_decay;
         else
@@ -40,7 +45,8 @@ void ls_ref_adam(const ls_kernel_args *a)
     }
 }
 
-/* p, g, buf?, step, lr, scale?, apply? -> p, buf. torch.optim.SGD; at step 1 the buffer becomes the gradient. */
+/* p, g, buf?, step, lr, scale?, apply? -> p, buf. torch.optim.SGD; at step 1 the buffer becomes the gradient.
+ */
 void ls_ref_sgd(const ls_kernel_args *a)
 {
     if (skipped(a, 6))
@@ -61,7 +67,8 @@ void ls_ref_sgd(const ls_kernel_args *a)
     }
 }
 
-/* scale, good, apply -> scale, good. torch.amp.GradScaler, which also never lets the scale grow to infinity. */
+/* scale, good, apply -> scale, good. torch.amp.GradScaler, which also never lets the scale grow to infinity.
+ */
 void ls_ref_loss_scale_update(const ls_kernel_args *a)
 {
     const ls_scale_update_attrs *o = a->attrs;

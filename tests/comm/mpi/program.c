@@ -1,4 +1,5 @@
-/* program.c - a program that has MPI and communicators of its own, and lends one: backwards, so that ranks must be numbered anew. */
+/* program.c - a program that has MPI and communicators of its own, and lends one: backwards, so that ranks
+ * must be numbered anew. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* ranks.c - started by mpirun (tests/comm/mpi.sh): goes through all that a group can do and compares every bit with ranks that are threads.
- * `ranks fail RANK` leaves with an error on one rank instead. */
+/* ranks.c - started by mpirun (tests/comm/mpi.sh): goes through all that a group can do and compares every
+ * bit with ranks that are threads. `ranks fail RANK` leaves with an error on one rank instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* attention.c - scaled dot-product attention, fused per (sample, head, block of queries): scores never leave the cache.
+/* attention.c - scaled dot-product attention, fused per (sample, head, block of queries): scores never leave
+ * the cache.
  *
- * Over blocks of keys the softmax is kept relative to the running maximum (Milakov and Gimelshein 2018; FlashAttention, Dao et al.
- * 2022). A query that sees no key gets zeros and lse = -inf. */
+ * Over blocks of keys the softmax is kept relative to the running maximum (Milakov and Gimelshein 2018;
+ * FlashAttention, Dao et al. 2022). A query that sees no key gets zeros and lse = -inf. */
 #include "table.h"
 #include "attention.h"
 
@@ -16,9 +17,13 @@ typedef struct scratch {
     float *q, *kv, *kt, *scores, *y, *top, *sum, *tail;
 } scratch;
 
-static int64_t scratch_size(const heads *s) { return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q + tile_tail(); }
+static int64_t scratch_size(const heads *s)
+{
+    return tile_q(s) + 2 * tile_k(s) + tile_s(s) + tile_q(s) + 2 * BLOCK_Q + tile_tail();
+}
 
-static scratch scratch_of(const job *j, int worker) {
+static scratch scratch_of(const job *j, int worker)
+{
     const heads *s = &j->s;
     scratch w = { .q = (float *)j->a->workspace + worker * j->scratch };
     w.kv = w.q + tile_q(s);
@@ -32,7 +37,9 @@ static scratch scratch_of(const job *j, int worker) {
 }
 
 /* Scores of the tail, and their maximum, from which the rows go on. */
-static void tail_scores(const heads *s, const scratch *w, const float *q, int64_t ldq, int64_t nq, const float *k, int64_t ldk) {
+static void tail_scores(const heads *s, const scratch *w, const float *q, int64_t ldq, int64_t nq,
+                        const float *k, int64_t ldk)
+{
     LS_NAME(ls_small_dots)(w->tail, BLOCK_Q, q, ldq, nq, k, ldk, s->tail, s->dp);
     for (int64_t i = 0; i < nq; i += VF_LANES)
         for (int64_t j = 0; j < s->tail; j++) {
@@ -41,7 +48,8 @@ static void tail_scores(const heads *s, const scratch *w, const float *q, int64_
             vf_store(w->top + i, vf_max(x, vf_load(w->top + i)));
         }
 }
-static void tail_softmax(const heads *s, const scratch *w, int64_t nq) {
+static void tail_softmax(const heads *s, const scratch *w, int64_t nq)
+{
     for (int64_t i = 0; i < nq; i += VF_LANES)
         for (int64_t j = 0; j < s->tail; j++) {
             const vf p = exp_below_zero(vf_load(w->tail + j * BLOCK_Q + i) - base_of(vf_load(w->top + i)));
@@ -50,7 +58,9 @@ static void tail_softmax(const heads *s, const scratch *w, int64_t nq) {
         }
 }
 
-static void drop_rows(const heads *s, float *scores, int64_t width, int64_t n, int64_t b, int64_t h, int64_t q0, int64_t k0) {
+static void drop_rows(const heads *s, float *scores, int64_t width, int64_t n, int64_t b, int64_t h,
+                      int64_t q0, int64_t k0)
+{
     int32_t keep[2 * KEEP_GROUP];
     for (int64_t i = 0; i < n; i++) {
         if (i % 2 == 0)
@@ -62,7 +72,8 @@ static void drop_rows(const heads *s, float *scores, int64_t width, int64_t n, i
     }
 }
 
-static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
+static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0)
+{
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
     const int64_t g = h / (s->H / s->G), nq = min_i64(s->bq, s->Tq - q0);
@@ -83,8 +94,8 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         if (s->tail)
             tail_scores(s, w, qf, ldq, nq, kf + main * ld, ld);
         for (int64_t i = 0; i < nq; i++)
-            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), b, k0, visible(s, q0 + i, k0, nk), main,
-                        w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
+            softmax_row(s, w->scores + i * width, bias_row(s, j->bias, b, h, q0 + i), b, k0,
+                        visible(s, q0 + i, k0, nk), main, w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
         if (s->tail) {
             tail_softmax(s, w, nq);
             store_tail(s, w->scores + main, width, w->tail, nq);
@@ -104,7 +115,9 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
     store_rows(s, head_at(y, b, q0, h, s->D), y->strides[1], w->y, nq, w->sum, 1);
 }
 
-static void forward_task(void *context, int64_t begin, int64_t end, int worker) { /* (sample, head, block of queries) */
+/* (sample, head, block of queries) */
+static void forward_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const job *j = context;
     const int64_t blocks = (j->s.Tq + j->s.bq - 1) / j->s.bq;
     const scratch w = scratch_of(j, worker);
@@ -112,12 +125,14 @@ static void forward_task(void *context, int64_t begin, int64_t end, int worker) 
         forward_block(j, &w, t / blocks / j->s.H, t / blocks % j->s.H, t % blocks * j->s.bq);
 }
 
-KERNEL_WORKSPACE(attention) {
+KERNEL_WORKSPACE(attention)
+{
     const heads s = heads_of(a, &a->in[0], &a->in[1]);
     return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[4]));
 }
 
-KERNEL(attention) { /* q, k, v, bias?, ids?, key? -> y, lse */
+KERNEL(attention)
+{ /* q, k, v, bias?, ids?, key? -> y, lse */
     job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = present(&a->in[3]) ? &a->in[3] : NULL };
     j.scratch = scratch_size(&j.s);
     find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);

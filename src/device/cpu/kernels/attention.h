@@ -1,8 +1,9 @@
 /* attention.h - shapes, tiles and scratch that attention.c, attention_grad.c and attention_cached.c share.
  *
- * Queries are taken BLOCK_Q at a time, keys BLOCK_K: short sequences are one tile, long ones need scratch for a few tiles however long
- * they are. A tile works in f32, in the caches; operands are converted (and padded to whole vectors) on the way in unless they can be
- * used where they lie. Block sizes are fixed, so that a (sample, head) gives the same bits in any batch and for any number of threads. */
+ * Queries are taken BLOCK_Q at a time, keys BLOCK_K: short sequences are one tile, long ones need scratch for
+ * a few tiles however long they are. A tile works in f32, in the caches; operands are converted (and padded
+ * to whole vectors) on the way in unless they can be used where they lie. Block sizes are fixed, so that a
+ * (sample, head) gives the same bits in any batch and for any number of threads. */
 #pragma once
 #include "device/dropout.h"
 #include "random.h"
@@ -17,10 +18,12 @@ typedef struct heads {
     int64_t bq, bk;             /* rows of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
-    /* Keys beyond the last whole vector of them, if they are few: their scores are kept by columns, [key][query], and worked on as vectors of
-     * queries, where rows would drag a vector along that is nearly empty (17 tokens: 16 lanes and 1). Else 0. */
+    /* Keys beyond the last whole vector of them, if they are few: their scores are kept by columns,
+     * [key][query], and worked on as vectors of queries, where rows would drag a vector along that is nearly
+     * empty (17 tokens: 16 lanes and 1). Else 0. */
     int64_t tail;
-    /* Of keys that are padding (operand ids): per sample and key -inf, 0 for the others; and where the last of the others ends. NULL: none. */
+    /* Of keys that are padding (operand ids): per sample and key -inf, 0 for the others; and where the last
+     * of the others ends. NULL: none. */
     const float *hidden;
     const int32_t *end;
     /* Dropout of probabilities. */
@@ -32,7 +35,8 @@ typedef struct heads {
 
 enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
 
-SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k) {
+SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k)
+{
     const ls_attention_attrs *at = a->attrs;
     heads s = { .t = q->type.dtype,
                 .B = q->type.dims[0],
@@ -52,16 +56,21 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
 }
 
 /* Scratch sizes in floats; padded for 16 lanes at every level, so that they do not depend on the level. */
-SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); }               /* [bq, D] */
-SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); } /* [bk, D] or its transpose */
-SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); }              /* [bq, bk] */
+SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); } /* [bq, D] */
+/* [bk, D] or its transpose */
+SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); }
+SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); } /* [bq, bk] */
 
 SIMD_FN int64_t tile_tail(void) { return TAIL_MAX * BLOCK_Q; } /* [tail, bq] */
 
 SIMD_FN int64_t hidden_row(const heads *s) { return round_up(s->Tk, 16); }
-SIMD_FN int64_t padding_size(const heads *s, const ls_tensor *ids) { return present(ids) ? s->B * (hidden_row(s) + 1) : 0; }
+SIMD_FN int64_t padding_size(const heads *s, const ls_tensor *ids)
+{
+    return present(ids) ? s->B * (hidden_row(s) + 1) : 0;
+}
 
-SIMD_FN void find_padding(heads *s, const ls_kernel_args *a, const ls_tensor *ids, float *at) {
+SIMD_FN void find_padding(heads *s, const ls_kernel_args *a, const ls_tensor *ids, float *at)
+{
     if (!present(ids))
         return;
     const int64_t pad = ((const ls_attention_attrs *)a->attrs)->pad;
@@ -79,7 +88,8 @@ SIMD_FN void find_padding(heads *s, const ls_kernel_args *a, const ls_tensor *id
     s->end = end;
 }
 
-SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *key) {
+SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *key)
+{
     const ls_attention_attrs *at = a->attrs;
     if (!present(key))
         return;
@@ -89,23 +99,37 @@ SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *ke
 }
 
 /* keep: all ones or 0 for the keys k0 .. k0+63 of queries i and i+1. */
-SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, int64_t h, int64_t i, int64_t k0) {
+SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, int64_t h, int64_t i,
+                       int64_t k0)
+{
     const uint64_t sample = s->drop.sample + (uint64_t)b * s->drop.apart;
-    const uint64_t first = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk), second = ls_dropping_row(h + s->first_head, i + 1, s->Tq, s->Tk);
-    LS_NAME(ls_keep_groups)(keep, s->drop.key, sample, (first + (uint64_t)k0) / KEEP_GROUP, sample, (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
+    const uint64_t first = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk),
+                   second = ls_dropping_row(h + s->first_head, i + 1, s->Tq, s->Tk);
+    LS_NAME(ls_keep_groups)
+    (keep, s->drop.key, sample, (first + (uint64_t)k0) / KEEP_GROUP, sample,
+     (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
 }
 
 /* Keys of sample b from here on are padding. */
 SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] : s->Tk; }
 
-SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias) {
+SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias)
+{
     const int64_t tail = s->Tk % VF_LANES;
-    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden && !s->causal && !s->drops ? tail : 0;
+    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden &&
+                   !s->causal && !s->drops
+               ? tail
+               : 0;
 }
-/* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the tail. */
-SIMD_FN int64_t row_part(const heads *s, int64_t nk) { return s->tail ? nk - s->tail : round_up(nk, VF_LANES); }
+/* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the
+ * tail. */
+SIMD_FN int64_t row_part(const heads *s, int64_t nk)
+{
+    return s->tail ? nk - s->tail : round_up(nk, VF_LANES);
+}
 /* Columns to where they belong in rows [n][ld]. */
-SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *tail, int64_t n) {
+SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *tail, int64_t n)
+{
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < s->tail; j++)
             rows[i * ld + j] = tail[j * BLOCK_Q + i];
@@ -117,25 +141,32 @@ SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 
 /* Row `row` of head `head` of sample b in [B, T, heads*D]. */
-SIMD_FN char *head_at(const ls_tensor *t, int64_t b, int64_t row, int64_t head, int64_t d) {
+SIMD_FN char *head_at(const ls_tensor *t, int64_t b, int64_t row, int64_t head, int64_t d)
+{
     return elem_at(t, b * t->strides[0] + row * t->strides[1] + head * d);
 }
 
 /* How many of the keys k0 .. k0+nk query i may see. */
-SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk) {
+SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk)
+{
     if (!s->causal)
         return nk;
     const int64_t n = i + s->Tk - s->Tq + 1 - k0;
     return n < 0 ? 0 : min_i64(n, nk);
 }
 
-SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, int64_t stride, int64_t rows, int64_t d) {
+SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, int64_t stride, int64_t rows,
+                          int64_t d)
+{
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < dp; c += VF_LANES)
-            vf_store(to + r * dp + c, get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
+            vf_store(to + r * dp + c,
+                     get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
 }
 /* rows x D of a tensor as f32 in whole vectors: in place if it is that already, else in `scratch`. */
-SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, int64_t stride, int64_t rows, int64_t *ld) {
+SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, int64_t stride, int64_t rows,
+                              int64_t *ld)
+{
     if (s->t == LS_F32 && s->D == s->dp) {
         *ld = stride;
         return (const float *)from;
@@ -146,8 +177,9 @@ SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, 
 }
 
 /* to[r] = from[r] * scale[r or 0], stored in the tensor's type. */
-SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *from, int64_t dp, int64_t rows, int64_t d,
-                           const float *scale, int scale_step) {
+SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *from, int64_t dp, int64_t rows,
+                           int64_t d, const float *scale, int scale_step)
+{
     for (int64_t r = 0; r < rows; r++) {
         const vf f = vf_set1(scale[r * scale_step]);
         char *row = to + r * stride * elem_size(T);
@@ -160,13 +192,16 @@ SIMD_FN void store_rows_as(ls_dtype T, char *to, int64_t stride, const float *fr
             vf_put_n(row, T, c, vf_load(from + r * dp + c) * f, (int)(d - c));
     }
 }
-SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *from, int64_t rows, const float *scale,
-                        int scale_step) {
+SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *from, int64_t rows,
+                        const float *scale, int scale_step)
+{
     BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
 }
 
-/* The row of the bias for (b, h, query), or NULL; its batch may be 1, or it is by distance and a row is a part of all distances. */
-SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t query) {
+/* The row of the bias for (b, h, query), or NULL; its batch may be 1, or it is by distance and a row is a
+ * part of all distances. */
+SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t query)
+{
     if (!bias)
         return NULL;
     if (bias->type.ndim == 2)
@@ -174,9 +209,11 @@ SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, i
     return elem_at(bias, (((bias->type.dims[0] > 1 ? b : 0) * s->H + h) * s->Tq + query) * s->Tk);
 }
 
-/* scale * score + bias of up to VF_LANES keys of sample b from column c of the tile, the first `n` of which are visible; -inf for the others,
- * and for padding. */
-SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t b, int64_t k0, int64_t c, int64_t n) {
+/* scale * score + bias of up to VF_LANES keys of sample b from column c of the tile, the first `n` of which
+ * are visible; -inf for the others, and for padding. */
+SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t b, int64_t k0, int64_t c,
+                        int64_t n)
+{
     const int left = (int)(n - c < VF_LANES ? (n > c ? n - c : 0) : VF_LANES);
     vf x = vf_load(row + c) * s->scale;
     if (bias)
@@ -188,9 +225,11 @@ SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int6
     return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
 }
 
-/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought to the new maximum. */
-SIMD_FN void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n, int64_t width, float *top,
-                         float *sum, float *y, bool first) {
+/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought
+ * to the new maximum. */
+SIMD_FN void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n,
+                         int64_t width, float *top, float *sum, float *y, bool first)
+{
     const float none = -__builtin_inff();
     vf most = vf_set1(*top), total = vf_zero();
     for (int64_t c = 0; c < width; c += VF_LANES) {

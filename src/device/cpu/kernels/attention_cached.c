@@ -1,18 +1,21 @@
 /* attention_cached.c - writing keys and values into a cache, and attention to them.
  *
- * The query heads that share a key head, of all tokens, are the rows of one tile, so that each key is fetched once for them. Blocks of keys and
- * the arithmetic within are those of attention.c, from the first key on: a query gets the bits that causal attention over its keys gives it. */
+ * The query heads that share a key head, of all tokens, are the rows of one tile, so that each key is fetched
+ * once for them. Blocks of keys and the arithmetic within are those of attention.c, from the first key on: a
+ * query gets the bits that causal attention over its keys gives it. */
 #include "attention.h"
 #include "table.h"
 
-KERNEL(cache_write) { /* cache, x, positions -> cache */
+KERNEL(cache_write)
+{ /* cache, x, positions -> cache */
     const ls_tensor *cache = &a->in[0], *x = &a->in[1];
     const int32_t *positions = a->in[2].data;
-    const int64_t tokens = x->type.dims[1], places = cache->type.dims[1], features = x->type.dims[2], rows = x->type.dims[0] * tokens;
+    const int64_t tokens = x->type.dims[1], places = cache->type.dims[1], features = x->type.dims[2],
+                  rows = x->type.dims[0] * tokens;
     for (int64_t r = 0; r < rows; r++)
         if (positions[r] >= 0 && positions[r] < places)
-            memcpy(elem_at(cache, (r / tokens * places + positions[r]) * features), elem_at(x, r * row_stride(x)),
-                   (size_t)(features * elem_size(x->type.dtype)));
+            memcpy(elem_at(cache, (r / tokens * places + positions[r]) * features),
+                   elem_at(x, r * row_stride(x)), (size_t)(features * elem_size(x->type.dtype)));
 }
 
 typedef struct job {
@@ -26,7 +29,8 @@ typedef struct scratch {
     float *q, *kv, *kt, *scores, *y, *top, *sum;
 } scratch;
 
-static job job_of(const ls_kernel_args *a) {
+static job job_of(const ls_kernel_args *a)
+{
     job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]) };
     j.group = j.s.H / j.s.G;
     j.rows = j.group * j.s.Tq;
@@ -37,7 +41,8 @@ static job job_of(const ls_kernel_args *a) {
     return j;
 }
 
-static scratch scratch_of(const job *j, int worker) {
+static scratch scratch_of(const job *j, int worker)
+{
     scratch w = { .q = (float *)j->a->workspace + worker * j->scratch };
     w.kv = w.q + tile_q(&j->s);
     w.kt = w.kv + tile_k(&j->s);
@@ -48,17 +53,20 @@ static scratch scratch_of(const job *j, int worker) {
     return w;
 }
 
-static int64_t keys_of(const job *j, int64_t b, int64_t token) {
+static int64_t keys_of(const job *j, int64_t b, int64_t token)
+{
     const int64_t position = ((const int32_t *)j->a->in[3].data)[b * j->s.Tq + token];
     return position < 0 ? 0 : min_i64(position + 1, j->s.Tk);
 }
 
 /* Rows r0 .. r0+n of key head g: row r is token r / group, head g * group + r % group. */
-static char *row_at(const job *j, const ls_tensor *t, int64_t b, int64_t g, int64_t r) {
+static char *row_at(const job *j, const ls_tensor *t, int64_t b, int64_t g, int64_t r)
+{
     return head_at(t, b, r / j->group, g * j->group + r % j->group, j->s.D);
 }
 
-static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r0) {
+static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r0)
+{
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
     const int64_t n = min_i64(j->block, j->rows - r0);
@@ -79,7 +87,8 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
         LS_NAME(ls_small_mm)(n, width, s->D, w->q, s->dp, 1, w->kt, width, w->scores, width, false);
         for (int64_t i = 0; i < n; i++) {
             const int64_t seen = keys[i] > k0 ? min_i64(keys[i] - k0, nk) : 0;
-            softmax_row(s, w->scores + i * width, NULL, b, k0, seen, width, w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
+            softmax_row(s, w->scores + i * width, NULL, b, k0, seen, width, w->top + i, w->sum + i,
+                        w->y + i * s->dp, k0 == 0);
         }
         const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
         LS_NAME(ls_small_mm)(n, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
@@ -90,7 +99,9 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
     }
 }
 
-static void tile_task(void *context, int64_t begin, int64_t end, int worker) { /* (sample, key head, block of rows) */
+/* (sample, key head, block of rows) */
+static void tile_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const job *j = context;
     const int64_t blocks = (j->rows + j->block - 1) / j->block;
     const scratch w = scratch_of(j, worker);
@@ -98,12 +109,14 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker) { /
         tile(j, &w, t / blocks / j->s.G, t / blocks % j->s.G, t % blocks * j->block);
 }
 
-KERNEL_WORKSPACE(attention_cached) {
+KERNEL_WORKSPACE(attention_cached)
+{
     const job j = job_of(a);
     return sizeof(float) * (size_t)(workers(a) * j.scratch);
 }
 
-KERNEL(attention_cached) { /* q, k, v, positions -> y */
+KERNEL(attention_cached)
+{ /* q, k, v, positions -> y */
     job j = job_of(a);
     int64_t products = 0; /* for a key head and a feature */
     for (int64_t b = 0; b < j.s.B; b++)

@@ -1,11 +1,13 @@
-/* attention_grad.c - the gradient of attention from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT, delta = rowsum(dy * y):
- * ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k, dbias = ds.
+/* attention_grad.c - the gradient of attention from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT,
+ * delta = rowsum(dy * y): ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k, dbias =
+ * ds.
  *
- * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are complete. If all keys fit
- * one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles computed a second time (7 products instead of 5, but
- * no sums between tasks and no scratch that grows with the sequence). by_bias: dbias where it is summed over the batch. Where it is by distance, the task
- * that has a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. With dropout, which multiplies p by f: ds = p * (f * dp - delta),
- * dv = (f * p)T dy. */
+ * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are
+ * complete. If all keys fit one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles
+ * computed a second time (7 products instead of 5, but no sums between tasks and no scratch that grows with
+ * the sequence). by_bias: dbias where it is summed over the batch. Where it is by distance, the task that has
+ * a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. With
+ * dropout, which multiplies p by f: ds = p * (f * dp - delta), dv = (f * p)T dy. */
 #include "table.h"
 #include "attention.h"
 
@@ -16,22 +18,28 @@ typedef struct job {
     const ls_kernel_args *a;
     heads s;
     const ls_tensor *bias, *dbias; /* dbias: NULL unless by_keys writes it */
-    float *distances;              /* per (sample, head, block of queries): ds by distance; NULL: not wanted */
-    int64_t scratch;               /* floats a worker */
-    bool whole;                    /* all keys in one block */
+    /* per (sample, head, block of queries): ds by distance; NULL: not wanted */
+    float *distances;
+    int64_t scratch; /* floats a worker */
+    bool whole;      /* all keys in one block */
 } job;
 
 typedef struct scratch {
     float *q, *dy, *k, *v, *kt, *vt, *p, *ds, *sum_q, *sum_k, *sum_v, *delta, *tail_p, *tail_ds;
 } scratch;
 
-static int64_t scratch_size(const heads *s) { return 3 * tile_q(s) + 6 * tile_k(s) + 3 * tile_s(s) + BLOCK_Q + 2 * tile_tail(); }
+static int64_t scratch_size(const heads *s)
+{
+    return 3 * tile_q(s) + 6 * tile_k(s) + 3 * tile_s(s) + BLOCK_Q + 2 * tile_tail();
+}
 
-static scratch scratch_of(const job *j, int worker) {
+static scratch scratch_of(const job *j, int worker)
+{
     const heads *s = &j->s;
     float *at = (float *)j->a->workspace + worker * j->scratch;
     scratch w;
-    float **const by_q[] = { &w.q, &w.dy, &w.sum_q }, **const by_k[] = { &w.k, &w.v, &w.kt, &w.vt, &w.sum_k, &w.sum_v };
+    float **const by_q[] = { &w.q, &w.dy, &w.sum_q },
+                  **const by_k[] = { &w.k, &w.v, &w.kt, &w.vt, &w.sum_k, &w.sum_v };
     for (int i = 0; i < 3; i++, at += tile_q(s))
         *by_q[i] = at;
     for (int i = 0; i < 6; i++, at += tile_k(s))
@@ -44,10 +52,15 @@ static scratch scratch_of(const job *j, int worker) {
     return w;
 }
 
-/* Sums by distance of a block of queries: of row i and key k, in column bq - 1 - i + k, between zeros that let vectors reach over the ends. */
-static int64_t distance_row(const heads *s) { return 16 + round_up(s->bq - 1, 16) + round_up(s->Tk, 16) + 16; }
+/* Sums by distance of a block of queries: of row i and key k, in column bq - 1 - i + k, between zeros that
+ * let vectors reach over the ends. */
+static int64_t distance_row(const heads *s)
+{
+    return 16 + round_up(s->bq - 1, 16) + round_up(s->Tk, 16) + 16;
+}
 static int64_t query_blocks(const heads *s) { return (s->Tq + s->bq - 1) / s->bq; }
-static float *distances_of(const job *j, int64_t b, int64_t h, int64_t block) {
+static float *distances_of(const job *j, int64_t b, int64_t h, int64_t block)
+{
     return j->distances + ((b * j->s.H + h) * query_blocks(&j->s) + block) * distance_row(&j->s) + 16;
 }
 
@@ -61,8 +74,9 @@ typedef struct keys {
     int64_t ldk, ldv, k0, n, width, main; /* main: columns that are worked on by rows */
 } keys;
 
-SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y, int64_t y_stride, int64_t n,
-                        int64_t d) {
+SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y,
+                        int64_t y_stride, int64_t n, int64_t d)
+{
     for (int64_t i = 0; i < n; i++) {
         vf s = vf_zero();
         for (int64_t c = 0; c < d; c += VF_LANES) {
@@ -74,18 +88,20 @@ SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_str
     }
 }
 
-static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0) {
+static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h, int64_t q0)
+{
     const heads *s = &j->s;
     const ls_tensor *in = j->a->in;
     queries r = { .b = b, .h = h, .q0 = q0, .n = min_i64(s->bq, s->Tq - q0) };
     r.q = rows_f32(s, w->q, head_at(&in[Q], b, q0, h, s->D), in[Q].strides[1], r.n, &r.ldq);
     r.dy = rows_f32(s, w->dy, head_at(&in[DY], b, q0, h, s->D), in[DY].strides[1], r.n, &r.lddy);
-    BY_FLOAT(s->t, delta_rows, w->delta, head_at(&in[DY], b, q0, h, s->D), in[DY].strides[1], head_at(&in[Y], b, q0, h, s->D),
-             in[Y].strides[1], r.n, s->D);
+    BY_FLOAT(s->t, delta_rows, w->delta, head_at(&in[DY], b, q0, h, s->D), in[DY].strides[1],
+             head_at(&in[Y], b, q0, h, s->D), in[Y].strides[1], r.n, s->D);
     return r;
 }
 
-static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int64_t k0) {
+static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int64_t k0)
+{
     const heads *s = &j->s;
     const ls_tensor *in = j->a->in;
     keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
@@ -99,9 +115,13 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
 }
 
 /* The tail's columns of p and ds. */
-static void tile_tail_columns(const heads *s, const scratch *w, const queries *q, const keys *k, const float *lse) {
-    LS_NAME(ls_small_dots)(w->tail_p, BLOCK_Q, q->q, q->ldq, q->n, k->k + k->main * k->ldk, k->ldk, s->tail, s->dp);
-    LS_NAME(ls_small_dots)(w->tail_ds, BLOCK_Q, q->dy, q->lddy, q->n, k->v + k->main * k->ldv, k->ldv, s->tail, s->dp);
+static void tile_tail_columns(const heads *s, const scratch *w, const queries *q, const keys *k,
+                              const float *lse)
+{
+    LS_NAME(ls_small_dots)
+    (w->tail_p, BLOCK_Q, q->q, q->ldq, q->n, k->k + k->main * k->ldk, k->ldk, s->tail, s->dp);
+    LS_NAME(ls_small_dots)
+    (w->tail_ds, BLOCK_Q, q->dy, q->lddy, q->n, k->v + k->main * k->ldv, k->ldv, s->tail, s->dp);
     for (int64_t j = 0; j < s->tail; j++)
         for (int64_t i = 0; i < q->n; i += VF_LANES) {
             float *p = w->tail_p + j * BLOCK_Q + i, *ds = w->tail_ds + j * BLOCK_Q + i;
@@ -115,7 +135,8 @@ static void tile_tail_columns(const heads *s, const scratch *w, const queries *q
 }
 
 /* f * p and ds of one tile, [queries, width]. */
-static void tile(const job *j, const scratch *w, const queries *q, const keys *k) {
+static void tile(const job *j, const scratch *w, const queries *q, const keys *k)
+{
     const heads *s = &j->s;
     const float *lse = (const float *)j->a->in[LSE].data + (q->b * s->H + q->h) * s->Tq + q->q0;
     LS_NAME(ls_small_mm)(q->n, k->main, s->D, q->q, q->ldq, 1, w->kt, k->main, w->p, k->width, false);
@@ -126,7 +147,8 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
             keep_rows(s, keep, q->b, q->h, q->q0 + i, k->k0);
         const char *bias = bias_row(s, j->bias, q->b, q->h, q->q0 + i);
         const int64_t n = visible(s, q->q0 + i, k->k0, k->n);
-        const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i]; /* no key at all: every score is -inf */
+        /* no key at all: every score is -inf */
+        const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i];
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
         for (int64_t c = 0; c < k->main; c += VF_LANES) {
             const vf x = exp_below_zero(score_vector(s, p, bias, q->b, k->k0, c, n) - base);
@@ -144,19 +166,24 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
         tile_tail_columns(s, w, q, k, lse);
 }
 
-SIMD_FN void store_bias_rows(ls_dtype T, char *to, int64_t stride, const float *from, int64_t width, int64_t rows, int64_t n) {
+SIMD_FN void store_bias_rows(ls_dtype T, char *to, int64_t stride, const float *from, int64_t width,
+                             int64_t rows, int64_t n)
+{
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < n; c += VF_LANES)
-            vf_put_n(to + r * stride * elem_size(T), T, c, vf_load(from + r * width + c), (int)min_i64(VF_LANES, n - c));
+            vf_put_n(to + r * stride * elem_size(T), T, c, vf_load(from + r * width + c),
+                     (int)min_i64(VF_LANES, n - c));
 }
-static void store_bias(const job *j, const ls_tensor *dbias, const float *from, int64_t b, int64_t h, int64_t q0, int64_t nq,
-                       const keys *k) {
+static void store_bias(const job *j, const ls_tensor *dbias, const float *from, int64_t b, int64_t h,
+                       int64_t q0, int64_t nq, const keys *k)
+{
     char *to = elem_at(dbias, ((b * j->s.H + h) * j->s.Tq + q0) * j->s.Tk + k->k0);
     BY_FLOAT(dbias->type.dtype, store_bias_rows, to, j->s.Tk, from, k->width, nq, k->n);
 }
 
 /* The diagonals of a tile's ds. */
-static void add_distances(const job *j, const scratch *w, const queries *q, const keys *k) {
+static void add_distances(const job *j, const scratch *w, const queries *q, const keys *k)
+{
     const heads *s = &j->s;
     float *sums = distances_of(j, q->b, q->h, q->q0 / s->bq);
     if (k->k0 == 0)
@@ -168,12 +195,14 @@ static void add_distances(const job *j, const scratch *w, const queries *q, cons
     }
 }
 
-static void store_dq(const job *j, const scratch *w, const queries *q) {
+static void store_dq(const job *j, const scratch *w, const queries *q)
+{
     const ls_tensor *dq = &j->a->out[DQ];
     store_rows(&j->s, head_at(dq, q->b, q->q0, q->h, j->s.D), dq->strides[1], w->sum_q, q->n, &j->s.scale, 0);
 }
 
-static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
+static void by_keys(void *context, int64_t begin, int64_t end, int worker)
+{
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);
@@ -186,7 +215,8 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
         bool add = false;
         for (int64_t h = g * group; h < (g + 1) * group; h++)
             for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
-                const bool unseen = k.k0 >= keys_end(s, b) || visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
+                const bool unseen = k.k0 >= keys_end(s, b) ||
+                                    visible(s, min_i64(q0 + s->bq, s->Tq) - 1, k.k0, k.n) == 0;
                 if (unseen && !j->whole && !j->dbias)
                     continue;
                 const queries q = load_queries(j, &w, b, h, q0);
@@ -195,7 +225,8 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
                 LS_NAME(ls_small_mm)(k.n, s->dp, q.n, w.ds, 1, k.width, q.q, q.ldq, w.sum_k, s->dp, add);
                 add = true;
                 if (j->whole) {
-                    LS_NAME(ls_small_mm)(q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, false);
+                    LS_NAME(ls_small_mm)
+                    (q.n, s->dp, k.n, w.ds, k.width, 1, k.k, k.ldk, w.sum_q, s->dp, false);
                     store_dq(j, &w, &q);
                     if (j->distances)
                         add_distances(j, &w, &q, &k);
@@ -212,7 +243,8 @@ static void by_keys(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void by_queries(void *context, int64_t begin, int64_t end, int worker) {
+static void by_queries(void *context, int64_t begin, int64_t end, int worker)
+{
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);
@@ -233,8 +265,8 @@ static void by_queries(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void by_bias(void *context, int64_t begin, int64_t end,
-                    int worker) { /* task = (head, block of queries); the sum over samples in order */
+static void by_bias(void *context, int64_t begin, int64_t end, int worker)
+{ /* task = (head, block of queries); the sum over samples in order */
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);
@@ -256,7 +288,8 @@ static void by_bias(void *context, int64_t begin, int64_t end,
     }
 }
 
-static void by_distance(void *context, int64_t begin, int64_t end, int worker) { /* task = head */
+static void by_distance(void *context, int64_t begin, int64_t end, int worker)
+{ /* task = head */
     const job *j = context;
     const heads *s = &j->s;
     const ls_tensor *out = &j->a->out[DBIAS];
@@ -275,20 +308,27 @@ static void by_distance(void *context, int64_t begin, int64_t end, int worker) {
         }
 }
 
-static int64_t distances_size(const heads *s, const ls_tensor *bias) {
+static int64_t distances_size(const heads *s, const ls_tensor *bias)
+{
     return present(bias) && bias->type.ndim == 2 ? s->B * s->H * query_blocks(s) * distance_row(s) : 0;
 }
 
-KERNEL_WORKSPACE(attention_grad) {
+KERNEL_WORKSPACE(attention_grad)
+{
     const heads s = heads_of(a, &a->in[Q], &a->in[K]);
-    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[IDS]) + distances_size(&s, &a->in[BIAS]));
+    return sizeof(float) * (size_t)(workers(a) * scratch_size(&s) + padding_size(&s, &a->in[IDS]) +
+                                    distances_size(&s, &a->in[BIAS]));
 }
 
-KERNEL(attention_grad) { /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias */
-    job j = { .a = a, .s = heads_of(a, &a->in[Q], &a->in[K]), .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
+KERNEL(attention_grad)
+{ /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias */
+    job j = { .a = a,
+              .s = heads_of(a, &a->in[Q], &a->in[K]),
+              .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const heads *s = &j.s;
     const ls_tensor *dbias = a->n_out > DBIAS && present(&a->out[DBIAS]) ? &a->out[DBIAS] : NULL;
-    const bool distance = dbias && dbias->type.ndim == 2, summed = dbias && !distance && dbias->type.dims[0] == 1 && s->B > 1;
+    const bool distance = dbias && dbias->type.ndim == 2,
+               summed = dbias && !distance && dbias->type.dims[0] == 1 && s->B > 1;
     j.dbias = summed || distance ? NULL : dbias;
     j.whole = s->bk == s->Tk;
     j.scratch = scratch_size(s);

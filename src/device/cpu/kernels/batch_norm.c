@@ -1,11 +1,13 @@
-/* batch_norm.c - batch normalisation of x [N, C, ..], with what the fuse pass joins to it (a residual, ReLU), its gradient, and the running
- * statistics.
+/* batch_norm.c - batch normalisation of x [N, C, ..], with what the fuse pass joins to it (a residual, ReLU),
+ * its gradient, and the running statistics.
  *
- * A task is a channel whose pictures are swept one after the other; the sweeps after the first find it in the second cache. Where pictures
- * are smaller than SMALL, a task is a few whole channels of COLUMNS numbers an image: a block of columns is swept over all images, so that
- * vectors are full however small the pictures are (1 x 1 at the end of a ResNet).
- * Sums: of a picture's vectors, four chains of every fourth; their total is added in f64, in the order of the images. Of columns: each over the
- * images in ascending order; then a channel's columns as vectors, whose totals are added in f64. None depends on how channels are cut into tasks. */
+ * A task is a channel whose pictures are swept one after the other; the sweeps after the first find it in the
+ * second cache. Where pictures are smaller than SMALL, a task is a few whole channels of COLUMNS numbers an
+ * image: a block of columns is swept over all images, so that vectors are full however small the pictures are
+ * (1 x 1 at the end of a ResNet). Sums: of a picture's vectors, four chains of every fourth; their total is
+ * added in f64, in the order of the images. Of columns: each over the images in ascending order; then a
+ * channel's columns as vectors, whose totals are added in f64. None depends on how channels are cut into
+ * tasks. */
 #include "table.h"
 #include "kernel.h"
 
@@ -14,11 +16,13 @@ enum { SMALL = 32, COLUMNS = 1024, MOST = COLUMNS + 16 };
 typedef struct norm {
     const ls_kernel_args *a;
     int64_t images, channels, inner, tasks;
-    const ls_tensor *residual, *y; /* forward: added; gradient: dy counts where this is positive. NULL: none */
+    /* forward: added; gradient: dy counts where this is positive. NULL: none */
+    const ls_tensor *residual, *y;
     bool relu;
 } norm;
 
-static norm norm_of(const ls_kernel_args *a, const ls_tensor *x) {
+static norm norm_of(const ls_kernel_args *a, const ls_tensor *x)
+{
     norm j = { .a = a, .images = x->type.dims[0], .channels = x->type.dims[1], .inner = 1 };
     for (int d = 2; d < x->type.ndim; d++)
         j.inner *= x->type.dims[d];
@@ -38,7 +42,8 @@ typedef enum sweep {
 } sweep;
 
 /* The n elements from `at` on; `of` their channels' numbers; s, q: sums of the lanes. */
-SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, const vf *of, vf *s, vf *q) {
+SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, const vf *of, vf *s, vf *q)
+{
     const ls_kernel_args *a = j->a;
     const ls_tensor *x = what < PRODUCTS ? &a->in[0] : &a->in[1];
     const bool full = n == VF_LANES;
@@ -55,7 +60,8 @@ SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, 
     } else if (what == APPLY) {
         v = vf_fma(v, of[SCALE], of[SHIFT]);
         if (j->residual) /* the unfused graph stores v before it adds */
-            v = vf_round_to(v, T) + (full ? vf_get(j->residual->data, T, at) : vf_get_n(j->residual->data, T, at, n));
+            v = vf_round_to(v, T) +
+                (full ? vf_get(j->residual->data, T, at) : vf_get_n(j->residual->data, T, at, n));
         if (j->relu)
             v = vf_relu(v);
     } else {
@@ -79,7 +85,9 @@ SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, 
         vf_put_n(a->out[0].data, T, at, v, n);
 }
 
-SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t channel, float (*of)[COLUMNS], double *sum, double *product) {
+SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t channel, float (*of)[COLUMNS],
+                            double *sum, double *product)
+{
     vf numbers[NUMBERS];
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = vf_set1(of[i][0]);
@@ -102,7 +110,8 @@ SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t chann
 }
 
 /* sums of columns, added to the totals of their channels. */
-static void gather(double *by_channel, int64_t inner, int64_t count, const float *sums) {
+static void gather(double *by_channel, int64_t inner, int64_t count, const float *sums)
+{
     for (int64_t i = 0, c = 0; i < count; c++)
         for (const int64_t end = i + inner; i < end;) {
             const int64_t n = min_i64(VF_LANES, end - i);
@@ -112,7 +121,9 @@ static void gather(double *by_channel, int64_t inner, int64_t count, const float
 }
 
 /* Up to four vectors of columns, over all images. */
-SIMD_FN void sweep_block(sweep what, ls_dtype T, const norm *j, int64_t at, int vectors, int n, float (*wide)[MOST], int64_t i, float *s, float *q) {
+SIMD_FN void sweep_block(sweep what, ls_dtype T, const norm *j, int64_t at, int vectors, int n,
+                         float (*wide)[MOST], int64_t i, float *s, float *q)
+{
     vf of[4][NUMBERS], sums[4] = { { 0 } }, squares[4] = { { 0 } };
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++)
@@ -130,7 +141,9 @@ SIMD_FN void sweep_block(sweep what, ls_dtype T, const norm *j, int64_t at, int 
     }
 }
 
-SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels, float (*of)[COLUMNS], double *sum, double *product) {
+SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels,
+                           float (*of)[COLUMNS], double *sum, double *product)
+{
     float wide[NUMBERS][MOST], s[MOST], q[MOST];
     const int64_t count = channels * j->inner, first = c0 * j->inner;
     for (int k = 0; k < NUMBERS; k++)
@@ -149,19 +162,23 @@ SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, in
 }
 
 /* All elements of channels c0 .. of a task; their sums are added to what is there. */
-SIMD_FN void sweep_task(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels, float (*of)[COLUMNS], double *sum, double *product) {
+SIMD_FN void sweep_task(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels,
+                        float (*of)[COLUMNS], double *sum, double *product)
+{
     if (j->inner < SMALL)
         sweep_columns(what, T, j, c0, channels, of, sum, product);
     else
         sweep_pictures(what, T, j, c0, of, sum, product);
 }
 
-SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
+SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const double eps = ((const ls_batch_norm_attrs *)a->attrs)->eps, values = (double)(j->images * j->inner);
     for (int64_t t = begin; t < end; t++) {
         const int64_t c0 = j->channels * t / j->tasks, n = j->channels * (t + 1) / j->tasks - c0;
-        float *mean = (float *)a->out[1].data + c0, *rstd = (float *)a->out[2].data + c0, *variance = (float *)a->out[3].data + c0;
+        float *mean = (float *)a->out[1].data + c0, *rstd = (float *)a->out[2].data + c0,
+              *variance = (float *)a->out[3].data + c0;
         float of[NUMBERS][COLUMNS] = { { 0 } };
         double sum[COLUMNS] = { 0 }, squares[COLUMNS] = { 0 };
         sweep_task(SUM, T, j, c0, n, of, sum, squares);
@@ -181,7 +198,8 @@ SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     }
 }
 
-SIMD_FN void eval_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
+SIMD_FN void eval_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const double eps = ((const ls_batch_norm_attrs *)a->attrs)->eps;
     for (int64_t t = begin; t < end; t++) {
@@ -197,7 +215,8 @@ SIMD_FN void eval_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     }
 }
 
-SIMD_FN void grad_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
+SIMD_FN void grad_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const double values = (double)(j->images * j->inner);
     for (int64_t t = begin; t < end; t++) {
@@ -218,21 +237,24 @@ SIMD_FN void grad_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end) {
     }
 }
 
-#define TASK(name, body)                                                       \
-    static void name(void *context, int64_t begin, int64_t end, int worker) {  \
-        const norm *j = context;                                               \
-        (void)worker;                                                          \
-        BY_FLOAT(j->a->in[0].type.dtype, body, j, begin, end);                 \
+#define TASK(name, body)                                                    \
+    static void name(void *context, int64_t begin, int64_t end, int worker) \
+    {                                                                       \
+        const norm *j = context;                                            \
+        (void)worker;                                                       \
+        BY_FLOAT(j->a->in[0].type.dtype, body, j, begin, end);              \
     }
 TASK(norm_task, norm_tasks)
 TASK(eval_task, eval_tasks)
 TASK(grad_task, grad_tasks)
 
-static void run(norm j, ls_range_fn task) {
+static void run(norm j, ls_range_fn task)
+{
     ls_parallel_for(threads_for(j.a, j.images * j.channels * j.inner), j.tasks, task, &j);
 }
 /* Forward; the residual is operand k. */
-static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task) {
+static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task)
+{
     norm j = norm_of(a, &a->in[0]);
     j.residual = present(&a->in[k]) ? &a->in[k] : NULL;
     j.relu = ((const ls_batch_norm_attrs *)a->attrs)->act == LS_ACT_RELU;
@@ -240,13 +262,15 @@ static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task) {
 }
 KERNEL(batch_norm) { run_forward(a, 3, norm_task); }
 KERNEL(batch_norm_eval) { run_forward(a, 5, eval_task); }
-KERNEL(batch_norm_grad) {
+KERNEL(batch_norm_grad)
+{
     norm j = norm_of(a, &a->in[1]);
     j.y = present(&a->in[5]) ? &a->in[5] : NULL;
     run(j, grad_task);
 }
 
-KERNEL(batch_norm_update) { /* running mean, running variance, tracked, mean, variance, apply? */
+KERNEL(batch_norm_update)
+{ /* running mean, running variance, tracked, mean, variance, apply? */
     if (present(&a->in[5]) && *(const int32_t *)a->in[5].data == 0)
         return;
     const double momentum = ((const ls_batch_norm_update_attrs *)a->attrs)->momentum;

@@ -3,24 +3,28 @@
 #include "table.h"
 
 /* Channels of a row of the copied source: whole vectors, and off the same cache sets. */
-static int64_t row_of(int64_t channels) {
+static int64_t row_of(int64_t channels)
+{
     const int64_t n = round_up(channels, 16);
     return n % 256 ? n : n + GEMM_PAD;
 }
 
 /* Images at a time, whose copies have `each` elements. */
-static int64_t images_of(const conv *c, int64_t each) {
+static int64_t images_of(const conv *c, int64_t each)
+{
     const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, stepped = c->source_step * c->target_step;
-    const int64_t least = c->kind == LS_CONV_DW   ? CONV_FEW_IMAGES
-                          : stepped == 1          ? CONV_ROWS / width + 1
-                          : width / c->target_step >= CONV_STEPPED ? 1 : CONV_FEW_IMAGES;
+    const int64_t least = c->kind == LS_CONV_DW                    ? CONV_FEW_IMAGES
+                          : stepped == 1                           ? CONV_ROWS / width + 1
+                          : width / c->target_step >= CONV_STEPPED ? 1
+                                                                   : CONV_FEW_IMAGES;
     int64_t n = CONV_IMAGES;
     while (n / 2 >= least && n * each > (c->kind == LS_CONV_DW ? CONV_STAGED : CONV_CACHED))
         n /= 2;
     return n;
 }
 
-conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
+conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
+{
     conv c = { .a = a, .s = ls_conv_of(a, kind), .kind = kind };
     const ls_conv *s = &c.s;
     const int64_t in = s->h * s->w, out = s->oh * s->ow, cg = s->c / s->at.groups, og = s->o / s->at.groups;
@@ -52,13 +56,15 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind) {
     return c;
 }
 
-size_t LS_NAME(ls_conv_workspace)(const conv *c) {
+size_t LS_NAME(ls_conv_workspace)(const conv *c)
+{
     return LS_NAME(ls_conv_is_thin)(c)       ? LS_NAME(ls_conv_thin_workspace)(c)
            : LS_NAME(ls_conv_is_winograd)(c) ? LS_NAME(ls_conv_winograd_workspace)(c)
                                              : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
 }
 
-bool LS_NAME(ls_conv_special)(conv *c) {
+bool LS_NAME(ls_conv_special)(conv *c)
+{
     if (LS_NAME(ls_conv_is_thin)(c))
         LS_NAME(ls_conv_thin)(c);
     else if (LS_NAME(ls_conv_is_winograd)(c))
@@ -68,7 +74,8 @@ bool LS_NAME(ls_conv_special)(conv *c) {
     return true;
 }
 
-void LS_NAME(ls_conv_place)(conv *c) {
+void LS_NAME(ls_conv_place)(conv *c)
+{
     char *at = c->a->workspace;
     c->seen = (int32_t *)at;
     c->used = (bool *)(c->seen + c->taps * c->target);
@@ -78,22 +85,26 @@ void LS_NAME(ls_conv_place)(conv *c) {
     for (int64_t t = 0; t < c->taps; t++) {
         c->used[t] = false;
         for (int64_t p = 0; p < c->target; p++) {
-            const int64_t from = c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
+            const int64_t from = c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t)
+                                                       : ls_conv_seen(&c->s, p, t);
             c->seen[t * c->target + p] = (int32_t)from;
             c->used[t] |= from >= 0;
         }
     }
 }
 
-/* Positions from p on, `target_step` apart and before `end`, that see through the same taps as p, each `source_step` further. */
-static int64_t alike(const conv *c, int64_t p, int64_t end) {
+/* Positions from p on, `target_step` apart and before `end`, that see through the same taps as p, each
+ * `source_step` further. */
+static int64_t alike(const conv *c, int64_t p, int64_t end)
+{
     int64_t n = (end - p + c->target_step - 1) / c->target_step;
     if (c->now > 1 && c->target_step * c->source_step > 1)
         return 1; /* rows of a tile are at one distance */
     for (int64_t tap = 0; tap < c->taps; tap++) {
         const int32_t *seen = c->seen + tap * c->target + p;
         int64_t k = 1;
-        while (k < n && (seen[0] < 0 ? seen[k * c->target_step] < 0 : seen[k * c->target_step] == seen[0] + k * c->source_step))
+        while (k < n && (seen[0] < 0 ? seen[k * c->target_step] < 0
+                                     : seen[k * c->target_step] == seen[0] + k * c->source_step))
             k++;
         n = k;
     }
@@ -101,7 +112,8 @@ static int64_t alike(const conv *c, int64_t p, int64_t end) {
 }
 
 /* One chain for n positions from p on, all images, one panel. */
-static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, int64_t p, int64_t n, bool add) {
+static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, int64_t p, int64_t n, bool add)
+{
     const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
     const int64_t rows = n * c->now, tiles = (rows + c->mr - 1) / c->mr;
     const int64_t ldc = c->panels * c->nr * (c->now == 1 ? c->target_step : 1);
@@ -113,7 +125,8 @@ static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, in
 }
 
 /* n positions alike from p on: their taps, as many to a chain as it may have. */
-static void positions(const conv *c, int64_t panel, int64_t p, int64_t n) {
+static void positions(const conv *c, int64_t panel, int64_t p, int64_t n)
+{
     conv_segment segments[CONV_CHAIN];
     conv_chain chain = { .segment = segments, .row = c->ld * (c->now == 1 ? c->source_step : 1), .step = 1 };
     const int64_t depth = c->source_channels, most = depth < CONV_CHAIN ? CONV_CHAIN / depth : 1;
@@ -121,7 +134,8 @@ static void positions(const conv *c, int64_t panel, int64_t p, int64_t n) {
     for (int64_t tap = 0; tap < c->taps; tap++) {
         const int64_t from = c->seen[tap * c->target + p];
         if (from >= 0)
-            segments[chain.segments++] = (conv_segment){ from * c->now * c->ld, (tap * c->panels + panel) * depth * c->nr };
+            segments[chain.segments++] = (conv_segment){ from * c->now * c->ld,
+                                                         (tap * c->panels + panel) * depth * c->nr };
         if (!chain.segments || (chain.segments < most && tap + 1 < c->taps))
             continue;
         for (int64_t k = 0, steps = depth <= CONV_CHAIN ? depth : GEMM_KC; k < depth; k += steps) {
@@ -134,15 +148,22 @@ static void positions(const conv *c, int64_t panel, int64_t p, int64_t n) {
         chain.segments = 0;
     }
     for (int64_t row = 0; !add && row < n * c->now; row++) /* nothing is seen */
-        memset(c->result + (p * c->now + row * (c->now == 1 ? c->target_step : 1)) * c->panels * c->nr + panel * c->nr, 0, sizeof(float) * (size_t)c->nr);
+        memset(c->result + (p * c->now + row * (c->now == 1 ? c->target_step : 1)) * c->panels * c->nr +
+                   panel * c->nr,
+               0, sizeof(float) * (size_t)c->nr);
 }
 
 /* Rows of the target that a task does. */
-SIMD_FN int64_t rows_at_once(const conv *c, int64_t width) { return 1 + (CONV_IMAGES - 1) / (c->now * width); }
+SIMD_FN int64_t rows_at_once(const conv *c, int64_t width)
+{
+    return 1 + (CONV_IMAGES - 1) / (c->now * width);
+}
 
-static void products(void *context, int64_t begin, int64_t end, int worker) {
+static void products(void *context, int64_t begin, int64_t end, int worker)
+{
     const conv *c = context;
-    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, height = c->target / width, block = rows_at_once(c, width);
+    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, height = c->target / width,
+                  block = rows_at_once(c, width);
     const int64_t blocks = (height + block - 1) / block;
     (void)worker;
     for (int64_t task = begin; task < end; task++) {
@@ -156,15 +177,19 @@ static void products(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void run(const ls_kernel_args *a, ls_conv_kind kind) {
+static void run(const ls_kernel_args *a, ls_conv_kind kind)
+{
     conv c = LS_NAME(ls_conv_plan)(a, kind);
     if (LS_NAME(ls_conv_special)(&c))
         return;
     LS_NAME(ls_conv_place)(&c);
-    const int64_t og = c.s.o / c.s.at.groups, width = kind == LS_CONV_DX ? c.s.w : c.s.ow, height = c.target / width;
-    const int64_t from = (c.source_channels + c.lanes - 1) / c.lanes, to = (c.target_channels + c.lanes - 1) / c.lanes;
+    const int64_t og = c.s.o / c.s.at.groups, width = kind == LS_CONV_DX ? c.s.w : c.s.ow,
+                  height = c.target / width;
+    const int64_t from = (c.source_channels + c.lanes - 1) / c.lanes,
+                  to = (c.target_channels + c.lanes - 1) / c.lanes;
     for (c.group = 0; c.group < c.s.at.groups; c.group++) {
-        ls_parallel_for(c.threads, kind == LS_CONV_Y ? (og + c.lanes - 1) / c.lanes : og, LS_NAME(ls_conv_pack_w), &c);
+        ls_parallel_for(c.threads, kind == LS_CONV_Y ? (og + c.lanes - 1) / c.lanes : og,
+                        LS_NAME(ls_conv_pack_w), &c);
         for (c.first_image = 0; c.first_image < c.s.n; c.first_image += c.now) {
             c.now = min_i64(c.images, c.s.n - c.first_image);
             ls_parallel_for(c.threads, c.now * from, LS_NAME(ls_conv_stage_source), &c);
@@ -178,11 +203,13 @@ static void run(const ls_kernel_args *a, ls_conv_kind kind) {
 KERNEL(conv2d) { run(a, LS_CONV_Y); }
 KERNEL(conv2d_dx) { run(a, LS_CONV_DX); }
 
-KERNEL_WORKSPACE(conv2d) {
+KERNEL_WORKSPACE(conv2d)
+{
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_Y);
     return LS_NAME(ls_conv_workspace)(&c);
 }
-KERNEL_WORKSPACE(conv2d_dx) {
+KERNEL_WORKSPACE(conv2d_dx)
+{
     const conv c = LS_NAME(ls_conv_plan)(a, LS_CONV_DX);
     return LS_NAME(ls_conv_workspace)(&c);
 }

@@ -1,12 +1,13 @@
-/* conv_move.h - from NCHW to vectors of channels and back: blocks of VF_LANES x VF_LANES, transposed in registers. Types other than f32 are
- * converted on the way. */
+/* conv_move.h - from NCHW to vectors of channels and back: blocks of VF_LANES x VF_LANES, transposed in
+ * registers. Types other than f32 are converted on the way. */
 #pragma once
 #include "conv.h"
 
 SIMD_FN int lanes_left(int64_t n) { return (int)min_i64(n, VF_LANES); }
 
 /* Rows `row` elements apart, n of them with m elements each: r[i] is element i of every row. */
-SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t row, int n, int m) {
+SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t row, int n, int m)
+{
     if (n == VF_LANES && m == VF_LANES) {
 #pragma GCC unroll 16
         for (int i = 0; i < VF_LANES; i++)
@@ -18,9 +19,11 @@ SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t 
     transpose(r);
 }
 
-/* `count` positions of n channels, of which the first begins at `at` and the next `plane` elements on: whole vectors of channels (zeros
- * where there are no more), `step` apart. */
-SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, int64_t at, int64_t plane, int n, int64_t count) {
+/* `count` positions of n channels, of which the first begins at `at` and the next `plane` elements on: whole
+ * vectors of channels (zeros where there are no more), `step` apart. */
+SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, int64_t at, int64_t plane,
+                         int n, int64_t count)
+{
     if (plane == 1) {
         vf_store(to, vf_get_n(from, T, at, n));
         return;
@@ -35,7 +38,9 @@ SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, 
 }
 
 /* The way back; `add` is the channels' bias, if any. */
-SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const float *from, int64_t step, int n, int64_t count, const vf *add) {
+SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const float *from, int64_t step,
+                          int n, int64_t count, const vf *add)
+{
     if (plane == 1) {
         vf_put_n(to, T, at, add ? vf_load(from) + *add : vf_load(from), n);
         return;

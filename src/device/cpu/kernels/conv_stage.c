@@ -2,42 +2,50 @@
 #include "conv_move.h"
 
 /* All positions of n channels of one image; count == plane. */
-SIMD_FN void image_in(ls_dtype T, float *to, int64_t step, const ls_tensor *t, int64_t image, int64_t channel, int n) {
+SIMD_FN void image_in(ls_dtype T, float *to, int64_t step, const ls_tensor *t, int64_t image, int64_t channel,
+                      int n)
+{
     const int64_t positions = t->type.dims[2] * t->type.dims[3];
-    channels_in(T, to, step, t->data, (image * t->type.dims[1] + channel) * positions, positions, n, positions);
+    channels_in(T, to, step, t->data, (image * t->type.dims[1] + channel) * positions, positions, n,
+                positions);
 }
 
-SIMD_FN void source_images(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void source_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     const int64_t blocks = (c->source_channels + VF_LANES - 1) / VF_LANES;
     for (int64_t task = begin; task < end; task++) {
         const int64_t n = task / blocks, k = task % blocks * VF_LANES;
-        image_in(T, c->staged + n * c->ld + k, c->now * c->ld, &c->a->in[0], c->first_image + n, c->group * c->source_channels + k,
-                 lanes_left(c->source_channels - k));
+        image_in(T, c->staged + n * c->ld + k, c->now * c->ld, &c->a->in[0], c->first_image + n,
+                 c->group * c->source_channels + k, lanes_left(c->source_channels - k));
     }
 }
 
-SIMD_FN void result_images(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void result_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     const ls_tensor *t = &c->a->out[0];
     const ls_tensor *bias = c->kind == LS_CONV_Y && present(&c->a->in[2]) ? &c->a->in[2] : NULL;
     const int64_t ldc = c->panels * c->nr, blocks = (c->target_channels + VF_LANES - 1) / VF_LANES;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t n = task / blocks, k = task % blocks * VF_LANES, channel = c->group * c->target_channels + k;
+        const int64_t n = task / blocks, k = task % blocks * VF_LANES,
+                      channel = c->group * c->target_channels + k;
         const int channels = lanes_left(c->target_channels - k);
         const vf add = bias ? vf_get_n(bias->data, T, channel, channels) : vf_zero();
-        channels_out(T, t->data, ((c->first_image + n) * t->type.dims[1] + channel) * c->target, c->target, c->result + n * ldc + k, c->now * ldc,
-                     channels, c->target, bias ? &add : NULL);
+        channels_out(T, t->data, ((c->first_image + n) * t->type.dims[1] + channel) * c->target, c->target,
+                     c->result + n * ldc + k, c->now * ldc, channels, c->target, bias ? &add : NULL);
     }
 }
 
 /* dw: x in panels, with zeros behind the last channel. */
-SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     const ls_tensor *t = &c->a->in[1];
     const int64_t step = c->now * c->nr;
     for (int64_t n = begin; n < end; n++) {
         for (int64_t k = 0; k < c->panels * c->nr; k += VF_LANES) {
             float *to = c->staged + (k / c->nr * c->source * c->now + n) * c->nr + k % c->nr;
             if (k < c->source_channels)
-                image_in(T, to, step, t, c->first_image + n, c->group * c->source_channels + k, lanes_left(c->source_channels - k));
+                image_in(T, to, step, t, c->first_image + n, c->group * c->source_channels + k,
+                         lanes_left(c->source_channels - k));
             else
                 for (int64_t p = 0; p < c->source; p++)
                     vf_store(to + p * step, vf_zero());
@@ -46,17 +54,21 @@ SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
 }
 
 /* dw: dy in tiles of rows, cut evenly. */
-SIMD_FN void dy_images(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void dy_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     for (int64_t n = begin; n < end; n++)
         for (int64_t tile = 0; tile < c->tiles; tile++) {
-            const int64_t row = part_begin(c->target_channels, tile, c->tiles), after = part_begin(c->target_channels, tile + 1, c->tiles);
-            image_in(T, c->result + (tile * c->target * c->now + n) * VF_LANES, c->now * VF_LANES, &c->a->in[0], c->first_image + n,
-                        c->group * c->target_channels + row, (int)(after - row));
+            const int64_t row = part_begin(c->target_channels, tile, c->tiles),
+                          after = part_begin(c->target_channels, tile + 1, c->tiles);
+            image_in(T, c->result + (tile * c->target * c->now + n) * VF_LANES, c->now * VF_LANES,
+                     &c->a->in[0], c->first_image + n, c->group * c->target_channels + row,
+                     (int)(after - row));
         }
 }
 
 /* y: VF_LANES output channels side by side, for every tap and input channel. */
-SIMD_FN void pack_results(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void pack_results(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     const int64_t depth = c->source_channels * c->taps; /* of a row of weights */
     for (int64_t o = begin * VF_LANES; o < min_i64(end * VF_LANES, c->target_channels); o += VF_LANES) {
         const int n = lanes_left(c->target_channels - o);
@@ -79,7 +91,8 @@ SIMD_FN void pack_results(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 }
 
 /* dx: one output channel's weights, VF_LANES input channels side by side, for every tap. */
-SIMD_FN void pack_sources(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void pack_sources(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     for (int64_t o = begin; o < end; o++)
         for (int64_t k = 0; k < c->target_channels; k += VF_LANES) {
             const int n = lanes_left(c->target_channels - k);
@@ -99,7 +112,8 @@ SIMD_FN void pack_sources(ls_dtype T, const conv *c, int64_t begin, int64_t end)
         }
 }
 
-SIMD_FN void unpack_rows(ls_dtype T, const conv *c, int64_t begin, int64_t end) {
+SIMD_FN void unpack_rows(ls_dtype T, const conv *c, int64_t begin, int64_t end)
+{
     const ls_tensor *t = &c->a->out[0];
     const int64_t next = c->panels * c->target_channels * c->nr; /* tap to tap */
     for (int64_t o = begin; o < end; o++)
@@ -123,11 +137,12 @@ SIMD_FN void unpack_rows(ls_dtype T, const conv *c, int64_t begin, int64_t end) 
         }
 }
 
-#define TASK(name, body)                                                             \
-    void LS_NAME(name)(void *context, int64_t begin, int64_t end, int worker) {      \
-        const conv *c = context;                                                     \
-        (void)worker;                                                                \
-        BY_FLOAT(c->a->in[0].type.dtype, body, c, begin, end);                       \
+#define TASK(name, body)                                                      \
+    void LS_NAME(name)(void *context, int64_t begin, int64_t end, int worker) \
+    {                                                                         \
+        const conv *c = context;                                              \
+        (void)worker;                                                         \
+        BY_FLOAT(c->a->in[0].type.dtype, body, c, begin, end);                \
     }
 TASK(ls_conv_stage_source, source_images)
 TASK(ls_conv_stage_x, x_images)
@@ -135,7 +150,8 @@ TASK(ls_conv_stage_dy, dy_images)
 TASK(ls_conv_unstage, result_images)
 TASK(ls_conv_unpack_dw, unpack_rows)
 
-void LS_NAME(ls_conv_pack_w)(void *context, int64_t begin, int64_t end, int worker) {
+void LS_NAME(ls_conv_pack_w)(void *context, int64_t begin, int64_t end, int worker)
+{
     const conv *c = context;
     (void)worker;
     if (c->kind == LS_CONV_Y)

@@ -1,5 +1,6 @@
-/* conv_tile.c - the inner loop of convolutions: a tile of sums in registers, as in gemm_tile.c, whose chain runs over several segments of the
- * operands, so that the sums stay in registers from one kernel element to the next. */
+/* conv_tile.c - the inner loop of convolutions: a tile of sums in registers, as in gemm_tile.c, whose chain
+ * runs over several segments of the operands, so that the sums stay in registers from one kernel element to
+ * the next. */
 #include "conv.h"
 
 #if defined(LS_SIMD_512)
@@ -10,7 +11,9 @@
 #define MR 4
 #endif
 
-SIMD_FN void tile(int rows, int nv, const conv_chain *chain, const float *a, const float *b, float *c, int64_t ldc, bool add) {
+SIMD_FN void tile(int rows, int nv, const conv_chain *chain, const float *a, const float *b, float *c,
+                  int64_t ldc, bool add)
+{
     const int64_t row = chain->row, step = chain->step;
     vf sum[MR][2];
 #pragma GCC unroll 14
@@ -48,14 +51,17 @@ SIMD_FN void tile(int rows, int nv, const conv_chain *chain, const float *a, con
         }
 }
 
-#define TILE(rows, nv)                                                                                                                \
-    static void tile_##rows##_##nv(const conv_chain *chain, const float *a, const float *b, float *c, int64_t ldc, bool add) {        \
-        tile(rows, nv, chain, a, b, c, ldc, add);                                                                                     \
+#define TILE(rows, nv)                                                                                \
+    static void tile_##rows##_##nv(const conv_chain *chain, const float *a, const float *b, float *c, \
+                                   int64_t ldc, bool add)                                             \
+    {                                                                                                 \
+        tile(rows, nv, chain, a, b, c, ldc, add);                                                     \
     }
 #define NAME(rows, nv) tile_##rows##_##nv,
 #if MR == 14
-#define EACH(f, nv)                                                                                                                   \
-    f(1, nv) f(2, nv) f(3, nv) f(4, nv) f(5, nv) f(6, nv) f(7, nv) f(8, nv) f(9, nv) f(10, nv) f(11, nv) f(12, nv) f(13, nv) f(14, nv)
+#define EACH(f, nv)                                                                                      \
+    f(1, nv) f(2, nv) f(3, nv) f(4, nv) f(5, nv) f(6, nv) f(7, nv) f(8, nv) f(9, nv) f(10, nv) f(11, nv) \
+        f(12, nv) f(13, nv) f(14, nv)
 #elif MR == 6
 #define EACH(f, nv) f(1, nv) f(2, nv) f(3, nv) f(4, nv) f(5, nv) f(6, nv)
 #else

@@ -1,21 +1,25 @@
-/* conv_winograd.c - convolutions by 3 x 3 kernels of stride 1 with 16 multiplications for every 36: Winograd's F(2 x 2, 3 x 3), which in f32 is
- * about as exact as the plain sum (docs/numerics.md).
+/* conv_winograd.c - convolutions by 3 x 3 kernels of stride 1 with 16 multiplications for every 36:
+ * Winograd's F(2 x 2, 3 x 3), which in f32 is about as exact as the plain sum (docs/numerics.md).
  *
- * A square of 2 x 2 results sees 4 x 4 elements of the source. Sums of these (B) times sums of the kernel's elements (G) are 16 points, of
- * which the results are sums again (A); channels are added up point by point, so each point is a matrix product
+ * A square of 2 x 2 results sees 4 x 4 elements of the source. Sums of these (B) times sums of the kernel's
+ * elements (G) are 16 points, of which the results are sums again (A); channels are added up point by point,
+ * so each point is a matrix product
  *
- *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]        dx: source dy, the kernel turned round
- *     dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares, channels]
+ *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]        dx: source
+ * dy, the kernel turned round dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares,
+ * channels]
  *
- * y, dx: a task is some rows of squares, from the source to the target, in scratch of its worker; a chain has CHAIN channels. dw: rows of squares
- * one lot after the other; in between, threads share points and panels; a chain is the squares of a lot, lots are added in ascending order. */
+ * y, dx: a task is some rows of squares, from the source to the target, in scratch of its worker; a chain has
+ * CHAIN channels. dw: rows of squares one lot after the other; in between, threads share points and panels; a
+ * chain is the squares of a lot, lots are added in ascending order. */
 #include "conv.h"
 #include "conv_move.h"
 
 enum {
     POINTS = 16,
     TAPS = 9,
-    SQUARES = 64,        /* at once, about: their points and results share L2 with the kernel of 64 channels */
+    /* at once, about: their points and results share L2 with the kernel of 64 channels */
+    SQUARES = 64,
     CHAIN = 128,         /* y, dx: channels of a chain */
     SMALLEST = 8,        /* height and width of a result, and */
     LEAST_CHANNELS = 16, /* for which it pays */
@@ -24,34 +28,45 @@ enum {
 
 typedef struct winograd {
     const conv *c;
-    int64_t h, w, pad_h, pad_w;     /* of the picture that is read in squares of 4 x 4 */
-    int64_t result_h, result_w;     /* of the one in squares of 2 x 2: y, dx; dw: dy */
-    int64_t rows, cols;             /* of squares in a picture */
-    int64_t at_once;                /* rows of squares */
-    int64_t lines, ld, result_ld;   /* f32: of the lines copied; of a square's channels in `points` (dw: of a panel's) and in `results` */
-    int64_t point, result_point;    /* from point to point in these */
-    int64_t kernel_point, own;      /* in the kernel; scratch of a worker */
-    int64_t first, last;            /* dw: rows of squares at hand */
-    float *kernel;                  /* y, dx: [point][panel][source channel][nr]; dw: sums [point][panel][target channel][nr] */
-    float *scratch;                 /* lines, points, results: y, dx: a worker's; dw: lines are a worker's */
+    int64_t h, w, pad_h, pad_w; /* of the picture that is read in squares of 4 x 4 */
+    int64_t result_h, result_w; /* of the one in squares of 2 x 2: y, dx; dw: dy */
+    int64_t rows, cols;         /* of squares in a picture */
+    int64_t at_once;            /* rows of squares */
+    /* f32: of the lines copied; of a square's channels in `points` (dw: of a panel's) and in `results` */
+    int64_t lines, ld, result_ld;
+    int64_t point, result_point; /* from point to point in these */
+    int64_t kernel_point, own;   /* in the kernel; scratch of a worker */
+    int64_t first, last;         /* dw: rows of squares at hand */
+    /* y, dx: [point][panel][source channel][nr]; dw: sums [point][panel][target channel][nr] */
+    float *kernel;
+    float *scratch; /* lines, points, results: y, dx: a worker's; dw: lines are a worker's */
 } winograd;
 
-bool LS_NAME(ls_conv_is_winograd)(const conv *c) {
+bool LS_NAME(ls_conv_is_winograd)(const conv *c)
+{
     const ls_conv_attrs *at = &c->s.at;
-    return c->s.kh == 3 && c->s.kw == 3 && at->stride_h == 1 && at->stride_w == 1 && at->dilation_h == 1 && at->dilation_w == 1 &&
-           c->s.oh >= SMALLEST && c->s.ow >= SMALLEST && min_i64(c->source_channels, c->target_channels) >= LEAST_CHANNELS;
+    return c->s.kh == 3 && c->s.kw == 3 && at->stride_h == 1 && at->stride_w == 1 && at->dilation_h == 1 &&
+           at->dilation_w == 1 && c->s.oh >= SMALLEST && c->s.ow >= SMALLEST &&
+           min_i64(c->source_channels, c->target_channels) >= LEAST_CHANNELS;
 }
 
 static int64_t off_set(int64_t channels) { return channels % 64 ? channels : channels + OFF_SET; }
 
-static winograd plan_of(const conv *c) {
+static winograd plan_of(const conv *c)
+{
     const ls_conv *s = &c->s;
     const bool dx = c->kind == LS_CONV_DX, dw = c->kind == LS_CONV_DW;
-    winograd g = { .c = c, .h = dx ? s->oh : s->h, .w = dx ? s->ow : s->w, .result_h = dx ? s->h : s->oh, .result_w = dx ? s->w : s->ow,
-                   .pad_h = dx ? 2 - s->at.pad_h : s->at.pad_h, .pad_w = dx ? 2 - s->at.pad_w : s->at.pad_w };
+    winograd g = { .c = c,
+                   .h = dx ? s->oh : s->h,
+                   .w = dx ? s->ow : s->w,
+                   .result_h = dx ? s->h : s->oh,
+                   .result_w = dx ? s->w : s->ow,
+                   .pad_h = dx ? 2 - s->at.pad_h : s->at.pad_h,
+                   .pad_w = dx ? 2 - s->at.pad_w : s->at.pad_w };
     g.rows = (g.result_h + 1) / 2;
     g.cols = (g.result_w + 1) / 2;
-    g.at_once = min_i64((SQUARES + g.cols - 1) / g.cols, (s->n * g.rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
+    g.at_once = min_i64((SQUARES + g.cols - 1) / g.cols,
+                        (s->n * g.rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
     const int64_t squares = g.at_once * g.cols, width = c->panels * c->nr;
     g.lines = (2 * g.at_once + 2) * (2 * g.cols + 2) * c->lanes;
     g.ld = dw ? c->nr : off_set(round_up(c->source_channels, c->lanes));
@@ -63,20 +78,24 @@ static winograd plan_of(const conv *c) {
     return g;
 }
 
-size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c) {
+size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c)
+{
     const winograd g = plan_of(c);
     const int64_t shared = c->kind == LS_CONV_DW ? g.point + g.result_point : 0;
     return sizeof(float) * (size_t)(POINTS * (g.kernel_point + shared) + c->threads * g.own);
 }
 
-/* ---- sums of squares ---------------------------------------------------------------------------------------------------------------- */
+/* ---- sums of squares */
 
-typedef enum square { SOURCE, KERNEL, GRADIENT, RESULT, KERNEL_GRADIENT } square; /* B^T, G, A; A^T, G^T: back from points */
+/* B^T, G, A; A^T, G^T: back from points */
+typedef enum square { SOURCE, KERNEL, GRADIENT, RESULT, KERNEL_GRADIENT } square;
 #define SIDE(what) ((what) == KERNEL ? 3 : (what) == GRADIENT ? 2 : 4)
 #define SIDE_AFTER(what) ((what) == RESULT ? 2 : (what) == KERNEL_GRADIENT ? 3 : 4)
 
-SIMD_FN void sums_of_line(square what, const vf *x, int step, vf *to, int to_step) {
-    const vf a = x[0], b = x[step], c = SIDE(what) > 2 ? x[2 * step] : vf_zero(), d = SIDE(what) > 3 ? x[3 * step] : vf_zero();
+SIMD_FN void sums_of_line(square what, const vf *x, int step, vf *to, int to_step)
+{
+    const vf a = x[0], b = x[step], c = SIDE(what) > 2 ? x[2 * step] : vf_zero(),
+             d = SIDE(what) > 3 ? x[3 * step] : vf_zero();
     const vf half = vf_set1(0.5f);
     vf y[4] = { a };
     if (what == SOURCE) {
@@ -96,7 +115,8 @@ SIMD_FN void sums_of_line(square what, const vf *x, int step, vf *to, int to_ste
             to[i * to_step] = y[i];
 }
 
-SIMD_FN void sums_of_square(square what, const vf *x, vf *to) {
+SIMD_FN void sums_of_square(square what, const vf *x, vf *to)
+{
     const int n = SIDE(what), m = SIDE_AFTER(what);
     vf half[16];
 #pragma GCC unroll 4
@@ -107,61 +127,72 @@ SIMD_FN void sums_of_square(square what, const vf *x, vf *to) {
         sums_of_line(what, half + i * n, 1, to + i * m, 1);
 }
 
-SIMD_FN void store_points(float *to, int64_t step, const vf *points) {
+SIMD_FN void store_points(float *to, int64_t step, const vf *points)
+{
 #pragma GCC unroll 16
     for (int i = 0; i < POINTS; i++)
         vf_store(to + i * step, points[i]);
 }
-SIMD_FN void load_points(vf *points, const float *from, int64_t step) {
+SIMD_FN void load_points(vf *points, const float *from, int64_t step)
+{
 #pragma GCC unroll 16
     for (int i = 0; i < POINTS; i++)
         points[i] = vf_load(from + i * step);
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel */
 
 /* y: task: VF_LANES output channels side by side. */
-SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t end) {
+SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
+{
     const conv *c = g->c;
     const int64_t depth = c->source_channels;
     for (int64_t o = begin * VF_LANES; o < min_i64(end * VF_LANES, c->target_channels); o += VF_LANES)
         for (int64_t k = 0; k < depth; k += VF_LANES) {
-            const int64_t at = ((c->group * c->target_channels + o) * depth + k) * TAPS, count = min_i64(VF_LANES, depth - k);
+            const int64_t at = ((c->group * c->target_channels + o) * depth + k) * TAPS,
+                          count = min_i64(VF_LANES, depth - k);
             vf w[VF_LANES * TAPS], points[POINTS];
             for (int64_t i = 0; i < count * TAPS; i += VF_LANES)
-                get_block(T, w + i, c->a->in[1].data, at + i, depth * TAPS, lanes_left(c->target_channels - o), lanes_left(count * TAPS - i));
+                get_block(T, w + i, c->a->in[1].data, at + i, depth * TAPS,
+                          lanes_left(c->target_channels - o), lanes_left(count * TAPS - i));
             for (int64_t i = 0; i < count; i++) {
                 sums_of_square(KERNEL, w + i * TAPS, points);
-                store_points(g->kernel + (o / c->nr * depth + k + i) * c->nr + o % c->nr, g->kernel_point, points);
+                store_points(g->kernel + (o / c->nr * depth + k + i) * c->nr + o % c->nr, g->kernel_point,
+                             points);
             }
         }
 }
 
 /* dx: task: an output channel's kernel, turned round, VF_LANES input channels side by side. */
-SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t end) {
+SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
+{
     const conv *c = g->c;
     for (int64_t o = begin; o < end; o++)
         for (int64_t k = 0; k < c->target_channels; k += VF_LANES) {
             const int64_t at = ((c->group * c->source_channels + o) * c->target_channels + k) * TAPS;
             vf w[TAPS + VF_LANES], turned[TAPS], points[POINTS];
             for (int i = 0; i < TAPS; i += VF_LANES)
-                get_block(T, w + i, c->a->in[1].data, at + i, TAPS, lanes_left(c->target_channels - k), lanes_left(TAPS - i));
+                get_block(T, w + i, c->a->in[1].data, at + i, TAPS, lanes_left(c->target_channels - k),
+                          lanes_left(TAPS - i));
 #pragma GCC unroll 9
             for (int i = 0; i < TAPS; i++)
                 turned[i] = w[TAPS - 1 - i];
             sums_of_square(KERNEL, turned, points);
-            store_points(g->kernel + (k / c->nr * c->source_channels + o) * c->nr + k % c->nr, g->kernel_point, points);
+            store_points(g->kernel + (k / c->nr * c->source_channels + o) * c->nr + k % c->nr,
+                         g->kernel_point, points);
         }
 }
 
 /* dw: task: an output channel. */
-SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end) {
+SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
+{
     const conv *c = g->c;
     for (int64_t o = begin; o < end; o++)
         for (int64_t k = 0; k < c->source_channels; k += VF_LANES) {
             const int64_t at = ((c->group * c->target_channels + o) * c->source_channels + k) * TAPS;
             vf points[POINTS], w[TAPS + VF_LANES] = { { 0 } };
-            load_points(points, g->kernel + (k / c->nr * c->target_channels + o) * c->nr + k % c->nr, g->kernel_point);
+            load_points(points, g->kernel + (k / c->nr * c->target_channels + o) * c->nr + k % c->nr,
+                        g->kernel_point);
             sums_of_square(KERNEL_GRADIENT, points, w);
             for (int i = 0; i < TAPS; i += VF_LANES) {
                 transpose(w + i);
@@ -171,19 +202,22 @@ SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t e
         }
 }
 
-/* ---- pictures ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- pictures */
 
 /* n channels of one image from line `top` and column `left` on, zeros outside it: [line][pitch][VF_LANES]. */
-SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image, int64_t channel, int n, int64_t top, int64_t lines, int64_t left,
-                        int64_t pitch) {
-    const int64_t h = t->type.dims[2], w = t->type.dims[3], first = left < 0 ? min_i64(-left, pitch) : 0, end = min_i64(pitch, w - left);
+SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image, int64_t channel, int n,
+                        int64_t top, int64_t lines, int64_t left, int64_t pitch)
+{
+    const int64_t h = t->type.dims[2], w = t->type.dims[3], first = left < 0 ? min_i64(-left, pitch) : 0,
+                  end = min_i64(pitch, w - left);
     for (int64_t line = top; line < top + lines; line++, to += pitch * VF_LANES) {
         const bool is = line >= 0 && line < h && first < end;
         for (int64_t p = 0; p < (is ? first : pitch); p++)
             vf_store(to + p * VF_LANES, vf_zero());
         if (!is)
             continue;
-        channels_in(T, to + first * VF_LANES, VF_LANES, t->data, ((image * t->type.dims[1] + channel) * h + line) * w + left + first, h * w, n,
+        channels_in(T, to + first * VF_LANES, VF_LANES, t->data,
+                    ((image * t->type.dims[1] + channel) * h + line) * w + left + first, h * w, n,
                     end - first);
         for (int64_t p = end; p < pitch; p++)
             vf_store(to + p * VF_LANES, vf_zero());
@@ -191,20 +225,26 @@ SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image
 }
 
 /* n rows of squares of one image, from `row` on: as many of rows [at, last) over all images as it has. */
-typedef struct run { int64_t image, row, n; } run;
-SIMD_FN run run_at(const winograd *g, int64_t at, int64_t last) {
+typedef struct run {
+    int64_t image, row, n;
+} run;
+SIMD_FN run run_at(const winograd *g, int64_t at, int64_t last)
+{
     return (run){ at / g->rows, at % g->rows, min_i64(last - at, g->rows - at % g->rows) };
 }
 
-/* Points of rows [first, last) of squares, VF_LANES channels of a picture (GRADIENT: of dy), to [square][ld]. */
-SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lines, float *to, const ls_tensor *t, int64_t first, int64_t last,
-                          int64_t channel, int n) {
+/* Points of rows [first, last) of squares, VF_LANES channels of a picture (GRADIENT: of dy), to [square][ld].
+ */
+SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lines, float *to,
+                          const ls_tensor *t, int64_t first, int64_t last, int64_t channel, int n)
+{
     const bool source = what == SOURCE;
     const int64_t more = SIDE(what) - 2, pitch = 2 * g->cols + more;
     const int64_t point = source ? g->point : g->result_point, ld = source ? g->ld : g->result_ld;
     for (run r; first < last; first += r.n) {
         r = run_at(g, first, last);
-        copy_lines(T, lines, t, r.image, channel, n, 2 * r.row - (source ? g->pad_h : 0), 2 * r.n + more, source ? -g->pad_w : 0, pitch);
+        copy_lines(T, lines, t, r.image, channel, n, 2 * r.row - (source ? g->pad_h : 0), 2 * r.n + more,
+                   source ? -g->pad_w : 0, pitch);
         for (int64_t i = 0; i < r.n * g->cols; i++, to += ld) {
             const float *at = lines + 2 * (i / g->cols * pitch + i % g->cols) * VF_LANES;
             vf x[16], points[POINTS];
@@ -219,8 +259,11 @@ SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lin
 }
 
 /* The way back from `results` to NCHW. */
-SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const float *from, int64_t first, int64_t last, int64_t channel, int n) {
-    const ls_tensor *t = &g->c->a->out[0], *bias = g->c->kind == LS_CONV_Y && present(&g->c->a->in[2]) ? &g->c->a->in[2] : NULL;
+SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const float *from, int64_t first,
+                         int64_t last, int64_t channel, int n)
+{
+    const ls_tensor *t = &g->c->a->out[0],
+                    *bias = g->c->kind == LS_CONV_Y && present(&g->c->a->in[2]) ? &g->c->a->in[2] : NULL;
     const vf add = bias ? vf_get_n(bias->data, T, channel, n) : vf_zero();
     const int64_t w = g->result_w;
     for (run r; first < last; first += r.n) {
@@ -235,14 +278,15 @@ SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const floa
                 if (row + k / 2 < height && column + k % 2 < w)
                     vf_store(lines + ((row + k / 2) * w + column + k % 2) * VF_LANES, y[k]);
         }
-        channels_out(T, t->data, ((r.image * t->type.dims[1] + channel) * g->result_h + 2 * r.row) * w, g->result_h * w, lines, VF_LANES, n,
-                     height * w, bias ? &add : NULL);
+        channels_out(T, t->data, ((r.image * t->type.dims[1] + channel) * g->result_h + 2 * r.row) * w,
+                     g->result_h * w, lines, VF_LANES, n, height * w, bias ? &add : NULL);
     }
 }
 
-/* ---- y and dx ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- y and dx */
 
-SIMD_FN void multiply(const winograd *g, const float *points, float *results, int64_t squares) {
+SIMD_FN void multiply(const winograd *g, const float *points, float *results, int64_t squares)
+{
     const conv *c = g->c;
     const conv_segment whole = { 0, 0 };
     const int64_t tiles = (squares + c->mr - 1) / c->mr, depth = c->source_channels;
@@ -250,76 +294,94 @@ SIMD_FN void multiply(const winograd *g, const float *points, float *results, in
         const int64_t i = task / c->panels, panel = task % c->panels;
         const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
         for (int64_t k = 0; k < depth; k += CHAIN) {
-            const conv_chain chain = { .segments = 1, .steps = min_i64(CHAIN, depth - k), .segment = &whole, .row = g->ld, .step = 1 };
+            const conv_chain chain = {
+                .segments = 1, .steps = min_i64(CHAIN, depth - k), .segment = &whole, .row = g->ld, .step = 1
+            };
             for (int64_t t = 0; t < tiles; t++) {
-                const int64_t row = part_begin(squares, t, tiles), height = part_begin(squares, t + 1, tiles) - row;
-                tile[height - 1](&chain, points + i * g->point + row * g->ld + k, g->kernel + i * g->kernel_point + (panel * depth + k) * c->nr,
-                                 results + i * g->result_point + row * g->result_ld + panel * c->nr, g->result_ld, k > 0);
+                const int64_t row = part_begin(squares, t, tiles),
+                              height = part_begin(squares, t + 1, tiles) - row;
+                tile[height - 1](&chain, points + i * g->point + row * g->ld + k,
+                                 g->kernel + i * g->kernel_point + (panel * depth + k) * c->nr,
+                                 results + i * g->result_point + row * g->result_ld + panel * c->nr,
+                                 g->result_ld, k > 0);
             }
         }
     }
 }
 
-SIMD_FN void squares_tasks(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker) {
+SIMD_FN void squares_tasks(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker)
+{
     const conv *c = g->c;
-    float *lines = g->scratch + worker * g->own, *points = lines + g->lines, *results = points + POINTS * g->point;
+    float *lines = g->scratch + worker * g->own, *points = lines + g->lines,
+          *results = points + POINTS * g->point;
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task * g->at_once, last = min_i64(first + g->at_once, c->s.n * g->rows);
         for (int64_t k = 0; k < c->source_channels; k += VF_LANES)
-            take_squares(SOURCE, T, g, lines, points + k, &c->a->in[0], first, last, c->group * c->source_channels + k,
-                         lanes_left(c->source_channels - k));
+            take_squares(SOURCE, T, g, lines, points + k, &c->a->in[0], first, last,
+                         c->group * c->source_channels + k, lanes_left(c->source_channels - k));
         multiply(g, points, results, (last - first) * g->cols);
         for (int64_t k = 0; k < c->target_channels; k += VF_LANES)
-            put_squares(T, g, lines, results + k, first, last, c->group * c->target_channels + k, lanes_left(c->target_channels - k));
+            put_squares(T, g, lines, results + k, first, last, c->group * c->target_channels + k,
+                        lanes_left(c->target_channels - k));
     }
 }
 
-/* ---- dw ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dw */
 
 static float *points_of(const winograd *g) { return g->scratch + g->c->threads * g->own; }
 static float *results_of(const winograd *g) { return points_of(g) + POINTS * g->point; }
 
 /* task: VF_LANES channels of x, then of dy. */
-SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker) {
+SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker)
+{
     const conv *c = g->c;
-    const int64_t blocks = (c->source_channels + VF_LANES - 1) / VF_LANES, squares = (g->last - g->first) * g->cols;
+    const int64_t blocks = (c->source_channels + VF_LANES - 1) / VF_LANES,
+                  squares = (g->last - g->first) * g->cols;
     float *lines = g->scratch + worker * g->own;
     for (int64_t task = begin; task < end; task++)
         if (task < blocks) {
             const int64_t k = task * VF_LANES;
-            take_squares(SOURCE, T, g, lines, points_of(g) + k / c->nr * squares * c->nr + k % c->nr, &c->a->in[1], g->first, g->last,
-                         c->group * c->source_channels + k, lanes_left(c->source_channels - k));
+            take_squares(SOURCE, T, g, lines, points_of(g) + k / c->nr * squares * c->nr + k % c->nr,
+                         &c->a->in[1], g->first, g->last, c->group * c->source_channels + k,
+                         lanes_left(c->source_channels - k));
         } else {
             const int64_t k = (task - blocks) * VF_LANES;
-            take_squares(GRADIENT, T, g, lines, results_of(g) + k, &c->a->in[0], g->first, g->last, c->group * c->target_channels + k,
-                         lanes_left(c->target_channels - k));
+            take_squares(GRADIENT, T, g, lines, results_of(g) + k, &c->a->in[0], g->first, g->last,
+                         c->group * c->target_channels + k, lanes_left(c->target_channels - k));
         }
 }
 
 /* task: a panel of a point. */
-static void add_products(void *context, int64_t begin, int64_t end, int worker) {
+static void add_products(void *context, int64_t begin, int64_t end, int worker)
+{
     const winograd *g = context;
     const conv *c = g->c;
     const conv_segment whole = { 0, 0 };
     const int64_t squares = (g->last - g->first) * g->cols;
-    const conv_chain chain = { .segments = 1, .steps = squares, .segment = &whole, .row = 1, .step = g->result_ld };
+    const conv_chain chain = {
+        .segments = 1, .steps = squares, .segment = &whole, .row = 1, .step = g->result_ld
+    };
     (void)worker;
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task / c->panels, panel = task % c->panels;
         const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->source_channels - panel * c->nr > VF_LANES];
         for (int64_t t = 0; t < c->tiles; t++) {
-            const int64_t row = part_begin(c->target_channels, t, c->tiles), height = part_begin(c->target_channels, t + 1, c->tiles) - row;
-            tile[height - 1](&chain, results_of(g) + i * g->result_point + row, points_of(g) + i * g->point + panel * squares * c->nr,
-                             g->kernel + i * g->kernel_point + (panel * c->target_channels + row) * c->nr, c->nr, g->first > 0);
+            const int64_t row = part_begin(c->target_channels, t, c->tiles),
+                          height = part_begin(c->target_channels, t + 1, c->tiles) - row;
+            tile[height - 1](&chain, results_of(g) + i * g->result_point + row,
+                             points_of(g) + i * g->point + panel * squares * c->nr,
+                             g->kernel + i * g->kernel_point + (panel * c->target_channels + row) * c->nr,
+                             c->nr, g->first > 0);
         }
     }
 }
 
-#define TASK(name, body, ...)                                                     \
-    static void name(void *context, int64_t begin, int64_t end, int worker) {     \
-        const winograd *g = context;                                              \
-        (void)worker;                                                             \
-        BY_FLOAT(g->c->a->in[0].type.dtype, body, g, begin, end __VA_ARGS__);     \
+#define TASK(name, body, ...)                                                 \
+    static void name(void *context, int64_t begin, int64_t end, int worker)   \
+    {                                                                         \
+        const winograd *g = context;                                          \
+        (void)worker;                                                         \
+        BY_FLOAT(g->c->a->in[0].type.dtype, body, g, begin, end __VA_ARGS__); \
     }
 TASK(pack_y, pack_results, )
 TASK(pack_dx, pack_sources, )
@@ -327,15 +389,18 @@ TASK(unpack_dw, unpack_sums, )
 TASK(squares_task, squares_tasks, , worker)
 TASK(take_task, take_channels, , worker)
 
-void LS_NAME(ls_conv_winograd)(conv *c) {
+void LS_NAME(ls_conv_winograd)(conv *c)
+{
     winograd g = plan_of(c);
-    const int64_t from = (c->source_channels + VF_LANES - 1) / VF_LANES, to = (c->target_channels + VF_LANES - 1) / VF_LANES;
+    const int64_t from = (c->source_channels + VF_LANES - 1) / VF_LANES,
+                  to = (c->target_channels + VF_LANES - 1) / VF_LANES;
     const int64_t rows = c->s.n * g.rows;
     g.kernel = c->a->workspace;
     g.scratch = g.kernel + POINTS * g.kernel_point;
     for (c->group = 0; c->group < c->s.at.groups; c->group++) {
         if (c->kind != LS_CONV_DW) {
-            ls_parallel_for(c->threads, c->kind == LS_CONV_Y ? to : c->source_channels, c->kind == LS_CONV_Y ? pack_y : pack_dx, &g);
+            ls_parallel_for(c->threads, c->kind == LS_CONV_Y ? to : c->source_channels,
+                            c->kind == LS_CONV_Y ? pack_y : pack_dx, &g);
             ls_parallel_for(c->threads, (rows + g.at_once - 1) / g.at_once, squares_task, &g);
             continue;
         }

@@ -1,4 +1,5 @@
-/* dropout.c - x where an element is kept, times 1 / (1 - p), else 0; and what is added to that. Work is cut by elements: a random number belongs to its place. */
+/* dropout.c - x where an element is kept, times 1 / (1 - p), else 0; and what is added to that. Work is cut
+ * by elements: a random number belongs to its place. */
 #include "device/dropout.h"
 #include "random.h"
 #include "table.h"
@@ -10,19 +11,23 @@ typedef struct job {
     ls_dropping d;
 } job;
 
-KERNEL(random_key) { /* seed, step, places -> key */
-    const ls_rng_key k = ls_rng_key_of((uint64_t)*(const int64_t *)a->in[0].data, (uint64_t)*(const int64_t *)a->in[1].data);
+KERNEL(random_key)
+{ /* seed, step, places -> key */
+    const ls_rng_key k = ls_rng_key_of((uint64_t) * (const int64_t *)a->in[0].data,
+                                       (uint64_t) * (const int64_t *)a->in[1].data);
     int64_t *out = a->out[0].data;
     out[0] = (int64_t)((uint64_t)k.k[1] << 32 | k.k[0]);
     out[1] = ((const int64_t *)a->in[2].data)[0];
     out[2] = ((const int64_t *)a->in[2].data)[1];
 }
 
-SIMD_FN void drop_vector(ls_dtype T, const job *j, const int32_t *keep, int64_t i, int n, bool add) {
+SIMD_FN void drop_vector(ls_dtype T, const job *j, const int32_t *keep, int64_t i, int n, bool add)
+{
     const vf x = n == VF_LANES ? vf_get(j->a->in[0].data, T, i) : vf_get_n(j->a->in[0].data, T, i, n);
     vf y = vi_as_vf(vf_bits(x * (float)j->d.scale) & vi_load(keep));
     if (add) {
-        const vf addend = n == VF_LANES ? vf_get(j->a->in[2].data, T, i) : vf_get_n(j->a->in[2].data, T, i, n);
+        const vf addend = n == VF_LANES ? vf_get(j->a->in[2].data, T, i)
+                                        : vf_get_n(j->a->in[2].data, T, i, n);
         y = vf_round_to(y, T) + addend;
     }
     if (n == VF_LANES)
@@ -31,7 +36,8 @@ SIMD_FN void drop_vector(ls_dtype T, const job *j, const int32_t *keep, int64_t 
         vf_put_n(j->a->out[0].data, T, i, y, n);
 }
 
-SIMD_FN void drop_range(ls_dtype T, const job *j, const int32_t *keep, int64_t i, int64_t n, bool add) {
+SIMD_FN void drop_range(ls_dtype T, const job *j, const int32_t *keep, int64_t i, int64_t n, bool add)
+{
     int64_t c = 0;
     for (; c + VF_LANES <= n; c += VF_LANES)
         drop_vector(T, j, keep + c, i + c, VF_LANES, add);
@@ -39,7 +45,8 @@ SIMD_FN void drop_range(ls_dtype T, const job *j, const int32_t *keep, int64_t i
         drop_vector(T, j, keep + c, i + c, (int)(n - c), add);
 }
 
-SIMD_FN void drop_block(ls_dtype T, const job *j, int64_t begin, int64_t end) {
+SIMD_FN void drop_block(ls_dtype T, const job *j, int64_t begin, int64_t end)
+{
     const ls_dropping *d = &j->d;
     const bool add = j->a->n_in > 2 && present(&j->a->in[2]);
     int32_t keep[2 * KEEP_GROUP + VF_LANES] = { 0 }; /* the last vector may be read beyond */
@@ -56,13 +63,16 @@ SIMD_FN void drop_block(ls_dtype T, const job *j, int64_t begin, int64_t end) {
     }
 }
 
-static void drop_task(void *context, int64_t begin, int64_t end, int worker) {
+static void drop_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const job *j = context;
     (void)worker;
-    BY_FLOAT(j->a->out[0].type.dtype, drop_block, j, begin * BLOCK, min_i64(end * BLOCK, count_of(&j->a->out[0])));
+    BY_FLOAT(j->a->out[0].type.dtype, drop_block, j, begin * BLOCK,
+             min_i64(end * BLOCK, count_of(&j->a->out[0])));
 }
 
-KERNEL(dropout) { /* x, key, addend? -> y */
+KERNEL(dropout)
+{ /* x, key, addend? -> y */
     const int64_t n = count_of(&a->out[0]);
     job j = { a, ls_dropping_of_op(&a->in[1], &a->out[0].type, a->attrs) };
     ls_parallel_for(threads_for(a, n), (n + BLOCK - 1) / BLOCK, drop_task, &j);

@@ -1,13 +1,14 @@
 /* elementwise.c - every element-wise op, `cast` and `fused`: one small interpreter.
  *
- * A program's registers are blocks of elements in f32 that together fit the first cache: inputs are converted and broadcast into them
- * (or read where they lie), each instruction is one vector loop over the block and rounds to its type, the last one's block is
- * stored. An element's result depends on its operands only, never on where blocks begin. Reading a block comes before writing
- * it, so the output may be an input's memory. */
+ * A program's registers are blocks of elements in f32 that together fit the first cache: inputs are converted
+ * and broadcast into them (or read where they lie), each instruction is one vector loop over the block and
+ * rounds to its type, the last one's block is stored. An element's result depends on its operands only, never
+ * on where blocks begin. Reading a block comes before writing it, so the output may be an input's memory. */
 #include "table.h"
 #include "walk.h"
 
-enum { BLOCK_FLOATS = 4096, BLOCK_MAX = 512, REGISTERS_MAX = 128 }; /* 16 KB for all registers, 32 elements each at least */
+/* 16 KB for all registers, 32 elements each at least */
+enum { BLOCK_FLOATS = 4096, BLOCK_MAX = 512, REGISTERS_MAX = 128 };
 
 typedef struct instruction {
     ls_ew op;
@@ -24,7 +25,7 @@ typedef struct program {
     instruction code[REGISTERS_MAX];
 } program;
 
-/* ---- one instruction over a block ------------------------------------------------------------------------------------------ */
+/* ---- one instruction over a block */
 
 /* n elements; x and y are vectors of a and b. The last, partial vector goes through the same expression. */
 #define EACH(expression)                                                     \
@@ -48,7 +49,8 @@ SIMD_FN vf max_nan(vf x, vf y) { return vf_select(vf_isnan(x), x, vf_max(x, y));
 SIMD_FN vf min_nan(vf x, vf y) { return vf_select(vf_isnan(x), x, vf_min(x, y)); }
 SIMD_FN vf where_positive(vf dy, vf x) { return vf_select(vf_lt(vf_zero(), x), dy, vf_zero()); }
 
-static void execute(const instruction *in, float *r, const float *a, const float *b, int64_t n) {
+static void execute(const instruction *in, float *r, const float *a, const float *b, int64_t n)
+{
     const vf c = vf_set1(in->number);
     switch (in->op) {
     case LS_EW_ADD: EACH(x + y); break;
@@ -87,9 +89,10 @@ static void execute(const instruction *in, float *r, const float *a, const float
     }
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks */
 
-SIMD_FN void convert_run(ls_dtype T, float *to, const char *data, int64_t offset, int64_t n) {
+SIMD_FN void convert_run(ls_dtype T, float *to, const char *data, int64_t offset, int64_t n)
+{
     int64_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES)
         vf_store(to + i, vf_get(data, T, offset + i));
@@ -97,7 +100,8 @@ SIMD_FN void convert_run(ls_dtype T, float *to, const char *data, int64_t offset
         vf_store_n(to + i, vf_get_n(data, T, offset + i, (int)(n - i)), (int)(n - i));
 }
 
-SIMD_FN float number_at(ls_dtype t, const char *data, int64_t i) {
+SIMD_FN float number_at(ls_dtype t, const char *data, int64_t i)
+{
     switch (t) {
     case LS_U8: return (float)((const uint8_t *)data)[i];
     case LS_I32: return (float)((const int32_t *)data)[i];
@@ -107,7 +111,8 @@ SIMD_FN float number_at(ls_dtype t, const char *data, int64_t i) {
 }
 
 /* Elements [i, i+n) of the output's order, as f32. */
-static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t n) {
+static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t n)
+{
     const int64_t stride = w->strides[w->ndim - 1];
     while (n > 0) {
         int64_t left;
@@ -133,7 +138,8 @@ static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t 
     }
 }
 
-SIMD_FN void store_run(ls_dtype T, char *to, const float *from, int64_t n) {
+SIMD_FN void store_run(ls_dtype T, char *to, const float *from, int64_t n)
+{
     int64_t i = 0;
     for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES)
         vf_put2(to, T, i, vf_load(from + i), vf_load(from + i + VF_LANES));
@@ -143,7 +149,8 @@ SIMD_FN void store_run(ls_dtype T, char *to, const float *from, int64_t n) {
         vf_put_n(to, T, i, vf_load_n(from + i, (int)(n - i)), (int)(n - i));
 }
 
-static void run_blocks(void *context, int64_t begin, int64_t end, int worker) {
+static void run_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
     const program *p = context;
     const ls_tensor *out = &p->args->out[0];
     _Alignas(64) float slots[BLOCK_FLOATS];
@@ -173,7 +180,8 @@ static void run_blocks(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void run_program(program *p, const ls_kernel_args *a) {
+static void run_program(program *p, const ls_kernel_args *a)
+{
     p->args = a;
     p->n_in = a->n_in;
     p->n = count_of(&a->out[0]);
@@ -184,12 +192,15 @@ static void run_program(program *p, const ls_kernel_args *a) {
     ls_parallel_for(threads_for(a, p->n * p->n_code), (p->n + p->block - 1) / p->block, run_blocks, p);
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------------------------------- */
+/* ---- ops */
 
-static void run_single(const ls_kernel_args *a, ls_ew op, double number) {
+static void run_single(const ls_kernel_args *a, ls_ew op, double number)
+{
     program p; /* large: only what is used is filled */
     p.n_code = 1;
-    p.code[0] = (instruction){ .op = op, .a = 0, .b = a->n_in > 1 ? 1 : -1, .to = LS_F32, .number = (float)number };
+    p.code[0] = (instruction){
+        .op = op, .a = 0, .b = a->n_in > 1 ? 1 : -1, .to = LS_F32, .number = (float)number
+    };
     run_program(&p, a);
 }
 
@@ -198,22 +209,26 @@ static void run_single(const ls_kernel_args *a, ls_ew op, double number) {
 #include "elementwise.list"
 #undef ELEMENTWISE
 
-KERNEL(fused) {
+KERNEL(fused)
+{
     const ls_fused_attrs *at = a->attrs;
     program p;
     p.n_code = (int)at->numbers.n;
     for (int j = 0; j < p.n_code; j++) {
         const int64_t *c = at->code.v + 4 * j;
-        p.code[j] = (instruction){
-            .op = (ls_ew)c[0], .a = (int)c[1], .b = (int)c[2], .to = (ls_dtype)c[3], .number = (float)at->numbers.v[j]
-        };
+        p.code[j] = (instruction){ .op = (ls_ew)c[0],
+                                   .a = (int)c[1],
+                                   .b = (int)c[2],
+                                   .to = (ls_dtype)c[3],
+                                   .number = (float)at->numbers.v[j] };
     }
     if (p.code[p.n_code - 1].to == a->out[0].type.dtype)
         p.code[p.n_code - 1].to = LS_F32; /* storing rounds */
     run_program(&p, a);
 }
 
-KERNEL_SUPPORTS(fused) {
+KERNEL_SUPPORTS(fused)
+{
     const ls_fused_attrs *at = a->attrs;
     if (a->n_in + at->numbers.n > REGISTERS_MAX)
         return "an element-wise program of more than 128 inputs and instructions";
@@ -225,17 +240,20 @@ KERNEL_SUPPORTS(fused) {
     return LS_NAME(ls_no_f64)(a);
 }
 
-/* cast to an integer type: floats are cut off towards zero and kept within the type's range, NaN becomes 0; integers wrap. */
+/* cast to an integer type: floats are cut off towards zero and kept within the type's range, NaN becomes 0;
+ * integers wrap. */
 typedef struct cast_job {
     const ls_kernel_args *a;
     walk in;
 } cast_job;
 
-SIMD_FN int64_t to_integer(float x, float least, float beyond, int64_t min, int64_t max) {
+SIMD_FN int64_t to_integer(float x, float least, float beyond, int64_t min, int64_t max)
+{
     return x != x ? 0 : x <= least ? min : x >= beyond ? max : (int64_t)x;
 }
 
-static void cast_elements(void *context, int64_t begin, int64_t end, int worker) {
+static void cast_elements(void *context, int64_t begin, int64_t end, int worker)
+{
     const cast_job *j = context;
     const ls_dtype from = j->a->in[0].type.dtype, to = j->a->out[0].type.dtype;
     void *out = j->a->out[0].data;
@@ -262,7 +280,8 @@ static void cast_elements(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-KERNEL(cast) {
+KERNEL(cast)
+{
     if (is_float16_or_32(a->out[0].type.dtype)) {
         run_single(a, LS_EW_CAST, 0.0);
         return;

@@ -1,8 +1,9 @@
 /* embedding.c - rows of a table by number, and the table's gradient.
  *
- * For the gradient the places are sorted by their id, stably: the places that read a row then stand together, in their order, and a row
- * is the sum over its places one after the other, whatever the threads. Work is shared by rows of the table, so the ids are not looked through
- * again for each. An id without a row gives NaN going forward, which stops the run with this op's name; it has no gradient. */
+ * For the gradient the places are sorted by their id, stably: the places that read a row then stand together,
+ * in their order, and a row is the sum over its places one after the other, whatever the threads. Work is
+ * shared by rows of the table, so the ids are not looked through again for each. An id without a row gives
+ * NaN going forward, which stops the run with this op's name; it has no gradient. */
 #include "table.h"
 #include "kernel.h"
 
@@ -12,13 +13,15 @@ typedef struct embedding_job {
     const ls_kernel_args *a;
     const int32_t *ids;
     int64_t n, rows, k, first; /* ids; of the table; the number of its row 0 */
-    int32_t *order;     /* gradient: places by (id, place), ids without a row left out */
+    int32_t *order;            /* gradient: places by (id, place), ids without a row left out */
     int64_t ordered;
 } embedding_job;
 
-SIMD_FN void gather_rows(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end) {
+SIMD_FN void gather_rows(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end)
+{
     const ls_tensor *table = &j->a->in[1], *out = &j->a->out[0];
-    const int64_t from = row_stride(table), to = row_stride(out), of = ((const ls_embedding_attrs *)j->a->attrs)->of;
+    const int64_t from = row_stride(table), to = row_stride(out),
+                  of = ((const ls_embedding_attrs *)j->a->attrs)->of;
     for (int64_t i = begin; i < end; i++) {
         char *y = elem_at(out, i * to);
         const int64_t row = j->ids[i] - j->first;
@@ -32,24 +35,31 @@ SIMD_FN void gather_rows(ls_dtype T, const embedding_job *j, int64_t begin, int6
     }
 }
 
-static void gather_task(void *context, int64_t begin, int64_t end, int worker) {
+static void gather_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const embedding_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->out[0].type.dtype, gather_rows, j, begin, end);
 }
 
-KERNEL(embedding) { /* ids, table -> rows */
-    embedding_job j = { .a = a, .ids = a->in[0].data, .n = count_of(&a->in[0]), .rows = a->in[1].type.dims[0], .k = cols_of(&a->in[1]),
+KERNEL(embedding)
+{ /* ids, table -> rows */
+    embedding_job j = { .a = a,
+                        .ids = a->in[0].data,
+                        .n = count_of(&a->in[0]),
+                        .rows = a->in[1].type.dims[0],
+                        .k = cols_of(&a->in[1]),
                         .first = ((const ls_embedding_attrs *)a->attrs)->first };
     ls_parallel_for(threads_for(a, j.n * j.k), j.n, gather_task, &j);
 }
 
-/* ---- gradient -------------------------------------------------------------------------------------------------------------- */
+/* ---- gradient */
 
 static int64_t row_at(const embedding_job *j, int32_t place) { return j->ids[place] - j->first; }
 
 /* One pass of a radix sort, stable, by DIGIT_BITS of the row. */
-static void sort_digit(const embedding_job *j, const int32_t *from, int32_t *to, int shift) {
+static void sort_digit(const embedding_job *j, const int32_t *from, int32_t *to, int shift)
+{
     int64_t at[DIGITS] = { 0 }, sum = 0;
     for (int64_t i = 0; i < j->ordered; i++)
         at[row_at(j, from[i]) >> shift & (DIGITS - 1)]++;
@@ -62,7 +72,8 @@ static void sort_digit(const embedding_job *j, const int32_t *from, int32_t *to,
         to[at[row_at(j, from[i]) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-static void sort_places(embedding_job *j, int32_t *order, int32_t *other) {
+static void sort_places(embedding_job *j, int32_t *order, int32_t *other)
+{
     j->ordered = 0;
     for (int64_t i = 0; i < j->n; i++)
         if (row_at(j, (int32_t)i) >= 0 && row_at(j, (int32_t)i) < j->rows)
@@ -77,7 +88,8 @@ static void sort_places(embedding_job *j, int32_t *order, int32_t *other) {
 }
 
 /* The first place, in order, that reads `row` or one after it. */
-static int64_t first_of(const embedding_job *j, int64_t row) {
+static int64_t first_of(const embedding_job *j, int64_t row)
+{
     int64_t low = 0, high = j->ordered;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
@@ -90,7 +102,9 @@ static int64_t first_of(const embedding_job *j, int64_t row) {
 }
 
 /* Row `to` = sum of dy at the places [from, stop) of the order (+ addend). */
-SIMD_FN void sum_row(ls_dtype T, const embedding_job *j, char *to, const char *addend, int64_t from, int64_t stop) {
+SIMD_FN void sum_row(ls_dtype T, const embedding_job *j, char *to, const char *addend, int64_t from,
+                     int64_t stop)
+{
     const ls_tensor *dy = &j->a->in[0];
     const int64_t stride = row_stride(dy);
     for (int64_t c = 0; c < j->k; c += 4 * VF_LANES) {
@@ -113,7 +127,8 @@ SIMD_FN void sum_row(ls_dtype T, const embedding_job *j, char *to, const char *a
     }
 }
 
-SIMD_FN void table_blocks(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end) {
+SIMD_FN void table_blocks(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const char *addend = a->n_in > 2 && present(&a->in[2]) ? a->in[2].data : NULL;
     const size_t bytes = (size_t)(j->k * elem_size(T));
@@ -136,7 +151,8 @@ SIMD_FN void table_blocks(ls_dtype T, const embedding_job *j, int64_t begin, int
     }
 }
 
-static void table_task(void *context, int64_t begin, int64_t end, int worker) {
+static void table_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const embedding_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->out[0].type.dtype, table_blocks, j, begin, end);
@@ -144,13 +160,19 @@ static void table_task(void *context, int64_t begin, int64_t end, int worker) {
 
 KERNEL_WORKSPACE(embedding_grad) { return 2 * sizeof(int32_t) * (size_t)count_of(&a->in[1]); }
 
-KERNEL(embedding_grad) { /* dy, ids, addend? -> dtable */
-    embedding_job j = { .a = a, .ids = a->in[1].data, .n = count_of(&a->in[1]), .rows = a->out[0].type.dims[0], .k = cols_of(&a->in[0]),
+KERNEL(embedding_grad)
+{ /* dy, ids, addend? -> dtable */
+    embedding_job j = { .a = a,
+                        .ids = a->in[1].data,
+                        .n = count_of(&a->in[1]),
+                        .rows = a->out[0].type.dims[0],
+                        .k = cols_of(&a->in[0]),
                         .first = ((const ls_embedding_attrs *)a->attrs)->first };
     sort_places(&j, a->workspace, (int32_t *)a->workspace + j.n);
     ls_parallel_for(threads_for(a, j.rows * j.k), (j.rows + BLOCK_ROWS - 1) / BLOCK_ROWS, table_task, &j);
 }
 
-KERNEL_SUPPORTS(embedding_grad) {
+KERNEL_SUPPORTS(embedding_grad)
+{
     return count_of(&a->in[1]) > INT32_MAX ? "more than 2^31 - 1 ids" : LS_NAME(ls_no_f64)(a);
 }

@@ -1,24 +1,31 @@
-/* gemm_finish.c - from finished sums to outputs, while they are still in L1: bias, activation, residual; activation gradient, addend.
- * Every step is rounded to the tensor's type, as if it had been an op of its own that stored its result. */
+/* gemm_finish.c - from finished sums to outputs, while they are still in L1: bias, activation, residual;
+ * activation gradient, addend. Every step is rounded to the tensor's type, as if it had been an op of its own
+ * that stored its result. */
 #include "gemm.h"
 
 /* A row of a tensor that steps down; all NULL and 0 if the tensor is absent. */
-typedef struct walk { char *row; int64_t step; } walk;
-SIMD_FN walk walk_of(const ls_tensor *t, int64_t i) {
+typedef struct walk {
+    char *row;
+    int64_t step;
+} walk;
+SIMD_FN walk walk_of(const ls_tensor *t, int64_t i)
+{
     if (t->type.ndim < 0)
         return (walk){ NULL, 0 };
     const int64_t step = row_stride(t) * elem_size(t->type.dtype);
     return (walk){ (char *)t->data + i * step, step };
 }
-SIMD_FN void *next(walk *w) {
+SIMD_FN void *next(walk *w)
+{
     void *row = w->row;
     w->row += w->step;
     return row;
 }
 
 /* One row: n columns from j0; two vectors at a time, as wide as a tile. */
-SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual, void *pre, void *y,
-                           int64_t j0, int n) {
+SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual,
+                           void *pre, void *y, int64_t j0, int n)
+{
     int j = 0;
     for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
         const int64_t at = j0 + j, next = at + VF_LANES;
@@ -56,13 +63,16 @@ SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void
 }
 
 /* v, rounded, through the activation whose input was `pre`. */
-SIMD_FN vf sloped(ls_act act, vf v, vf pre) {
+SIMD_FN vf sloped(ls_act act, vf v, vf pre)
+{
     if (act == LS_ACT_RELU) /* not a product with the slope: 0 * inf */
         return vf_select(vf_lt(vf_zero(), pre), v, vf_zero());
     return v * vf_act_slope(act, pre);
 }
 
-SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pre, const void *addend, void *dx, int64_t j0, int n) {
+SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pre, const void *addend,
+                       void *dx, int64_t j0, int n)
+{
     int j = 0;
     for (; j + 2 * VF_LANES <= n; j += 2 * VF_LANES) {
         const int64_t at = j0 + j, next = at + VF_LANES;
@@ -91,14 +101,14 @@ SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pr
 }
 
 /* f(type, act, ...) with both constant. */
-#define BY_ACT(t, act, f, ...)                                                  \
-    do {                                                                        \
-        switch (act) {                                                          \
-        case LS_ACT_RELU: f(t, LS_ACT_RELU, __VA_ARGS__); break;                \
-        case LS_ACT_GELU: f(t, LS_ACT_GELU, __VA_ARGS__); break;                \
-        case LS_ACT_GELU_TANH: f(t, LS_ACT_GELU_TANH, __VA_ARGS__); break;      \
-        default: f(t, LS_ACT_NONE, __VA_ARGS__); break;                         \
-        }                                                                       \
+#define BY_ACT(t, act, f, ...)                                             \
+    do {                                                                   \
+        switch (act) {                                                     \
+        case LS_ACT_RELU: f(t, LS_ACT_RELU, __VA_ARGS__); break;           \
+        case LS_ACT_GELU: f(t, LS_ACT_GELU, __VA_ARGS__); break;           \
+        case LS_ACT_GELU_TANH: f(t, LS_ACT_GELU_TANH, __VA_ARGS__); break; \
+        default: f(t, LS_ACT_NONE, __VA_ARGS__); break;                    \
+        }                                                                  \
     } while (0)
 
 typedef struct work {
@@ -108,14 +118,18 @@ typedef struct work {
     int rows, cols;
 } work;
 
-SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w) {
+SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w)
+{
     const ls_kernel_args *a = w->a;
     const void *bias = a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
-    walk residual = walk_of(&a->in[3], w->i0), y = walk_of(&a->out[0], w->i0), pre = act ? walk_of(&a->out[1], w->i0) : y;
+    walk residual = walk_of(&a->in[3], w->i0), y = walk_of(&a->out[0], w->i0),
+         pre = act ? walk_of(&a->out[1], w->i0) : y;
     for (int i = 0; i < w->rows; i++)
-        finish_linear(t, act, w->sums + i * w->ld, bias, next(&residual), next(&pre), next(&y), w->j0, w->cols);
+        finish_linear(t, act, w->sums + i * w->ld, bias, next(&residual), next(&pre), next(&y), w->j0,
+                      w->cols);
 }
-SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w) {
+SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w)
+{
     const ls_kernel_args *a = w->a;
     walk pre = walk_of(&a->in[2], w->i0), addend = walk_of(&a->in[3], w->i0), dx = walk_of(&a->out[0], w->i0);
     for (int i = 0; i < w->rows; i++)
@@ -123,14 +137,16 @@ SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w) {
 }
 SIMD_FN void any_linear(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_linear, w); }
 SIMD_FN void any_dx(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_dx, w); }
-SIMD_FN void any_dw(ls_dtype t, const work *w) {
+SIMD_FN void any_dw(ls_dtype t, const work *w)
+{
     walk dw = walk_of(&w->a->out[0], w->i0);
     for (int i = 0; i < w->rows; i++)
         finish_linear(t, LS_ACT_NONE, w->sums + i * w->ld, NULL, NULL, NULL, next(&dw), w->j0, w->cols);
 }
 
-void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld, int64_t i0, int rows, int64_t j0,
-                             int cols) {
+void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld,
+                             int64_t i0, int rows, int64_t j0, int cols)
+{
     const work w = { .a = a, .sums = sums, .ld = ld, .i0 = i0, .j0 = j0, .rows = rows, .cols = cols };
     const ls_dtype t = a->out[0].type.dtype;
     const int64_t act = kind != GEMM_DW ? ((const ls_linear_attrs *)a->attrs)->act : LS_ACT_NONE;
@@ -142,11 +158,13 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
         BY_FLOAT(t, any_dw, &w);
 }
 
-SIMD_FN void store(ls_dtype t, const ls_tensor *to, const float *from) {
+SIMD_FN void store(ls_dtype t, const ls_tensor *to, const float *from)
+{
     const int64_t count = count_of(to);
     for (int64_t i = 0; i < count; i++)
         f_put(to->data, t, i, from[i]);
 }
-void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from) {
+void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from)
+{
     BY_FLOAT(to->type.dtype, store, to, from);
 }

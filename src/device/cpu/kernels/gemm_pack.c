@@ -1,10 +1,14 @@
-/* gemm_pack.c - laying operands out as the tiles read them, converting bf16 and f16 to f32 on the way. See gemm.h for the layouts. */
+/* gemm_pack.c - laying operands out as the tiles read them, converting bf16 and f16 to f32 on the way. See
+ * gemm.h for the layouts. */
 #include "gemm.h"
 
-/* Where GEMM_PAIRS, element k^1 comes at step k: in a vector of neighbours, lanes change places; between rows, rows do. */
-SIMD_FN vf in_order(ls_dtype t, vf v) {
+/* Where GEMM_PAIRS, element k^1 comes at step k: in a vector of neighbours, lanes change places; between
+ * rows, rows do. */
+SIMD_FN vf in_order(ls_dtype t, vf v)
+{
 #if VF_LANES == 16
-    return GEMM_PAIRS(t) ? __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14) : v;
+    return GEMM_PAIRS(t) ? __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+                         : v;
 #else
     (void)GEMM_PAIRS(t);
     return v;
@@ -13,7 +17,9 @@ SIMD_FN vf in_order(ls_dtype t, vf v) {
 SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
 /* to[k][nr] = w[j0 + j][k0 + k] for j < cols, 0 beyond. */
-SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth, int64_t j0, int cols) {
+SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth,
+                             int64_t j0, int cols)
+{
     const int64_t ld = row_stride(w) * elem_size(t), have = cols_of(w) - k0;
     for (int j = 0; j < nr; j += VF_LANES)
         for (int64_t k = 0; k < depth; k += VF_LANES) {
@@ -35,7 +41,8 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
                     vf_store(out + i * nr, r[i]);
             } else {
                 for (int i = 0; i < VF_LANES; i++, from += ld)
-                    r[i] = j + i < cols ? in_order(t, vf_get_n(from, t, 0, (int)min_i64(n, have - k))) : vf_zero();
+                    r[i] = j + i < cols ? in_order(t, vf_get_n(from, t, 0, (int)min_i64(n, have - k)))
+                                        : vf_zero();
                 transpose(r);
                 for (int i = 0; i < n; i++)
                     vf_store(out + i * nr, r[i]);
@@ -44,18 +51,23 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
 }
 
 /* to[k][nr] = b[k0 + k][j0 + j] for j < cols, 0 beyond. */
-SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int cols) {
+SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, int64_t k0, int64_t depth,
+                           int64_t j0, int cols)
+{
     const int64_t ld = row_stride(b) * elem_size(t), have = rows_of(b) - k0;
     const char *first = (const char *)b->data + k0 * ld + j0 * elem_size(t);
     for (int64_t k = 0; k < depth; k++, to += nr) {
         const int n = row_at(t, k) < have ? cols : 0;
         const char *from = n ? first + row_at(t, k) * ld : first;
         for (int j = 0; j < nr; j += VF_LANES)
-            vf_store(to + j, n - j >= VF_LANES ? vf_get(from, t, j) : vf_get_n(from, t, n > j ? j : 0, n > j ? n - j : 0));
+            vf_store(to + j, n - j >= VF_LANES ? vf_get(from, t, j)
+                                               : vf_get_n(from, t, n > j ? j : 0, n > j ? n - j : 0));
     }
 }
 /* Several whole panels at once, so that rows are read along. */
-SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0) {
+SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tensor *b, int64_t k0,
+                                int64_t depth, int64_t j0)
+{
     const int64_t ld = row_stride(b) * elem_size(t), have = rows_of(b) - k0, width = 2 * VF_LANES;
     const char *first = (const char *)b->data + k0 * ld + j0 * elem_size(t);
     for (int64_t k = 0; k < depth; k++, to += width) {
@@ -67,14 +79,18 @@ SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tens
             if (width * elem_size(t) > 64)
                 __builtin_prefetch(ahead + width / 2 * elem_size(t));
             vf_store(to + j * depth * width, is ? vf_get(from, t, width * j) : vf_zero());
-            vf_store(to + j * depth * width + VF_LANES, is ? vf_get(from, t, width * j + VF_LANES) : vf_zero());
+            vf_store(to + j * depth * width + VF_LANES,
+                     is ? vf_get(from, t, width * j + VF_LANES) : vf_zero());
         }
     }
 }
 
-SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
+SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0,
+                         int64_t depth, int64_t j0, int64_t j1)
+{
     while (j0 < j1) {
-        const int whole = (int)min_i64(4, (j1 - j0) / p->nr), panels = whole && p->kind != GEMM_LINEAR ? whole : 1;
+        const int whole = (int)min_i64(4, (j1 - j0) / p->nr),
+                  panels = whole && p->kind != GEMM_LINEAR ? whole : 1;
         if (p->kind == GEMM_LINEAR)
             pack_transposed(t, to, p->nr, b, k0, depth, j0, (int)min_i64(p->nr, j1 - j0));
         else if (whole)
@@ -86,11 +102,15 @@ SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_ten
     }
 }
 
-static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0, int64_t j1) {
+static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t depth, int64_t j0,
+                   int64_t j1)
+{
     BY_FLOAT(b->type.dtype, pack_panels, p, to, b, k0, depth, j0, j1);
 }
 
-SIMD_FN void copy_rows(ls_dtype t, float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
+SIMD_FN void copy_rows(ls_dtype t, float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows,
+                       int64_t k0, int64_t depth)
+{
     const int64_t ld = row_stride(a), have = min_i64(depth, cols_of(a) - k0);
     for (int i = 0; i < rows; i++) {
         const int64_t at = (i0 + i) * ld + k0;
@@ -102,15 +122,18 @@ SIMD_FN void copy_rows(ls_dtype t, float *to, int64_t to_ld, const ls_tensor *a,
     }
 }
 
-static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t depth) {
+static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
+                   int64_t depth)
+{
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height; `whole`: they can also be read
- * whole, there being that many columns. n is 4, so that rows are read along, or 1. Passing by, the columns are summed: in blocks of
- * GEMM_KC, blocks added in ascending order. */
-SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row,
-                          int64_t k0, int64_t depth) {
+/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height;
+ * `whole`: they can also be read whole, there being that many columns. n is 4, so that rows are read along,
+ * or 1. Passing by, the columns are summed: in blocks of GEMM_KC, blocks added in ascending order. */
+SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a,
+                          const int *first_row, int64_t k0, int64_t depth)
+{
     const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = depth * VF_LANES;
     const char *begin = (const char *)a->data + k0 * ld + first_row[0] * elem_size(t);
     int64_t at[4];
@@ -145,8 +168,9 @@ SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums,
     }
 }
 
-SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0,
-                        int64_t depth) {
+SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a,
+                        const int *first_row, int tiles, int64_t k0, int64_t depth)
+{
     for (int tile = 0, n; tile < tiles; tile += n, first_row += n, to += n * depth * VF_LANES) {
         n = tile + 4 <= tiles ? 4 : 1;
         const bool whole = first_row[n - 1] + VF_LANES <= cols_of(a);
@@ -159,9 +183,12 @@ SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_t
     }
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0, int64_t depth) {
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
+                   int64_t k0, int64_t depth)
+{
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
-const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a,
-                                              .pack_a = pack_a };
+const gemm_form LS_NAME(ls_gemm_f32_form) = {
+    .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a
+};

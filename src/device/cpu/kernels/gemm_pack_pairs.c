@@ -1,22 +1,27 @@
-/* gemm_pack_pairs.c - the dot form of operands (gemm.h): words of two bf16, the even element in the low half. As gemm_pack.c, a pair of
- * rows or elements at a time. */
+/* gemm_pack_pairs.c - the dot form of operands (gemm.h): words of two bf16, the even element in the low half.
+ * As gemm_pack.c, a pair of rows or elements at a time. */
 #include "gemm.h"
 #ifdef LS_LEVEL_avx512bf16
 
 int LS_NAME(ls_gemm_use_dot) = -1;
 
 /* The first n bf16 at p as words (n <= 0: none). */
-SIMD_FN vf words(const uint16_t *p, int64_t n) {
-    return n >= 32 ? (vf)_mm512_loadu_si512(p) : (vf)_mm512_maskz_loadu_epi16(n > 0 ? ((__mmask32)1 << n) - 1 : 0, p);
+SIMD_FN vf words(const uint16_t *p, int64_t n)
+{
+    return n >= 32 ? (vf)_mm512_loadu_si512(p)
+                   : (vf)_mm512_maskz_loadu_epi16(n > 0 ? ((__mmask32)1 << n) - 1 : 0, p);
 }
 /* Two rows woven into words. Absent rows are NULL, columns from n on zero. */
-SIMD_FN vf weave(const uint16_t *even, const uint16_t *odd, int64_t n) {
+SIMD_FN vf weave(const uint16_t *even, const uint16_t *odd, int64_t n)
+{
     const int m = n >= VF_LANES ? VF_LANES : n > 0 ? (int)n : 0;
     const vi low = vh_widen(vh_load_n(even, m)), high = odd ? vh_widen(vh_load_n(odd, m)) << 16 : (vi){ 0 };
     return (vf)(low | high);
 }
 
-static void pack_transposed(float *to, const ls_tensor *w, int64_t k0, int64_t steps, int64_t j0, int64_t cols) {
+static void pack_transposed(float *to, const ls_tensor *w, int64_t k0, int64_t steps, int64_t j0,
+                            int64_t cols)
+{
     const int64_t ld = row_stride(w), have = cols_of(w) - k0;
     for (int j = 0; j < 2 * VF_LANES; j += VF_LANES)
         for (int64_t s = 0; s < steps; s += VF_LANES) {
@@ -46,7 +51,9 @@ static void pack_transposed(float *to, const ls_tensor *w, int64_t k0, int64_t s
         }
 }
 
-static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t cols) {
+static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0,
+                          int64_t cols)
+{
     const int64_t ld = row_stride(b), have = rows_of(b) - k0, width = 2 * VF_LANES;
     const uint16_t *even = (const uint16_t *)b->data + k0 * ld + j0;
     for (int64_t s = 0; s < steps; s++, even += 2 * ld, to += width) {
@@ -56,13 +63,16 @@ static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0,
             __builtin_prefetch(even + 9 * ld + j * width);
             for (int v = 0; v < 2; v++) {
                 const int64_t at = j * width + v * VF_LANES;
-                vf_store(to + j * steps * width + v * VF_LANES, weave(even + at, odd ? odd + at : NULL, cols - at));
+                vf_store(to + j * steps * width + v * VF_LANES,
+                         weave(even + at, odd ? odd + at : NULL, cols - at));
             }
         }
     }
 }
 
-static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0, int64_t j1) {
+static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0,
+                   int64_t j1)
+{
     while (j0 < j1) {
         const int panels = p->kind == GEMM_LINEAR ? 1 : (int)min_i64(4, (j1 - j0 + p->nr - 1) / p->nr);
         if (p->kind == GEMM_LINEAR)
@@ -74,14 +84,19 @@ static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0
     }
 }
 
-static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0, int64_t steps) {
+static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
+                   int64_t steps)
+{
     const int64_t ld = row_stride(a), have = min_i64(2 * steps, cols_of(a) - k0);
     for (int i = 0; i < rows; i++)
         for (int64_t s = 0; s < steps; s += VF_LANES)
-            vf_store(to + i * to_ld + s, words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
+            vf_store(to + i * to_ld + s,
+                     words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles, int64_t k0, int64_t steps) {
+static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
+                   int64_t k0, int64_t steps)
+{
     const int64_t ld = row_stride(a), have = rows_of(a) - k0;
     for (int t = 0; t < tiles; t++) {
         const int height = first_row[t + 1] - first_row[t];
@@ -89,7 +104,8 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
         bool on_top = add;
         for (int64_t s = 0; s < steps;) {
             vf sum = vf_zero();
-            for (const int64_t end = min_i64(steps, s + GEMM_KC / 2); s < end; s++, even += 2 * ld, to += VF_LANES) {
+            for (const int64_t end = min_i64(steps, s + GEMM_KC / 2); s < end;
+                 s++, even += 2 * ld, to += VF_LANES) {
                 const vf w = weave(even, 2 * s + 1 < have ? even + ld : NULL, height);
                 __builtin_prefetch(even + 16 * ld);
                 __builtin_prefetch(even + 17 * ld);
@@ -106,6 +122,7 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
     }
 }
 
-const gemm_form LS_NAME(ls_gemm_dot_form) = { .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a,
-                                              .pack_a = pack_a };
+const gemm_form LS_NAME(ls_gemm_dot_form) = {
+    .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a
+};
 #endif

@@ -1,5 +1,5 @@
-/* gemm_tile.c - the inner loop: a tile of up to 14 x 32 (AVX-512), 6 x 16 (AVX2) or 4 x 8 sums in registers, one depth step at a time.
- * A function for every height, so that edges cost what they compute. */
+/* gemm_tile.c - the inner loop: a tile of up to 14 x 32 (AVX-512), 6 x 16 (AVX2) or 4 x 8 sums in registers,
+ * one depth step at a time. A function for every height, so that edges cost what they compute. */
 #include "gemm.h"
 
 #if defined(LS_SIMD_512)
@@ -13,17 +13,25 @@
 #ifdef LS_LEVEL_avx512bf16
 SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
 #else
-SIMD_FN vf dot_add(vf sum, vf a, vf b) { (void)a; (void)b; return sum; } /* never called */
+SIMD_FN vf dot_add(vf sum, vf a, vf b)
+{
+    (void)a;
+    (void)b;
+    return sum;
+} /* never called */
 #endif
 
-SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes, const float *b, float *c,
-                  int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row) {
+SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes,
+                  const float *b, float *c, int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead,
+                  int64_t row)
+{
     vf sum[MR][2];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < nv; v++)
             sum[i][v] = vf_zero();
-    const char *base[5]; /* rows 0, 3, 6, ..: the others lie one and two strides on, which x86 addresses in one instruction */
+    /* rows 0, 3, 6, ..: the others lie one and two strides on, which x86 addresses in one instruction */
+    const char *base[5];
 #pragma GCC unroll 5
     for (int g = 0; g < 5; g++)
         base[g] = (const char *)a + 3 * g * row_bytes;
@@ -67,26 +75,32 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
         }
 }
 
-#define TILE(rows, nv, packed, dot)                                                                                             \
-    static void tile_##rows##_##nv##_##packed##_##dot(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, \
-                                                      int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead,         \
-                                                      int64_t row) {                                                             \
-        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add, bias, ahead, row);                                       \
+#define TILE(rows, nv, packed, dot)                                                                        \
+    static void tile_##rows##_##nv##_##packed##_##dot(                                                     \
+        int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add, \
+        const float *bias, const gemm_ahead *ahead, int64_t row)                                           \
+    {                                                                                                      \
+        tile(rows, nv, packed, dot, steps, a, row_bytes, b, c, ldc, add, bias, ahead, row);                \
     }
 #define NAME(rows, nv, packed, dot) tile_##rows##_##nv##_##packed##_##dot,
 #if MR == 14
-#define EACH(f, nv, p, d)                                                                                                       \
-    f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d) f(7, nv, p, d) f(8, nv, p, d)      \
-    f(9, nv, p, d) f(10, nv, p, d) f(11, nv, p, d) f(12, nv, p, d) f(13, nv, p, d) f(14, nv, p, d)
+#define EACH(f, nv, p, d)                                                                                    \
+    f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d) f(7, nv, p, d) \
+        f(8, nv, p, d) f(9, nv, p, d) f(10, nv, p, d) f(11, nv, p, d) f(12, nv, p, d) f(13, nv, p, d)        \
+            f(14, nv, p, d)
 #elif MR == 6
-#define EACH(f, nv, p, d) f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d)
+#define EACH(f, nv, p, d) \
+    f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d) f(5, nv, p, d) f(6, nv, p, d)
 #else
 #define EACH(f, nv, p, d) f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d)
 #endif
-#define TABLE(name, dot)                                                                                     \
-    EACH(TILE, 1, 0, dot) EACH(TILE, 2, 0, dot) EACH(TILE, 1, 1, dot) EACH(TILE, 2, 1, dot)                  \
-    const gemm_tile name[2][2][GEMM_MAX_MR] = { { { EACH(NAME, 1, 0, dot) }, { EACH(NAME, 2, 0, dot) } },    \
-                                                { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } } };
+#define TABLE(name, dot)                                                                    \
+    EACH(TILE, 1, 0, dot)                                                                   \
+    EACH(TILE, 2, 0, dot)                                                                   \
+    EACH(TILE, 1, 1, dot) EACH(TILE, 2, 1, dot) const gemm_tile name[2][2][GEMM_MAX_MR] = { \
+        { { EACH(NAME, 1, 0, dot) }, { EACH(NAME, 2, 0, dot) } },                           \
+        { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } }                            \
+    };
 
 TABLE(LS_NAME(ls_gemm_tiles), 0)
 #ifdef LS_LEVEL_avx512bf16

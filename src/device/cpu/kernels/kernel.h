@@ -1,10 +1,12 @@
-/* kernel.h - what the kernels of this folder other than the matrix products share: choosing the element type, rows of a tensor, how
- * work is cut for threads. Nothing here decides a result: the cuts of sums are written where they are made. */
+/* kernel.h - what the kernels of this folder other than the matrix products share: choosing the element type,
+ * rows of a tensor, how work is cut for threads. Nothing here decides a result: the cuts of sums are written
+ * where they are made. */
 #pragma once
 #include "base/parallel.h"
 #include "vmath.h"
 
-/* f(T, ...) for the tensor's type, with T a constant inside (f is always_inline), so that its conversions fold away. */
+/* f(T, ...) for the tensor's type, with T a constant inside (f is always_inline), so that its conversions
+ * fold away. */
 #define BY_FLOAT(dtype, f, ...)                       \
     do {                                              \
         switch (dtype) {                              \
@@ -14,9 +16,13 @@
         }                                             \
     } while (0)
 
-SIMD_FN bool present(const ls_tensor *t) { return t->type.ndim >= 0; } /* not an optional input that was left out */
+SIMD_FN bool present(const ls_tensor *t)
+{
+    return t->type.ndim >= 0;
+} /* not an optional input that was left out */
 
-SIMD_FN int64_t count_of(const ls_tensor *t) {
+SIMD_FN int64_t count_of(const ls_tensor *t)
+{
     int64_t n = 1;
     for (int d = 0; d < t->type.ndim; d++)
         n *= t->type.dims[d];
@@ -24,30 +30,37 @@ SIMD_FN int64_t count_of(const ls_tensor *t) {
 }
 /* A tensor [r.., K] as rows: their number, columns, and elements from one row to the next. */
 SIMD_FN int64_t cols_of(const ls_tensor *t) { return t->type.ndim > 0 ? t->type.dims[t->type.ndim - 1] : 1; }
-SIMD_FN int64_t rows_of(const ls_tensor *t) {
+SIMD_FN int64_t rows_of(const ls_tensor *t)
+{
     int64_t n = 1;
     for (int d = 0; d + 1 < t->type.ndim; d++)
         n *= t->type.dims[d];
     return n;
 }
-SIMD_FN int64_t row_stride(const ls_tensor *t) {
+SIMD_FN int64_t row_stride(const ls_tensor *t)
+{
     for (int d = t->type.ndim - 2; d >= 0; d--)
         if (t->type.dims[d] > 1)
             return t->strides[d];
     return cols_of(t);
 }
 
-SIMD_FN int64_t elem_size(ls_dtype t) {
+SIMD_FN int64_t elem_size(ls_dtype t)
+{
     return t == LS_F64 || t == LS_I64 ? 8 : t == LS_F32 || t == LS_I32 ? 4 : t == LS_U8 ? 1 : 2;
 }
-SIMD_FN char *elem_at(const ls_tensor *t, int64_t i) { return (char *)t->data + i * elem_size(t->type.dtype); }
+SIMD_FN char *elem_at(const ls_tensor *t, int64_t i)
+{
+    return (char *)t->data + i * elem_size(t->type.dtype);
+}
 SIMD_FN bool is_float16_or_32(ls_dtype t) { return t == LS_F32 || t == LS_BF16 || t == LS_F16; }
 
 SIMD_FN int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 SIMD_FN int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* v in the first n lanes, `other` in the rest. */
-SIMD_FN vf vf_first(vf v, vf other, int n) {
+SIMD_FN vf vf_first(vf v, vf other, int n)
+{
 #if VF_LANES == 16
     const vi lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 #elif VF_LANES == 8
@@ -59,16 +72,24 @@ SIMD_FN vf vf_first(vf v, vf other, int n) {
 }
 
 /* Lanes c .. c+n of a row, `pad` in lanes that it has not. */
-SIMD_FN vf get_padded(ls_dtype T, const void *p, int64_t c, int n, float pad) {
+SIMD_FN vf get_padded(ls_dtype T, const void *p, int64_t c, int n, float pad)
+{
     return n == VF_LANES ? vf_get(p, T, c) : vf_first(vf_get_n(p, T, c, n), vf_set1(pad), n);
 }
 
-/* e^x for x <= 0 (rounding may carry it a little beyond), 0 from -87 on: probabilities need no subnormals, and an operation that makes one
- * costs over a hundred cycles on some machines. */
-SIMD_FN vf exp_below_zero(vf x) { return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), vf_exp_negative(x)); }
+/* e^x for x <= 0 (rounding may carry it a little beyond), 0 from -87 on: probabilities need no subnormals,
+ * and an operation that makes one costs over a hundred cycles on some machines. */
+SIMD_FN vf exp_below_zero(vf x)
+{
+    return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), vf_exp_negative(x));
+}
 
-/* Threads for a pass over `elements` of cheap work: waking them costs microseconds. Results never depend on it. */
-SIMD_FN int threads_for(const ls_kernel_args *a, int64_t elements) { return elements < 16384 ? 1 : a->threads; }
+/* Threads for a pass over `elements` of cheap work: waking them costs microseconds. Results never depend on
+ * it. */
+SIMD_FN int threads_for(const ls_kernel_args *a, int64_t elements)
+{
+    return elements < 16384 ? 1 : a->threads;
+}
 
 /* supports: no tensor may be f64. */
 const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a);

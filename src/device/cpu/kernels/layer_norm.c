@@ -1,8 +1,8 @@
 /* layer_norm.c - layer normalisation over the last dimension and its gradient.
  *
- * Forward reads a row three times (mean, variance, result); it stays in the first cache. Sums of a row: four vectors of lanes over
- * columns, then pairwise, so a row's bits depend on K and the ISA level only.
- * dgain and dbias are sums over rows (column_sums.h). */
+ * Forward reads a row three times (mean, variance, result); it stays in the first cache. Sums of a row: four
+ * vectors of lanes over columns, then pairwise, so a row's bits depend on K and the ISA level only. dgain and
+ * dbias are sums over rows (column_sums.h). */
 #include "table.h"
 #include "column_sums.h"
 
@@ -12,10 +12,11 @@ typedef struct norm_job {
     column_sums sums; /* [dgain, dbias] side by side */
 } norm_job;
 
-/* ---- forward --------------------------------------------------------------------------------------------------------------- */
+/* ---- forward */
 
-SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, const char *bias, int64_t k, float eps, float *mean,
-                      float *rstd) {
+SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, const char *bias, int64_t k,
+                      float eps, float *mean, float *rstd)
+{
     vf s0 = vf_zero(), s1 = s0, s2 = s0, s3 = s0;
     int64_t c = 0;
     vf x0, x1, x2, x3;
@@ -65,34 +66,39 @@ SIMD_FN void norm_row(ls_dtype T, char *y, const char *x, const char *gain, cons
     for (; c < full; c += VF_LANES)
         vf_put(y, T, c, vf_fma((vf_get(x, T, c) - mv) * vr, vf_get(gain, T, c), vf_get(bias, T, c)));
     if (tail)
-        vf_put_n(y, T, c, vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail), vf_get_n(bias, T, c, tail)),
+        vf_put_n(y, T, c,
+                 vf_fma((vf_get_n(x, T, c, tail) - mv) * vr, vf_get_n(gain, T, c, tail),
+                        vf_get_n(bias, T, c, tail)),
                  tail);
     *mean = m;
     *rstd = r;
 }
 
-SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const int64_t xs = row_stride(&a->in[0]), ys = row_stride(&a->out[0]);
     const float eps = (float)((const ls_norm_attrs *)a->attrs)->eps;
     float *mean = a->out[1].data, *rstd = a->out[2].data;
     for (int64_t r = begin; r < end; r++)
-        norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, a->in[2].data, j->k, eps, mean + r,
-                 rstd + r);
+        norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, a->in[2].data,
+                 j->k, eps, mean + r, rstd + r);
 }
 
-static void norm_task(void *context, int64_t begin, int64_t end, int worker) {
+static void norm_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const norm_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, norm_rows, j, begin, end);
 }
 
-KERNEL(layer_norm) {
+KERNEL(layer_norm)
+{
     norm_job j = { .a = a, .rows = rows_of(&a->in[0]), .k = cols_of(&a->in[0]) };
     ls_parallel_for(threads_for(a, j.rows * j.k), j.rows, norm_task, &j);
 }
 
-/* ---- gradient -------------------------------------------------------------------------------------------------------------- */
+/* ---- gradient */
 
 /* One vector of columns of the first pass: s += h, t += h*xhat; and the sums over rows. */
 #define GRAD_SUMS(dy, x, g, s, t, dgain, dbias, load, store) \
@@ -104,8 +110,9 @@ KERNEL(layer_norm) {
         store(dbias, load(dbias) + (dy));                    \
     } while (0)
 
-SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const char *gain, const char *addend, float m, float r,
-                      float *dgain, float *dbias, int64_t k) {
+SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const char *gain,
+                      const char *addend, float m, float r, float *dgain, float *dbias, int64_t k)
+{
     const vf mean = vf_set1(m), rstd = vf_set1(r);
     vf s0 = vf_zero(), s1 = s0, t0 = s0, t1 = s0;
     int64_t c = 0;
@@ -120,7 +127,8 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
 #define LOAD_N(p) vf_load_n(p, n)
 #define STORE_N(p, v) vf_store_n(p, v, n)
         const vf y = vf_get_n(dy, T, c, n);
-        GRAD_SUMS(y, vf_get_n(x, T, c, n), vf_get_n(gain, T, c, n), s0, t0, dgain + c, dbias + c, LOAD_N, STORE_N);
+        GRAD_SUMS(y, vf_get_n(x, T, c, n), vf_get_n(gain, T, c, n), s0, t0, dgain + c, dbias + c, LOAD_N,
+                  STORE_N);
     }
     const vf mh = vf_set1(vf_sum(s0 + s1) / (float)k), mhx = vf_set1(vf_sum(t0 + t1) / (float)k);
 #define GRAD_DX(x, dy, gain) (rstd * vf_fnma(((x)-mean) * rstd, mhx, (dy) * (gain)-mh))
@@ -147,9 +155,11 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
     }
 }
 
-SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
-    const int64_t k = j->k, dys = row_stride(&a->in[0]), xs = row_stride(&a->in[1]), dxs = row_stride(&a->out[0]);
+    const int64_t k = j->k, dys = row_stride(&a->in[0]), xs = row_stride(&a->in[1]),
+                  dxs = row_stride(&a->out[0]);
     const ls_tensor *addend = a->n_in > 5 && present(&a->in[5]) ? &a->in[5] : NULL;
     const int64_t as = addend ? row_stride(addend) : 0;
     const float *mean = a->in[3].data, *rstd = a->in[4].data;
@@ -157,18 +167,21 @@ SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t en
         int64_t stop;
         float *sums = column_sums_begin(&j->sums, p, &stop);
         for (int64_t r = p * j->sums.rows_per_part; r < stop; r++)
-            grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs), a->in[2].data,
-                     addend ? elem_at(addend, r * as) : NULL, mean[r], rstd[r], sums, sums + k, k);
+            grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs),
+                     a->in[2].data, addend ? elem_at(addend, r * as) : NULL, mean[r], rstd[r], sums, sums + k,
+                     k);
     }
 }
 
-static void grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const norm_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[1].type.dtype, grad_parts, j, begin, end);
 }
 
-static void join_task(void *context, int64_t begin, int64_t end, int worker) { /* columns in units of 16 */
+static void join_task(void *context, int64_t begin, int64_t end, int worker)
+{ /* columns in units of 16 */
     const norm_job *j = context;
     const int64_t from = begin * 16, to = min_i64(end * 16, j->sums.width);
     (void)worker;
@@ -181,18 +194,21 @@ static void join_task(void *context, int64_t begin, int64_t end, int worker) { /
             f_put(bias->data, bias->type.dtype, c - j->k, j->sums.part[c]);
 }
 
-static norm_job grad_job(const ls_kernel_args *a) {
+static norm_job grad_job(const ls_kernel_args *a)
+{
     norm_job j = { .a = a, .rows = rows_of(&a->in[1]), .k = cols_of(&a->in[1]) };
     j.sums = column_sums_of(j.rows, 2 * j.k, a->workspace);
     return j;
 }
 
-KERNEL_WORKSPACE(layer_norm_grad) {
+KERNEL_WORKSPACE(layer_norm_grad)
+{
     const norm_job j = grad_job(a);
     return column_sums_bytes(&j.sums);
 }
 
-KERNEL(layer_norm_grad) {
+KERNEL(layer_norm_grad)
+{
     norm_job j = grad_job(a);
     ls_parallel_for(threads_for(a, j.rows * j.k), j.sums.parts, grad_task, &j);
     ls_parallel_for(threads_for(a, j.sums.parts * j.sums.width), (2 * j.k + 15) / 16, join_task, &j);

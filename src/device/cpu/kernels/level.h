@@ -1,8 +1,10 @@
-/* level.h - which build of the kernels this is. Every .c of this folder is compiled once per instruction-set level with -DLS_LEVEL=avx2
- * -DLS_LEVEL_avx2=1 and so on; everything non-static is named LS_NAME(x), which becomes x_avx2, so that one binary carries them all.
+/* level.h - which build of the kernels this is. Every .c of this folder is compiled once per instruction-set
+ * level with -DLS_LEVEL=avx2 -DLS_LEVEL_avx2=1 and so on; everything non-static is named LS_NAME(x), which
+ * becomes x_avx2, so that one binary carries them all.
  *
- * `workspace` and `supports` functions must follow a->isa (never VF_LANES or LS_LEVEL_*): a plan for another machine asks the generic
- * build, the only one that certainly runs here, about the level of that machine. `run` may use whatever its level has. */
+ * `workspace` and `supports` functions must follow a->isa (never VF_LANES or LS_LEVEL_*): a plan for another
+ * machine asks the generic build, the only one that certainly runs here, about the level of that machine.
+ * `run` may use whatever its level has. */
 #pragma once
 #include "device/device.h"
 

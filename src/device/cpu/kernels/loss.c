@@ -1,5 +1,6 @@
-/* loss.c - cross-entropy of rows of logits against class numbers, its gradient, and argmax. From 10 to 150,000 classes: a row is read
- * from memory once, in chunks that stay in the first cache for their maximum and their exponentials. */
+/* loss.c - cross-entropy of rows of logits against class numbers, its gradient, and argmax. From 10 to
+ * 150,000 classes: a row is read from memory once, in chunks that stay in the first cache for their maximum
+ * and their exponentials. */
 #include "table.h"
 #include "kernel.h"
 #include "tree_sum.h"
@@ -11,11 +12,14 @@ typedef struct loss_job {
     int64_t k;
 } loss_job;
 
-/* The largest of k numbers, and the sum of exp(x - largest). The running sum is relative to the running maximum, which each chunk may raise. NaN sums
- * if a number is NaN or +inf. */
-typedef struct exp_sum { float top, sum; } exp_sum;
+/* The largest of k numbers, and the sum of exp(x - largest). The running sum is relative to the running
+ * maximum, which each chunk may raise. NaN sums if a number is NaN or +inf. */
+typedef struct exp_sum {
+    float top, sum;
+} exp_sum;
 
-SIMD_FN exp_sum sum_exp(ls_dtype T, const void *x, int64_t k) {
+SIMD_FN exp_sum sum_exp(ls_dtype T, const void *x, int64_t k)
+{
     const float none = -__builtin_inff();
     float m = none, sum = 0.0f;
     for (int64_t begin = 0; begin < k; begin += CHUNK) {
@@ -36,12 +40,17 @@ SIMD_FN exp_sum sum_exp(ls_dtype T, const void *x, int64_t k) {
 }
 
 /* NaN, as in PyTorch, also if all are -inf. */
-SIMD_FN float log_sum_exp(exp_sum e) { return e.top == -__builtin_inff() ? __builtin_nanf("") : e.top + vf_log(vf_set1(e.sum))[0]; }
+SIMD_FN float log_sum_exp(exp_sum e)
+{
+    return e.top == -__builtin_inff() ? __builtin_nanf("") : e.top + vf_log(vf_set1(e.sum))[0];
+}
 
-/* What cross_entropy wants to know of columns that are not here: the largest, the sum, the label's logit where it is among these. */
+/* What cross_entropy wants to know of columns that are not here: the largest, the sum, the label's logit
+ * where it is among these. */
 enum { TOP, SUM, AT_LABEL, PARTS };
 
-SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const int64_t first = ((const ls_loss_attrs *)a->attrs)->first;
     const int32_t *labels = a->in[1].data;
@@ -56,34 +65,39 @@ SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
     }
 }
 
-static void part_task(void *context, int64_t begin, int64_t end, int worker) {
+static void part_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const loss_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, part_rows, j, begin, end);
 }
 
-KERNEL(cross_entropy_part) {
+KERNEL(cross_entropy_part)
+{
     loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t n = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, n * j.k), n, part_task, &j);
 }
 
 /* Row r of `n` parts, each of `rows`. */
-SIMD_FN exp_sum join_parts(const float *parts, int64_t n, int64_t rows, int64_t r, float *at_label) {
+SIMD_FN exp_sum join_parts(const float *parts, int64_t n, int64_t rows, int64_t r, float *at_label)
+{
     exp_sum e = { -__builtin_inff(), 0.0f };
     *at_label = 0.0f;
     for (int64_t p = 0; p < n; p++)
         e.top = parts[(p * rows + r) * PARTS + TOP] > e.top ? parts[(p * rows + r) * PARTS + TOP] : e.top;
     for (int64_t p = 0; p < n; p++) {
         const float *part = &parts[(p * rows + r) * PARTS];
-        e.sum += part[SUM] == 0.0f ? 0.0f : part[SUM] * exp_below_zero(vf_set1(part[TOP] - e.top))[0]; /* nothing but -inf: no part of the sum */
+        /* nothing but -inf: no part of the sum */
+        e.sum += part[SUM] == 0.0f ? 0.0f : part[SUM] * exp_below_zero(vf_set1(part[TOP] - e.top))[0];
         *at_label += part[AT_LABEL];
     }
     return e;
 }
 
 /* A label outside the classes cannot come from the loader; it gives NaN instead of reading beyond the row. */
-SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const ls_loss_attrs *at = a->attrs;
     const ls_tensor *parts = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL;
@@ -96,7 +110,8 @@ SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
         const bool valid = label >= 0 && label < classes;
         float at_label = 0.0f;
         if (parts) {
-            lse[r] = log_sum_exp(join_parts(parts->data, parts->type.dims[0], parts->type.dims[1], r, &at_label));
+            lse[r] = log_sum_exp(
+                join_parts(parts->data, parts->type.dims[0], parts->type.dims[1], r, &at_label));
         } else {
             lse[r] = log_sum_exp(sum_exp(T, x, j->k));
             at_label = valid ? f_get(x, T, label) : 0.0f;
@@ -105,13 +120,15 @@ SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
     }
 }
 
-static void loss_task(void *context, int64_t begin, int64_t end, int worker) {
+static void loss_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const loss_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, loss_rows, j, begin, end);
 }
 
-KERNEL(cross_entropy) {
+KERNEL(cross_entropy)
+{
     loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t n = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, n * j.k), n, loss_task, &j);
@@ -126,7 +143,8 @@ KERNEL(cross_entropy) {
     *(float *)a->out[0].data = (float)(tree_f64_total(&tree) / *(const float *)a->in[2].data);
 }
 
-SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const ls_loss_attrs *at = a->attrs;
     const int64_t k = j->k, classes = at->of ? at->of : k;
@@ -154,20 +172,23 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
     }
 }
 
-static void loss_grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void loss_grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const loss_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, loss_grad_rows, j, begin, end);
 }
 
-KERNEL(cross_entropy_grad) {
+KERNEL(cross_entropy_grad)
+{
     loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t n = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, n * j.k), n, loss_grad_task, &j);
 }
 
 /* First the largest value, then the first place that holds it; any NaN is the largest. */
-SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k) {
+SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k)
+{
     vf top = vf_set1(-__builtin_inff()), nan = vf_zero();
     for (int64_t c = 0; c < k; c += VF_LANES) {
         const vf v = get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff());
@@ -191,7 +212,8 @@ SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k) {
 }
 
 /* The number of the largest, or, of some of the columns, the largest and its number. */
-SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end) {
+SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
+{
     const ls_tensor *out = &j->a->out[0];
     for (int64_t r = begin; r < end; r++) {
         const char *x = elem_at(&j->a->in[0], r * j->k);
@@ -205,13 +227,15 @@ SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t e
     }
 }
 
-static void argmax_task(void *context, int64_t begin, int64_t end, int worker) {
+static void argmax_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const loss_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, argmax_rows, j, begin, end);
 }
 
-KERNEL(argmax) {
+KERNEL(argmax)
+{
     loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t n = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, n * j.k), n, argmax_task, &j);
@@ -219,7 +243,8 @@ KERNEL(argmax) {
 
 KERNEL(argmax_part) { LS_NAME(ls_argmax)(a); }
 
-KERNEL(argmax_join) {
+KERNEL(argmax_join)
+{
     const int64_t parts = a->in[0].type.dims[0], n = count_of(&a->out[0]);
     const float *in = a->in[0].data;
     for (int64_t r = 0; r < n; r++) {

@@ -1,8 +1,10 @@
-/* move.c - ops that only move elements, of any type: fill, copy, permute, pack, broadcast_to. Outputs are contiguous. */
+/* move.c - ops that only move elements, of any type: fill, copy, permute, pack, broadcast_to. Outputs are
+ * contiguous. */
 #include "table.h"
 #include "walk.h"
 
-KERNEL(fill) {
+KERNEL(fill)
+{
     const ls_fill_attrs *at = a->attrs;
     const ls_dtype t = a->out[0].type.dtype;
     const int64_t n = count_of(&a->out[0]);
@@ -32,7 +34,8 @@ KERNEL(fill) {
 }
 
 /* n elements of `size` bytes, `stride` elements apart in the input. */
-SIMD_FN void move_run(char *to, const char *from, int64_t n, int64_t stride, int64_t size) {
+SIMD_FN void move_run(char *to, const char *from, int64_t n, int64_t stride, int64_t size)
+{
     if (stride == 1) {
         memcpy(to, from, (size_t)(n * size));
         return;
@@ -64,7 +67,8 @@ typedef struct move_job {
 } move_job;
 enum { MOVE_CHUNK = 4096 };
 
-static void move_chunks(void *context, int64_t begin, int64_t end, int worker) {
+static void move_chunks(void *context, int64_t begin, int64_t end, int worker)
+{
     const move_job *j = context;
     (void)worker;
     int64_t i = begin * MOVE_CHUNK;
@@ -77,8 +81,11 @@ static void move_chunks(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void move(const ls_kernel_args *a, walk in) {
-    move_job j = { .in = in, .out = a->out[0].data, .n = count_of(&a->out[0]), .size = elem_size(a->out[0].type.dtype) };
+static void move(const ls_kernel_args *a, walk in)
+{
+    move_job j = {
+        .in = in, .out = a->out[0].data, .n = count_of(&a->out[0]), .size = elem_size(a->out[0].type.dtype)
+    };
     ls_parallel_for(threads_for(a, j.n), (j.n + MOVE_CHUNK - 1) / MOVE_CHUNK, move_chunks, &j);
 }
 
@@ -86,7 +93,8 @@ KERNEL(copy) { move(a, walk_make(a->in[0].data, a->in[0].type.ndim, a->in[0].typ
 
 KERNEL(broadcast_to) { move(a, walk_broadcast(&a->in[0], &a->out[0].type)); }
 
-KERNEL(permute) {
+KERNEL(permute)
+{
     const ls_permute_attrs *at = a->attrs;
     int64_t strides[LS_MAX_DIMS];
     for (int d = 0; d < a->out[0].type.ndim; d++)
@@ -101,7 +109,8 @@ typedef struct pack_job {
     int dim;
 } pack_job;
 
-static void pack_rows(void *context, int64_t begin, int64_t end, int worker) {
+static void pack_rows(void *context, int64_t begin, int64_t end, int worker)
+{
     const pack_job *j = context;
     const ls_kernel_args *a = j->a;
     const int64_t *starts = ((const ls_pack_attrs *)a->attrs)->starts.v;
@@ -121,7 +130,8 @@ static void pack_rows(void *context, int64_t begin, int64_t end, int worker) {
     }
 }
 
-KERNEL(pack) {
+KERNEL(pack)
+{
     const ls_pack_attrs *at = a->attrs;
     const ls_type *t = &a->out[0].type;
     pack_job j = { .a = a, .extent = t->dims[at->dim], .inner = elem_size(t->dtype), .dim = (int)at->dim };

@@ -1,4 +1,5 @@
-/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes; what a plane adds up is added in order, in f32. */
+/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes; what a plane
+ * adds up is added in order, in f32. */
 #include "table.h"
 #include "gemm.h"
 
@@ -8,29 +9,43 @@ typedef struct pool {
     float *sums;          /* scratch of all threads; gradients: a plane of the picture each */
 } pool;
 
-static int64_t plane_floats(const ls_type *picture) { return round_up(picture->dims[2] * picture->dims[3], 16); }
+static int64_t plane_floats(const ls_type *picture)
+{
+    return round_up(picture->dims[2] * picture->dims[3], 16);
+}
 
-static size_t plane_bytes(const ls_kernel_args *a) {
+static size_t plane_bytes(const ls_kernel_args *a)
+{
     return sizeof(float) * (size_t)(plane_floats(&a->out[0].type) * (a->threads > 1 ? a->threads : 1));
 }
 
 /* Runs over all planes, `each` a task; the picture is `x`, the result `y`. */
-static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each, ls_range_fn task) {
-    pool p = { .a = a, .h = x->dims[2], .w = x->dims[3], .oh = y->dims[2], .ow = y->dims[3], .sums = a->workspace };
+static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each, ls_range_fn task)
+{
+    pool p = {
+        .a = a, .h = x->dims[2], .w = x->dims[3], .oh = y->dims[2], .ow = y->dims[3], .sums = a->workspace
+    };
     const int64_t planes = x->dims[0] * x->dims[1];
     ls_parallel_for(threads_for(a, planes * p.h * p.w), (planes + each - 1) / each, task, &p);
 }
 
 SIMD_FN int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Max pooling does VF_LANES planes at a time, a lane each: scratch holds them, their results and where those were, [position][lane]. */
-static int64_t max_floats(const ls_kernel_args *a) {
-    const int64_t lanes = a->isa >= LS_ISA_AVX512 ? 16 : a->isa == LS_ISA_AVX2 ? 8 : 4, *x = a->in[0].type.dims, *y = a->out[0].type.dims;
+/* Max pooling does VF_LANES planes at a time, a lane each: scratch holds them, their results and where those
+ * were, [position][lane]. */
+static int64_t max_floats(const ls_kernel_args *a)
+{
+    const int64_t lanes = a->isa >= LS_ISA_AVX512 ? 16
+                          : a->isa == LS_ISA_AVX2 ? 8
+                                                  : 4,
+                  *x = a->in[0].type.dims, *y = a->out[0].type.dims;
     return round_up(lanes * (x[2] * x[3] + 2 * y[2] * y[3]), 16);
 }
 
 /* Positions p .. p+m of n planes, from vectors of lanes and back. */
-SIMD_FN void lanes_out(ls_dtype T, void *to, int64_t plane, int64_t positions, int64_t p, int m, int n, const float *from) {
+SIMD_FN void lanes_out(ls_dtype T, void *to, int64_t plane, int64_t positions, int64_t p, int m, int n,
+                       const float *from)
+{
     vf r[VF_LANES];
     for (int i = 0; i < VF_LANES; i++)
         r[i] = i < m ? vf_load(from + (p + i) * VF_LANES) : vf_zero();
@@ -38,7 +53,9 @@ SIMD_FN void lanes_out(ls_dtype T, void *to, int64_t plane, int64_t positions, i
     for (int i = 0; i < n; i++)
         vf_put_n(to, T, (plane + i) * positions + p, r[i], m);
 }
-SIMD_FN void lanes_in(ls_dtype T, float *to, const void *from, int64_t plane, int64_t positions, int64_t p, int m, int n) {
+SIMD_FN void lanes_in(ls_dtype T, float *to, const void *from, int64_t plane, int64_t positions, int64_t p,
+                      int m, int n)
+{
     vf r[VF_LANES];
     for (int i = 0; i < VF_LANES; i++)
         r[i] = i < n ? vf_get_n(from, T, (plane + i) * positions + p, m) : vf_zero();
@@ -48,9 +65,11 @@ SIMD_FN void lanes_in(ls_dtype T, float *to, const void *from, int64_t plane, in
 }
 
 /* The largest of a window, by PyTorch's rule: the first of equals, the last NaN. */
-SIMD_FN void largest(const pool *p, const float *x, int64_t top, int64_t left, float *y, float *where) {
+SIMD_FN void largest(const pool *p, const float *x, int64_t top, int64_t left, float *y, float *where)
+{
     const ls_max_pool_attrs *o = p->a->attrs;
-    const int64_t h0 = max_i64(top, 0), h1 = min_i64(top + o->kernel_h, p->h), w0 = max_i64(left, 0), w1 = min_i64(left + o->kernel_w, p->w);
+    const int64_t h0 = max_i64(top, 0), h1 = min_i64(top + o->kernel_h, p->h), w0 = max_i64(left, 0),
+                  w1 = min_i64(left + o->kernel_w, p->w);
     vf best = vf_load(x + (h0 * p->w + w0) * VF_LANES);
     vi at = vi_set1((int32_t)(h0 * p->w + w0));
     for (int64_t h = h0; h < h1; h++)
@@ -64,9 +83,11 @@ SIMD_FN void largest(const pool *p, const float *x, int64_t top, int64_t left, f
     vf_store(where, vi_as_vf(at));
 }
 
-SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker) {
+SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker)
+{
     const ls_max_pool_attrs *o = p->a->attrs;
-    const int64_t in = p->h * p->w, out = p->oh * p->ow, planes = p->a->in[0].type.dims[0] * p->a->in[0].type.dims[1];
+    const int64_t in = p->h * p->w, out = p->oh * p->ow,
+                  planes = p->a->in[0].type.dims[0] * p->a->in[0].type.dims[1];
     float *x = p->sums + worker * max_floats(p->a), *y = x + in * VF_LANES, *where = y + out * VF_LANES;
     for (int64_t plane = begin * VF_LANES; plane < min_i64(end * VF_LANES, planes); plane += VF_LANES) {
         const int n = (int)min_i64(VF_LANES, planes - plane);
@@ -83,12 +104,15 @@ SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, i
     }
 }
 
-SIMD_FN void put_plane(ls_dtype T, const ls_tensor *to, int64_t plane, const float *sums, int64_t n) {
+SIMD_FN void put_plane(ls_dtype T, const ls_tensor *to, int64_t plane, const float *sums, int64_t n)
+{
     for (int64_t i = 0; i < n; i += VF_LANES)
-        vf_put_n(to->data, T, plane * n + i, vf_load_n(sums + i, (int)min_i64(n - i, VF_LANES)), (int)min_i64(n - i, VF_LANES));
+        vf_put_n(to->data, T, plane * n + i, vf_load_n(sums + i, (int)min_i64(n - i, VF_LANES)),
+                 (int)min_i64(n - i, VF_LANES));
 }
 
-SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker) {
+SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker)
+{
     const int64_t n = p->h * p->w, results = p->oh * p->ow;
     const int32_t *where = p->a->in[1].data;
     float *sums = p->sums + worker * plane_floats(&p->a->out[0].type);
@@ -102,29 +126,39 @@ SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
 
 /* Window k of `windows` that cover n elements. */
 SIMD_FN int64_t window_begin(int64_t k, int64_t windows, int64_t n) { return k * n / windows; }
-SIMD_FN int64_t window_end(int64_t k, int64_t windows, int64_t n) { return ((k + 1) * n + windows - 1) / windows; }
+SIMD_FN int64_t window_end(int64_t k, int64_t windows, int64_t n)
+{
+    return ((k + 1) * n + windows - 1) / windows;
+}
 
-SIMD_FN void avg_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end) {
+SIMD_FN void avg_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end)
+{
     for (int64_t plane = begin; plane < end; plane++)
         for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h), h1 = window_end(r, p->oh, p->h);
+            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h),
+                          h1 = window_end(r, p->oh, p->h);
             const int64_t w0 = window_begin(c, p->ow, p->w), w1 = window_end(c, p->ow, p->w);
             vf sum = vf_zero();
             for (int64_t h = h0; h < h1; h++)
                 for (int64_t w = w0; w < w1; w += VF_LANES)
-                    sum += vf_get_n(p->a->in[0].data, T, (plane * p->h + h) * p->w + w, (int)min_i64(w1 - w, VF_LANES));
-            f_put(p->a->out[0].data, T, plane * p->oh * p->ow + i, vf_sum(sum) / (float)((h1 - h0) * (w1 - w0)));
+                    sum += vf_get_n(p->a->in[0].data, T, (plane * p->h + h) * p->w + w,
+                                    (int)min_i64(w1 - w, VF_LANES));
+            f_put(p->a->out[0].data, T, plane * p->oh * p->ow + i,
+                  vf_sum(sum) / (float)((h1 - h0) * (w1 - w0)));
         }
 }
 
-SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker) {
+SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker)
+{
     float *sums = p->sums + worker * plane_floats(&p->a->out[0].type);
     for (int64_t plane = begin; plane < end; plane++) {
         memset(sums, 0, sizeof(float) * (size_t)(p->h * p->w));
         for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h), h1 = window_end(r, p->oh, p->h);
+            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h),
+                          h1 = window_end(r, p->oh, p->h);
             const int64_t w0 = window_begin(c, p->ow, p->w), w1 = window_end(c, p->ow, p->w);
-            const float each = f_get(p->a->in[0].data, T, plane * p->oh * p->ow + i) / (float)((h1 - h0) * (w1 - w0));
+            const float each = f_get(p->a->in[0].data, T, plane * p->oh * p->ow + i) /
+                               (float)((h1 - h0) * (w1 - w0));
             for (int64_t h = h0; h < h1; h++)
                 for (int64_t w = w0; w < w1; w++)
                     sums[h * p->w + w] += each;
@@ -133,26 +167,33 @@ SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
     }
 }
 
-static void max_task(void *context, int64_t begin, int64_t end, int worker) {
+static void max_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const pool *p = context;
     BY_FLOAT(p->a->in[0].type.dtype, max_planes, p, begin, end, worker);
 }
-static void max_grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void max_grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const pool *p = context;
     BY_FLOAT(p->a->in[0].type.dtype, max_grad_planes, p, begin, end, worker);
 }
-static void avg_task(void *context, int64_t begin, int64_t end, int worker) {
+static void avg_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const pool *p = context;
     (void)worker;
     BY_FLOAT(p->a->in[0].type.dtype, avg_planes, p, begin, end);
 }
-static void avg_grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void avg_grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const pool *p = context;
     BY_FLOAT(p->a->in[0].type.dtype, avg_grad_planes, p, begin, end, worker);
 }
 
 KERNEL(max_pool2d) { run(a, &a->in[0].type, &a->out[0].type, VF_LANES, max_task); }
-KERNEL_WORKSPACE(max_pool2d) { return sizeof(float) * (size_t)(max_floats(a) * (a->threads > 1 ? a->threads : 1)); }
+KERNEL_WORKSPACE(max_pool2d)
+{
+    return sizeof(float) * (size_t)(max_floats(a) * (a->threads > 1 ? a->threads : 1));
+}
 KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_task); }
 KERNEL_WORKSPACE(max_pool2d_grad) { return plane_bytes(a); }
 KERNEL(adaptive_avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }

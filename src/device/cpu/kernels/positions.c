@@ -1,9 +1,11 @@
-/* positions.c - what T5 needs beside attention: a bias by distance from its table of buckets, and ids one place later. Small, and so on one thread. */
+/* positions.c - what T5 needs beside attention: a bias by distance from its table of buckets, and ids one
+ * place later. Small, and so on one thread. */
 #include "device/position.h"
 #include "table.h"
 #include "kernel.h"
 
-KERNEL(shift_right) { /* ids -> y */
+KERNEL(shift_right)
+{ /* ids -> y */
     const ls_shift_attrs *at = a->attrs;
     const int64_t rows = rows_of(&a->in[0]), n = cols_of(&a->in[0]);
     for (int64_t r = 0; r < rows; r++) {
@@ -16,22 +18,27 @@ KERNEL(shift_right) { /* ids -> y */
     }
 }
 
-KERNEL(position_bias) { /* table [buckets, H] -> y [H, distances] */
+KERNEL(position_bias)
+{ /* table [buckets, H] -> y [H, distances] */
     const ls_position_bias_attrs *at = a->attrs;
     const ls_tensor *table = &a->in[0], *y = &a->out[0];
     const int64_t heads = y->type.dims[0], n = y->type.dims[1];
     for (int64_t d = 0; d < n; d++) {
         const int64_t bucket = ls_position_bucket(at, d - at->queries + 1);
         for (int64_t h = 0; h < heads; h++)
-            f_put(y->data, y->type.dtype, h * n + d, f_get(table->data, table->type.dtype, bucket * heads + h));
+            f_put(y->data, y->type.dtype, h * n + d,
+                  f_get(table->data, table->type.dtype, bucket * heads + h));
     }
 }
 
-KERNEL_WORKSPACE(position_bias_grad) {
-    return sizeof(double) * (size_t)(((const ls_position_bias_attrs *)a->attrs)->buckets * a->in[0].type.dims[0]);
+KERNEL_WORKSPACE(position_bias_grad)
+{
+    return sizeof(double) *
+           (size_t)(((const ls_position_bias_attrs *)a->attrs)->buckets * a->in[0].type.dims[0]);
 }
 
-KERNEL(position_bias_grad) { /* dy -> dtable */
+KERNEL(position_bias_grad)
+{ /* dy -> dtable */
     const ls_position_bias_attrs *at = a->attrs;
     const ls_tensor *dy = &a->in[0], *dtable = &a->out[0];
     const int64_t heads = dy->type.dims[0], n = dy->type.dims[1];

@@ -5,6 +5,7 @@
 
 enum { KEEP_GROUP = 64 };
 
-/* keep[i] = all ones where ls_rng_bits16(key, plane_a, 64 * a + i) < below, else 0, and keep[64 + i] the same for (plane_b, b): two groups at once keep the
- * widest vectors busy. */
-void LS_NAME(ls_keep_groups)(int32_t keep[2 * KEEP_GROUP], ls_rng_key key, uint64_t plane_a, uint64_t a, uint64_t plane_b, uint64_t b, int32_t below);
+/* keep[i] = all ones where ls_rng_bits16(key, plane_a, 64 * a + i) < below, else 0, and keep[64 + i] the same
+ * for (plane_b, b): two groups at once keep the widest vectors busy. */
+void LS_NAME(ls_keep_groups)(int32_t keep[2 * KEEP_GROUP], ls_rng_key key, uint64_t plane_a, uint64_t a,
+                             uint64_t plane_b, uint64_t b, int32_t below);

@@ -1,6 +1,6 @@
-/* rms_norm.c - root mean square normalisation over the last dimension and its gradient: layer_norm.c without mean and bias. A row is read
- * twice and stays in the first cache; sums of a row are vectors of lanes over columns, then pairwise; dgain is a sum over rows
- * (column_sums.h). */
+/* rms_norm.c - root mean square normalisation over the last dimension and its gradient: layer_norm.c without
+ * mean and bias. A row is read twice and stays in the first cache; sums of a row are vectors of lanes over
+ * columns, then pairwise; dgain is a sum over rows (column_sums.h). */
 #include "table.h"
 #include "column_sums.h"
 
@@ -10,13 +10,15 @@ typedef struct norm_job {
     column_sums sums; /* dgain */
 } norm_job;
 
-/* ---- forward --------------------------------------------------------------------------------------------------------------- */
+/* ---- forward */
 
-SIMD_FN float norm_row(ls_dtype T, char *y, const char *x, const char *gain, int64_t k, float eps) {
+SIMD_FN float norm_row(ls_dtype T, char *y, const char *x, const char *gain, int64_t k, float eps)
+{
     vf s0 = vf_zero(), s1 = s0, s2 = s0, s3 = s0;
     int64_t c = 0;
     for (; c + 4 * VF_LANES <= k; c += 4 * VF_LANES) {
-        const vf x0 = vf_get(x, T, c), x1 = vf_get(x, T, c + VF_LANES), x2 = vf_get(x, T, c + 2 * VF_LANES), x3 = vf_get(x, T, c + 3 * VF_LANES);
+        const vf x0 = vf_get(x, T, c), x1 = vf_get(x, T, c + VF_LANES), x2 = vf_get(x, T, c + 2 * VF_LANES),
+                 x3 = vf_get(x, T, c + 3 * VF_LANES);
         s0 = vf_fma(x0, x0, s0);
         s1 = vf_fma(x1, x1, s1);
         s2 = vf_fma(x2, x2, s2);
@@ -37,37 +39,43 @@ SIMD_FN float norm_row(ls_dtype T, char *y, const char *x, const char *gain, int
     return rstd;
 }
 
-SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+SIMD_FN void norm_rows(ls_dtype T, const norm_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const int64_t xs = row_stride(&a->in[0]), ys = row_stride(&a->out[0]);
     const float eps = (float)((const ls_norm_attrs *)a->attrs)->eps;
     float *rstd = a->out[1].data;
     for (int64_t r = begin; r < end; r++)
-        rstd[r] = norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, j->k, eps);
+        rstd[r] = norm_row(T, elem_at(&a->out[0], r * ys), elem_at(&a->in[0], r * xs), a->in[1].data, j->k,
+                           eps);
 }
 
-static void norm_task(void *context, int64_t begin, int64_t end, int worker) {
+static void norm_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const norm_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, norm_rows, j, begin, end);
 }
 
-KERNEL(rms_norm) {
+KERNEL(rms_norm)
+{
     norm_job j = { .a = a, .rows = rows_of(&a->in[0]), .k = cols_of(&a->in[0]) };
     ls_parallel_for(threads_for(a, j.rows * j.k), j.rows, norm_task, &j);
 }
 
-/* ---- gradient -------------------------------------------------------------------------------------------------------------- */
+/* ---- gradient */
 
 /* One vector of columns of the first pass: t += h * xhat, dgain += dy * xhat. */
-SIMD_FN vf grad_sums(vf dy, vf x, vf gain, vf rstd, vf t, vf *dgain) {
+SIMD_FN vf grad_sums(vf dy, vf x, vf gain, vf rstd, vf t, vf *dgain)
+{
     const vf hat = x * rstd;
     *dgain = vf_fma(dy, hat, *dgain);
     return vf_fma(dy * gain, hat, t);
 }
 
-SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const char *gain, const char *addend, float r, float *dgain,
-                      int64_t k) {
+SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const char *gain,
+                      const char *addend, float r, float *dgain, int64_t k)
+{
     const vf rstd = vf_set1(r);
     vf t0 = vf_zero(), t1 = t0;
     int64_t c = 0;
@@ -99,7 +107,8 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
     }
 }
 
-SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t end) {
+SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const int64_t dys = row_stride(&a->in[0]), xs = row_stride(&a->in[1]), dxs = row_stride(&a->out[0]);
     const ls_tensor *addend = a->n_in > 4 && present(&a->in[4]) ? &a->in[4] : NULL;
@@ -109,18 +118,20 @@ SIMD_FN void grad_parts(ls_dtype T, const norm_job *j, int64_t begin, int64_t en
         int64_t stop;
         float *dgain = column_sums_begin(&j->sums, p, &stop);
         for (int64_t r = p * j->sums.rows_per_part; r < stop; r++)
-            grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs), a->in[2].data,
-                     addend ? elem_at(addend, r * as) : NULL, rstd[r], dgain, j->k);
+            grad_row(T, elem_at(&a->out[0], r * dxs), elem_at(&a->in[0], r * dys), elem_at(&a->in[1], r * xs),
+                     a->in[2].data, addend ? elem_at(addend, r * as) : NULL, rstd[r], dgain, j->k);
     }
 }
 
-static void grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const norm_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[1].type.dtype, grad_parts, j, begin, end);
 }
 
-static void join_task(void *context, int64_t begin, int64_t end, int worker) { /* columns in units of 16 */
+static void join_task(void *context, int64_t begin, int64_t end, int worker)
+{ /* columns in units of 16 */
     const norm_job *j = context;
     const ls_tensor *dgain = &j->a->out[1];
     const int64_t from = begin * 16, to = min_i64(end * 16, j->k);
@@ -130,18 +141,21 @@ static void join_task(void *context, int64_t begin, int64_t end, int worker) { /
         f_put(dgain->data, dgain->type.dtype, c, j->sums.part[c]);
 }
 
-static norm_job grad_job(const ls_kernel_args *a) {
+static norm_job grad_job(const ls_kernel_args *a)
+{
     norm_job j = { .a = a, .rows = rows_of(&a->in[1]), .k = cols_of(&a->in[1]) };
     j.sums = column_sums_of(j.rows, j.k, a->workspace);
     return j;
 }
 
-KERNEL_WORKSPACE(rms_norm_grad) {
+KERNEL_WORKSPACE(rms_norm_grad)
+{
     const norm_job j = grad_job(a);
     return column_sums_bytes(&j.sums);
 }
 
-KERNEL(rms_norm_grad) { /* dy, x, gain, rstd, addend? -> dx, dgain */
+KERNEL(rms_norm_grad)
+{ /* dy, x, gain, rstd, addend? -> dx, dgain */
     norm_job j = grad_job(a);
     ls_parallel_for(threads_for(a, j.rows * j.k), j.sums.parts, grad_task, &j);
     ls_parallel_for(threads_for(a, j.sums.parts * j.sums.width), (j.k + 15) / 16, join_task, &j);

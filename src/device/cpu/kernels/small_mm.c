@@ -1,4 +1,5 @@
-/* small_mm.c - see small_mm.h. A register tile is mr rows of nv vectors; there is a function for every size. */
+/* small_mm.c - see small_mm.h. A register tile is mr rows of nv vectors; there is a function for every size.
+ */
 #include "small_mm.h"
 
 #if defined(LS_SIMD_512)
@@ -7,8 +8,9 @@
 #define NV_MAX 3
 #endif
 
-SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
-                  int64_t ldc, bool add) {
+SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                  int64_t ldb, float *c, int64_t ldc, bool add)
+{
     vf sum[8][NV_MAX];
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
@@ -37,9 +39,11 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
             vf_store(c + i * ldc + v * VF_LANES, sum[i][v]);
 }
 
-/* m rows of nv vectors, in tiles of equal height as nearly as may be. One function a width, so that a tile costs no call. */
-SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
-                   int64_t ldb, float *c, int64_t ldc, bool add) {
+/* m rows of nv vectors, in tiles of equal height as nearly as may be. One function a width, so that a tile
+ * costs no call. */
+SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k,
+                   const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+{
     for (int64_t tiles = (m + mr_max - 1) / mr_max; tiles > 0; tiles--) {
         const int mr = (int)((m + tiles - 1) / tiles);
         switch (mr) {
@@ -57,21 +61,27 @@ SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int
     }
 }
 
-#define PANEL(nv, mr_max)                                                                                              \
-    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k, \
-                                                     const float *b, int64_t ldb, float *c, int64_t ldc, bool add) {   \
-        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                                   \
+#define PANEL(nv, mr_max)                                                                                 \
+    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, \
+                                                     int64_t a_k, const float *b, int64_t ldb, float *c,  \
+                                                     int64_t ldc, bool add)                               \
+    {                                                                                                     \
+        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                      \
     }
 #if defined(LS_SIMD_512) /* at most 24 sums of 32 registers */
 PANEL(1, 8)
-PANEL(2, 8) PANEL(3, 8) PANEL(4, 6)
+PANEL(2, 8)
+PANEL(3, 8)
+PANEL(4, 6)
 #else /* at most 12 sums of 16 registers */
 PANEL(1, 8)
-PANEL(2, 6) PANEL(3, 4)
+PANEL(2, 6)
+PANEL(3, 4)
 #endif
 
-    void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
-                              int64_t ldb, float *c, int64_t ldc, bool add) {
+    void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
+                              const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+{
     for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES) {
         switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {
         case 1: panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
@@ -85,14 +95,16 @@ PANEL(2, 6) PANEL(3, 4)
 }
 
 typedef float quad __attribute__((vector_size(16)));
-SIMD_FN quad quad_load(const float *p) {
+SIMD_FN quad quad_load(const float *p)
+{
     quad v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 #define JOIN_8(p) __builtin_shufflevector((p)[0], (p)[1], 0, 1, 2, 3, 4, 5, 6, 7)
 #if VF_LANES == 16
-#define JOIN(p) __builtin_shufflevector(JOIN_8(p), JOIN_8((p) + 2), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define JOIN(p) \
+    __builtin_shufflevector(JOIN_8(p), JOIN_8((p) + 2), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #elif VF_LANES == 8
 #define JOIN(p) JOIN_8(p)
 #else
@@ -101,10 +113,14 @@ SIMD_FN quad quad_load(const float *p) {
 
 /* Transposes of four rows inside each quarter of 128 bits: r[q][i] becomes r[i][q]. */
 #if VF_LANES == 16
-#define PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
-#define HALVES_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
-#define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#define PAIRS_LOW(a, b) \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define PAIRS_HIGH(a, b) \
+    __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define HALVES_LOW(a, b) \
+    __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define HALVES_HIGH(a, b) \
+    __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
 #elif VF_LANES == 8
 #define PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
 #define PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
@@ -117,8 +133,10 @@ SIMD_FN quad quad_load(const float *p) {
 #define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
 #endif
 
-/* Columns c .. c+3 of VF_LANES rows: quarter q of vector i comes from row 4q + i, so that shuffles inside quarters do it all. */
-SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n) {
+/* Columns c .. c+3 of VF_LANES rows: quarter q of vector i comes from row 4q + i, so that shuffles inside
+ * quarters do it all. */
+SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n)
+{
     vf r[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
@@ -128,14 +146,16 @@ SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t l
             part[q] = 4 * q + i < n ? quad_load(rows + (4 * q + i) * ld) : (quad){ 0 };
         r[i] = JOIN(part);
     }
-    const vf a = PAIRS_LOW(r[0], r[1]), b = PAIRS_HIGH(r[0], r[1]), c = PAIRS_LOW(r[2], r[3]), d = PAIRS_HIGH(r[2], r[3]);
+    const vf a = PAIRS_LOW(r[0], r[1]), b = PAIRS_HIGH(r[0], r[1]), c = PAIRS_LOW(r[2], r[3]),
+             d = PAIRS_HIGH(r[2], r[3]);
     vf_store(to, HALVES_LOW(a, c));
     vf_store(to + ldt, HALVES_HIGH(a, c));
     vf_store(to + 2 * ldt, HALVES_LOW(b, d));
     vf_store(to + 3 * ldt, HALVES_HIGH(b, d));
 }
 
-void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d) {
+void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d)
+{
     for (int64_t j = 0; j < ldt; j += VF_LANES) {
         const float *from = rows + j * ld;
         if (n - j >= VF_LANES)
@@ -147,8 +167,9 @@ void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int6
     }
 }
 
-void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, const float *others, int64_t ldo, int64_t m,
-                            int64_t d) {
+void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n,
+                            const float *others, int64_t ldo, int64_t m, int64_t d)
+{
     for (int64_t j = 0; j < m; j++)
         for (int64_t i = 0; i < n; i++) {
             vf sum = vf_zero();

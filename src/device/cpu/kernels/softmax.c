@@ -1,4 +1,5 @@
-/* softmax.c - softmax over the last dimension and its gradient. As in PyTorch a row of -inf only, or with a NaN or +inf, gives NaN. */
+/* softmax.c - softmax over the last dimension and its gradient. As in PyTorch a row of -inf only, or with a
+ * NaN or +inf, gives NaN. */
 #include "table.h"
 #include "kernel.h"
 
@@ -7,7 +8,8 @@ typedef struct softmax_job {
     int64_t k;
 } softmax_job;
 
-SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64_t end) {
+SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64_t end)
+{
     const int64_t k = j->k;
     for (int64_t r = begin; r < end; r++) {
         const char *x = elem_at(&j->a->in[0], r * k);
@@ -19,7 +21,8 @@ SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64
         for (int64_t c = 0; c < k; c += VF_LANES)
             sum += exp_below_zero(get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff()) - m);
         const vf scale = vf_set1(1.0f / vf_sum(sum));
-        for (int64_t c = 0; c < k; c += VF_LANES) { /* the exponential again: x may be y, and a register is cheaper than memory */
+        for (int64_t c = 0; c < k; c += VF_LANES) {
+            /* the exponential again: x may be y, and a register is cheaper than memory */
             const int n = (int)min_i64(VF_LANES, k - c);
             const vf p = exp_below_zero(get_padded(T, x, c, n, -__builtin_inff()) - m) * scale;
             if (n == VF_LANES)
@@ -30,19 +33,22 @@ SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64
     }
 }
 
-static void softmax_task(void *context, int64_t begin, int64_t end, int worker) {
+static void softmax_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const softmax_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, softmax_rows, j, begin, end);
 }
 
-KERNEL(softmax) {
+KERNEL(softmax)
+{
     softmax_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t rows = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, rows * j.k), rows, softmax_task, &j);
 }
 
-SIMD_FN void softmax_grad_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64_t end) {
+SIMD_FN void softmax_grad_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64_t end)
+{
     const int64_t k = j->k;
     for (int64_t r = begin; r < end; r++) {
         const char *dy = elem_at(&j->a->in[0], r * k), *y = elem_at(&j->a->in[1], r * k);
@@ -60,13 +66,15 @@ SIMD_FN void softmax_grad_rows(ls_dtype T, const softmax_job *j, int64_t begin, 
     }
 }
 
-static void softmax_grad_task(void *context, int64_t begin, int64_t end, int worker) {
+static void softmax_grad_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const softmax_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[0].type.dtype, softmax_grad_rows, j, begin, end);
 }
 
-KERNEL(softmax_grad) {
+KERNEL(softmax_grad)
+{
     softmax_job j = { .a = a, .k = cols_of(&a->in[0]) };
     const int64_t rows = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, rows * j.k), rows, softmax_grad_task, &j);

@@ -1,5 +1,6 @@
-/* sum_to.c - sums of the dimensions that broadcasting would expand. Terms are added in order in blocks of SUM_BLOCK, the blocks as a
- * balanced tree, in f32; an output's bits depend only on its own terms and the ISA level. */
+/* sum_to.c - sums of the dimensions that broadcasting would expand. Terms are added in order in blocks of
+ * SUM_BLOCK, the blocks as a balanced tree, in f32; an output's bits depend only on its own terms and the ISA
+ * level. */
 #include "table.h"
 #include "tree_sum.h"
 #include "walk.h"
@@ -10,16 +11,19 @@ typedef struct sum_job {
     walk kept, summed;
     ls_dtype t;
     void *out;
-    int64_t terms, columns, vectors; /* columns: contiguous outputs of one kept row; vectors: of VF_LANES, in each */
+    /* columns: contiguous outputs of one kept row; vectors: of VF_LANES, in each */
+    int64_t terms, columns, vectors;
 } sum_job;
 
-SIMD_FN int64_t offset_of(const walk *w, int64_t i) {
+SIMD_FN int64_t offset_of(const walk *w, int64_t i)
+{
     int64_t left;
     return w->ndim == 1 ? i * w->strides[0] : walk_at(w, i, &left);
 }
 
 /* Outputs side by side in memory: a vector of them at a time, task = (kept row, vector). */
-SIMD_FN void sum_columns(ls_dtype T, const sum_job *j, int64_t begin, int64_t end) {
+SIMD_FN void sum_columns(ls_dtype T, const sum_job *j, int64_t begin, int64_t end)
+{
     for (int64_t task = begin; task < end; task++) {
         const int64_t row = task / j->vectors, c = task % j->vectors * VF_LANES, o = row * j->columns + c;
         const int n = (int)min_i64(VF_LANES, j->columns - c);
@@ -41,7 +45,8 @@ SIMD_FN void sum_columns(ls_dtype T, const sum_job *j, int64_t begin, int64_t en
 }
 
 /* Terms side by side in memory: a run of them at a time, task = one output. */
-SIMD_FN void sum_runs(ls_dtype T, const sum_job *j, int64_t begin, int64_t end) {
+SIMD_FN void sum_runs(ls_dtype T, const sum_job *j, int64_t begin, int64_t end)
+{
     for (int64_t o = begin; o < end; o++) {
         const int64_t base = offset_of(&j->kept, o);
         tree_f32 tree = { .count = 0 };
@@ -64,19 +69,22 @@ SIMD_FN void sum_runs(ls_dtype T, const sum_job *j, int64_t begin, int64_t end) 
     }
 }
 
-static void columns_task(void *context, int64_t begin, int64_t end, int worker) {
+static void columns_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const sum_job *j = context;
     (void)worker;
     BY_FLOAT(j->t, sum_columns, j, begin, end);
 }
 
-static void runs_task(void *context, int64_t begin, int64_t end, int worker) {
+static void runs_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const sum_job *j = context;
     (void)worker;
     BY_FLOAT(j->t, sum_runs, j, begin, end);
 }
 
-KERNEL(sum_to) {
+KERNEL(sum_to)
+{
     const ls_tensor *in = &a->in[0], *out = &a->out[0];
     const int shift = in->type.ndim - out->type.ndim;
     int64_t kd[LS_MAX_DIMS], ks[LS_MAX_DIMS], sd[LS_MAX_DIMS], ss[LS_MAX_DIMS];
@@ -91,9 +99,10 @@ KERNEL(sum_to) {
             ss[ns++] = in->strides[d];
         }
     }
-    sum_job j = {
-        .kept = walk_make(in->data, nk, kd, ks), .summed = walk_make(in->data, ns, sd, ss), .t = in->type.dtype, .out = out->data
-    };
+    sum_job j = { .kept = walk_make(in->data, nk, kd, ks),
+                  .summed = walk_make(in->data, ns, sd, ss),
+                  .t = in->type.dtype,
+                  .out = out->data };
     const int64_t outputs = count_of(out);
     j.terms = outputs ? count_of(in) / outputs : 0;
     if (j.summed.strides[j.summed.ndim - 1] == 1 && j.terms > 1) {

@@ -1,9 +1,10 @@
-/* table.c - every kernel of this level but the matrix products. f64 belongs to device ref; only scalars like the learning rate, and ops
- * that merely move bytes, take it here. */
+/* table.c - every kernel of this level but the matrix products. f64 belongs to device ref; only scalars like
+ * the learning rate, and ops that merely move bytes, take it here. */
 #include "table.h"
 #include "kernel.h"
 
-const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a) {
+const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a)
+{
     for (int i = 0; i < a->n_in; i++)
         if (present(&a->in[i]) && a->in[i].type.dtype == LS_F64)
             return "f64 is for device ref";
@@ -13,8 +14,10 @@ const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a) {
     return NULL;
 }
 
-#define ROW(name, ...) \
-    { .op = #name, .run = LS_NAME(ls_##name), __VA_ARGS__ }
+#define ROW(name, ...)                                      \
+    {                                                       \
+        .op = #name, .run = LS_NAME(ls_##name), __VA_ARGS__ \
+    }
 #define FLOATS .supports = LS_NAME(ls_no_f64)
 #define WORKSPACE(name) .workspace = LS_NAME(ls_##name##_workspace)
 #define ALL_INPUTS 0xffffffffu
@@ -49,7 +52,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(rms_norm, FLOATS, .rows_in = 1, .rows_out = 1),
     ROW(rms_norm_grad, FLOATS, WORKSPACE(rms_norm_grad), .rows_in = 1 | 2 | 16, .rows_out = 1),
     ROW(embedding, FLOATS, .rows_in = 2, .rows_out = 1),
-    ROW(embedding_grad, .supports = LS_NAME(ls_embedding_grad_supports), WORKSPACE(embedding_grad), .rows_in = 1),
+    ROW(embedding_grad, .supports = LS_NAME(ls_embedding_grad_supports), WORKSPACE(embedding_grad),
+        .rows_in = 1),
     ROW(rope, .supports = LS_NAME(ls_rope_supports), .rows_in = 1, .rows_out = 1),
     ROW(shift_right),
     ROW(position_bias, FLOATS),
@@ -57,7 +61,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(softmax, FLOATS),
     ROW(softmax_grad, FLOATS),
     ROW(attention, FLOATS, WORKSPACE(attention), .rows_in = 1 | 2 | 4, .rows_out = 1),
-    ROW(attention_grad, FLOATS, WORKSPACE(attention_grad), .rows_in = 1 | 2 | 4 | 8 | 32, .rows_out = 1 | 2 | 4),
+    ROW(attention_grad, FLOATS, WORKSPACE(attention_grad), .rows_in = 1 | 2 | 4 | 8 | 32,
+        .rows_out = 1 | 2 | 4),
     ROW(cache_write, FLOATS, .rows_in = 2),
     ROW(attention_cached, FLOATS, WORKSPACE(attention_cached), .rows_in = 1, .rows_out = 1),
     ROW(cross_entropy, FLOATS),

@@ -1,16 +1,19 @@
-/* totals.c - the gradient norm as an exact integer sum, so that neither order, threads nor sharding changes a bit (DESIGN §1.6).
+/* totals.c - the gradient norm as an exact integer sum, so that neither order, threads nor sharding changes a
+ * bit (DESIGN §1.6).
  *
- * With max = m 2^e, 0.5 <= m < 1, each square is rounded to a multiple of 2^(2e - 87): below 2^87 units, so 2^40 of them stay below
- * 2^127. A square of units y is split as y = high 2^43 + low, both signed integers that fit sums of 2^18 terms in 64 bits. */
+ * With max = m 2^e, 0.5 <= m < 1, each square is rounded to a multiple of 2^(2e - 87): below 2^87 units, so
+ * 2^40 of them stay below 2^127. A square of units y is split as y = high 2^43 + low, both signed integers
+ * that fit sums of 2^18 terms in 64 bits. */
 #include "table.h"
 #include "kernel.h"
 
 enum { FRACTION_BITS = 87, LOW_BITS = 43, TOTAL_BLOCK = 4096 };
 
-/* ---- largest absolute value ------------------------------------------------------------------------------------------------ */
+/* ---- largest absolute value */
 
 /* Ordered as integers, the bits of |x| put NaN above infinity: one maximum does both. */
-SIMD_FN int32_t abs_bits(ls_dtype T, const char *x, int64_t n) {
+SIMD_FN int32_t abs_bits(ls_dtype T, const char *x, int64_t n)
+{
     vi top = { 0 };
     int64_t i = 0;
     for (; i + VF_LANES <= n; i += VF_LANES) {
@@ -33,21 +36,25 @@ typedef struct max_job {
     int32_t most;
 } max_job;
 
-SIMD_FN void max_block(ls_dtype T, max_job *j, int64_t i, int64_t n) {
+SIMD_FN void max_block(ls_dtype T, max_job *j, int64_t i, int64_t n)
+{
     const int32_t mine = abs_bits(T, elem_at(j->x, i), n);
     int32_t seen = __atomic_load_n(&j->most, __ATOMIC_RELAXED);
-    while (mine > seen && !__atomic_compare_exchange_n(&j->most, &seen, mine, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (mine > seen &&
+           !__atomic_compare_exchange_n(&j->most, &seen, mine, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
-static void max_task(void *context, int64_t begin, int64_t end, int worker) {
+static void max_task(void *context, int64_t begin, int64_t end, int worker)
+{
     max_job *j = context;
     (void)worker;
     const int64_t i = begin * TOTAL_BLOCK, n = min_i64(end * TOTAL_BLOCK, j->n) - i;
     BY_FLOAT(j->x->type.dtype, max_block, j, i, n);
 }
 
-KERNEL(max_abs) {
+KERNEL(max_abs)
+{
     max_job j = { .most = 0 };
     for (int i = 0; i < a->n_in; i++) {
         j.x = &a->in[i];
@@ -57,16 +64,18 @@ KERNEL(max_abs) {
     memcpy(a->out[0].data, &j.most, sizeof j.most);
 }
 
-/* ---- sum of squares -------------------------------------------------------------------------------------------------------- */
+/* ---- sum of squares */
 
 /* Largest finite |x| as m 2^e: its e; 0 for 0. */
-static int exponent_of(float max) {
+static int exponent_of(float max)
+{
     int e = 0;
     __builtin_frexpf(max, &e);
     return e;
 }
 /* 2^n for -1022 <= n <= 1023 */
-static double two_to(int n) {
+static double two_to(int n)
+{
     const int64_t bits = (int64_t)(n + 1023) << 52;
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -82,13 +91,15 @@ typedef struct square_job {
 
 /* Adding 1.5 * 2^52 to |x| < 2^51 leaves round(x), to nearest even, in the low bits of the sum. */
 #define ROUNDER 0x1.8p52
-SIMD_FN int64_t bits_of(double x) {
+SIMD_FN int64_t bits_of(double x)
+{
     int64_t b;
     memcpy(&b, &x, sizeof b);
     return b;
 }
 
-SIMD_FN void square_blocks(ls_dtype T, const square_job *j, int64_t begin, int64_t end, int worker) {
+SIMD_FN void square_blocks(ls_dtype T, const square_job *j, int64_t begin, int64_t end, int worker)
+{
     const double unit = j->unit, down = two_to(-LOW_BITS), up = two_to(LOW_BITS);
     float x[TOTAL_BLOCK];
     __int128 total = 0;
@@ -110,14 +121,16 @@ SIMD_FN void square_blocks(ls_dtype T, const square_job *j, int64_t begin, int64
     j->part[worker] += total;
 }
 
-static void square_task(void *context, int64_t begin, int64_t end, int worker) {
+static void square_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const square_job *j = context;
     BY_FLOAT(j->x->type.dtype, square_blocks, j, begin, end, worker);
 }
 
 KERNEL_WORKSPACE(sum_squares) { return sizeof(__int128) * (size_t)(a->threads > 1 ? a->threads : 1); }
 
-KERNEL(sum_squares) { /* max, x... */
+KERNEL(sum_squares)
+{ /* max, x... */
     const float max = *(const float *)a->in[0].data;
     const int workers = a->threads > 1 ? a->threads : 1;
     square_job j = { .part = a->workspace };
@@ -138,7 +151,8 @@ KERNEL(sum_squares) { /* max, x... */
     out[1] = (int64_t)(total >> 64);
 }
 
-KERNEL(norm_from_squares) { /* max, [low, high] */
+KERNEL(norm_from_squares)
+{ /* max, [low, high] */
     const float max = *(const float *)a->in[0].data;
     const int64_t *in = a->in[1].data;
     if (!(max - max == 0.0f)) {
@@ -151,7 +165,8 @@ KERNEL(norm_from_squares) { /* max, [low, high] */
     *(float *)a->out[0].data = (float)(root * two_to(exponent_of(max)));
 }
 
-KERNEL(is_finite) {
+KERNEL(is_finite)
+{
     const float x = *(const float *)a->in[0].data;
     *(int32_t *)a->out[0].data = x - x == 0.0f;
 }

@@ -1,5 +1,6 @@
-/* tree_sum.h - summing a sequence as a balanced tree, one term at a time: neighbours are added first, then neighbouring pairs, and so on
- * (a binary counter of partial sums). The rounding error grows with log n, and the bits depend on the sequence alone. */
+/* tree_sum.h - summing a sequence as a balanced tree, one term at a time: neighbours are added first, then
+ * neighbouring pairs, and so on (a binary counter of partial sums). The rounding error grows with log n, and
+ * the bits depend on the sequence alone. */
 #pragma once
 #include "kernel.h"
 
@@ -11,12 +12,14 @@ enum { TREE_LEVELS = 48 };
         int top;                                     \
         T level[TREE_LEVELS];                        \
     } name;                                          \
-    SIMD_FN void name##_add(name *t, T x) {          \
+    SIMD_FN void name##_add(name *t, T x)            \
+    {                                                \
         for (int64_t c = t->count++; c & 1; c >>= 1) \
             x = t->level[--t->top] + x;              \
         t->level[t->top++] = x;                      \
     }                                                \
-    SIMD_FN T name##_total(const name *t) {          \
+    SIMD_FN T name##_total(const name *t)            \
+    {                                                \
         T x = { 0 };                                 \
         if (t->top == 0)                             \
             return x;                                \

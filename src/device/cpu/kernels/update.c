@@ -1,16 +1,25 @@
-/* update.c - optimizers and counters. They change state in place: output i is the memory of the input it updates.
+/* update.c - optimizers and counters. They change state in place: output i is the memory of the input it
+ * updates.
  *
- * The formulas and their order are PyTorch's (torch.optim, torch.amp); coefficients are computed in f64 and rounded to f32 once. */
+ * The formulas and their order are PyTorch's (torch.optim, torch.amp); coefficients are computed in f64 and
+ * rounded to f32 once. */
 #include "table.h"
 #include "kernel.h"
 
 enum { UPDATE_BLOCK = 4096 };
 
-SIMD_FN const ls_tensor *optional(const ls_kernel_args *a, int i) { return i < a->n_in && present(&a->in[i]) ? &a->in[i] : NULL; }
-SIMD_FN bool skipped(const ls_kernel_args *a, int i) { return optional(a, i) && *(const int32_t *)a->in[i].data == 0; }
+SIMD_FN const ls_tensor *optional(const ls_kernel_args *a, int i)
+{
+    return i < a->n_in && present(&a->in[i]) ? &a->in[i] : NULL;
+}
+SIMD_FN bool skipped(const ls_kernel_args *a, int i)
+{
+    return optional(a, i) && *(const int32_t *)a->in[i].data == 0;
+}
 
 /* x^n by squaring: the same bits with every C library. */
-static double power(double x, int64_t n) {
+static double power(double x, int64_t n)
+{
     double r = 1.0;
     for (; n > 0; n >>= 1, x *= x)
         if (n & 1)
@@ -18,12 +27,14 @@ static double power(double x, int64_t n) {
     return r;
 }
 
-KERNEL(count_step) {
+KERNEL(count_step)
+{
     int64_t *step = a->out[0].data;
     *step = *(const int64_t *)a->in[0].data + (optional(a, 1) ? *(const int32_t *)a->in[1].data : 1);
 }
 
-KERNEL(loss_scale_update) {
+KERNEL(loss_scale_update)
+{
     const ls_scale_update_attrs *o = a->attrs;
     float scale = *(const float *)a->in[0].data;
     int32_t good = *(const int32_t *)a->in[1].data;
@@ -39,7 +50,8 @@ KERNEL(loss_scale_update) {
     *(int32_t *)a->out[1].data = good;
 }
 
-KERNEL_SUPPORTS(update) {
+KERNEL_SUPPORTS(update)
+{
     for (int i = 0; i < a->n_in; i++)
         if (i == 1 ? !is_float16_or_32(a->in[i].type.dtype)
                    : (i == 0 || i == 2) && present(&a->in[i]) && a->in[i].type.dtype != LS_F32)
@@ -47,7 +59,7 @@ KERNEL_SUPPORTS(update) {
     return NULL;
 }
 
-/* ---- Adam ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Adam */
 
 typedef struct adam_job {
     const ls_kernel_args *a;
@@ -57,7 +69,8 @@ typedef struct adam_job {
         rate; /* l2 or shrink: weight decay */
 } adam_job;
 
-SIMD_FN void adam_vector(const adam_job *j, vf *p, vf g, vf *m, vf *v) {
+SIMD_FN void adam_vector(const adam_job *j, vf *p, vf g, vf *m, vf *v)
+{
     if (j->scaled)
         g *= j->scale;
     if (j->l2 != 0.0f)
@@ -69,7 +82,8 @@ SIMD_FN void adam_vector(const adam_job *j, vf *p, vf g, vf *m, vf *v) {
     *p = vf_fnma(vf_set1(j->rate), *m / denominator, *p);
 }
 
-SIMD_FN void adam_blocks(ls_dtype T, const adam_job *j, int64_t begin, int64_t end) {
+SIMD_FN void adam_blocks(ls_dtype T, const adam_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const void *g = a->in[1].data;
     float *p = a->out[0].data, *m = a->out[1].data, *v = a->out[2].data;
@@ -93,13 +107,15 @@ SIMD_FN void adam_blocks(ls_dtype T, const adam_job *j, int64_t begin, int64_t e
     }
 }
 
-static void adam_task(void *context, int64_t begin, int64_t end, int worker) {
+static void adam_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const adam_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[1].type.dtype, adam_blocks, j, begin, end);
 }
 
-KERNEL(adam) { /* p, g, m, v, step, lr, scale?, apply? -> p, m, v */
+KERNEL(adam)
+{ /* p, g, m, v, step, lr, scale?, apply? -> p, m, v */
     if (skipped(a, 7))
         return;
     const ls_adam_attrs *o = a->attrs;
@@ -121,7 +137,7 @@ KERNEL(adam) { /* p, g, m, v, step, lr, scale?, apply? -> p, m, v */
     ls_parallel_for(threads_for(a, j.n), (j.n + UPDATE_BLOCK - 1) / UPDATE_BLOCK, adam_task, &j);
 }
 
-/* ---- SGD ------------------------------------------------------------------------------------------------------------------- */
+/* ---- SGD */
 
 typedef struct sgd_job {
     const ls_kernel_args *a;
@@ -130,7 +146,8 @@ typedef struct sgd_job {
     float scale, l2, momentum, one_minus_dampening, lr;
 } sgd_job;
 
-SIMD_FN void sgd_vector(const sgd_job *j, vf *p, vf g, vf *buf) { /* buf NULL: no momentum */
+SIMD_FN void sgd_vector(const sgd_job *j, vf *p, vf g, vf *buf)
+{ /* buf NULL: no momentum */
     if (j->scaled)
         g *= j->scale;
     if (j->l2 != 0.0f)
@@ -142,7 +159,8 @@ SIMD_FN void sgd_vector(const sgd_job *j, vf *p, vf g, vf *buf) { /* buf NULL: n
     *p = vf_fnma(vf_set1(j->lr), g, *p);
 }
 
-SIMD_FN void sgd_blocks(ls_dtype T, const sgd_job *j, int64_t begin, int64_t end) {
+SIMD_FN void sgd_blocks(ls_dtype T, const sgd_job *j, int64_t begin, int64_t end)
+{
     const ls_kernel_args *a = j->a;
     const void *g = a->in[1].data;
     float *p = a->out[0].data, *b = optional(a, 2) ? a->out[1].data : NULL;
@@ -158,13 +176,15 @@ SIMD_FN void sgd_blocks(ls_dtype T, const sgd_job *j, int64_t begin, int64_t end
     }
 }
 
-static void sgd_task(void *context, int64_t begin, int64_t end, int worker) {
+static void sgd_task(void *context, int64_t begin, int64_t end, int worker)
+{
     const sgd_job *j = context;
     (void)worker;
     BY_FLOAT(j->a->in[1].type.dtype, sgd_blocks, j, begin, end);
 }
 
-KERNEL(sgd) { /* p, g, buf?, step, lr, scale?, apply? -> p, buf */
+KERNEL(sgd)
+{ /* p, g, buf?, step, lr, scale?, apply? -> p, buf */
     if (skipped(a, 6))
         return;
     const ls_sgd_attrs *o = a->attrs;

@@ -1,38 +1,44 @@
-/* vmath.h - exp, log, tanh, GELU and their like on vectors: a lane's result depends on that lane only, so an element gives the same
- * bits wherever it lies. Errors measured against f64 (tests/device/test_gemm.c, test_math*.c): exp, log, tanh within 2 units in the last place;
- * GELU within 2.5e-7 of |x|. Infinities, NaN and subnormals behave as in libm.
+/* vmath.h - exp, log, tanh, GELU and their like on vectors: a lane's result depends on that lane only, so an
+ * element gives the same bits wherever it lies. Errors measured against f64 (tests/device/test_gemm.c,
+ * test_math*.c): exp, log, tanh within 2 units in the last place; GELU within 2.5e-7 of |x|. Infinities, NaN
+ * and subnormals behave as in libm.
  *
- * The coefficients are minimax fits (Lawson's iteration on Chebyshev points), with the error of the fit beside each. */
+ * The coefficients are minimax fits (Lawson's iteration on Chebyshev points), with the error of the fit
+ * beside each. */
 #pragma once
 #include "simd.h"
 
 /* c[0] + c[1] x + ... by Horner's rule. */
-#define VF_POLY(x, ...)                                                   \
-    __extension__({                                                       \
-        static const float poly_[] = { __VA_ARGS__ };                     \
-        const int degree_ = (int)(sizeof poly_ / sizeof *poly_) - 1;      \
-        vf sum_ = vf_set1(poly_[degree_]);                                \
-        for (int i_ = degree_ - 1; i_ >= 0; i_--)                         \
-            sum_ = vf_fma(sum_, x, vf_set1(poly_[i_]));                   \
-        sum_;                                                             \
+#define VF_POLY(x, ...)                                              \
+    __extension__({                                                  \
+        static const float poly_[] = { __VA_ARGS__ };                \
+        const int degree_ = (int)(sizeof poly_ / sizeof *poly_) - 1; \
+        vf sum_ = vf_set1(poly_[degree_]);                           \
+        for (int i_ = degree_ - 1; i_ >= 0; i_--)                    \
+            sum_ = vf_fma(sum_, x, vf_set1(poly_[i_]));              \
+        sum_;                                                        \
     })
 
-/* e^x = 2^n e^r, |r| <= ln2/2; ln2 in two parts, the first with 9 bits so that n times it is exact without fma too. 2^n is applied in
- * two steps, so that results run smoothly into subnormals and infinity. */
-SIMD_FN vf vf_exp(vf x) {
+/* e^x = 2^n e^r, |r| <= ln2/2; ln2 in two parts, the first with 9 bits so that n times it is exact without
+ * fma too. 2^n is applied in two steps, so that results run smoothly into subnormals and infinity. */
+SIMD_FN vf vf_exp(vf x)
+{
     x = vf_max(vf_set1(-104.0f), vf_min(vf_set1(89.0f), x)); /* a NaN, second operand, passes */
     const vi n = vf_to_int(x * 1.44269504f);
     const vf nf = vi_to_vf(n);
     const vf r = vf_fnma(nf, vf_set1(-2.12194440e-4f), vf_fnma(nf, vf_set1(0.693359375f), x));
-    const vf p = VF_POLY(r, 0.5000000096f, 0.1666651831f, 0.0416662041f, 0.0083689536f, 0.0013950602f); /* 3e-9 */
+    /* 3e-9 */
+    const vf p = VF_POLY(r, 0.5000000096f, 0.1666651831f, 0.0416662041f, 0.0083689536f, 0.0013950602f);
     const vf e = vf_fma(r * r, p, r) + 1.0f;
     const vi half = n >> 1;
     return e * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
 }
 
-/* e^x for x <= 0 and down to -80, below which it stays at 2e-35: enough where e^x is added to something near 1, and far enough from
- * subnormals, which cost a hundred cycles each, to be multiplied by something small. */
-SIMD_FN vf vf_exp_negative(vf x) {
+/* e^x for x <= 0 and down to -80, below which it stays at 2e-35: enough where e^x is added to something near
+ * 1, and far enough from subnormals, which cost a hundred cycles each, to be multiplied by something small.
+ */
+SIMD_FN vf vf_exp_negative(vf x)
+{
     x = vf_max(vf_set1(-80.0f), x);
     const vi n = vf_to_int(x * 1.44269504f);
     const vf nf = vi_to_vf(n);
@@ -43,15 +49,17 @@ SIMD_FN vf vf_exp_negative(vf x) {
 }
 
 /* log x = n ln2 + log(1+f), 1+f in [sqrt(1/2), sqrt(2)). */
-SIMD_FN vf vf_log(vf x) {
+SIMD_FN vf vf_log(vf x)
+{
     const vm tiny = vf_lt(x, vf_set1(1.17549435e-38f));
     const vf scaled = vf_select(tiny, x * 8388608.0f, x);
-    const vi shifted = (vi)((vu)scaled - 0x3f3504f3u); /* sqrt(1/2) becomes the bottom of an octave; negative x wraps */
+    /* sqrt(1/2) becomes the bottom of an octave; negative x wraps */
+    const vi shifted = (vi)((vu)scaled - 0x3f3504f3u);
     const vi n = (shifted >> 23) - vi_select(tiny, vi_set1(23), (vi){ 0 });
     const vf f = (vf)((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
     const vf nf = vi_to_vf(n), f2 = f * f;
-    const vf q = VF_POLY(f, 0.3333333171f, -0.2500082104f, 0.2000122681f, -0.1662335705f, 0.142017595f, -0.1316018664f, 0.1276156811f,
-                         -0.0763447419f); /* 6e-9 */
+    const vf q = VF_POLY(f, 0.3333333171f, -0.2500082104f, 0.2000122681f, -0.1662335705f, 0.142017595f,
+                         -0.1316018664f, 0.1276156811f, -0.0763447419f); /* 6e-9 */
     vf low = vf_fma(f2 * f, q, nf * -2.12194440e-4f);
     low = vf_fnma(vf_set1(0.5f), f2, low);
     vf r = vf_fma(nf, vf_set1(0.693359375f), f + low);
@@ -60,33 +68,40 @@ SIMD_FN vf vf_log(vf x) {
     return vf_select(vf_eq(x, vf_zero()), vf_set1(-__builtin_inff()), r);
 }
 
-SIMD_FN vf vf_tanh(vf x) {
+SIMD_FN vf vf_tanh(vf x)
+{
     const vf a = vf_abs(x), x2 = x * x;
-    const vf odd = VF_POLY(x2, -0.3333328392f, 0.1333149127f, -0.0537434971f, 0.0206505845f, -0.0057170421f); /* 4e-9 below 0.625 */
+    /* 4e-9 below 0.625 */
+    const vf odd = VF_POLY(x2, -0.3333328392f, 0.1333149127f, -0.0537434971f, 0.0206505845f, -0.0057170421f);
     const vf small = vf_fma(x2 * x, odd, x);
     const vf e = vf_exp_negative(a * -2.0f);
     const vf large = vf_copysign((1.0f - e) / (1.0f + e), x);
     return vf_select(vf_lt(a, vf_set1(0.625f)), small, vf_select(vf_isnan(x), x, large));
 }
 
-/* The normal distribution's tail: Phi(-|x|) = e^(-x²/2) * Q(|x|), where Q is smooth and becomes a polynomial in t = 1/(1 + 0.35|x|).
- * Accurate in relative terms where 1 + erf(x/sqrt 2) would cancel. *e receives e^(-x²/2). */
-SIMD_FN vf vf_normal_tail(vf x, vf *e) {
+/* The normal distribution's tail: Phi(-|x|) = e^(-x²/2) * Q(|x|), where Q is smooth and becomes a polynomial
+ * in t = 1/(1 + 0.35|x|). Accurate in relative terms where 1 + erf(x/sqrt 2) would cancel. *e receives
+ * e^(-x²/2). */
+SIMD_FN vf vf_normal_tail(vf x, vf *e)
+{
     const vf t = 1.0f / vf_fma(vf_abs(x), vf_set1(0.35f), vf_set1(1.0f));
     *e = vf_exp_negative(x * x * -0.5f);
-    const vf q = VF_POLY(t, 0x1.1df1d4p-3f, 0x1.1e6fd6p-3f, 0x1.ead6b8p-4f, 0x1.b025e2p-4f, -0x1.7a838p-6f, 0x1.45f7cp-3f, -0x1.05d7aap-2f,
-                         0x1.26d876p-3f, -0x1.dd8362p-6f); /* 3e-8 relative, 0 <= |x| <= 14 */
+    const vf q = VF_POLY(t, 0x1.1df1d4p-3f, 0x1.1e6fd6p-3f, 0x1.ead6b8p-4f, 0x1.b025e2p-4f, -0x1.7a838p-6f,
+                         0x1.45f7cp-3f, -0x1.05d7aap-2f, 0x1.26d876p-3f,
+                         -0x1.dd8362p-6f); /* 3e-8 relative, 0 <= |x| <= 14 */
     return *e * (q * t);
 }
 
 /* x Phi(x), the erf form of GELU. */
-SIMD_FN vf vf_gelu(vf x) {
+SIMD_FN vf vf_gelu(vf x)
+{
     vf e;
     const vf tail = vf_normal_tail(x, &e);
     return x * vf_select(vf_lt(x, vf_zero()), tail, 1.0f - tail);
 }
 /* Phi(x) + x phi(x). Beyond 20 it is 0 or 1 exactly; the bound keeps infinities from meeting zeros. */
-SIMD_FN vf vf_gelu_slope(vf x) {
+SIMD_FN vf vf_gelu_slope(vf x)
+{
     x = vf_max(vf_set1(-20.0f), vf_min(vf_set1(20.0f), x));
     vf e;
     const vf tail = vf_normal_tail(x, &e);
@@ -95,11 +110,13 @@ SIMD_FN vf vf_gelu_slope(vf x) {
 
 /* x (1 + tanh u)/2 = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x³). */
 #define VF_GELU_2C 1.59576912f /* 2 sqrt(2/pi) */
-SIMD_FN vf vf_gelu_tanh(vf x) {
+SIMD_FN vf vf_gelu_tanh(vf x)
+{
     const vf u2 = x * vf_fma(x * x, vf_set1(0.044715f * VF_GELU_2C), vf_set1(VF_GELU_2C));
     return x / (1.0f + vf_exp(vf_neg(u2)));
 }
-SIMD_FN vf vf_gelu_tanh_slope(vf x) {
+SIMD_FN vf vf_gelu_tanh_slope(vf x)
+{
     x = vf_max(vf_set1(-20.0f), vf_min(vf_set1(20.0f), x));
     const vf x2 = x * x;
     const vf u2 = x * vf_fma(x2, vf_set1(0.044715f * VF_GELU_2C), vf_set1(VF_GELU_2C));
@@ -108,23 +125,28 @@ SIMD_FN vf vf_gelu_tanh_slope(vf x) {
     return vf_fma(x * s * (1.0f - s), du2, s);
 }
 
-/* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. Beyond 87 the slope is 0 or 1 to the last digit that counts. */
+/* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. Beyond 87 the slope
+ * is 0 or 1 to the last digit that counts. */
 SIMD_FN vf vf_silu(vf x) { return x / (1.0f + vf_exp(vf_neg(x))); }
-SIMD_FN vf vf_silu_slope(vf x) {
+SIMD_FN vf vf_silu_slope(vf x)
+{
     x = vf_max(vf_set1(-87.0f), vf_min(vf_set1(87.0f), x));
     const vf e = vf_exp(vf_neg(x)), s = 1.0f / (1.0f + e);
     return vf_fma(x * s, e * s, s);
 }
 
-SIMD_FN vf vf_relu(vf x) { /* NaN passes, -0 becomes 0 */
+SIMD_FN vf vf_relu(vf x)
+{ /* NaN passes, -0 becomes 0 */
     return vf_max(vf_zero(), x) + 0.0f;
 }
-SIMD_FN vf vf_relu_slope(vf x) { /* 0 at 0, as PyTorch */
+SIMD_FN vf vf_relu_slope(vf x)
+{ /* 0 at 0, as PyTorch */
     return vf_select(vf_lt(vf_zero(), x), vf_set1(1.0f), vf_zero());
 }
 
 /* The activations of attrs.h. */
-SIMD_FN vf vf_act(ls_act act, vf x) {
+SIMD_FN vf vf_act(ls_act act, vf x)
+{
     switch (act) {
     case LS_ACT_RELU: return vf_relu(x);
     case LS_ACT_GELU: return vf_gelu(x);
@@ -132,7 +154,8 @@ SIMD_FN vf vf_act(ls_act act, vf x) {
     default: return x;
     }
 }
-SIMD_FN vf vf_act_slope(ls_act act, vf x) {
+SIMD_FN vf vf_act_slope(ls_act act, vf x)
+{
     switch (act) {
     case LS_ACT_RELU: return vf_relu_slope(x);
     case LS_ACT_GELU: return vf_gelu_slope(x);

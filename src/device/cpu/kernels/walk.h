@@ -1,15 +1,18 @@
-/* walk.h - reading a strided or broadcast tensor in the order of a contiguous output, in runs as long as possible. */
+/* walk.h - reading a strided or broadcast tensor in the order of a contiguous output, in runs as long as
+ * possible. */
 #pragma once
 #include "kernel.h"
 
-/* Dimensions of the output with the input's stride for each (0 where it is broadcast), neighbours merged where the input allows. */
+/* Dimensions of the output with the input's stride for each (0 where it is broadcast), neighbours merged
+ * where the input allows. */
 typedef struct walk {
     const char *data;
     int ndim;
     int64_t dims[LS_MAX_DIMS], strides[LS_MAX_DIMS];
 } walk;
 
-SIMD_FN walk walk_make(const void *data, int ndim, const int64_t *dims, const int64_t *strides) {
+SIMD_FN walk walk_make(const void *data, int ndim, const int64_t *dims, const int64_t *strides)
+{
     walk w = { .data = data, .ndim = 0 };
     for (int d = 0; d < ndim; d++) {
         if (dims[d] == 1)
@@ -31,7 +34,8 @@ SIMD_FN walk walk_make(const void *data, int ndim, const int64_t *dims, const in
 }
 
 /* t read in the shape of `out`, dimensions aligned at the right as NumPy does. */
-SIMD_FN walk walk_broadcast(const ls_tensor *t, const ls_type *out) {
+SIMD_FN walk walk_broadcast(const ls_tensor *t, const ls_type *out)
+{
     int64_t strides[LS_MAX_DIMS] = { 0 };
     const int shift = out->ndim - t->type.ndim;
     for (int d = 0; d < t->type.ndim; d++)
@@ -41,8 +45,10 @@ SIMD_FN walk walk_broadcast(const ls_tensor *t, const ls_type *out) {
 
 SIMD_FN bool walk_is_flat(const walk *w) { return w->ndim == 1 && w->strides[0] == 1; }
 
-/* Where output element i lies in the input (elements), and in *left how many follow on its innermost dimension, itself included. */
-SIMD_FN int64_t walk_at(const walk *w, int64_t i, int64_t *left) {
+/* Where output element i lies in the input (elements), and in *left how many follow on its innermost
+ * dimension, itself included. */
+SIMD_FN int64_t walk_at(const walk *w, int64_t i, int64_t *left)
+{
     int64_t offset = 0;
     *left = w->dims[w->ndim - 1] - i % w->dims[w->ndim - 1];
     for (int d = w->ndim - 1; d >= 0; d--) {

@@ -1,0 +1,124 @@
+/* broadcast.c - NumPy's broadcasting as an op, and its transpose: broadcast_to and sum_to. */
+#include "rules.h"
+#include "base/argument.h"
+
+static ls_status infer_broadcast_to(ls_infer *i)
+{
+    const ls_broadcast_attrs *a = i->attrs;
+    const ls_type *in = &i->in[0];
+    LS_RULE_CHECK(i, a->dims.n >= in->ndim && a->dims.n <= LS_MAX_DIMS,
+                  "cannot broadcast to fewer dimensions");
+    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
+    for (int d = 1; d <= t.ndim; d++) {
+        int64_t have = d <= in->ndim ? in->dims[in->ndim - d] : 1, want = a->dims.v[t.ndim - d];
+        want = want < 0 ? have : want;
+        LS_RULE_CHECK(i, have == want || have == 1, "size %lld cannot become %lld", (long long)have,
+                      (long long)want);
+        t.dims[t.ndim - d] = want;
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static ls_status infer_sum_to(ls_infer *i)
+{
+    const ls_broadcast_attrs *a = i->attrs;
+    const ls_type *in = &i->in[0];
+    LS_RULE_CHECK(i, a->dims.n <= in->ndim, "cannot sum to more dimensions");
+    LS_RULE_CHECK(i, ls_dtype_is_float(in->dtype), "needs a float type");
+    ls_type t = { .dtype = in->dtype, .ndim = (int)a->dims.n };
+    for (int d = 1; d <= t.ndim; d++) {
+        int64_t have = in->dims[in->ndim - d], want = a->dims.v[t.ndim - d];
+        LS_RULE_CHECK(i, have == want || want == 1, "size %lld cannot be summed to %lld", (long long)have,
+                      (long long)want);
+        t.dims[t.ndim - d] = want;
+    }
+    i->out[0] = t;
+    return LS_OK;
+}
+
+static void grad_broadcast_to(ls_grad *c) { c->din[0] = ls_sum_like(c->g, c->dout[0], c->node->in[0]); }
+
+static void grad_sum_to(ls_grad *c)
+{
+    const ls_type t = *ls_type_of(c->g, c->node->in[0]);
+    c->din[0] = ls_broadcast_dims(c->g, c->dout[0], t.ndim, t.dims);
+}
+
+static ls_status dims_broadcast_to(ls_rule *r, const ls_infer *i)
+{
+    for (int d = 0; d < i->out[0].ndim; d++) {
+        const int at = d - (i->out[0].ndim - i->in[0].ndim), l = ls_rule_loop(r);
+        r->out[0][d] = (int8_t)l;
+        if (at >= 0 && i->in[0].dims[at] == i->out[0].dims[d])
+            r->in[0][at] = (int8_t)l;
+    }
+    return LS_OK;
+}
+
+static ls_status dims_sum_to(ls_rule *r, const ls_infer *i)
+{
+    for (int d = 0; d < i->in[0].ndim; d++) {
+        const int at = d - (i->in[0].ndim - i->out[0].ndim), l = ls_rule_loop(r);
+        r->in[0][d] = (int8_t)l;
+        if (at >= 0 && i->in[0].dims[d] == i->out[0].dims[at])
+            r->out[0][at] = (int8_t)l;
+    }
+    return LS_OK;
+}
+
+static void local_broadcast(ls_arena *a, void *attrs, const ls_type *out)
+{
+    ls_local_dims(a, &((ls_broadcast_attrs *)attrs)->dims, out);
+}
+
+#define LIST(record, field) offsetof(record, field), NULL
+static const ls_attr_field BROADCAST_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) },
+                                                  { 0 } };
+
+const ls_op ls_op_broadcast_to = {
+    .name = "broadcast_to",
+    .dims = dims_broadcast_to,
+    .local = local_broadcast,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_broadcast_attrs),
+    .fields = BROADCAST_FIELDS,
+    .infer = infer_broadcast_to,
+    .grad = grad_broadcast_to,
+    .cost = ls_cost_move,
+    .summary = "NumPy broadcasting, copied",
+};
+const ls_op ls_op_sum_to = {
+    .name = "sum_to",
+    .dims = dims_sum_to,
+    .local = local_broadcast,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .attrs_size = sizeof(ls_broadcast_attrs),
+    .fields = BROADCAST_FIELDS,
+    .infer = infer_sum_to,
+    .grad = grad_sum_to,
+    .cost = ls_cost_move,
+    .summary = "sums over what broadcasting would expand",
+};
+
+ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
+    ls_broadcast_attrs at = { .dims = { ndim, dims } };
+    return ls_graph_apply(g, &ls_op_broadcast_to, 1, &a, &at);
+}
+
+ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (ndim)
+        LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
+    ls_broadcast_attrs at = { .dims = { ndim, dims } };
+    return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
+}
