@@ -32,7 +32,8 @@ static ls_status bad(const ls_array *a, const char *what)
     return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what);
 }
 
-static ls_status check_array(const blocks *b, int64_t i)
+/* Its box, if it has one. */
+static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
 {
     const ls_array *a = &b->arrays[i];
     const ls_type *t = &a->type, *mine = &a->block.type;
@@ -45,7 +46,10 @@ static ls_status check_array(const blocks *b, int64_t i)
         return bad(a, "no element type, or no shape, that can be");
     if (mine->dtype != t->dtype || mine->ndim != t->ndim)
         return bad(a, "its block is of another element type or number of dimensions");
-    if (!ls_box_inside(&b->boxes[i], t))
+    *box = ls_box_of(t);
+    memcpy(box->start, a->start, sizeof box->start);
+    memcpy(box->size, mine->dims, sizeof box->size);
+    if (!ls_box_inside(box))
         return bad(a, "its block leads out of it");
     return b->list.mine[i].count > 0 && !a->block.data ? bad(a, "its block has no memory") : LS_OK;
 }
@@ -62,14 +66,12 @@ static ls_status make_list(blocks *b)
     b->list = (ls_tensor_list){ b->n, tensors, mine };
     for (int64_t i = 0; i < b->n; i++) {
         const ls_array *a = &b->arrays[i];
-        memcpy(b->boxes[i].start, a->start, sizeof a->start);
-        memcpy(b->boxes[i].size, a->block.type.dims, sizeof a->start);
         mine[i].count = ls_type_count(&a->block.type);
-        LS_TRY(check_array(b, i));
+        LS_TRY(check_array(b, i, &b->boxes[i]));
         tensors[i] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &a->type) };
         mine[i].rows = &b->rows[i];
         if (mine[i].count > 0)
-            b->rows[i] = ls_box_rows_of(&b->boxes[i], &a->type);
+            b->rows[i] = ls_box_rows_of(&b->boxes[i]);
     }
     return LS_OK;
 }

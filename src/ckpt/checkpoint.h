@@ -9,7 +9,7 @@
  * of all bytes before that line. A folder of checkpoints has one writer: one process, or the ranks of one
  * group. */
 #pragma once
-#include "ckpt/box.h"
+#include "base/box.h"
 #include "lockstep/group.h"
 #include "lockstep/weights.h"
 

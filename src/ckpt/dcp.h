@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "ckpt/box.h"
+#include "base/box.h"
 #include "ckpt/folder.h"
 #include "lockstep/weights.h"
 

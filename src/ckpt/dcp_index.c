@@ -216,20 +216,12 @@ static int compare_starts(const void *a, const void *b)
     return 0;
 }
 
-static bool overlap(const ls_box *a, const ls_box *b, int ndim)
+static bool overlap(const ls_box *a, const ls_box *b)
 {
-    for (int i = 0; i < ndim; i++)
+    for (int i = 0; i < a->ndim; i++)
         if (a->start[i] + a->size[i] <= b->start[i] || b->start[i] + b->size[i] <= a->start[i])
             return false;
     return true;
-}
-
-static int64_t volume(const ls_box *b, int ndim)
-{
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= b->size[i];
-    return n;
 }
 
 /* Boxes that lie inside, do not overlap, and have as many elements as the tensor are all of it. */
@@ -242,11 +234,11 @@ static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
         qsort(t->chunks, (size_t)t->n, sizeof *t->chunks, compare_starts);
     for (int64_t i = 0; i < t->n; i++) {
         const ls_box *a = &t->chunks[i].box;
-        covered += volume(a, t->type.ndim);
+        covered += ls_box_count(a);
         LS_TRY(ls_stop_check("checking %s", r->path));
         for (int64_t k = i + 1;
              k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
-            if (overlap(a, &t->chunks[k].box, t->type.ndim))
+            if (overlap(a, &t->chunks[k].box))
                 return bad(r, t->name, "two of its chunks overlap");
     }
     snprintf(what, sizeof what, "its chunks hold %" PRId64 " of its %" PRId64 " elements", covered, all);
@@ -262,14 +254,15 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
         ls_dcp_chunk *c = &t->chunks[t->n];
         const ls_pickle *v = chunks->items[i];
         int ndim[2];
+        c->box = ls_box_of(&t->type);
         if (!is_a(v, METADATA "ChunkStorageMetadata") ||
             !read_size(get(v, "offsets"), c->box.start, &ndim[0]) ||
             !read_size(get(v, "sizes"), c->box.size, &ndim[1]) || ndim[0] != t->type.ndim ||
             ndim[1] != t->type.ndim)
             return bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
-        if (!ls_box_inside(&c->box, &t->type))
+        if (!ls_box_inside(&c->box))
             return bad(r, t->name, "a chunk leads out of it");
-        if (volume(&c->box, t->type.ndim) == 0) { /* more ranks than rows: nothing was written */
+        if (ls_box_count(&c->box) == 0) { /* more ranks than rows: nothing was written */
             *c = (ls_dcp_chunk){ 0 };
             continue;
         }

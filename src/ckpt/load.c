@@ -118,7 +118,7 @@ static ls_status read_parts(const ls_weight *t, ls_dtype to, int64_t first, int6
 {
     for (int64_t k = 0; k < t->parts->n; k++) {
         const struct ls_weight_part *part = &t->parts->at[k];
-        const ls_box_rows rows = ls_box_rows_of(&part->box, &t->type);
+        const ls_box_rows rows = ls_box_rows_of(&part->box);
         for (int64_t row = ls_box_row_after(&rows, first), at;
              row < rows.n && (at = ls_box_row(&rows, row)) < first + n; row++) {
             const int64_t skip = first > at ? first - at : 0,

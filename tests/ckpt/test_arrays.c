@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include "base/fault.h"
 #include "base/file.h"
-#include "ckpt/box.h"
 #include "lockstep/checkpoint.h"
 #include "lockstep/weights.h"
 #include "support/ranks.h"
@@ -277,61 +276,6 @@ static void a_failure_leaves_nothing(void **state)
     ASSERT_OK(on(3, load, (job){ .dir = dir }));
 }
 
-/* Every box of a tensor of 0 to 5 dimensions: its rows hold its elements, in order, and no others. */
-static void rows_of_any_box(void **state)
-{
-    (void)state;
-    static const int64_t DIMS[5] = { 2, 3, 2, 3, 2 };
-    for (int ndim = 0; ndim <= 5; ndim++) {
-        ls_type whole = { .dtype = LS_F32, .ndim = (int8_t)ndim };
-        int boxes = 1;
-        for (int d = 0; d < ndim; d++) {
-            whole.dims[d] = DIMS[d];
-            boxes *= DIMS[d] == 2 ? 4 : 7; /* starts and sizes of a dimension; of size 0 one is enough */
-        }
-        for (int k = 0; k < boxes; k++) {
-            ls_box box = { .size = { 0 } };
-            int64_t inside = 1;
-            for (int d = 0, rest = k; d < ndim; d++) {
-                static const int64_t STARTS[7] = { 0, 0, 1, 1, 0, 1, 2 }, SIZES[7] = { 1, 2, 1, 0, 3, 2, 1 };
-                const int choices = DIMS[d] == 2 ? 4 : 7;
-                box.start[d] = STARTS[rest % choices];
-                box.size[d] = SIZES[rest % choices];
-                inside *= box.size[d];
-                rest /= choices;
-            }
-            assert_true(ls_box_inside(&box, &whole));
-            const ls_box_rows r = ls_box_rows_of(&box, &whole);
-            assert_int_equal(r.n * r.length, inside);
-            int64_t row = 0, within = 0;
-            for (int64_t i = 0, n = ls_type_count(&whole); i < n; i++) {
-                bool in = true;
-                for (int64_t d = ndim - 1, left = i; d >= 0; left /= whole.dims[d--]) {
-                    const int64_t at = left % whole.dims[d] - box.start[d];
-                    in = in && at >= 0 && at < box.size[d];
-                }
-                if (inside && row < r.n)
-                    assert_int_equal(ls_box_row_after(&r, i), row);
-                if (!in)
-                    continue;
-                assert_int_equal(ls_box_row(&r, row) + within, i);
-                if (++within == r.length) {
-                    within = 0;
-                    row++;
-                }
-            }
-            assert_int_equal(row, r.n);
-            for (int d = 0; d < ndim; d++) {
-                ls_box out = box;
-                out.start[d] = whole.dims[d] - box.size[d] + 1;
-                assert_false(ls_box_inside(&out, &whole));
-                out.start[d] = -1;
-                assert_false(ls_box_inside(&out, &whole));
-            }
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,7 +285,6 @@ int main(void)
         cmocka_unit_test(short_rows_have_few_sums),
         cmocka_unit_test(tells_damage),
         cmocka_unit_test(a_failure_leaves_nothing),
-        cmocka_unit_test(rows_of_any_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
