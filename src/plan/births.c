@@ -11,6 +11,7 @@
  * nothing reads the old content later, it is computed there. (Where not, lower.c ends the program with a
  * copy.) */
 #include "internal.h"
+#include "ops/rules.h"
 
 #include <string.h>
 
@@ -170,7 +171,7 @@ ls_status ls_planner_place(ls_planner *p)
             place_over_source(p, g->outputs[i].value.id, p->replaces[i], last_use);
 
     for (int i = p->n_order - 1; i >= 0; i--)
-        if (!strcmp(g->nodes[p->order[i]]->op->name, "pack"))
+        if (g->nodes[p->order[i]]->op == &ls_op_pack)
             place_parts(p, g->nodes[p->order[i]], last_use);
     return LS_OK;
 }

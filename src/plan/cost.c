@@ -2,9 +2,9 @@
  * was already in place left out. Seconds come from the machine's calibration: the longer of arithmetic and
  * traffic, plus the price of a call. A collective costs in its wait, at the speed of memory: what a rank
  * reads of the others' windows is in no cache of its own. */
-#include <string.h>
 
 #include "internal.h"
+#include "ops/rules.h"
 
 static bool same_place(const ls_plan *p, const ls_node *pack, int j)
 {
@@ -28,7 +28,7 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
         i.out[k] = *ls_type_of(g, n->out[k]);
         c.bytes += (double)ls_type_bytes(&i.out[k]);
     }
-    if (!strcmp(n->op->name, "pack")) {
+    if (n->op == &ls_op_pack) {
         for (int j = 0; j < n->n_in; j++)
             if (same_place(p, n, j))
                 c.bytes -= 2.0 * (double)ls_type_bytes(&types[j]);

@@ -5,6 +5,7 @@
 #include "describe.h"
 #include "explain_fold.h"
 #include "internal.h"
+#include "ops/rules.h"
 
 static const char *const PHASES[] = { "forward", "backward", "update" };
 static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "window", "node" };
@@ -73,10 +74,10 @@ static const char *remark(const ls_graph *g, const ls_node *n, int step)
         return "all parts are born in place";
     if (n->clone_of >= 0)
         return "computed again";
-    if (strcmp(n->op->name, "copy"))
+    if (n->op != &ls_op_copy)
         return "";
     /* plain strides: passes/reshard.c */
-    const bool flat = !strcmp(ls_node_of(g, n->in[0])->op->name, "flat_view");
+    const bool flat = ls_node_of(g, n->in[0])->op == &ls_op_flat_view;
     return flat ? "a slice of the unit, kept for the backward pass"
                 : "copied, because the next op cannot follow these strides";
 }

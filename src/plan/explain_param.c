@@ -6,6 +6,7 @@
 
 #include "describe.h"
 #include "internal.h"
+#include "ops/rules.h"
 
 /* kind: "converted", "read", "gradient...", "update" */
 typedef struct event {
@@ -27,14 +28,13 @@ static void happen(life *l, const char *kind, int program, int node)
     l->events[i] = (event){ kind, program, node };
 }
 
-static bool is(const ls_node *n, const char *op) { return !strcmp(n->op->name, op); }
 static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
-static bool is_transfer(const ls_node *n) { return is(n, "to_device") || is(n, "to_host") || is(n, "copy"); }
+static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
 
 /* The result holds what the operand holds: elsewhere, in another type, of more ranks or summed over them. */
 static bool passes_on(const ls_node *n)
 {
-    return ls_is_view(n) || is(n, "cast") || is_collective(n) || is_transfer(n);
+    return ls_is_view(n) || n->op == &ls_op_cast || is_collective(n) || is_transfer(n);
 }
 
 static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_node_of(g, n->in[0]); }
@@ -57,7 +57,7 @@ static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_store
         return false;
     while (passes_on(n))
         n = before(g, n);
-    return is(n, "input") && !strncmp(ls_source_name(n), "grad.", 5) &&
+    return n->op == &ls_op_input && !strncmp(ls_source_name(n), "grad.", 5) &&
            !strcmp(ls_source_name(n) + 5, at->state);
 }
 
@@ -90,19 +90,23 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
             updates = updates || (n->op->alias[k] && shows[n->in[n->op->alias[k] - 1].id] != NOTHING);
         if (updates) {
             happen(l, "update", program, i);
-        } else if (is(n, "flat_view") && best == WHOLE_SOURCE) {
+        } else if (n->op == &ls_op_flat_view && best == WHOLE_SOURCE) {
             const ls_flat_view_attrs *a = n->attrs;
             const bool here = a->offset == at->offset && ls_type_count(ls_type_of(g, n->out[0])) == count;
             shows[n->out[0].id] = here ? THE_PARAMETER : OTHER_PART;
         } else if (best == OTHER_PART) {
-            if (!is(n, "copy"))
+            if (n->op != &ls_op_copy)
                 continue;
             shows[n->out[0].id] = WHOLE_SOURCE;
             happen(l, "a slice of its unit kept", program, i);
         } else if (passes_on(n)) {
             shows[n->out[0].id] = best;
             if (!ls_is_view(n))
-                happen(l, is_collective(n) ? "gathered" : is(n, "cast") ? "converted" : "copied", program, i);
+                happen(l,
+                       is_collective(n)       ? "gathered"
+                       : n->op == &ls_op_cast ? "converted"
+                                              : "copied",
+                       program, i);
         } else if (best == THE_PARAMETER) {
             happen(l, "read", program, i);
         }
@@ -121,9 +125,9 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
     for (; n && passes_on(n); n = before(g, n)) /* the chain of the parameter's use, backwards */
         if (is_collective(n))
             happen(l, "gradient, summed over the ranks", program, n->id);
-    if (n && !is(n, "pack"))
+    if (n && n->op != &ls_op_pack)
         happen(l, "gradient", program, n->id);
-    if (!n || !is(n, "pack"))
+    if (!n || n->op != &ls_op_pack)
         return;
     const ls_pack_attrs *a = n->attrs;
     for (int j = 0; j < n->n_in; j++) {
@@ -195,9 +199,9 @@ static void link_text(ls_str *out, const ls_node *n)
     ls_str_printf(out, "%s", n->op->name);
     if (is_collective(n))
         ls_str_printf(out, "(%s)",
-                      is(n, "all_gather") ? ((const ls_gather_attrs *)n->attrs)->group
-                                          : ((const ls_reduce_attrs *)n->attrs)->group);
-    else if (is(n, "replicate"))
+                      n->op == &ls_op_all_gather ? ((const ls_gather_attrs *)n->attrs)->group
+                                                 : ((const ls_reduce_attrs *)n->attrs)->group);
+    else if (n->op == &ls_op_replicate)
         ls_str_printf(out, "(%s)", ((const ls_replicate_attrs *)n->attrs)->group);
 }
 
@@ -216,7 +220,7 @@ static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
 {
     for (int i = 0; i < g->n_nodes && !out->len; i++) {
         const ls_flat_view_attrs *a = g->nodes[i]->attrs;
-        if (!is(g->nodes[i], "flat_view") || a->offset != at->offset ||
+        if (g->nodes[i]->op != &ls_op_flat_view || a->offset != at->offset ||
             ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
             continue;
         const ls_node *from = chain_text(out, g, g->nodes[i]);

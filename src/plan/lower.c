@@ -10,6 +10,7 @@
 
 #include "graph/rewrite.h"
 #include "internal.h"
+#include "ops/rules.h"
 
 typedef struct write_record {
     int64_t begin, end; /* bytes in the base value */
@@ -85,7 +86,7 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
         if (ls_is_source(n) || ls_is_view(n) || ls_is_collective(n))
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &p->plan->device, operands);
-        const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? "copy" : n->op->name;
+        const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? ls_op_copy.name : n->op->name;
         p->kernel[n->id] = ls_device_find(&p->plan->device, name, &a, &why);
         if (!p->kernel[n->id])
             return refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name,
@@ -197,7 +198,7 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
 {
     ls_planner *p = l->p;
     const ls_kernel *k = p->kernel[old->id];
-    const bool pack = !strcmp(old->op->name, "pack");
+    const bool pack = old->op == &ls_op_pack;
     for (int j = 0; j < old->n_in; j++) {
         if (!ls_present(in[j]))
             continue;

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "lockstep/mesh.h"
+#include "ops/rules.h"
 
 typedef struct entry {    /* a kernel, or the place of a collective, in the order of the graph */
     int node, collective; /* collective -1: a kernel */
@@ -60,7 +61,7 @@ static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_nod
 
 bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
 {
-    return !strcmp(n->op->name, "all_gather") && ((const ls_gather_attrs *)n->attrs)->map &&
+    return n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->map &&
            ls_type_of(g, n->in[0])->dtype == ls_type_of(g, n->out[0])->dtype;
 }
 
@@ -69,7 +70,7 @@ static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GA
 static ls_plan_collective describe(const maker *m, const ls_node *n)
 {
     const ls_type *in = ls_type_of(m->g, n->in[0]), *out = ls_type_of(m->g, n->out[0]);
-    const bool gather = !strcmp(n->op->name, "all_gather"), scatter = !strcmp(n->op->name, "reduce_scatter");
+    const bool gather = n->op == &ls_op_all_gather, scatter = n->op == &ls_op_reduce_scatter;
     ls_plan_collective c = { .node = n->id, .from = in->dtype, .to = out->dtype };
     if (gather) {
         const ls_gather_attrs *a = n->attrs;
@@ -115,7 +116,7 @@ static void list_entries(maker *m)
         if (ls_is_collective(n)) {
             m->entries[m->n++] = (entry){ i, plan->n_collectives };
             plan->collectives[plan->n_collectives++] = describe(m, n);
-        } else if (m->p->chosen[i] && !(!strcmp(n->op->name, "pack") && pack_is_covered(m->p, m->g, n))) {
+        } else if (m->p->chosen[i] && !(n->op == &ls_op_pack && pack_is_covered(m->p, m->g, n))) {
             m->entries[m->n++] = (entry){ i, -1 };
         }
     }

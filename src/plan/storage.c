@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "ops/rules.h"
 
 typedef struct set { /* indexed by base value */
     int first, last; /* steps; last INT_MAX: the caller reads it */
@@ -138,23 +139,22 @@ static void reuse(storage *s, int i)
     }
 }
 
+/* Its results are its operands' elements, or each a function of them. */
 static bool moves_only(const ls_node *n)
 {
-    return ls_is_view(n) || (n->op->flags & (LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) ||
-           !strcmp(n->op->name, "pack") || !strcmp(n->op->name, "copy") || !strcmp(n->op->name, "cast") ||
-           !strcmp(n->op->name, "fused");
+    return (n->op->flags & (LS_OP_VIEW | LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) ||
+           n->op == &ls_op_pack || n->op == &ls_op_copy || n->op == &ls_op_fused;
 }
 
 /* Trained tensors: as the model declares them, or in their unit's flat state (passes.h names it "unit NAME").
  */
 static bool is_parameter(const ls_node *n)
 {
-    return !strcmp(n->op->name, "param") ||
-           (!strcmp(n->op->name, "state") && !strncmp(ls_source_name(n), "unit ", 5));
+    return n->op == &ls_op_param || (n->op == &ls_op_state && !strncmp(ls_source_name(n), "unit ", 5));
 }
 
 /* State of the model that is not trained. Never offloaded: ops use it where it lies. */
-static bool is_buffer(const ls_node *n) { return !strcmp(n->op->name, "buffer"); }
+static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
 static void classify(storage *s)
 {
@@ -212,7 +212,7 @@ static ls_category category_of(const storage *s, int v)
     if (is_buffer(n))
         return LS_CAT_PARAMETERS;
     if (ls_is_source(n))
-        return strcmp(n->op->name, "state") ? LS_CAT_DATA : LS_CAT_OPTIMIZER;
+        return n->op != &ls_op_state ? LS_CAT_DATA : LS_CAT_OPTIMIZER;
     return LS_CAT_ACTIVATIONS;
 }
 
@@ -253,7 +253,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
             continue;
         t->alloc = plan->n_allocs;
         const ls_node *node = g->nodes[g->vals[v].node];
-        const bool state = t->source && strcmp(node->op->name, "input");
+        const bool state = t->source && node->op != &ls_op_input;
         ls_alloc *a = &plan->allocs[plan->n_allocs++];
         *a = (ls_alloc){
             .memory = t->node        ? LS_MEM_NODE

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/sys.h"
 #include "internal.h"
+#include "ops/rules.h"
 
 static int find_name(const ls_session *s, const char *name)
 {
@@ -130,7 +131,7 @@ static ls_status add_owned(ls_session *s, const ls_plan *p)
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n))
             LS_TRY(claim(s, p, ls_source_name(n), ls_type_of(g, n->out[0]),
-                         p->allocs[p->places[n->out[0].id].alloc].memory, !strcmp(n->op->name, "input")));
+                         p->allocs[p->places[n->out[0].id].alloc].memory, n->op == &ls_op_input));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];

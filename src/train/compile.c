@@ -45,7 +45,7 @@ static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows
         return refuse_value(&of_rows, "output", "rows", "a loss for each row of \"logits\", of a float type");
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if (strcmp(n->op->name, "input"))
+        if (n->op != &ls_op_input)
             continue;
         const char *name = ((const ls_source_attrs *)n->attrs)->name;
         const ls_type t = ls_value_type(g, n->out[0]);

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/argument.h"
 #include "base/clock.h"
@@ -13,6 +12,7 @@
 #include "folder.h"
 #include "run/session.h"
 #include "setup.h"
+#include "ops/rules.h"
 
 /* Tokens of the prompt's program; so few that are left of a prompt are done sooner one by one. Nothing in the
  * results depends on either. */
@@ -39,7 +39,7 @@ static ls_status load(ls_generator *g, const ls_weights *w)
     int64_t n = 0;
     ls_status s = want ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
     for (int i = 0; i < graph->n_nodes && s == LS_OK; i++) {
-        if (strcmp(graph->nodes[i]->op->name, "param"))
+        if (graph->nodes[i]->op != &ls_op_param)
             continue;
         want[n].name = ((const ls_source_attrs *)graph->nodes[i]->attrs)->name;
         s = ls_session_tensor(g->session, want[n].name, &want[n].tensor);

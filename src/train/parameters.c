@@ -13,6 +13,7 @@
 #include "nn/init.h"
 #include "state.h"
 #include "trainer.h"
+#include "ops/rules.h"
 
 static ls_held held_at(const ls_units *u, const ls_slot *s, int position)
 {
@@ -45,7 +46,7 @@ ls_block ls_slot_block(const ls_slot *s) { return block_at(s, s->split.at); }
 static ls_status init_states(ls_trainer *t, const ls_graph *g)
 {
     for (int i = 0; g && i < g->n_nodes; i++) {
-        if (strcmp(g->nodes[i]->op->name, "state") && strcmp(g->nodes[i]->op->name, "buffer"))
+        if (g->nodes[i]->op != &ls_op_state && g->nodes[i]->op != &ls_op_buffer)
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
         ls_tensor x;

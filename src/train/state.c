@@ -10,6 +10,7 @@
 #include "base/argument.h"
 #include "base/parallel.h"
 #include "trainer.h"
+#include "ops/rules.h"
 
 typedef struct listing {
     const ls_compiled *compiled;
@@ -22,7 +23,7 @@ typedef struct listing {
 } listing;
 
 static const char *name_of(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }
-static bool is_buffer(const ls_node *n) { return !strcmp(n->op->name, "buffer"); }
+static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
 static ls_status add_moment(listing *l, const char *state, size_t length)
 {
@@ -64,8 +65,8 @@ static ls_status find_states(listing *l)
         const ls_graph *g = c->plans[p] ? c->plans[p]->graph : NULL;
         for (int i = 0; g && i < g->n_nodes; i++) {
             const ls_node *n = g->nodes[i];
-            const char *unit = !strcmp(n->op->name, "state") ? strstr(name_of(n), "unit ") : NULL;
-            if (is_buffer(n) || (!unit && !strcmp(n->op->name, "state")))
+            const char *unit = n->op == &ls_op_state ? strstr(name_of(n), "unit ") : NULL;
+            if (is_buffer(n) || (!unit && n->op == &ls_op_state))
                 add_other(l, n);
             else if (unit && unit != name_of(n))
                 LS_TRY(add_moment(l, name_of(n), (size_t)(unit - name_of(n)) - 1));

@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "digest.h"
 #include "lockstep/data.h"
+#include "ops/rules.h"
 
 static void put_scalar(const ls_tensor *t, double x)
 {
@@ -53,14 +54,14 @@ static int count_buffers(const ls_graph *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++)
-        n += !strcmp(g->nodes[i]->op->name, "buffer");
+        n += g->nodes[i]->op == &ls_op_buffer;
     return n;
 }
 
 static bool has_input(const ls_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        if (!strcmp(g->nodes[i]->op->name, "input") &&
+        if (g->nodes[i]->op == &ls_op_input &&
             !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, name))
             return true;
     return false;
@@ -76,7 +77,7 @@ static ls_status bind_buffers(ls_trainer *t)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < g->n_nodes; i++) {
         ls_named_tensor *b = &t->buffers[t->n_buffers];
-        if (strcmp(g->nodes[i]->op->name, "buffer"))
+        if (g->nodes[i]->op != &ls_op_buffer)
             continue;
         b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
         LS_TRY(ls_session_tensor(t->session, b->name, &b->tensor));
