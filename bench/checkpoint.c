@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "lockstep/lockstep.h"
 #include "processes.h"
-#include "train/state.h"
-#include "train/trainer.h"
+#include "step/state.h"
+#include "step/trainer.h"
 
 typedef struct bench {
     int ranks, layers, rounds, round;

@@ -18,7 +18,7 @@
 #include "lockstep/lockstep.h"
 #include "plan/burst.h"
 #include "processes.h"
-#include "train/trainer.h"
+#include "step/trainer.h"
 
 typedef struct bench {
     int ranks, batch, steps, size;

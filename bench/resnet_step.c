@@ -15,7 +15,7 @@
 #include "ops/rules.h"
 #include "passes/passes.h"
 #include "plan/burst.h"
-#include "run/trace.h"
+#include "execute/trace.h"
 
 /* The step's graph: the gradient of every parameter is an output. */
 static ls_status build(ls_graph **g, const ls_resnet_config *c, int64_t batch)

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "lockstep/lockstep.h"
 #include "plan/burst.h"
-#include "train/trainer.h"
+#include "step/trainer.h"
 
 typedef struct bench {
     int threads, batch, steps;

@@ -93,11 +93,6 @@ typedef struct ls_run_contents {
     const char *config;
 } ls_run_contents;
 
-typedef struct ls_metric {
-    const char *name; /* letters, digits and _-./@%: */
-    double value;
-} ls_metric;
-
 typedef struct ls_run_checkpoint {
     const char *path; /* a folder: docs/checkpoint.md */
     int64_t step, epoch;

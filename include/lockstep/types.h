@@ -72,6 +72,12 @@ typedef struct ls_tensor {
 LS_API ls_tensor ls_tensor_of(void *data, const ls_type *type); /* contiguous */
 LS_API bool ls_tensor_is_contiguous(const ls_tensor *t);
 
+/* A number with a name. */
+typedef struct ls_metric {
+    const char *name; /* letters, digits and _-./@%: */
+    double value;
+} ls_metric;
+
 #ifdef __cplusplus
 }
 #endif

@@ -304,3 +304,13 @@ ls_status ls_arrays_text(char **text, const char *dir)
     free(path);
     return s;
 }
+
+ls_arrays_load_opts ls_arrays_load_opts_default(void)
+{
+    return (ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS };
+}
+
+ls_arrays_save_opts ls_arrays_save_opts_default(void)
+{
+    return (ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS };
+}

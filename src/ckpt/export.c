@@ -306,3 +306,8 @@ ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, 
 {
     return run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
 }
+
+ls_weights_export_opts ls_weights_export_opts_default(void)
+{
+    return (ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS };
+}

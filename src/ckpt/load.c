@@ -334,3 +334,8 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
     }
     return LS_OK;
 }
+
+ls_weights_load_opts ls_weights_load_opts_default(void)
+{
+    return (ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
+}

@@ -2,6 +2,7 @@
  * script. */
 #include <stdlib.h>
 #include <string.h>
+#include "lockstep/recipe.h"
 #include "cli.h"
 
 static void print_options(FILE *out, const ls_option *o)

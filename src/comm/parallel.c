@@ -284,3 +284,5 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
     ls_str_release(&counts);
     return s;
 }
+
+ls_parallel ls_parallel_default(void) { return (ls_parallel){ LS_PARALLEL_DEFAULTS }; }

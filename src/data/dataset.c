@@ -414,3 +414,5 @@ bool ls_dataset_sizes(const char *type, int64_t *train, int64_t *eval, int *chan
     *classes = k ? k->classes : 10;
     return true;
 }
+
+ls_dataset_options ls_dataset_options_default(void) { return (ls_dataset_options){ LS_DATASET_DEFAULTS }; }

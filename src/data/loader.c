@@ -364,3 +364,5 @@ size_t ls_loader_bytes(const ls_loader *l)
     LS_ARG_OR(l, 0);
     return ((size_t)l->ring + 1) * (l->slot_inputs + l->slot_targets);
 }
+
+ls_loader_options ls_loader_options_default(void) { return (ls_loader_options){ LS_LOADER_DEFAULTS }; }

@@ -183,3 +183,5 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
         *out = &d->set;
     return s;
 }
+
+ls_pairs_options ls_pairs_options_default(void) { return (ls_pairs_options){ LS_PAIRS_DEFAULTS }; }

@@ -235,3 +235,5 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
         *out = &d->set;
     return s;
 }
+
+ls_text_options ls_text_options_default(void) { return (ls_text_options){ LS_TEXT_DEFAULTS }; }

@@ -56,3 +56,7 @@ ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_
     ls_batch_norm_update(g, mean, variance, tracked, y, o->track, o->momentum);
     return y;
 }
+
+ls_batch_norm_opts ls_batch_norm_opts_default(void) { return (ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS }; }
+
+ls_conv2d_opts ls_conv2d_opts_default(void) { return (ls_conv2d_opts){ LS_CONV2D_DEFAULTS }; }

@@ -120,3 +120,5 @@ ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double s
     ls_value x = ls_div_const(g, ls_cast(g, images, LS_F32), 255.0);
     return ls_div_const(g, ls_add_const(g, x, -mean), std);
 }
+
+ls_linear_opts ls_linear_opts_default(void) { return (ls_linear_opts){ LS_LINEAR_DEFAULTS }; }

@@ -191,3 +191,5 @@ ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_
                               .groups = o->groups };
     return ls_graph_apply(g, &ls_op_conv2d, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &a);
 }
+
+ls_conv_opts ls_conv_opts_default(void) { return (ls_conv_opts){ LS_CONV_DEFAULTS }; }

@@ -262,3 +262,14 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_arena_release(&scratch);
     ls_str_release(&text);
 }
+
+const char *ls_plan_step_text(ls_arena *a, const ls_plan *p, int step)
+{
+    const ls_step *s = &p->steps[step];
+    const ls_node *n = p->graph->nodes[s->node];
+    if (s->part != LS_PART_RUN)
+        return ls_arena_printf(a, "%s %s of %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name,
+                               p->collectives[s->collective].unit);
+    return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "",
+                           n->scope->path[0] ? " in " : "", n->scope->path);
+}

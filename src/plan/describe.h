@@ -84,3 +84,7 @@ void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position);
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans);
 /* Members of an open object. */
 void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_plan *const *plans);
+
+/* What a step of a plan does, for a reader: "linear_dx (backward) in encoder.ln", "wait for
+ * all_gather of unit root". */
+const char *ls_plan_step_text(ls_arena *a, const ls_plan *p, int step);

@@ -1,7 +1,7 @@
 /* metric_list.h - metrics by name: a list of its own, to and from JSON. */
 #pragma once
 #include "base/json.h"
-#include "lockstep/run.h"
+#include "lockstep/types.h"
 
 typedef struct ls_metric_list {
     int n;

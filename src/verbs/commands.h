@@ -4,7 +4,8 @@
  * has been told already, by another process. */
 #pragma once
 #include "lockstep/generate.h"
-#include "train/ui.h"
+#include "base/ui.h"
+#include "recipe/recipe_arg.h"
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;

@@ -6,11 +6,11 @@
 #include "base/json.h"
 #include "base/shown.h"
 #include "target.h"
-#include "train/agree.h"
-#include "train/data_record.h"
-#include "train/evaluate.h"
-#include "train/launch.h"
-#include "train/place.h"
+#include "comm/agree.h"
+#include "loop/data_record.h"
+#include "step/evaluate.h"
+#include "launch/launch.h"
+#include "launch/place.h"
 
 static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
                   int64_t step, const char *other_data, bool json)

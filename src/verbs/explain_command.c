@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "base/str.h"
 #include "plan/describe.h"
-#include "train/compiled_recipe.h"
+#include "setup/compiled_recipe.h"
 
 static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
 {

@@ -13,7 +13,7 @@
 #include "recipe/recipe_fields.h"
 #include "record/rundir.h"
 #include "target.h"
-#include "train/folder.h"
+#include "setup/folder.h"
 
 enum { MAX_ENDS = 16 };
 

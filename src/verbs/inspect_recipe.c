@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "graph/graph.h"
 #include "module_tree.h"
-#include "train/compiled_recipe.h"
-#include "train/state.h"
+#include "setup/compiled_recipe.h"
+#include "step/state.h"
 
 typedef struct model {
     ls_recipe *recipe;

@@ -1,7 +1,7 @@
 /* step_cost.h - what an optimizer step asks of one rank: memory, collectives, time. What `plan` prints and
  * compares. */
 #pragma once
-#include "train/compiled_recipe.h"
+#include "setup/compiled_recipe.h"
 
 typedef struct ls_step_cost {
     ls_footprint memory;

@@ -12,9 +12,10 @@
 #include "ckpt/checkpoint.h"
 #include "recipe/recipe_fields.h"
 #include "record/rundir.h"
-#include "train/agree.h"
-#include "train/data_record.h"
-#include "train/trainer.h"
+#include "comm/agree.h"
+#include "launch/meet.h"
+#include "loop/data_record.h"
+#include "step/trainer.h"
 
 static bool has(const char *dir, const char *name)
 {

@@ -2,7 +2,7 @@
  * (then the run it names). */
 #pragma once
 #include "commands.h"
-#include "train/setup.h"
+#include "setup/setup.h"
 
 typedef struct ls_target {
     ls_recipe *recipe;

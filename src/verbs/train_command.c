@@ -14,13 +14,14 @@
 #include "comm/launched.h"
 #include "metrics_table.h"
 #include "recipe/recipe_fields.h"
-#include "train/agree.h"
-#include "train/controller.h"
-#include "train/data_record.h"
-#include "train/loop.h"
-#include "train/memory.h"
-#include "train/place.h"
-#include "train/report_page.h"
+#include "comm/agree.h"
+#include "launch/meet.h"
+#include "launch/controller.h"
+#include "loop/data_record.h"
+#include "loop/loop.h"
+#include "base/memory.h"
+#include "launch/place.h"
+#include "loop/report_page.h"
 
 typedef struct training {
     ls_loop loop;

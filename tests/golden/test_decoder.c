@@ -8,7 +8,7 @@
 #include "graph/autodiff.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 
 enum { BATCH = 3, TOKENS = 9, COUNTED = BATCH * TOKENS - 5, MAX_PARAMETERS = 64 };
 #define SMALL                                                                                           \

@@ -6,7 +6,7 @@
 #include "golden/golden.h"
 #include "graph/autodiff.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
 
 /* One op under test: float operands, each an input of the graph named as in the golden file, and what the op

@@ -11,7 +11,7 @@
 #include "ops/rules.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
 
 static const ls_resnet_config TUTORIAL = {

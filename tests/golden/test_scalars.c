@@ -6,7 +6,7 @@
 #include "lockstep/optim.h"
 #include "support/support.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 
 static const struct {
     const char *name;

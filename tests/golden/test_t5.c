@@ -9,7 +9,7 @@
 #include "graph/autodiff.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 
 enum { BATCH = 3, SOURCE = 13, TARGET = 7, MAX_PARAMETERS = 80 };
 #define SMALL                                                                                              \

@@ -3,7 +3,7 @@
 #include "golden/golden.h"
 #include "support/support.h"
 #include "lockstep/models.h"
-#include "train/trainer.h"
+#include "step/trainer.h"
 
 extern const ls_vit_config training_vit;       /* the ViT of tutorial 1 */
 extern const ls_mlp_config training_mlp;       /* the small MLP of mlp.safetensors */

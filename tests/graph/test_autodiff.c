@@ -9,7 +9,7 @@
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
 
 typedef ls_value (*build_fn)(ls_graph *g, ls_value a, ls_value b);

@@ -8,7 +8,7 @@
 
 #include "lockstep/optim.h"
 #include "passes/passes.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
 
 static void rate_is(const ls_schedule *s, int64_t step, double want)

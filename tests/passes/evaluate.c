@@ -11,7 +11,7 @@
 #include "graph/autodiff.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
 
 static uint64_t mix(uint64_t x)

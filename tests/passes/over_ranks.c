@@ -8,7 +8,7 @@
 #include "device/ref/ref.h"
 #include "ops/op.h"
 #include "plan/plan.h"
-#include "run/session.h"
+#include "execute/session.h"
 
 static ls_status transfer(ls_session *s, const ls_graph *g, const feed *feeds, double *const *outputs)
 {

@@ -9,8 +9,9 @@
 #include "lockstep/graph.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/agree.h"
-#include "train/digest.h"
+#include "comm/agree.h"
+#include "launch/meet.h"
+#include "step/digest.h"
 
 static ls_status load(ls_recipe **r, const char *set)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "train/data_record.h"
+#include "loop/data_record.h"
 
 static ls_dataset_part parts[8];
 

@@ -10,7 +10,7 @@
 #include "golden/training.h"
 #include "lockstep/nn.h"
 #include "support/ranks.h"
-#include "train/state.h"
+#include "step/state.h"
 
 enum { STEPS = 8, BATCH = 16, PIXELS = 64, SAMPLES = BATCH + STEPS };
 static const ls_vit_config VIT = { .image_size = 8,

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "recipe/recipe_fields.h"
 #include "support/support.h"
-#include "train/compiled_recipe.h"
+#include "setup/compiled_recipe.h"
 
 enum { MOST = 4 };
 

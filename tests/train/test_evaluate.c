@@ -6,8 +6,8 @@
 
 #include "golden/training.h"
 #include "lockstep/group.h"
-#include "train/evaluate.h"
-#include "train/trainer.h"
+#include "step/evaluate.h"
+#include "step/trainer.h"
 
 enum { SAMPLES = 70, PIXELS = 64, MOST = 8 };
 static const ls_vit_config VIT = { .image_size = 8,

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "ckpt/checkpoint.h"
+#include "lockstep/recipe.h"
 #include "support/support.h"
 #include "verbs/commands.h"
 

@@ -11,9 +11,9 @@
 #include "base/json.h"
 #include "device/device.h"
 #include "lockstep/trainer.h"
-#include "run/session.h"
+#include "execute/session.h"
 #include "support/support.h"
-#include "train/compile.h"
+#include "step/compile.h"
 
 enum { VOCABULARY = 37, LENGTH = 150 };
 

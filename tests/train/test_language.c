@@ -7,8 +7,8 @@
 
 #include "lockstep/models.h"
 #include "support/support.h"
-#include "train/evaluate.h"
-#include "train/trainer.h"
+#include "step/evaluate.h"
+#include "step/trainer.h"
 
 enum { ROWS = 13, TOKENS = 6 };
 static const ls_decoder_config MODEL = { .seq_length = TOKENS,

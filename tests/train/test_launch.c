@@ -13,7 +13,7 @@
 #include "comm/internal.h"
 #include "comm/launched.h"
 #include "support/support.h"
-#include "train/launch.h"
+#include "launch/launch.h"
 
 /* ---- a rank */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "golden/training.h"
 #include "lockstep/recipe.h"
-#include "train/setup.h"
+#include "setup/setup.h"
 
 enum { STEPS = 60, BATCH = 32, TEST_BATCHES = 16, PIXELS = 28 * 28 };
 

@@ -11,7 +11,7 @@
 #include "page.h"
 #include "plan/describe.h"
 #include "support/ranks.h"
-#include "train/memory_page.h"
+#include "record/memory_page.h"
 
 static void record(void *profile, ls_trainer *t, int program)
 {

@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "golden/training.h"
 #include "support/ranks.h"
-#include "train/state.h"
+#include "step/state.h"
 
 enum { STEPS = 30, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
 static const ls_vit_config VIT = { .image_size = 8,

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 #include "support/support.h"
-#include "train/request.h"
-#include "train/trainer.h"
+#include "loop/request.h"
+#include "step/trainer.h"
 
 static volatile sig_atomic_t stop, save;
 static const ls_ui UI = { .stop = &stop, .save = &save };

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "golden/training.h"
 #include "support/ranks.h"
-#include "train/state.h"
+#include "step/state.h"
 
 enum { STEPS = 12, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
 static const ls_vit_config VIT = { .image_size = 8,

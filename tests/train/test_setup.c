@@ -1,6 +1,6 @@
 /* test_setup.c - from a recipe to options for any rank of any number: mesh, batches, shares, threads, and
  * what is refused with which words. */
-#include "train/setup.h"
+#include "setup/setup.h"
 
 #include <stdlib.h>
 #include <string.h>

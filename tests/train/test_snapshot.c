@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "golden/training.h"
 #include "support/ranks.h"
-#include "train/snapshot.h"
-#include "train/state.h"
+#include "loop/snapshot.h"
+#include "step/state.h"
 
 enum { STEPS = 20, ROWS = 2, PIXELS = 64 };
 

@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "record/step_folder.h"
 #include "support/support.h"
-#include "train/resume.h"
-#include "train/snapshot.h"
+#include "loop/resume.h"
+#include "loop/snapshot.h"
 
 static const int64_t STEPS[] = { 0, 7, 468, 99999999, 100000000, 1000000000000000, INT64_MAX };
 

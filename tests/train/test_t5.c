@@ -10,7 +10,7 @@
 #include "lockstep/models.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/trainer.h"
+#include "step/trainer.h"
 
 enum { STEPS = 5, M = 4, ROWS = 2, SOURCE = 9, TARGET = 6, VOCABULARY = 23 };
 static const ls_t5_config RELU = { .source_length = SOURCE,

@@ -13,8 +13,8 @@
 #include "passes/passes.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/state.h"
-#include "train/trainer.h"
+#include "step/state.h"
+#include "step/trainer.h"
 
 enum { STEPS = 6, M = 4, ROWS = 2, TOKENS = 8, VOCABULARY = 24 };
 static const ls_decoder_config QWEN = { .seq_length = TOKENS,

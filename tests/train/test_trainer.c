@@ -10,8 +10,8 @@
 #include "base/hash.h"
 #include "golden/training.h"
 #include "support/ranks.h"
-#include "train/evaluate.h"
-#include "train/state.h"
+#include "step/evaluate.h"
+#include "step/state.h"
 
 enum { SAMPLES = 70, PIXELS = 64 };
 static const ls_vit_config VIT = { .image_size = 8,

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "golden/training.h"
-#include "run/internal.h"
+#include "execute/internal.h"
 #include "support/allocations.h"
-#include "train/memory.h"
+#include "base/memory.h"
 
 static void a_step_allocates_nothing(void **state)
 {

@@ -9,8 +9,8 @@
 #include "models/classifier.h"
 #include "support/ranks.h"
 #include "support/support.h"
-#include "train/state.h"
-#include "train/trainer.h"
+#include "step/state.h"
+#include "step/trainer.h"
 
 enum { STEPS = 5, M = 4, ROWS = 3, SIDE = 8, CLASSES = 5, HIDDEN = 33 };
 

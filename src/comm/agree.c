@@ -1,0 +1,69 @@
+/* agree.c - one outcome for all ranks: who failed alone speaks for everybody. */
+#include "agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+ls_status ls_ranks_agree(ls_group *g, ls_status mine)
+{
+    int n = ls_group_size(g), first = 0;
+    int32_t own = (int32_t)mine, *all = malloc(sizeof *all * (size_t)n);
+    char message[4096] = "";
+    LS_CHECK(all, "out of memory");
+    if (mine != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    ls_status s = ls_group_all_gather(g, &own, sizeof own, all);
+    while (s == LS_OK && first < n && all[first] == LS_OK)
+        first++;
+    free(all);
+    if (s != LS_OK || first == n)
+        return s;
+    if (first != ls_group_rank(g))
+        return ls_group_barrier(g); /* that rank never comes: this ends with its message */
+    ls_group_fail(g, mine, message);
+    return ls_fail(mine, "%s", message);
+}
+
+/* The first line of `mine` that is another in `theirs`. */
+static ls_status difference(const char *mine, const char *theirs, int rank, const char *what)
+{
+    while (*mine || *theirs) {
+        int n = (int)strcspn(mine, "\n"), m = (int)strcspn(theirs, "\n");
+        if (n != m || memcmp(mine, theirs, (size_t)n))
+            return ls_fail(LS_E_USAGE, "%s: rank %d has %.*s, rank 0 has %.*s", what, rank, n ? n : 7,
+                           n ? mine : "nothing", m ? m : 7, m ? theirs : "nothing");
+        mine += n + (mine[n] == '\n');
+        theirs += m + (theirs[m] == '\n');
+    }
+    return LS_OK;
+}
+
+static ls_status compare(ls_group *g, const char *mine, const char *what)
+{
+    uint64_t bytes = strlen(mine) + 1;
+    LS_TRY(ls_group_broadcast(g, &bytes, sizeof bytes, 0));
+    char *theirs = malloc(bytes);
+    LS_CHECK(theirs, "out of memory");
+    memcpy(theirs, mine, ls_group_rank(g) == 0 ? bytes : 0);
+    ls_status s = ls_group_broadcast(g, theirs, bytes, 0);
+    if (s == LS_OK)
+        s = ls_ranks_agree(g, difference(mine, theirs, ls_group_rank(g), what));
+    free(theirs);
+    return s;
+}
+
+/* Only when any rank differs, rank 0's lines go round. */
+ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
+{
+    const int n = ls_group_size(g);
+    uint64_t mine = ls_hash_text(lines), all[n];
+    bool any = false;
+    LS_TRY(ls_group_all_gather(g, &mine, sizeof mine, all));
+    for (int r = 1; r < n; r++)
+        any = any || all[r] != all[0];
+    return any ? compare(g, lines, what) : LS_OK;
+}

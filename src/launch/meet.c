@@ -1,0 +1,113 @@
+/* meet.c - agreement before the first step. */
+#include "meet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/affinity.h"
+#include "base/check.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "comm/agree.h"
+#include "recipe/recipe_fields.h"
+
+/* ---- the same program, the same recipe */
+
+/* Keys that may differ from host to host: where things lie, and how many cores there are. */
+static bool may_differ(const char *key)
+{
+    static const char *const LOCAL[] = { "threads",       "workers",       "run.storage", "data.path",
+                                         "data.download", "data.fallback", "data.mirror" };
+    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
+        if (!strcmp(key, LOCAL[i]))
+            return true;
+    return false;
+}
+
+/* Lines "key: value" of all that ranks must agree on. */
+static char *identity(const ls_recipe *r)
+{
+    ls_str s = { 0 };
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        char *value = may_differ(LS_KEYS[i].key) ? NULL : ls_recipe_value(r, LS_KEYS[i].key);
+        if (value)
+            ls_str_printf(&s, "%s: %s\n", LS_KEYS[i].key, value);
+        free(value);
+    }
+    return s.data;
+}
+
+/* What of the program's file decides: all of it. */
+static ls_status program(uint64_t *hash)
+{
+    ls_mapping m;
+    LS_TRY(ls_file_map(&m, "/proc/self/exe"));
+    *hash = ls_hash64(m.data, m.size);
+    ls_file_unmap(&m);
+    return LS_OK;
+}
+
+/* ---- threads */
+
+typedef struct hello {
+    uint64_t program, host;
+    ls_cpu_set cpus;
+} hello;
+
+static uint64_t this_host(void)
+{
+    char text[256] = "", *boot = NULL;
+    size_t n = 0;
+    gethostname(text, sizeof text - 1);
+    uint64_t h = ls_hash_text(text);
+    if (ls_file_read(&boot, &n, "/proc/sys/kernel/random/boot_id") == LS_OK)
+        h = ls_hash64_more(h, boot, n);
+    free(boot);
+    return h;
+}
+
+/* Of each rank: its cores, divided by the ranks that may use them too. The least of that. */
+static int threads_of_all(const hello *all, int n)
+{
+    int least = 0;
+    for (int r = 0; r < n; r++) {
+        int sharers = 0;
+        for (int k = 0; k < n; k++)
+            sharers += all[k].host == all[r].host && (k == r || ls_cpu_set_meet(&all[k].cpus, &all[r].cpus));
+        int threads = ls_cpu_set_count(&all[r].cpus) / sharers;
+        least = !r || threads < least ? threads : least;
+    }
+    return least > 0 ? least : 1;
+}
+
+static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
+{
+    int n = ls_group_size(g), rank = ls_group_rank(g);
+    hello me = { .host = this_host() };
+    LS_TRY(ls_ranks_agree(g, program(&me.program)));
+    ls_cpu_set_read(&me.cpus);
+    LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
+    ls_status s = LS_OK;
+    if (all[rank].program != all[0].program)
+        s = ls_fail(LS_E_USAGE,
+                    "rank %d runs another build of lockstep than rank 0 (%016llx and %016llx): the same "
+                    "program must be installed on all hosts",
+                    rank, (unsigned long long)all[rank].program, (unsigned long long)all[0].program);
+    LS_TRY(ls_ranks_agree(g, s));
+    *threads = threads_of_all(all, n);
+    return ls_ranks_same(g, mine, "the ranks were given different recipes");
+}
+
+ls_status ls_ranks_meet(int *threads, ls_group *g, const ls_recipe *r)
+{
+    char *mine = identity(r);
+    hello *all = malloc(sizeof *all * (size_t)ls_group_size(g));
+    LS_CHECK(mine && all, "out of memory");
+    ls_status s = meet(threads, g, mine, all);
+    free(mine);
+    free(all);
+    return s;
+}

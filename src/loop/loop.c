@@ -1,0 +1,356 @@
+/* loop.c - the training loop, run by every rank alike: numbers that decide anything (losses, evaluations,
+ * requests to stop) are the same on all. */
+#include "loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "comm/comm.h"
+#include "base/memory.h"
+#include "record/memory_page.h"
+
+static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
+
+/* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
+typedef struct epoch_sum {
+    double loss;
+    int64_t samples, count;
+    double start;
+} epoch_sum;
+
+/* What was asked of this rank, at step `b`. */
+static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
+{
+    if (l->eval &&
+        l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
+        l->requests.evaluation = l->requests.step * (double)l->eval->n /
+                                 (double)l->recipe->train.global_batch;
+    if (l->snapshots.took > 0)
+        ls_requests_saved(&l->requests, l->snapshots.took);
+    return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
+}
+
+/* ---- profile: the programs of steps profile_first .. profile_last */
+
+static void profile_run(void *context, ls_trainer *t, int program)
+{
+    ls_profile_add(context, t->session, t->session_plan[program]);
+}
+
+static ls_status profile_before(ls_loop *l)
+{
+    if (l->profile_first < 1 || l->step + 1 != l->profile_first)
+        return LS_OK;
+    LS_TRY(ls_profile_create(&l->profile));
+    ls_session_profile(l->trainer->session, true);
+    l->trainer->after_run = profile_run;
+    l->trainer->context = l->profile;
+    return LS_OK;
+}
+
+/* log/rank-N.trace.json, log/rank-N.memory.html */
+static char *beside_log(const ls_loop *l, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "log/rank-%d.%s", l->run->rank, what);
+    return ls_path_join(l->run->path, name);
+}
+
+/* Ends the profile: the trace and the page of memory beside the log, the table as a result. */
+static ls_status profile_end(ls_loop *l)
+{
+    if (!l->profile)
+        return LS_OK;
+    l->trainer->after_run = NULL;
+    ls_session_profile(l->trainer->session, false);
+    char *trace = beside_log(l, "trace.json"), *page = beside_log(l, "memory.html");
+    ls_status s = ls_trace_write(trace, l->profile);
+    if (s == LS_OK)
+        s = ls_memory_page_write(page, l->trainer, l->profile, l->run->rank);
+    if (s == LS_OK && l->run->rank == 0) {
+        ls_str table = { 0 };
+        ls_profile_table(&table, l->profile, l->calibration, 15);
+        fputs(ls_str_text(&table), l->ui->out);
+        ls_str_release(&table);
+        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first,
+                    (long long)l->step, trace);
+        ls_log_info("memory over them: %s", page);
+    }
+    free(trace);
+    free(page);
+    ls_profile_destroy(&l->profile);
+    return s;
+}
+
+static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
+
+static bool is_text(const ls_dataset *set) { return set->target.ndim > 0; }
+
+static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
+{
+    double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
+    ls_step_result r;
+    if (l->step == l->from.step) {
+        if (l->started)
+            l->started(l);
+        LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
+    }
+    if (l->group) { /* alone under a parent nobody says more than this */
+        char doing[32];
+        snprintf(doing, sizeof doing, "step %lld", (long long)(l->step + 1));
+        ls_group_doing(l->group, doing);
+    }
+    double start = ls_now();
+    ls_status s = ls_trainer_step(l->trainer, b->inputs, b->targets, b->count, lr, &r);
+    if (s == LS_E_PEER)
+        return s; /* it says what the other rank did */
+    if (s != LS_OK)
+        return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
+    double seconds = ls_now() - start;
+    if (l->step == l->from.step)
+        l->first_step_seconds = seconds;
+    l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
+    l->requests.step = fmax(l->requests.step, seconds);
+    sum->loss += r.loss * (double)b->count;
+    sum->count += b->count;
+    sum->samples += b->samples;
+    ls_step_row row = { .step = l->step,
+                        .epoch = b->epoch,
+                        .samples = b->samples,
+                        .targets = is_text(l->train) ? b->count : 0,
+                        .loss = (float)r.loss,
+                        .lr = lr,
+                        .seconds = seconds,
+                        .grad_norm = r.grad_norm,
+                        .loss_scale = r.loss_scale,
+                        .skipped = r.skipped };
+    LS_TRY(ls_metrics_step(l->run, &row));
+    if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
+        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s",
+                    (long long)b->epoch, digits(l->total_steps), (long long)l->step,
+                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds,
+                    is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
+    return LS_OK;
+}
+
+static void show(const ls_loop *l, const ls_loader_step *b, double start)
+{
+    if (!l->ui || !l->ui->progress)
+        return;
+    char what[48], note[48];
+    snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch,
+             (long long)l->recipe->train.epochs - 1);
+    snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
+    l->ui->progress(l->ui->context,
+                    &(ls_progress){ .what = what,
+                                    .done = l->step,
+                                    .total = l->total_steps,
+                                    .unit = "steps",
+                                    .rate = (double)(l->step - l->from.step) / (ls_now() - start),
+                                    .note = note });
+}
+
+/* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
+static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
+{
+    ls_resume_point at = { .step = l->step,
+                           .epoch = ls_resume_epoch(&l->from, l->step),
+                           .epoch_step = ls_resume_epoch_step(&l->from, l->step),
+                           .steps_per_epoch = l->steps_per_epoch,
+                           .base_step = l->from.base_step,
+                           .base_epoch = l->from.base_epoch,
+                           .metrics = l->run->metrics,
+                           .train = l->train,
+                           .eval = l->eval };
+    if (at.epoch_step > 0) {
+        at.sums.loss = sum->loss;
+        at.sums.samples = sum->samples;
+        at.sums.count = sum->count;
+        at.sums.seconds = ls_now() - sum->start;
+    }
+    return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
+}
+
+static bool saves(const ls_loop *l) { return l->recipe->checkpoint.every_epochs >= 0; }
+
+/* checkpoint.every_epochs: -1. */
+static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
+{
+    char reason[128];
+    ls_requests_answered(&l->requests);
+    if (!(asked & (LS_REQUEST_STOP | LS_REQUEST_TIME))) {
+        ls_log_warn("nothing is saved on request: checkpoint.every_epochs is -1");
+        return LS_OK;
+    }
+    LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
+    ls_requests_reason(reason, &l->requests, asked);
+    return ls_fail(LS_E_STOPPED,
+                   "stopped after step %lld of %lld %s; nothing is saved, as checkpoint.every_epochs is -1: "
+                   "started again, it begins anew",
+                   (long long)l->step, (long long)l->total_steps, reason);
+}
+
+/* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
+static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_t asked)
+{
+    char reason[128];
+    const bool stop = asked & (LS_REQUEST_STOP | LS_REQUEST_TIME);
+    if (!stop && !(asked & LS_REQUEST_SAVE))
+        return LS_OK;
+    if (!saves(l))
+        return answer_unsaved(l, asked);
+    if (stop)
+        LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
+    LS_TRY(snapshot(l, sum, epoch, false));
+    LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
+    ls_requests_answered(&l->requests);
+    if (!stop) {
+        ls_log_info("saved after step %lld of %lld on request: %s/latest", (long long)l->step,
+                    (long long)l->total_steps, l->snapshots.dir);
+        return LS_OK;
+    }
+    ls_requests_reason(reason, &l->requests, asked);
+    return ls_fail(
+        LS_E_STOPPED,
+        "stopped after step %lld of %lld %s; everything is saved in %s/latest: start it again to continue",
+        (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
+}
+
+/* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
+static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
+{
+    const ls_recipe *r = l->recipe;
+    ls_epoch_row row = { .epoch = epoch,
+                         .step = l->step,
+                         .samples = sum->samples,
+                         .loss = sum->loss / (double)sum->count,
+                         .eval_loss = NAN,
+                         .eval_accuracy = NAN,
+                         .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
+                         .seconds = ls_now() - sum->start,
+                         .memory = ls_anonymous_rss() };
+    char evaluated[128] = "", perplexity[40] = "", duration[32];
+    bool best = false,
+         evaluate = l->eval &&
+                    (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    if (evaluate) {
+        ls_eval_result e;
+        LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
+        l->run->eval_seconds += e.seconds;
+        l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
+        row.eval_loss = e.loss;
+        row.eval_accuracy = e.accuracy;
+        LS_TRY(ls_metrics_eval(
+            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
+        if (is_text(l->eval))
+            snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
+        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss,
+                 perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
+    }
+    ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch,
+                digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
+                ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
+                evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
+    LS_TRY(ls_metrics_epoch(l->run, &row));
+    if (!saves(l))
+        return LS_OK;
+    if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
+        LS_TRY(snapshot(l, sum, epoch, best));
+    return LS_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void find_median(ls_loop *l)
+{
+    const int64_t done = l->step - l->from.step;
+    if (done < 1)
+        return;
+    int64_t kept = done < LS_LOOP_TIMES ? done : LS_LOOP_TIMES;
+    int first = kept == done && kept > 1; /* the first step pays for page faults */
+    double *rest = l->seconds + first;
+    int64_t n = kept - first;
+    qsort(rest, (size_t)n, sizeof *rest, by_value);
+    l->step_median = rest[n / 2];
+    l->run->step_median = l->step_median;
+}
+
+static ls_status steps(ls_loop *l, ls_loader *loader)
+{
+    double start = ls_now();
+    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
+                      start - l->from.sums.seconds };
+    const ls_recipe *r = l->recipe;
+    while (l->step < l->total_steps) {
+        ls_loader_step b;
+        bool done, writing;
+        LS_TRY(ls_loader_next(loader, &b, &done));
+        if (done)
+            break;
+        LS_TRY(profile_before(l));
+        LS_TRY(ls_snapshots_before_step(&l->snapshots, &writing));
+        l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
+        LS_TRY(one_step(l, &b, &sum));
+        LS_TRY(
+            ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
+        if (l->step == l->profile_last)
+            LS_TRY(profile_end(l));
+        show(l, &b, start);
+        l->run->train_seconds = ls_now() - start;
+        bool epoch_end = b.step + 1 == l->steps_per_epoch, last = l->step == l->total_steps;
+        if (epoch_end || last) {
+            if (l->ui && l->ui->progress)
+                l->ui->progress(l->ui->context, NULL);
+            LS_TRY(end_epoch(l, b.epoch, &sum, last));
+            sum = (epoch_sum){ .start = ls_now() };
+        }
+        if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
+            LS_TRY(snapshot(l, &sum, b.epoch, false));
+        if (!last)
+            LS_TRY(answer(l, &sum, b.epoch,
+                          l->group ? l->trainer->requested
+                                   : take_requests(l, &b))); /* alone there is nobody to tell first */
+    }
+    return ls_snapshots_finish(&l->snapshots, l->run);
+}
+
+ls_status ls_loop_run(ls_loop *l)
+{
+    ls_order order = ls_setup_order(l->recipe, l->train);
+    LS_TRY(ls_trainer_check_data(l->trainer, l->train));
+    l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
+    if (!l->seconds)
+        return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
+    l->step = l->from.step;
+    LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank,
+                            (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
+    ls_loader *loader;
+    LS_TRY(ls_loader_create(&loader, l->train, &order, .epoch = ls_resume_epoch(&l->from, l->step),
+                            .step = ls_resume_epoch_step(&l->from, l->step),
+                            .epochs = l->recipe->train.epochs, .share = l->setup->share,
+                            .deadline = l->recipe->failure.stall_seconds));
+    ls_status s = steps(l, loader);
+    if (s == LS_OK)
+        s = profile_end(l); /* fewer steps than were asked for */
+    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER &&
+        l->group) /* before anything is put in order: what others meet there is a consequence */
+        ls_group_fail(l->group, s, ls_error_message());
+    if (s != LS_OK)
+        ls_snapshots_abandon(&l->snapshots, l->run);
+    ls_profile_destroy(&l->profile);
+    ls_loader_destroy(&loader);
+    if (l->ui && l->ui->progress)
+        l->ui->progress(l->ui->context, NULL);
+    find_median(l);
+    return s;
+}

@@ -1,0 +1,38 @@
+/* loop.h - epochs and steps: feed, step, rows, evaluation, checkpoints, stop requests. */
+#pragma once
+#include "step/evaluate.h"
+#include "execute/trace.h"
+#include "request.h"
+#include "setup/setup.h"
+#include "snapshot.h"
+#include "step/trainer.h"
+
+enum { LS_LOOP_TIMES = 65536 };
+
+typedef struct ls_loop {
+    ls_recipe *recipe;
+    ls_setup *setup;
+    ls_trainer *trainer;
+    /* NULL: one rank. Else every rank runs this loop, with the same steps */
+    ls_group *group;
+    ls_dataset *train, *eval;
+    ls_rundir *run;
+    ls_snapshots snapshots;
+    const ls_ui *ui;
+    ls_requests requests;
+    /* from now on; with those that are done (ls_resume_point says how epochs lie) */
+    int64_t steps_per_epoch, total_steps;
+    /* where the run stands when the loop begins; zeros: at its beginning */
+    ls_resume_point from;
+    int64_t profile_first, profile_last; /* steps from 1; both 0: none */
+    ls_profile *profile;                 /* while one is being taken */
+    const ls_calibration *calibration;   /* NULL: not measured here */
+    double *seconds;                     /* of the last LS_LOOP_TIMES steps, for the median; owned */
+    int64_t step;                        /* finished, by earlier processes too */
+    double first_step_seconds, step_median;
+    void (*started)(struct ls_loop *l); /* just before the first step: the start-up budget ends here */
+    void *context;
+} ls_loop;
+
+/* LS_OK when all steps are done, LS_E_STOPPED after a stop request (everything is saved), else the error. */
+ls_status ls_loop_run(ls_loop *l);

@@ -1,0 +1,73 @@
+/* report_page.c - from the plans and the loop to report.html. */
+#include "report_page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "setup/compiled_recipe.h"
+#include "base/memory.h"
+#include "plan/describe.h"
+#include "record/report.h"
+
+static const char **labels(const ls_plan *p, ls_arena *a)
+{
+    const char **text = LS_ARENA_ARRAY(a, const char *, p->n_steps);
+    for (int i = 0; i < p->n_steps; i++)
+        text[i] = ls_plan_step_text(a, p, i);
+    return text;
+}
+
+ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls_run_state state)
+{
+    const ls_compiled *c = &l->trainer->compiled;
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_report r = { .recipe = l->recipe,
+                    .state = state,
+                    .data_note = l->run->data_note,
+                    .builtin_data = l->run->builtin_data,
+                    .cpu = calibration ? calibration->cpu : "",
+                    .isa = ls_isa_name(c->device.isa),
+                    .threads = c->device.threads,
+                    .plan_step_seconds = ls_compiled_seconds(c),
+                    .plan_step_flops = ls_compiled_flops(c),
+                    .measured_step_seconds = l->step_median,
+                    .first_step_seconds = l->first_step_seconds,
+                    .measured_rss = (size_t)ls_anonymous_rss(),
+                    .parameters = c->units.parameters };
+    for (int i = LS_MICRO; i <= LS_UPDATE; i++) {
+        ls_plan *p = c->plans[i];
+        ls_report_program *out = &r.programs[r.n_programs++];
+        *out = (ls_report_program){ .name = ls_program_names[i],
+                                    .n = p->n_steps,
+                                    .points = ls_plan_timeline(p),
+                                    .labels = labels(p, &a),
+                                    .peak = p->peak_step,
+                                    .seconds = p->seconds,
+                                    .arena_bytes = p->arena_bytes };
+        for (int k = 0; k < p->n_allocs; k++)
+            if (!ls_is_transient(&p->allocs[k]) && p->allocs[k].memory != LS_MEM_NODE)
+                out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 *
+                                                     64; /* as the timeline counts them */
+    }
+    ls_str ranks = { 0 };
+    if (ls_mesh_ranks(&c->parallel.mesh) > 1) {
+        ls_str_printf(&ranks, "%lld ranks: ", (long long)ls_mesh_ranks(&c->parallel.mesh));
+        ls_layout_text(&ranks, c);
+        r.ranks = ranks.data;
+    }
+    ls_footprint f;
+    ls_plans_footprint(&f, LS_PROGRAMS, c->plans);
+    memcpy(r.state_by_category, f.fixed, sizeof r.state_by_category);
+    r.state_by_category[LS_CAT_GRADIENTS] += ls_compiled_tree_bytes(c);
+    r.state_by_category[LS_CAT_DATA] = 0; /* shown as inputs and outputs */
+    r.state_by_category[LS_CAT_STAGING] = r.plan_staging = c->staging_bytes;
+    r.plan_state = f.state;
+    r.plan_arena = f.arena + f.symmetric;
+    r.plan_io = f.io + ls_compiled_tree_bytes(c);
+    ls_status s = ls_report_write(l->run, &r);
+    ls_arena_release(&a);
+    ls_str_release(&ranks);
+    return s;
+}

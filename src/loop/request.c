@@ -1,0 +1,94 @@
+/* request.c - requests, and when it is time to save.
+ *
+ * A stop costs the step that is under way, the one that carries the news to the other ranks, a save, and an
+ * evaluation when an epoch ends with them. Twice the longest of each so far is kept in reserve, for a disk
+ * that is slower this time, and half a second for the page and the end of the processes. */
+#include "request.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "comm/launched.h"
+#include "step/trainer.h"
+
+static const double RESERVE = 2, ENDING = 0.5;
+
+static ls_status slurm_end(double *end)
+{
+    const char *text = getenv("SLURM_JOB_END_TIME");
+    char *rest = NULL;
+    struct timespec now;
+    *end = 0;
+    if (!text || !*text)
+        return LS_OK;
+    const long long at = strtoll(text, &rest, 10);
+    if (*rest || at <= 0)
+        return ls_fail(
+            LS_E_USAGE,
+            "SLURM_JOB_END_TIME=%s: seconds since 1970 are expected; unset it if this is no Slurm job", text);
+    clock_gettime(CLOCK_REALTIME, &now);
+    *end = ls_now() + (double)(at - now.tv_sec) - 1e-9 * (double)now.tv_nsec;
+    return LS_OK;
+}
+
+ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, int rank, double save)
+{
+    *q = (ls_requests){ .ui = ui, .save = save, .saves = ui && ui->save ? *ui->save : 0 };
+    double slurm;
+    LS_TRY(slurm_end(&slurm));
+    if (rank)
+        return LS_OK;
+    if (r->run.time_limit > 0) {
+        q->end = ls_now() - ls_launch_age() + r->run.time_limit;
+        snprintf(q->end_of, sizeof q->end_of, "run.time_limit (%g s)", r->run.time_limit);
+    }
+    if (slurm > 0 && (q->end == 0 || slurm < q->end)) {
+        q->end = slurm;
+        snprintf(q->end_of, sizeof q->end_of, "the Slurm job (SLURM_JOB_END_TIME)");
+    }
+    return LS_OK;
+}
+
+void ls_requests_saved(ls_requests *q, double seconds)
+{
+    q->save = q->saved ? fmax(q->save, seconds) : seconds;
+    q->saved = true;
+}
+
+void ls_requests_answered(ls_requests *q)
+{
+    if (q->ui && q->ui->save)
+        q->saves = *q->ui->save;
+}
+
+static bool time_is_up(const ls_requests *q, bool evaluates)
+{
+    return q->end > 0 &&
+           q->end - ls_now() < RESERVE * (2 * q->step + q->save + (evaluates ? q->evaluation : 0)) + ENDING;
+}
+
+uint32_t ls_requests_take(ls_requests *q, bool evaluates)
+{
+    uint32_t asked = time_is_up(q, evaluates) ? LS_REQUEST_TIME : 0;
+    if (q->ui && q->ui->stop && *q->ui->stop)
+        asked |= LS_REQUEST_STOP;
+    if (q->ui && q->ui->save && *q->ui->save != q->saves) {
+        q->saves = *q->ui->save;
+        asked |= LS_REQUEST_SAVE;
+    }
+    return asked;
+}
+
+void ls_requests_reason(char text[128], const ls_requests *q, uint32_t asked)
+{
+    const double left = q->end - ls_now();
+    if (asked & LS_REQUEST_STOP || q->end == 0)
+        snprintf(text, 128, "on request");
+    else if (left > 0)
+        snprintf(text, 128, "%.1f s before the end of %s", left, q->end_of);
+    else
+        snprintf(text, 128, "%.0f s after the end of %s", -left, q->end_of);
+}

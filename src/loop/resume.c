@@ -1,0 +1,333 @@
+/* resume.c - continuing from a checkpoint. Order of samples, learning rate and random numbers are functions
+ * of the step, so the step is all there is to restore of them; what else decides about bits is compared
+ * first. */
+#include "resume.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "data_record.h"
+#include "record/step_folder.h"
+#include "step/state.h"
+
+/* ---- trainer.json */
+
+/* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
+#define NUMBERS(X)                                                                \
+    X("epoch_loss", sums.loss)                                                    \
+    X("epoch_seconds", sums.seconds)                                              \
+    X("loss", metrics.loss) X("lr", metrics.lr) X("eval_loss", metrics.eval_loss) \
+        X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
+#define COUNTS(X)                                                                                   \
+    X("step", step)                                                                                 \
+    X("epoch", epoch)                                                                               \
+    X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count)     \
+        X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
+            X("eval_step", metrics.eval_step) X("best_step", metrics.best_step)                     \
+                X("best_epoch", metrics.best_epoch)
+
+char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
+{
+    const ls_compiled *c = &t->compiled;
+    char mesh[128], *yaml = ls_recipe_yaml(r, false);
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+#define COUNT(key, member) ls_json_int(&j, key, p->member);
+#define NUMBER(key, member) ls_json_f64(&j, key, p->member);
+    COUNTS(COUNT)
+    NUMBERS(NUMBER)
+#undef COUNT
+#undef NUMBER
+    ls_json_int(&j, "seed", r->run.seed);
+    ls_json_int(&j, "global_batch", r->train.global_batch);
+    ls_json_int(&j, "micro_batch", r->train.micro_batch);
+    ls_json_int(&j, "world", ls_mesh_ranks(&c->parallel.mesh));
+    ls_json_text(&j, "mesh", ls_mesh_text(mesh, &c->parallel.mesh));
+    ls_json_text(&j, "device", c->device.ops->name);
+    ls_json_text(&j, "isa", ls_isa_name(c->device.isa));
+    ls_json_bool(&j, "builtin_data", p->train && p->train->builtin);
+    if (p->train)
+        ls_data_record(&j, p->train, p->eval);
+    ls_json_text(&j, "version", LS_VERSION);
+    ls_json_text(&j, "recipe", yaml);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    free(yaml);
+    return j.out.data;
+}
+
+static void read_point(ls_resume_point *p, const json_t *j)
+{
+    *p = (ls_resume_point){ 0 };
+#define COUNT(key, member) p->member = json_integer_value(json_object_get(j, key));
+#define NUMBER(key, member) \
+    p->member = json_is_number(json_object_get(j, key)) ? json_number_value(json_object_get(j, key)) : NAN;
+    COUNTS(COUNT)
+    NUMBERS(NUMBER)
+#undef COUNT
+#undef NUMBER
+    if (!p->sums.count)
+        p->sums.count = p->sums.samples; /* an older version wrote it: one target a sample */
+    if (!p->steps_per_epoch && p->epoch > 0)
+        p->steps_per_epoch = (p->step - p->epoch_step) /
+                             p->epoch; /* likewise; in its first epoch it is not known */
+    p->metrics.step = p->step;
+    p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
+}
+
+int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step)
+{
+    return p->base_epoch + (step - p->base_step) / p->steps_per_epoch;
+}
+int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step)
+{
+    return (step - p->base_step) % p->steps_per_epoch;
+}
+
+/* Epochs have another number of steps from now on: those that are over stay so, and the running one begins
+ * anew. */
+static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
+{
+    const int64_t before = p->steps_per_epoch;
+    p->steps_per_epoch = now;
+    if (!before || before == now)
+        return;
+    ls_log_warn("an epoch has %lld steps now, and had %lld: epoch %lld begins %s after step %lld",
+                (long long)now, (long long)before, (long long)p->epoch, p->epoch_step ? "anew" : "as planned",
+                (long long)p->step);
+    p->base_step = p->step;
+    p->base_epoch = p->epoch;
+    p->epoch_step = 0;
+    memset(&p->sums, 0, sizeof p->sums);
+}
+
+/* ---- what must be as it was */
+
+/* What depends on a key, by how it begins. */
+static const char *affected(const char *key)
+{
+    static const struct {
+        const char *begin, *what;
+    } EFFECTS[] = {
+        { "model.", "what the weights mean" },
+        { "data.", "the samples" },
+        { "run.seed", "the order of the samples" },
+        { "train.global_batch", "which samples a step takes; the run goes on at the same step number" },
+        { "train.micro_batch", "how sums are rounded, with what is normalized over a batch" },
+        { "train.drop_last", "how many steps an epoch has" },
+        { "train.", "how gradients are added and scaled" },
+        { "optimizer.", "the update, and what its state means" },
+        { "schedule.", "the learning rate of every step" },
+        { "parallel.sync_batch_norm", "what is normalized together" },
+        { "precision.", "how numbers are rounded" },
+    };
+    for (size_t i = 0; i < sizeof EFFECTS / sizeof EFFECTS[0]; i++)
+        if (!strncmp(key, EFFECTS[i].begin, strlen(EFFECTS[i].begin)))
+            return EFFECTS[i].what;
+    return "how numbers are rounded";
+}
+
+/* "KEY: A here, B there; KEY: ..." with what each affects. */
+static void explain(ls_str *out, const char *differences)
+{
+    for (const char *p = differences, *end; *p; p = *end ? end + 2 : end) {
+        end = strstr(p, "; ");
+        end = end ? end : p + strlen(p);
+        ls_str_printf(out, "%s%.*s (%s)", out->len ? "; " : "", (int)(end - p), p, affected(p));
+    }
+}
+
+/* The samples and the tokenizer. *eval_data: those of evaluation are not known to be the same. */
+static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls_resume_now *now)
+{
+    ls_str data = { 0 };
+    ls_data_difference(&data, j, now->train);
+    *eval_data = now->eval && json_object_get(j, "data") && !ls_data_difference(&data, j, now->eval);
+    ls_data_tokenizer_difference(&data, j, now->train);
+    if (data.len)
+        ls_str_printf(out,
+                      "%s%s (the samples; data.path, LOCKSTEP_DATA or the data.* keys say where they are)",
+                      out->len ? "; " : "", data.data);
+    ls_str_release(&data);
+}
+
+static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const char *path, const ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now)
+{
+    const char *yaml = json_string_value(json_object_get(j, "recipe")),
+               *isa = json_string_value(json_object_get(j, "isa"));
+    const char *here = ls_isa_name(t->compiled.device.isa);
+    const int64_t world = json_integer_value(json_object_get(j, "world")),
+                  ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
+    ls_recipe *there;
+    if (!yaml || !isa)
+        return ls_fail(LS_E_FORMAT,
+                       "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; "
+                       "begin with its weights: --set model.init=%s and another run.name",
+                       path, path);
+    LS_TRY(ls_recipe_load_record(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
+    ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */
+    char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
+    if (difference)
+        explain(out, difference);
+    free(difference);
+    ls_recipe_destroy(&there);
+    LS_TRY(s);
+    if (strcmp(isa, here))
+        ls_str_printf(
+            out,
+            "%sISA level: %s here, %s there (how numbers are rounded; --set isa=%s where the machine has it)",
+            out->len ? "; " : "", here, isa, isa);
+    if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
+        ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)",
+                      out->len ? "; " : "", (long long)ranks, (long long)world,
+                      ls_dtype_name(r->precision.reduce));
+    compare_data(out, eval_data, j, now);
+    if (world != ranks && r->parallel.sync_batch_norm)
+        ls_str_printf(out,
+                      "%sranks: %lld here, %lld there (what batch norm's statistics are over: "
+                      "parallel.sync_batch_norm)",
+                      out->len ? "; " : "", (long long)ranks, (long long)world);
+    return LS_OK;
+}
+
+static ls_status check_unchanged(ls_resume_change *change, const json_t *j, const char *path,
+                                 const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
+{
+    ls_str changed = { 0 };
+    ls_status s = compare(&changed, &change->eval_data, j, path, t, r, now);
+    if (s == LS_OK && changed.len > 0 && !now->allow_change)
+        s = ls_fail(LS_E_USAGE,
+                    "%s was made with other settings: %s; set run.name for a new run, or continue with these "
+                    "changes: --allow-change",
+                    path, changed.data);
+    else if (s == LS_OK && changed.len > 0)
+        ls_log_warn("changed since %s: %s", path, changed.data);
+    if (s == LS_OK)
+        change->what = changed.data;
+    else
+        ls_str_release(&changed);
+    return s;
+}
+
+/* ---- finding and loading */
+
+static char *folder_of(const ls_recipe *r)
+{
+    char *run = ls_path_join(r->run.storage, r->run.name), *folder = ls_path_join(run, "checkpoints");
+    free(run);
+    return folder;
+}
+
+int64_t ls_resume_newest(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int64_t step = -1;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        const int64_t found = ls_step_folder_parse(e->d_name);
+        step = found > step ? found : step;
+    }
+    if (d)
+        closedir(d);
+    return step;
+}
+
+ls_status ls_resume_step(int64_t *step, const char *checkpoint)
+{
+    char *text = NULL, *file = ls_path_join(checkpoint, "trainer.json");
+    size_t size = 0;
+    json_t *j = NULL;
+    ls_status s = ls_file_read(&text, &size, file);
+    if (s == LS_OK)
+        s = ls_json_parse(&j, text, size, file);
+    *step = json_integer_value(json_object_get(j, "step"));
+    json_decref(j);
+    free(text);
+    free(file);
+    return s;
+}
+
+static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)
+{
+    if (!ls_checkpoint_is(asked))
+        return ls_fail(LS_E_USAGE,
+                       "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ "
+                       "has those of a run",
+                       asked);
+    snprintf(path, 4096, "%s", asked);
+    char name[LS_STEP_FOLDER_ROOM];
+    int64_t step;
+    LS_TRY(ls_resume_step(&step, asked));
+    if (last > step)
+        return ls_fail(LS_E_USAGE,
+                       "--resume %s: the run has a newer checkpoint, %s/%s; remove it to go back to step "
+                       "%lld, or set run.name",
+                       asked, folder, ls_step_folder(name, last), (long long)step);
+    return LS_OK;
+}
+
+ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
+{
+    path[0] = 0;
+    if (asked && !strcmp(asked, "never"))
+        return LS_OK;
+    char *folder = folder_of(r), name[LS_STEP_FOLDER_ROOM];
+    const int64_t last = ls_resume_newest(folder);
+    ls_status s = LS_OK;
+    if (asked && strcmp(asked, "auto"))
+        s = find_asked(path, folder, asked, last);
+    else if (last >= 0)
+        snprintf(path, 4096, "%s/%s", folder, ls_step_folder(name, last));
+    free(folder);
+    return s;
+}
+
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked)
+{
+    LS_TRY(ls_resume_find(path, r, NULL));
+    return path[0] ? LS_OK : ls_resume_find(path, r, asked);
+}
+
+/* The newest checkpoint is damaged: the user decides what comes in its place. */
+enum { ADVICE_ROOM = 4096 + 256 };
+static const char *advice(char text[ADVICE_ROOM], const char *path)
+{
+    snprintf(text, ADVICE_ROOM,
+             "Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the "
+             "checkpoint before it; or "
+             "--resume CHECKPOINT with another run.name",
+             path);
+    return text;
+}
+
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now)
+{
+    ls_checkpoint c;
+    json_t *j = NULL;
+    char text[ADVICE_ROOM];
+    ls_status s;
+    s = ls_checkpoint_open(&c, path,
+                           r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES,
+                           t->group);
+    if (s != LS_OK)
+        return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path)) : s;
+    LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
+    LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
+    s = ls_trainer_load_state(t, &c, advice(text, path));
+    if (s != LS_OK)
+        goto done;
+    read_point(out, j);
+    set_steps_per_epoch(out, now->steps_per_epoch);
+    t->step_number = out->step; /* messages count on */
+done:
+    json_decref(j);
+    ls_checkpoint_release(&c);
+    return s;
+}

@@ -1,0 +1,66 @@
+/* resume.h - trainer.json of a checkpoint: where the run stood and which recipe it followed; written with
+ * each checkpoint, read to continue from it. */
+#pragma once
+#include "ckpt/checkpoint.h"
+#include "lockstep/recipe.h"
+#include "record/rundir.h"
+#include "step/trainer.h"
+
+typedef struct ls_resume_point {
+    int64_t step;              /* finished optimizer steps */
+    int64_t epoch, epoch_step; /* of the next one */
+    /* from epoch base_epoch on, which began after base_step steps: both 0, unless a change of the data or the
+     * batch was */
+    int64_t steps_per_epoch;
+    int64_t base_step, base_epoch; /* allowed that changed how many steps an epoch has */
+    /* over the running epoch; count: targets */
+    struct {
+        double loss, seconds;
+        int64_t samples, count;
+    } sums;
+    ls_run_metrics metrics;
+    /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has
+     * neither */
+    const ls_dataset *train, *eval;
+} ls_resume_point;
+/* Where step number `step` (from 0) lies. */
+int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step);
+int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step);
+
+/* The text; malloc'ed. Numbers read back as the same. */
+char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
+
+/* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also
+ * when the link `latest` had not followed yet. -1: none. Local. */
+int64_t ls_resume_newest(const char *folder);
+
+/* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the
+ * run that `r` names; "never": none; else a checkpoint). LS_E_USAGE when that is no checkpoint, or when the
+ * run has newer ones: it would meet them again. Local. */
+ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);
+
+/* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local.
+ */
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked);
+/* Finished steps in a checkpoint. Local. */
+ls_status ls_resume_step(int64_t *step, const char *checkpoint);
+
+/* What a run continues with. */
+typedef struct ls_resume_now {
+    const ls_dataset *train, *eval; /* eval NULL: none */
+    int64_t steps_per_epoch;
+    bool allow_change;
+} ls_resume_now;
+/* What was allowed to change. */
+typedef struct ls_resume_change {
+    char *what;     /* all of it in words; malloc'ed; NULL: nothing */
+    bool eval_data; /* evaluations so far cannot be compared with those to come */
+} ls_resume_change;
+
+/* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and
+ * what depends on it, when the checkpoint belongs to another recipe, another ISA level, other data or another
+ * tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in for the
+ * recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has
+ * another number of steps now begins anew. Collective. */
+ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                         const ls_recipe *r, const ls_resume_now *now);

@@ -1,0 +1,322 @@
+/* snapshot.c - checkpoints of a run in order, and which of them stay. */
+#include "snapshot.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/background.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "ckpt/checkpoint.h"
+#include "record/step_folder.h"
+#include "setup/setup.h"
+#include "step/state.h"
+#include "step/trainer.h"
+
+/* A save beside training. While `work` commits it, `all` is that thread's. */
+typedef struct ls_pending {
+    ls_snapshots *all;
+    ls_committed what;
+    double began, ended;  /* when; ended 0: it has no name yet */
+    double waited;        /* for how long training has stood still for it */
+    ls_state_lists lists; /* of the copies that are written */
+    ls_saving *saving;
+    bool written; /* by every rank; what is under way now is rank 0's commit */
+    ls_background work;
+} pending;
+
+static int is_checkpoint(const struct dirent *e) { return ls_step_folder_parse(e->d_name) >= 0; }
+
+static int by_step(const struct dirent **a, const struct dirent **b)
+{
+    const int64_t x = ls_step_folder_parse((*a)->d_name), y = ls_step_folder_parse((*b)->d_name);
+    return (x > y) - (x < y);
+}
+
+static void add_step(ls_snapshots *s, int64_t step)
+{
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 16;
+        s->steps = realloc(s->steps, sizeof *s->steps * (size_t)s->room);
+        LS_CHECK(s->steps, "out of memory");
+    }
+    s->steps[s->n++] = step;
+}
+
+static ls_status find_all(ls_snapshots *s)
+{
+    struct dirent **list = NULL;
+    const int n = scandir(s->dir, &list, is_checkpoint, by_step);
+    if (n < 0)
+        return ls_fail_os(s->dir, "list", errno);
+    for (int i = 0; i < n; i++) {
+        add_step(s, ls_step_folder_parse(list[i]->d_name));
+        free(list[i]);
+    }
+    free(list);
+    char *link = ls_path_join(s->dir, "best"), target[64] = "";
+    if (readlink(link, target, sizeof target - 1) > 0)
+        s->best = ls_step_folder_parse(target);
+    free(link);
+    return LS_OK;
+}
+
+ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(ls_make_dirs(s->dir));
+    ls_checkpoint_clean(s->dir);
+    LS_TRY(find_all(s));
+    /* the process may have died before it did so */
+    return s->n > 0 && s->steps[s->n - 1] == from
+               ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from))
+               : LS_OK;
+}
+
+void ls_snapshots_release(ls_snapshots *s)
+{
+    free(s->dir);
+    free(s->steps);
+    *s = (ls_snapshots){ 0 };
+}
+
+/* ---- which of them stay, on rank 0 */
+
+static ls_status forget(ls_snapshots *s, int i)
+{
+    char *dir = ls_snapshots_path(s, s->steps[i]);
+    ls_status status = ls_checkpoint_remove(dir);
+    free(dir);
+    memmove(&s->steps[i], &s->steps[i + 1], sizeof s->steps[0] * (size_t)(s->n - i - 1));
+    s->n--;
+    return status;
+}
+
+static ls_status keep(ls_snapshots *s, int64_t count)
+{
+    for (int i = 0; s->n > count && i < s->n - (int)count;)
+        if (s->steps[i] == s->best)
+            i++;
+        else
+            LS_TRY(forget(s, i));
+    return LS_OK;
+}
+
+char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    return ls_path_join(s->dir, ls_step_folder(name, step));
+}
+
+static void relative_path(char path[64], int64_t step)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    snprintf(path, 64, "checkpoints/%s", ls_step_folder(name, step));
+}
+
+/* It has its name: links follow, and what is too many goes. Rank 0. */
+static ls_status publish(ls_snapshots *s, const ls_committed *c)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    ls_step_folder(name, c->step);
+    add_step(s, c->step);
+    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
+    if (c->best)
+        LS_TRY(ls_checkpoint_point(s->dir, "best", name));
+    return keep(s, c->keep);
+}
+
+/* From now on it counts; result.json lists it when it has its name, with the metrics of now. */
+static void expect(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    char path[64];
+    relative_path(path, c->step);
+    s->latest = c->step;
+    s->best = c->best ? c->step : s->best;
+    if (d->rank == 0) /* the folders are rank 0's */
+        ls_rundir_add_checkpoint(d, path, c->step, false);
+}
+
+static ls_status record(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    char path[64];
+    s->took = c->seconds;
+    relative_path(path, c->step);
+    if (c->best)
+        ls_rundir_best_checkpoint(d, path);
+    ls_log_debug("saved %s (%llu bytes) in %.3f s, for %.3f s of which training waited", path,
+                 (unsigned long long)c->bytes, c->seconds, c->seconds - c->beside);
+    return ls_metrics_checkpoint(d, &(ls_checkpoint_row){ c->step, c->epoch, path, (int64_t)c->bytes,
+                                                          c->seconds - c->beside, c->seconds });
+}
+
+ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
+{
+    expect(s, d, c);
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(publish(s, c));
+    return record(s, d, c);
+}
+
+/* The newest one is the best after all. */
+static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
+{
+    char name[LS_STEP_FOLDER_ROOM], path[64];
+    LS_TRY(ls_snapshots_finish(s, d));
+    relative_path(path, s->latest);
+    s->best = s->latest;
+    if (d->rank)
+        return LS_OK;
+    LS_TRY(ls_checkpoint_point(s->dir, "best", ls_step_folder(name, s->latest)));
+    ls_rundir_add_checkpoint(d, path, s->best, true);
+    return LS_OK;
+}
+
+/* ---- beside training */
+
+static ls_status write_part(void *context) { return ls_saving_write(((pending *)context)->saving); }
+
+static ls_status commit(void *context)
+{
+    pending *p = context;
+    LS_TRY(ls_saving_commit(p->saving));
+    LS_TRY(publish(p->all, &p->what));
+    p->ended = ls_now();
+    return LS_OK;
+}
+
+static void drop(ls_snapshots *s)
+{
+    ls_saving_end(&s->pending->saving);
+    ls_state_lists_release(&s->pending->lists);
+    free(s->pending);
+    s->pending = NULL;
+}
+
+/* Everything is on the disk: rank 0 has it in metrics and result. */
+static ls_status settle(ls_snapshots *s, ls_rundir *d)
+{
+    ls_committed *c = &s->pending->what;
+    c->seconds = s->pending->ended - s->pending->began;
+    c->beside = fmax(0, c->seconds - s->pending->waited);
+    const ls_status status = d->rank ? LS_OK : record(s, d, c);
+    drop(s);
+    return status;
+}
+
+ls_status ls_snapshots_before_step(ls_snapshots *s, bool *writing)
+{
+    pending *p = s->pending;
+    const bool busy = p && !ls_background_done(&p->work);
+    *writing = busy && !p->written;
+    return p && !busy ? ls_background_wait(&p->work) : LS_OK;
+}
+
+ls_status ls_snapshots_after_step(ls_snapshots *s, ls_rundir *d, bool writing)
+{
+    pending *p = s->pending;
+    if (!p || (!p->written && writing) || (p->written && !ls_background_done(&p->work)))
+        return LS_OK;
+    LS_TRY(ls_background_wait(&p->work));
+    if (p->written)
+        return settle(s, d);
+    const double start = ls_now();
+    LS_TRY(ls_saving_collect(p->saving));
+    p->written = true;
+    if (d->rank)
+        return settle(s, d);
+    const ls_status status = ls_background_start(&p->work, commit, p);
+    p->waited += ls_now() - start;
+    return status;
+}
+
+ls_status ls_snapshots_finish(ls_snapshots *s, ls_rundir *d)
+{
+    pending *p = s->pending;
+    const double start = ls_now();
+    if (!p)
+        return LS_OK;
+    LS_TRY(ls_background_wait(&p->work));
+    if (!p->written) {
+        LS_TRY(ls_saving_collect(p->saving));
+        if (d->rank == 0)
+            LS_TRY(commit(p));
+    }
+    p->waited += ls_now() - start;
+    return settle(s, d);
+}
+
+void ls_snapshots_abandon(ls_snapshots *s, ls_rundir *d)
+{
+    if (!s->pending)
+        return;
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (ls_background_wait(&s->pending->work) == LS_OK && s->pending->ended > 0)
+        settle(s, d);
+    else
+        drop(s);
+    ls_fail(LS_E_INTERNAL, "%s", message);
+}
+
+/* ---- saving */
+
+static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_committed *c, const char *dir,
+                          const ls_checkpoint_contents *texts)
+{
+    const double start = ls_now();
+    LS_TRY(ls_metrics_saving(d));
+    LS_TRY(ls_trainer_save_state(t, dir, texts->config, texts->trainer, texts->max_file, &c->bytes));
+    c->seconds = ls_now() - start;
+    return ls_snapshots_commit(s, d, c);
+}
+
+static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c,
+                             const char *dir, const ls_checkpoint_contents *texts)
+{
+    pending *p = s->pending = calloc(1, sizeof *p);
+    LS_CHECK(p, "out of memory");
+    *p = (pending){ .all = s, .what = *c, .began = ls_now() };
+    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts->config, texts->trainer,
+                                  texts->max_file));
+    p->what.bytes = ls_saving_bytes(p->saving);
+    expect(s, d, c);
+    const ls_status status = ls_background_start(&p->work, write_part, p);
+    p->waited = ls_now() - p->began;
+    return status;
+}
+
+ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d,
+                           const ls_resume_point *at, int64_t epoch, bool best)
+{
+    if (at->step == s->latest)
+        return best && s->best != at->step ? mark_best(s, d) : LS_OK;
+    if (s->pending && !ls_background_done(&s->pending->work))
+        ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step,
+                     (long long)s->pending->what.step);
+    LS_TRY(ls_snapshots_finish(s, d));
+    ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
+    char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r),
+         *trainer = ls_resume_text(at, r, t);
+    const ls_checkpoint_contents texts = { .config = config,
+                                           .trainer = trainer,
+                                           .max_file = (uint64_t)r->checkpoint.max_file };
+    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)
+                                                 : save_now(s, t, d, &c, dir, &texts);
+    free(dir);
+    free(config);
+    free(trainer);
+    return status;
+}

@@ -1,0 +1,344 @@
+/* memory_page.c - the memory of one rank over the profiled steps. What lives when is known from the plans;
+ * when each op ran comes from the profile. */
+#include "memory_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/describe.h"
+#include "report_chrome.h"
+#include "report_own.h"
+
+/* a column is one unit of the drawing; bands: categories, then apart */
+enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE };
+
+/* one op's run; seconds since the first began */
+typedef struct moment {
+    int program, step;
+    double from, to;
+} moment;
+
+typedef struct page {
+    ls_str out;
+    ls_arena arena;
+    const ls_compiled *compiled;
+    ls_footprint fixed;
+    size_t tree;
+    const size_t (*transient[LS_PROGRAMS])[LS_CAT_COUNT]; /* per program and step: bytes of the two arenas */
+    moment *moments;
+    int n, peak; /* peak: index of a moment */
+    bool measured;
+} page;
+
+static const size_t (*transient_of(page *p, ls_plan *plan))[LS_CAT_COUNT]
+{
+    size_t(*bytes)[LS_CAT_COUNT] = ls_arena_alloc(&p->arena, sizeof *bytes * (size_t)(plan->n_steps + 1));
+    const ls_timeline_point *all = ls_plan_timeline(plan);
+    size_t lasting[LS_CAT_COUNT] = { 0 };
+    for (int i = 0; i < plan->n_allocs; i++)
+        if (!ls_is_transient(&plan->allocs[i]) && plan->allocs[i].memory != LS_MEM_NODE)
+            lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
+                                                 64; /* as the timeline counts them */
+    for (int k = 0; k < plan->n_steps; k++)
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            bytes[k][c] = all[k].bytes[c] - lasting[c];
+    return (const size_t(*)[LS_CAT_COUNT])bytes;
+}
+
+static int program_of(const page *p, const ls_plan *plan)
+{
+    int i = 0;
+    while (p->compiled->plans[i] != plan)
+        i++;
+    return i;
+}
+
+static void add_run(page *p, int program, double began, const double *times)
+{
+    const ls_plan *plan = p->compiled->plans[program];
+    double planned = 0;
+    for (int k = 0; k < plan->n_steps; k++) {
+        const double lasts = times                        ? times[plan->n_steps + k]
+                             : plan->steps[k].seconds > 0 ? plan->steps[k].seconds
+                                                          : 1e-6;
+        const double from = began + (times ? times[k] : planned);
+        p->moments[p->n++] = (moment){ program, k, from, from + lasts };
+        planned += lasts;
+    }
+}
+
+/* The runs of the profile; without one, a step as it is planned. */
+static void find_moments(page *p, const ls_profile *profile)
+{
+    const ls_profile_run *first = profile ? ls_profile_first(profile) : NULL;
+    const int64_t runs = p->compiled->share.count;
+    int64_t most = 1;
+    for (const ls_profile_run *r = first; r; r = r->next)
+        most += r->plan->n_steps;
+    most += first ? 0 : runs * p->compiled->plans[LS_MICRO]->n_steps + p->compiled->plans[LS_UPDATE]->n_steps;
+    p->moments = LS_ARENA_ARRAY(&p->arena, moment, most);
+    p->measured = first != NULL;
+    for (const ls_profile_run *r = first; r; r = r->next)
+        add_run(p, program_of(p, r->plan), r->began - first->began, r->times);
+    for (int64_t i = 0; !first && i <= runs; i++)
+        add_run(p, i < runs ? LS_MICRO : LS_UPDATE, p->n ? p->moments[p->n - 1].to : 0, NULL);
+}
+
+static double transient_sum(const page *p, const moment *m)
+{
+    double sum = 0;
+    for (int c = 0; c < LS_CAT_COUNT; c++)
+        sum += (double)p->transient[m->program][m->step][c];
+    return sum;
+}
+
+/* All that the rank holds at a moment. */
+static uint64_t held_bytes(const page *p, const moment *m)
+{
+    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree +
+           p->compiled->staging_bytes;
+}
+
+/* ---- charts */
+
+static void fill_column(const page *p, const moment *m, double *bands) /* m NULL: between programs */
+{
+    for (int c = 0; c < LS_CAT_COUNT; c++)
+        bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) +
+                   (m ? (double)p->transient[m->program][m->step][c] : 0);
+    bands[HOST] = (double)p->fixed.host;
+    bands[p->compiled->units.sharding.offload ? HOST : LS_CAT_GRADIENTS] += (double)p->tree;
+    bands[NODE] = (double)p->fixed.node;
+}
+
+/* Moments [begin, end): a column shows the one with most memory of those that it covers. The overview marks
+ * where optimizer steps begin, else programs. */
+static void chart(page *p, const char *title, int begin, int end, bool overview)
+{
+    const char *names[BANDS], *colors[BANDS];
+    for (int b = 0; b < LS_CAT_COUNT; b++) {
+        names[b] = ls_category_name((ls_category)b);
+        colors[b] = ls_category_color((ls_category)b);
+    }
+    names[HOST] = "resting on the host (offload)";
+    names[NODE] = "gathered, one copy for the host's ranks";
+    colors[HOST] = "var(--line)";
+    colors[NODE] = "var(--c-gray)";
+    const double from = p->moments[begin].from, lasts = p->moments[end - 1].to - from;
+    double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS *BANDS);
+    const char **labels = LS_ARENA_ARRAY(&p->arena, const char *, COLUMNS);
+    const moment **shown = LS_ARENA_ARRAY(&p->arena, const moment *, COLUMNS);
+    char peak_text[64], size[32];
+    ls_stack s = { .title = title,
+                   .x_name = p->measured ? "milliseconds" : "milliseconds, planned",
+                   .columns = COLUMNS,
+                   .bands = BANDS,
+                   .names = names,
+                   .colors = colors,
+                   .bytes = bytes,
+                   .labels = labels,
+                   .x1 = 1e3 * lasts,
+                   .peak = -1,
+                   .peak_text = peak_text };
+    for (int i = begin; i < end; i++) {
+        const moment *m = &p->moments[i];
+        int first = (int)((m->from - from) / lasts * COLUMNS), last = (int)((m->to - from) / lasts * COLUMNS);
+        last = last < COLUMNS ? last : COLUMNS - 1;
+        for (int k = first; k <= last; k++)
+            if (!shown[k] || transient_sum(p, m) > transient_sum(p, shown[k]))
+                shown[k] = m;
+        if (i == p->peak)
+            s.peak = (first + last) / 2;
+        const bool begins = m->step == 0 &&
+                            (!overview || (m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO)));
+        if (begins && s.n_marks < LS_STACK_MARKS) {
+            s.marks[s.n_marks].column = first;
+            s.marks[s.n_marks++].text = overview ? "" : ls_program_names[m->program];
+        }
+    }
+    for (int k = 0; k < COLUMNS; k++) {
+        fill_column(p, shown[k], bytes + k * BANDS);
+        labels[k] = shown[k]
+                        ? ls_plan_step_text(&p->arena, p->compiled->plans[shown[k]->program], shown[k]->step)
+                        : "between programs";
+    }
+    snprintf(peak_text, sizeof peak_text, "peak %s",
+             ls_format_bytes(size, held_bytes(p, &p->moments[p->peak])));
+    ls_chart_stack(&p->out, &s);
+}
+
+/* The moments of the optimizer step that holds the peak. */
+static void step_of_peak(const page *p, int *begin, int *end)
+{
+    for (*begin = p->peak; *begin > 0; (*begin)--)
+        if (p->moments[*begin].program == LS_MICRO && p->moments[*begin].step == 0 &&
+            p->moments[*begin - 1].program != LS_MICRO)
+            break;
+    for (*end = p->peak + 1; *end < p->n; (*end)++)
+        if (p->moments[*end].program == LS_MICRO && p->moments[*end - 1].program != LS_MICRO)
+            break;
+}
+
+/* ---- tables */
+
+static void row(ls_str *out, const char *what, size_t bytes, const char *note)
+{
+    char text[32];
+    if (!bytes)
+        return;
+    ls_str_add(out, "<tr><td>");
+    ls_html_add(out, what);
+    ls_str_printf(out, "</td><td>%s</td><td>", ls_format_bytes(text, bytes));
+    ls_html_add(out, note);
+    ls_str_add(out, "</td></tr>\n");
+}
+
+static void lasting_table(page *p)
+{
+    const ls_footprint *f = &p->fixed;
+    ls_str_add(&p->out,
+               "<h2>There all the time</h2>\n<div class=\"scroll\"><table "
+               "class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
+    for (int c = 0; c < LS_CAT_COUNT; c++)
+        row(&p->out, ls_category_name((ls_category)c), f->fixed[c],
+            c == LS_CAT_GRADIENTS ? "from one program to the next"
+            : c == LS_CAT_DATA    ? "inputs and outputs"
+            : c == LS_CAT_STAGING ? "a checkpoint is written from it"
+                                  : "between steps");
+    row(&p->out, "sums of micro-batches", p->tree, "gradients of finished micro-batches");
+    row(&p->out, "arena", f->arena, "activations, workspace: packed by lifetime");
+    row(&p->out, "arena in the window", f->symmetric,
+        "what the other ranks read while a step runs: packed by lifetime");
+    row(&p->out, "all of it", f->total + p->tree + p->compiled->staging_bytes, "of this rank");
+    row(&p->out, "of it, window", f->window, "the other ranks of the host read it");
+    row(&p->out, "of it, host", f->host, "rests off the device (offload)");
+    row(&p->out, "beside it, node", f->node, "gathered units, one copy for the ranks of a host");
+    ls_str_add(&p->out, "</tbody></table></div>\n");
+}
+
+typedef struct held {
+    const ls_alloc *alloc;
+    const ls_plan *plan;
+} held;
+
+static int by_size(const void *a, const void *b)
+{
+    const size_t x = ((const held *)a)->alloc->bytes, y = ((const held *)b)->alloc->bytes;
+    return (x < y) - (x > y);
+}
+
+/* What is alive at a moment: the plan's own, and what the other programs keep between steps. */
+static int held_at(page *p, const moment *m, held **out)
+{
+    int most = 0, n = 0;
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        most += p->compiled->plans[i]->n_allocs;
+    held *all = *out = LS_ARENA_ARRAY(&p->arena, held, most + 1);
+    const ls_alloc **alive = LS_ARENA_ARRAY(&p->arena, const ls_alloc *, most + 1);
+    for (int i = 0; i < LS_PROGRAMS; i++) {
+        const ls_plan *plan = p->compiled->plans[(m->program + i) % LS_PROGRAMS];
+        const int k = ls_plan_alive(plan, i ? -1 : m->step, alive);
+        for (int a = 0; a < k; a++) {
+            bool there = false;
+            for (int h = 0; h < n && alive[a]->name && !there; h++)
+                there = all[h].alloc->name && !strcmp(all[h].alloc->name, alive[a]->name);
+            if (!there)
+                all[n++] = (held){ alive[a], plan };
+        }
+    }
+    qsort(all, (size_t)n, sizeof *all, by_size);
+    return n;
+}
+
+static void largest_table(page *p)
+{
+    held *all;
+    const int n = held_at(p, &p->moments[p->peak], &all);
+    char bytes[32];
+    ls_str_add(&p->out, "<h2>The largest of what is alive at the peak</h2>\n<div class=\"scroll\"><table "
+                        "class=\"plan\"><thead><tr><th>what</th><th>category</th><th>bytes</th>"
+                        "<th>lives</th></tr></thead><tbody>\n");
+    for (int i = 0; i < n && i < 15; i++) {
+        const ls_alloc *a = all[i].alloc;
+        ls_str text = { 0 };
+        ls_alloc_text(&text, all[i].plan, a);
+        ls_str_add(&p->out, "<tr><td>");
+        ls_html_add(&p->out, text.data);
+        ls_str_printf(&p->out, "</td><td>%s</td><td>%s</td><td>", ls_category_name(a->category),
+                      ls_format_bytes(bytes, a->bytes));
+        if (ls_is_transient(a))
+            ls_str_printf(&p->out, "steps %d to %d of %d", a->first, a->last, all[i].plan->n_steps);
+        else
+            ls_str_add(&p->out, a->memory == LS_MEM_STATE ? "between steps" : "as long as the session");
+        ls_str_add(&p->out, "</td></tr>\n");
+        ls_str_release(&text);
+    }
+    ls_str_add(&p->out, "</tbody></table></div>\n");
+}
+
+/* ---- the page */
+
+static void head(page *p, int rank)
+{
+    const ls_parallel *parallel = &p->compiled->parallel;
+    const moment *m = &p->moments[p->peak];
+    const ls_plan *plan = p->compiled->plans[m->program];
+    char mesh[128], bytes[32];
+    ls_str_printf(&p->out,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
+                  "content=\"width=device-width,initial-scale=1\"/>\n"
+                  "<title>memory of rank %d – "
+                  "lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>Memory of rank %d</h1>\n",
+                  rank, ls_report_style, rank);
+    ls_str_printf(&p->out, "<p class=\"sub\">%lld rank%s, %s · %lld × %lld samples a step on this rank · ",
+                  (long long)ls_mesh_ranks(&parallel->mesh), ls_mesh_ranks(&parallel->mesh) == 1 ? "" : "s",
+                  ls_mesh_text(mesh, &parallel->mesh), (long long)p->compiled->share.count,
+                  (long long)p->compiled->micro_batch);
+    ls_str_add(&p->out, p->measured ? "times as measured</p>\n" : "times as planned</p>\n");
+    ls_str_printf(&p->out, "<p>Most is held in kernel call %d of %d of program <b>%s</b>: %s, in ", m->step,
+                  plan->n_steps, plan->graph->name, ls_format_bytes(bytes, held_bytes(p, m)));
+    ls_html_add(&p->out, ls_plan_step_text(&p->arena, plan, m->step));
+    ls_str_add(&p->out, ".</p>\n");
+}
+
+static void contents(page *p, int rank)
+{
+    for (int i = 0; i < p->n; i++)
+        if (transient_sum(p, &p->moments[i]) > transient_sum(p, &p->moments[p->peak]))
+            p->peak = i;
+    int begin, end;
+    step_of_peak(p, &begin, &end);
+    head(p, rank);
+    if (begin > 0 || end < p->n) {
+        ls_str_add(&p->out, "<h2>The profiled steps (MiB)</h2>\n");
+        chart(p, "memory over the profiled steps", 0, p->n, true);
+    }
+    ls_str_add(&p->out, "<h2>One step (MiB)</h2>\n");
+    chart(p, "memory over the step with the peak", begin, end, false);
+    largest_table(p);
+    lasting_table(p);
+    ls_str_printf(&p->out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
+}
+
+ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank)
+{
+    page p = { .compiled = &t->compiled, .tree = ls_compiled_tree_bytes(&t->compiled) };
+    ls_arena_init(&p.arena);
+    ls_plans_footprint(&p.fixed, LS_PROGRAMS, t->compiled.plans);
+    p.fixed.fixed[LS_CAT_STAGING] = t->compiled.staging_bytes;
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        p.transient[i] = transient_of(&p, t->compiled.plans[i]);
+    find_moments(&p, profile);
+    ls_status s = LS_OK;
+    if (p.n)
+        contents(&p, rank);
+    else
+        s = ls_fail(LS_E_ARG, "%s: no step was profiled", path);
+    if (s == LS_OK)
+        s = ls_file_write(path, p.out.data, p.out.len);
+    ls_str_release(&p.out);
+    ls_arena_release(&p.arena);
+    return s;
+}

@@ -1,0 +1,344 @@
+/* run.c - a run of a program of one's own: opened, asked, ended. What the command knows from a recipe, the
+ * program says itself. */
+#include "lockstep/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/agree.h"
+#include "base/argument.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "comm/comm.h"
+#include "record/rundir_own.h"
+#include "record/step_folder.h"
+#include "run_own.h"
+#include "record/run_page.h"
+
+/* ---- the same call on every rank */
+
+#define MAGIC 0x6c736c6c61636c73u
+
+typedef struct meeting {
+    uint64_t magic, calls;
+    int32_t status, word;
+    char call[48];
+} meeting;
+
+/* The same message on every rank, whose calls all come to this. */
+static ls_status compare(const ls_run *r, const meeting *all)
+{
+    for (int k = 1; k < r->place.ranks; k++)
+        if (strcmp(all[k].call, all[0].call))
+            return ls_fail(
+                LS_E_USAGE,
+                "run %s: rank %d came to %s, rank 0 to %s: every rank makes the same calls in the same order",
+                r->place.name, k, all[k].call, all[0].call);
+    return LS_OK;
+}
+
+/* Somebody shares this exchange who meant another one; that rank hears of it at its next call. */
+static ls_status elsewhere(const ls_run *r, int rank, const char *call)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "run %s: rank %d made a collective call that is none of the run's, while others came to %s: "
+             "every rank makes the "
+             "same calls in the same order",
+             r->place.name, rank, call);
+    ls_group_fail(r->group, LS_E_USAGE, text);
+    return ls_fail(LS_E_USAGE, "%s", text);
+}
+
+/* The first rank that failed says it to all: nothing else has happened yet, so the group is as good as
+ * before. */
+static ls_status share_failure(ls_run *r, int first, ls_status s)
+{
+    char text[1024] = "";
+    if (r->place.rank == first)
+        snprintf(text, sizeof text, "%s", ls_error_message());
+    LS_TRY(ls_group_broadcast(r->group, text, sizeof text, first));
+    return r->place.ranks > 1 ? ls_fail(s, "rank %d: %s", first, text) : ls_fail(s, "%s", text);
+}
+
+ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word, int32_t *words)
+{
+    const int n = r->place.ranks;
+    meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word },
+            *all = calloc((size_t)n, sizeof *all);
+    LS_CHECK(all, "out of memory");
+    char doing[120];
+    int first = -1;
+    snprintf(me.call, sizeof me.call, "%s", call);
+    snprintf(doing, sizeof doing, "%s of run %.60s", me.call, r->place.name);
+    ls_group_doing(r->group, doing);
+    ls_status s = ls_group_all_gather(r->group, &me, sizeof me, all), failed = LS_OK;
+    for (int k = 0; k < n && s == LS_OK; k++)
+        if (all[k].magic != MAGIC || all[k].calls != me.calls)
+            s = elsewhere(r, k, call);
+    if (s == LS_OK)
+        s = compare(r, all);
+    for (int k = n - 1; k >= 0; k--) {
+        words[k] = all[k].word;
+        if (all[k].status != LS_OK) {
+            first = k;
+            failed = (ls_status)all[k].status;
+        }
+    }
+    free(all);
+    LS_TRY(s);
+    return first < 0 ? LS_OK : share_failure(r, first, failed);
+}
+
+/* ---- opening */
+
+static char *copy(const char *s)
+{
+    char *c = s ? strdup(s) : NULL;
+    LS_CHECK(!s || c, "out of memory");
+    return c;
+}
+
+bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics)
+{
+    ls_run_metrics *m = &r->dir->metrics;
+    const double value = r->best ? ls_metric_list_find(metrics, r->best) : NAN;
+    if (isnan(value) ||
+        (!isnan(m->best_value) && (r->opts.best_is_max ? value <= m->best_value : value >= m->best_value)))
+        return false;
+    m->best_value = value;
+    m->best_step = step;
+    m->best_epoch = epoch;
+    return true;
+}
+
+/* One checkpoint that an earlier start left, and its trainer.json. */
+static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
+{
+    char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"),
+         relative[64], name[LS_STEP_FOLDER_ROOM];
+    size_t size;
+    ls_run_saved c = { 0 };
+    ls_status s = ls_file_read(json, &size, path);
+    if (s == LS_OK)
+        s = ls_run_saved_read(&c, *json, path);
+    if (s != LS_OK)
+        ls_fail_in(
+            s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
+    snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
+    const bool best = ls_run_is_best(r, step, c.epoch, &c.metrics);
+    /* which owns the metrics now */
+    ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best);
+    free(c.text);
+    free(path);
+    free(dir);
+    return s;
+}
+
+/* What is there, from the checkpoints themselves: what a killed process did not come to write about them is
+ * made up for. An old one that cannot be read does not stand in the way of the newest, whose trainer.json is
+ * *json. Rank 0. */
+static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
+{
+    ls_snapshots *s = &r->snapshots;
+    r->dir->metrics.best_value = NAN;
+    for (int i = 0; i < s->n; i++) {
+        free(*json);
+        *json = NULL;
+        ls_status status = list_checkpoint(r, s->steps[i], json);
+        if (s->steps[i] == newest)
+            LS_TRY(status);
+        else if (status != LS_OK)
+            ls_run_log(r, ls_error_message());
+    }
+    if (isnan(r->dir->metrics.best_value) || r->dir->metrics.best_step == s->best)
+        return LS_OK;
+    s->best = r->dir->metrics.best_step;
+    char name[LS_STEP_FOLDER_ROOM];
+    return ls_checkpoint_point(s->dir, "best", ls_step_folder(name, s->best));
+}
+
+static ls_status open_checkpoints(ls_run *r)
+{
+    char *folder = ls_path_join(r->place.path, "checkpoints"), *json = NULL;
+    const int64_t newest = r->place.rank ? -1 : ls_resume_newest(folder);
+    free(folder);
+    ls_status s = ls_snapshots_open(&r->snapshots, r->dir, newest);
+    if (s == LS_OK && r->place.rank == 0)
+        s = find_checkpoints(r, newest, &json);
+    s = ls_ranks_agree(r->group, s);
+    if (s == LS_OK)
+        s = ls_run_point(r, json);
+    free(json);
+    return s;
+}
+
+static ls_status check(const char *storage, const char *name, const ls_run_opts *o)
+{
+    if (!storage || !*storage || !name || !*name || strchr(name, '/') || name[0] == '.')
+        return ls_fail(LS_E_ARG,
+                       "a run needs a storage, and the name of a folder in it, without '/' and not beginning "
+                       "with '.': got \"%s\", \"%s\"",
+                       storage ? storage : "", name ? name : "");
+    if (!o->config || o->keep < 1)
+        return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
+    return ls_path_check(name, storage);
+}
+
+static ls_status open_run(ls_run *r, const char *config)
+{
+    const ls_own_run own = { r->storage, r->name, config, r->best };
+    LS_TRY(ls_rundir_open_own(&r->dir, &own, r->group));
+    ls_run_place *p = &r->place;
+    ls_group *g = r->group;
+    *p = (ls_run_place){
+        ls_group_rank(g), ls_group_size(g), ls_group_local_rank(g), ls_group_local_size(g), ls_group_hosts(g),
+        r->name,          r->storage,       r->dir->path,           r->dir->attempt
+    };
+    LS_TRY(open_checkpoints(r));
+    ls_rundir_set_reported(r->dir, r->latest.step, r->latest.epoch, &r->saved.metrics);
+    r->reported = ls_now();
+    char text[4200];
+    snprintf(text, sizeof text, "attempt %lld %s%.4096s", (long long)p->attempt,
+             r->latest.path ? "continues from " : "begins without a checkpoint",
+             r->latest.path ? r->latest.path : "");
+    ls_run_log(r, text);
+    ls_status s = ls_rundir_save_result(r->dir, LS_RUN_STARTING, NULL);
+    return ls_ranks_agree(g, s == LS_OK ? ls_rundir_save_result(r->dir, LS_RUN_RUNNING, NULL) : s);
+}
+
+static void destroy(ls_run *r)
+{
+    ls_snapshots_release(&r->snapshots);
+    ls_run_saved_release(&r->saved);
+    free((char *)r->latest.path);
+    if (r->own_group)
+        ls_group_destroy(&r->group);
+    free(r->storage);
+    free(r->name);
+    free(r->best);
+    free(r);
+}
+
+ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
+                           const ls_run_opts *o)
+{
+    LS_ARG(out);
+    LS_ARG(storage);
+    LS_ARG(name);
+    o = o ? o : &(const ls_run_opts){ LS_RUN_DEFAULTS };
+    *out = NULL;
+    ls_status s = check(storage, name, o);
+    LS_TRY(group ? ls_ranks_agree(group, s) : s);
+    ls_run *r = calloc(1, sizeof *r);
+    LS_CHECK(r, "out of memory");
+    *r = (ls_run){ .opts = *o,
+                   .group = group,
+                   .name = copy(name),
+                   .storage = copy(storage),
+                   .best = copy(o->best),
+                   .step = -1 };
+    r->own_group = !group;
+    s = group ? LS_OK : ls_group_self(&r->group);
+    if (s == LS_OK)
+        s = open_run(r, o->config);
+    if (s != LS_OK) {
+        char message[4096];
+        snprintf(message, sizeof message, "%s", ls_error_message());
+        if (r->group && s != LS_E_PEER)
+            ls_group_fail(r->group, s, message);
+        ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* it stays as it was */
+        destroy(r);
+        return ls_fail(s, "%s", message);
+    }
+    *out = r;
+    return LS_OK;
+}
+
+const ls_run_place *ls_run_where(const ls_run *r)
+{
+    LS_ARG_OR(r, NULL);
+    return &r->place;
+}
+void ls_run_log(ls_run *r, const char *message)
+{
+    LS_ARG_VOID(r);
+    LS_ARG_VOID(message);
+    ls_rundir_log(r->dir, LS_INFO, message);
+}
+
+/* ---- the end */
+
+ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
+{
+    LS_ARG(r);
+    LS_ARG(any);
+    int32_t all[r->place.ranks];
+    *any = false;
+    LS_TRY(ls_run_meet(r, "a question whether to stop", LS_OK, asked, all));
+    for (int k = 0; k < r->place.ranks; k++)
+        *any = *any || all[k];
+    return LS_OK;
+}
+
+/* The page comes first: whoever reads `finished` finds it there. Rank 0. */
+static ls_status save_end(ls_run *r, ls_run_state state)
+{
+    if (state == LS_RUN_STOPPED)
+        LS_TRY(ls_rundir_save_result(r->dir, LS_RUN_STOPPING, NULL));
+    LS_TRY(ls_run_page_write(r->dir, state));
+    return ls_rundir_save_result(r->dir, state, NULL);
+}
+
+static ls_status end_well(ls_run *r, ls_status how)
+{
+    int32_t all[r->place.ranks];
+    LS_TRY(ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0,
+                       all));
+    return ls_ranks_agree(
+        r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+}
+
+/* The first error is the one to report: what fails now is passed over. */
+static void end_badly(ls_run *r, ls_status s, const char *message)
+{
+    ls_rundir_log(r->dir, LS_ERROR, message);
+    if (s != LS_E_PEER)
+        ls_group_fail(r->group, s, message);
+    if (r->place.rank)
+        return;
+    ls_rundir_save_result(r->dir, LS_RUN_FAILED, message);
+    ls_run_page_write(r->dir, LS_RUN_FAILED);
+}
+
+ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
+{
+    LS_ARG(run);
+    ls_run *r = *run;
+    char message[4096] = "", *path;
+    if (result)
+        *result = NULL;
+    if (!r)
+        return how;
+    *run = NULL;
+    if (how != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    const ls_status ended = how == LS_OK || how == LS_E_STOPPED ? end_well(r, how) : how;
+    if (ended != LS_OK) {
+        snprintf(message, sizeof message, "%s", ls_error_message());
+        end_badly(r, ended, message);
+        how = ended;
+    }
+    path = copy(r->place.path);
+    ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* its state is written */
+    if (result && ls_result_read(result, path) != LS_OK)
+        *result = NULL;
+    free(path);
+    destroy(r);
+    return how == LS_OK ? LS_OK : ls_fail(how, "%s", message);
+}
+
+ls_run_opts ls_run_opts_default(void) { return (ls_run_opts){ LS_RUN_DEFAULTS }; }

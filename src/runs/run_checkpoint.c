@@ -1,0 +1,174 @@
+/* run_checkpoint.c - checkpoints of a program's own run: what they hold, what trainer.json says of them, and
+ * reading them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/agree.h"
+#include "base/argument.h"
+#include "base/check.h"
+#include "run_own.h"
+
+enum { MOST_TEXT = 1 << 20 };
+
+/* ---- trainer.json */
+
+char *ls_run_saved_json(const ls_run_saved *s, int ranks)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_int(&j, "step", s->step);
+    ls_json_int(&j, "epoch", s->epoch);
+    ls_json_int(&j, "report", s->report);
+    ls_json_int(&j, "world", ranks);
+    ls_json_text(&j, "version", LS_VERSION);
+    ls_json_object(&j, "metrics");
+    ls_metric_list_write(&j, &s->metrics);
+    ls_json_close_object(&j);
+    ls_json_text(&j, "text", s->text);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    return j.out.data;
+}
+
+ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *where)
+{
+    json_t *j = NULL;
+    *out = (ls_run_saved){ 0 };
+    LS_TRY(ls_json_parse(&j, json, strlen(json), where));
+    const char *text = json_string_value(json_object_get(j, "text"));
+    *out = (ls_run_saved){ .step = json_integer_value(json_object_get(j, "step")),
+                           .epoch = json_integer_value(json_object_get(j, "epoch")),
+                           .report = json_integer_value(json_object_get(j, "report")),
+                           .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
+                           .text = strdup(text ? text : "") };
+    json_decref(j);
+    LS_CHECK(out->text, "out of memory");
+    return LS_OK;
+}
+
+void ls_run_saved_release(ls_run_saved *s)
+{
+    ls_metric_list_release(&s->metrics);
+    free(s->text);
+    *s = (ls_run_saved){ 0 };
+}
+
+/* ---- the latest */
+
+static ls_status take(ls_run *r, const char *json)
+{
+    ls_run_saved new;
+    LS_TRY(ls_run_saved_read(&new, json, "trainer.json of the newest checkpoint"));
+    ls_run_saved_release(&r->saved);
+    free((char *)r->latest.path);
+    r->saved = new;
+    r->latest = (ls_run_checkpoint){ ls_snapshots_path(&r->snapshots, new.step),
+                                     new.step,
+                                     new.epoch,
+                                     new.metrics.n,
+                                     new.metrics.at,
+                                     new.text };
+    r->step = new.step;
+    r->reports = new.report + 1;
+    return LS_OK;
+}
+
+ls_status ls_run_point(ls_run *r, const char *json)
+{
+    uint64_t bytes = json ? strlen(json) + 1 : 0;
+    LS_TRY(ls_group_broadcast(r->group, &bytes, sizeof bytes, 0));
+    if (!bytes)
+        return LS_OK;
+    char *text = calloc(bytes, 1);
+    LS_CHECK(text, "out of memory");
+    memcpy(text, json ? json : "", json ? bytes : 0);
+    ls_status s = ls_group_broadcast(r->group, text, bytes, 0);
+    if (s == LS_OK)
+        s = take(r, text);
+    free(text);
+    return s;
+}
+
+const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r)
+{
+    LS_ARG_OR(r, NULL);
+    return r->latest.path ? &r->latest : NULL;
+}
+
+/* ---- contents */
+
+static ls_status check_shard(const ls_shard *s, int64_t i)
+{
+    if (!s->name || !*s->name)
+        return ls_fail(LS_E_ARG, "shard %lld has no name", (long long)i);
+    const ls_type *t = &s->type;
+    bool sound = (int)t->dtype >= 0 && t->dtype < LS_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= LS_MAX_DIMS;
+    for (int d = 0; sound && d < t->ndim; d++)
+        sound = t->dims[d] >= 0;
+    if (!sound)
+        return ls_fail(LS_E_ARG, "shard \"%s\": no element type, or no shape, that can be", s->name);
+    const int64_t all = ls_type_count(t);
+    if (s->first < 0 || s->count < 0 || s->first > all || s->count > all - s->first)
+        return ls_fail(LS_E_ARG, "shard \"%s\": %lld elements from number %lld on, of a tensor of %lld",
+                       s->name, (long long)s->count, (long long)s->first, (long long)all);
+    return s->count > 0 && !s->data ? ls_fail(LS_E_ARG, "shard \"%s\": %lld elements, but data is NULL",
+                                              s->name, (long long)s->count)
+                                    : LS_OK;
+}
+
+ls_status ls_run_check_contents(const ls_run_contents *c)
+{
+    if (!c)
+        return LS_OK;
+    if (c->trainer ? c->shards || c->n : !c->shards || c->n < 1)
+        return ls_fail(LS_E_ARG, "a checkpoint holds a trainer, or at least one shard, and not both");
+    if (c->text && strlen(c->text) > MOST_TEXT)
+        return ls_fail(
+            LS_E_ARG,
+            "a checkpoint's text is %zu bytes, and takes at most %d: what is larger belongs into tensors",
+            strlen(c->text), (int)MOST_TEXT);
+    for (int64_t i = 0; i < c->n; i++)
+        LS_TRY(check_shard(&c->shards[i], i));
+    return LS_OK;
+}
+
+ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
+{
+    ls_named_tensor *tensors = LS_ARENA_ARRAY(a, ls_named_tensor, c->n);
+    ls_range *mine = LS_ARENA_ARRAY(a, ls_range, c->n);
+    for (int64_t i = 0; i < c->n; i++) {
+        const ls_shard *s = &c->shards[i];
+        tensors[i] = (ls_named_tensor){ s->name, ls_tensor_of(NULL, &s->type) };
+        mine[i] = (ls_range){ .first = s->first, .count = s->count, .data = s->data };
+    }
+    return (ls_tensor_list){ c->n, tensors, mine };
+}
+
+/* ---- loading */
+
+static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c)
+{
+    ls_arena a;
+    ls_arena_init(&a);
+    const ls_tensor_list list = ls_run_list(&a, c);
+    ls_status s = ls_ranges_load(from->weights, &list, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
+    ls_arena_release(&a);
+    return s;
+}
+
+ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
+{
+    LS_ARG(r);
+    LS_ARG(path);
+    int32_t all[r->place.ranks];
+    ls_checkpoint from;
+    LS_TRY(ls_run_meet(r, "loading a checkpoint", ls_run_check_contents(c), 0, all));
+    LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
+    ls_status s = LS_OK;
+    if (c && c->trainer)
+        s = ls_trainer_load_state(c->trainer, &from, NULL);
+    else if (c)
+        s = ls_ranks_agree(r->group, load_shards(&from, c));
+    ls_checkpoint_release(&from);
+    return s;
+}

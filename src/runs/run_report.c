@@ -1,0 +1,256 @@
+/* run_report.c - ls_report: the ranks agree on what they report, rank 0 writes the row, all of them or it
+ * alone the checkpoint. The row comes first: a process that is killed in between repeats it, and nothing is
+ * missing. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/agree.h"
+#include "base/argument.h"
+#include "base/clock.h"
+#include "run_own.h"
+#include "step/trainer.h"
+
+enum {
+    MOST_METRICS = 256,
+    MOST_NAME = 100,
+    MOST_STEP = 99999999 /* what a checkpoint's name has room for */
+};
+
+typedef struct report {
+    ls_run *run;
+    ls_metric_list metrics;
+    const ls_run_contents *contents;
+    int64_t step, epoch;
+    bool checkpoint, alone; /* there is one; rank 0 brings it, no other does */
+    char call[32];
+} report;
+
+/* ---- what cannot be */
+
+static ls_status check_name(const char *name)
+{
+    static const char *const TAKEN[] = { "kind", "report", "step", "epoch", "seconds", "attempt" };
+    size_t n = name ? strlen(name) : 0;
+    bool fine = n > 0 && n <= MOST_NAME;
+    for (size_t i = 0; i < n && fine; i++)
+        fine = isalnum((unsigned char)name[i]) || strchr("_-./@%:", name[i]);
+    if (!fine)
+        return ls_fail(LS_E_ARG,
+                       "a metric is named \"%.120s\": 1 to %d letters, digits and _-./@%%: are a name",
+                       name ? name : "", (int)MOST_NAME);
+    for (size_t i = 0; i < sizeof TAKEN / sizeof TAKEN[0]; i++)
+        if (!strcmp(name, TAKEN[i]))
+            return ls_fail(LS_E_ARG, "a metric is named \"%s\", which every row of metrics.jsonl has already",
+                           name);
+    return LS_OK;
+}
+
+static ls_status check_metrics(int64_t n, const ls_metric *metrics)
+{
+    if (n < 0 || n > MOST_METRICS || (n > 0 && !metrics))
+        return ls_fail(LS_E_ARG, "%lld metrics: 0 to %d can be reported", (long long)n, (int)MOST_METRICS);
+    for (int64_t i = 0; i < n; i++) {
+        LS_TRY(check_name(metrics[i].name));
+        for (int64_t k = 0; k < i; k++)
+            if (!strcmp(metrics[i].name, metrics[k].name))
+                return ls_fail(LS_E_ARG, "metric \"%s\" is reported twice in one report", metrics[i].name);
+    }
+    return LS_OK;
+}
+
+static ls_status check_place(const report *p)
+{
+    if (p->step <= p->run->step || p->step > MOST_STEP)
+        return ls_fail(LS_E_ARG,
+                       "step %lld, after a report of step %lld: steps grow from report to report, up to %d",
+                       (long long)p->step, (long long)p->run->step, (int)MOST_STEP);
+    return LS_OK;
+}
+
+static ls_status check(const report *p, int64_t n, const ls_metric *metrics)
+{
+    LS_TRY(check_metrics(n, metrics));
+    LS_TRY(check_place(p));
+    return ls_run_check_contents(p->contents);
+}
+
+/* ---- what the ranks must agree on */
+
+enum { BRINGS_NOTHING, BRINGS_SHARDS, BRINGS_TRAINER };
+
+static int brings(const ls_run_contents *c)
+{
+    return !c ? BRINGS_NOTHING : c->trainer ? BRINGS_TRAINER : BRINGS_SHARDS;
+}
+
+/* Who brings a checkpoint: nobody, rank 0 alone, or all. The same message on every rank. */
+static ls_status find_bringers(report *p, const int32_t *all)
+{
+    static const char *const WHAT[] = { "no checkpoint", "shards", "a trainer" };
+    const int ranks = p->run->place.ranks;
+    int others = 0;
+    for (int k = 1; k < ranks; k++)
+        others += all[k] != BRINGS_NOTHING;
+    p->checkpoint = all[0] != BRINGS_NOTHING;
+    p->alone = p->checkpoint && !others;
+    for (int k = 1; k < ranks && !p->alone; k++)
+        if (all[k] != all[0])
+            return ls_fail(
+                LS_E_USAGE,
+                "%s: rank %d brings %s, rank 0 %s: a checkpoint comes from rank 0 alone, or from all ranks",
+                p->call, k, WHAT[all[k]], WHAT[all[0]]);
+    return LS_OK;
+}
+
+/* A trainer's ranks save together, so they must be those that are here. */
+static ls_status check_trainer(const report *p)
+{
+    const ls_group *g = p->contents && p->contents->trainer ? p->contents->trainer->group : NULL;
+    const int ranks = g ? ls_group_size(g) : 1;
+    if (!p->contents || !p->contents->trainer || (p->alone ? ranks == 1 : g == p->run->group))
+        return LS_OK;
+    return ranks == 1
+               ? ls_fail(LS_E_USAGE, "%s: every rank brings a trainer of its own: let rank 0 alone bring its",
+                         p->call)
+               : ls_fail(LS_E_USAGE,
+                         "%s: the trainer has %d ranks that are not the run's: open the run with its group",
+                         p->call, ranks);
+}
+
+/* What the checkpoint and the rows are made of, a line each. */
+static char *identity(const report *p)
+{
+    ls_str s = { 0 };
+    ls_str_printf(&s, "step %lld\nepoch %lld\n", (long long)p->step, (long long)p->epoch);
+    for (int i = 0; i < p->metrics.n; i++)
+        ls_str_printf(&s, "metric %s\n", p->metrics.at[i].name);
+    for (int64_t i = 0; i < (p->contents && !p->alone ? p->contents->n : 0); i++) {
+        const ls_shard *t = &p->contents->shards[i];
+        ls_str_printf(&s, "shard %s %s", t->name, ls_dtype_name(t->type.dtype));
+        for (int d = 0; d < t->type.ndim; d++)
+            ls_str_printf(&s, "%s%lld", d ? " x " : " ", (long long)t->type.dims[d]);
+        ls_str_add(&s, "\n");
+    }
+    return s.data;
+}
+
+static ls_status agree(report *p, ls_status mine)
+{
+    int32_t all[p->run->place.ranks];
+    LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents), all));
+    LS_TRY(find_bringers(p, all));
+    LS_TRY(ls_ranks_agree(p->run->group, check_trainer(p)));
+    char *lines = identity(p);
+    ls_status s = ls_ranks_same(p->run->group, lines, p->call);
+    free(lines);
+    return s;
+}
+
+/* ---- the checkpoint */
+
+static ls_status save_shards(const report *p, ls_group *g, const char *dir, const char *json, uint64_t *bytes)
+{
+    const ls_run_contents *c = p->contents;
+    ls_arena a;
+    ls_arena_init(&a);
+    const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
+                                         .trainer = json,
+                                         .model = ls_run_list(&a, c),
+                                         .max_file = p->run->opts.max_file };
+    ls_status s = ls_checkpoint_save(dir, &all, g, bytes);
+    ls_arena_release(&a);
+    return s;
+}
+
+/* By the ranks that bring it. */
+static ls_status save(const report *p, const char *dir, const char *json, uint64_t *bytes)
+{
+    const ls_run_contents *c = p->contents;
+    if (c->trainer)
+        return ls_trainer_save_state(c->trainer, dir, c->config ? c->config : "{}\n", json,
+                                     p->run->opts.max_file, bytes);
+    return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);
+}
+
+/* Rank 0 has the text that counts. */
+static ls_status make_checkpoint(const report *p, char **json)
+{
+    ls_run *r = p->run;
+    const bool first = r->place.rank == 0;
+    const double start = ls_now();
+    uint64_t bytes = 0;
+    const ls_run_saved saved = { p->step, p->epoch, r->reports, p->metrics, (char *)p->contents->text };
+    *json = ls_run_saved_json(&saved, r->place.ranks);
+    char *dir = ls_snapshots_path(&r->snapshots, p->step);
+    ls_status s = save(p, dir, *json, &bytes);
+    free(dir);
+    LS_TRY(s);
+    const bool best = first && ls_run_is_best(r, p->step, p->epoch, &p->metrics);
+    const ls_committed done = { .step = p->step,
+                                .epoch = p->epoch,
+                                .bytes = bytes,
+                                .seconds = ls_now() - start,
+                                .keep = r->opts.keep,
+                                .best = best };
+    return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;
+}
+
+static ls_status write_row(const report *p)
+{
+    ls_run *r = p->run;
+    const double now = ls_now();
+    const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9,
+                                &p->metrics };
+    r->reported = now;
+    if (r->place.rank)
+        return LS_OK;
+    LS_TRY(ls_metrics_report(r->dir, &row));
+    return p->checkpoint ? ls_metrics_saving(r->dir) : LS_OK;
+}
+
+static ls_status carry_out(const report *p)
+{
+    ls_run *r = p->run;
+    char *json = NULL;
+    LS_TRY(ls_ranks_agree(r->group, write_row(p)));
+    if (!p->checkpoint)
+        return LS_OK;
+    ls_status s = ls_ranks_agree(r->group, p->contents ? make_checkpoint(p, &json) : LS_OK);
+    if (s == LS_OK)
+        s = ls_run_point(r, json);
+    free(json);
+    return s;
+}
+
+ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c,
+                         const ls_report_opts *o)
+{
+    LS_ARG(r);
+    if (n)
+        LS_ARG(metrics);
+    o = o ? o : &(const ls_report_opts){ LS_REPORT_DEFAULTS };
+    const int64_t number = r->reports;
+    const int64_t next = r->step < 0 ? 1 : r->step + 1;
+    report p = { .run = r,
+                 .contents = c,
+                 .step = o->step >= 0 ? o->step : next,
+                 .epoch = o->epoch >= 0 ? o->epoch : number };
+    snprintf(p.call, sizeof p.call, "report %lld", (long long)number);
+    ls_status s = check(&p, n, metrics);
+    if (s == LS_OK)
+        p.metrics = ls_metric_list_copy((int)n, metrics);
+    s = agree(&p, s);
+    if (s == LS_OK)
+        s = carry_out(&p);
+    ls_metric_list_release(&p.metrics);
+    if (s != LS_OK)
+        return s;
+    r->reports = number + 1;
+    r->step = p.step;
+    return LS_OK;
+}
+
+ls_report_opts ls_report_opts_default(void) { return (ls_report_opts){ LS_REPORT_DEFAULTS }; }

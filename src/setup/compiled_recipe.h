@@ -1,0 +1,30 @@
+/* compiled_recipe.h - a recipe's step as one rank would run it, on this machine or another: what `plan`,
+ * `explain` and `inspect` look at. */
+#pragma once
+#include "plan/describe.h"
+#include "recipe/recipe_arg.h"
+#include "setup.h"
+
+typedef struct ls_compiled_recipe {
+    ls_recipe *recipe;
+    ls_setup setup;
+    ls_compiled step;
+    ls_calibration store;
+    const ls_calibration *calibration; /* NULL: not measured here */
+    int ranks;
+} ls_compiled_recipe;
+
+/* `ranks_per_host` 0: all on one. `workers: {min, max}`: planned for max. LS_E_USAGE when there is no such
+ * rank. No rank is started, no data read. */
+ls_status ls_compiled_recipe_make(ls_compiled_recipe *out, const ls_recipe_arg *arg, int64_t rank,
+                                  int64_t ranks_per_host);
+void ls_compiled_recipe_release(ls_compiled_recipe *c);
+
+/* Where parameter `slot` is stored; a rank's position in the group that shards it. */
+ls_stored_at ls_stored_of(const ls_units *u, int slot);
+int ls_shard_position(const ls_parallel *p, int rank);
+/* of all ranks */
+void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, const ls_parallel *p);
+
+/* "dp=2 x shard=2, hybrid in 11 units (class:EncoderBlock), reshard_after_forward true, gather map" */
+void ls_layout_text(ls_str *out, const ls_compiled *c);

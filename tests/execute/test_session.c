@@ -1,0 +1,525 @@
+/* Sessions: the numbers of whole programs against an interpreter that shares nothing with the planner, names
+ * shared between programs, blame for bad numbers, and the memory that development builds watch. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/graph.h"
+#include "interpret.h"
+#include "ops/rules.h"
+#include "execute/internal.h"
+#include "support/ranks.h"
+#include "support/support.h"
+
+static ls_device device(const char *name, int threads)
+{
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, name, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
+    return d;
+}
+
+static ls_graph *graph(const char *name)
+{
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, name));
+    return g;
+}
+
+static ls_plan *plan_of(ls_graph *g, const char *dev, int threads)
+{
+    ls_plan *p;
+    const ls_device d = device(dev, threads);
+    ASSERT_OK(ls_graph_finish(g));
+    ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
+    return p;
+}
+
+static float *data(ls_session *s, const char *name)
+{
+    ls_tensor t;
+    ASSERT_OK(ls_session_tensor(s, name, &t));
+    assert_true(ls_tensor_is_contiguous(&t));
+    return t.data;
+}
+
+static uint64_t seed = 1;
+static int below(int n)
+{
+    return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
+static float any(void) { return (float)(below(2001) - 1000) / 1000; }
+
+static void fill_randomly(const ls_tensor *t)
+{
+    const int64_t n = ls_type_count(&t->type);
+    for (int64_t i = 0; i < n; i++)
+        ((float *)t->data)[i] = any();
+}
+
+/* Runs g on the device twice (state must not leak through the arena) and compares every output with the
+ * interpreter. */
+static void compare(ls_graph *g, const char *dev, float tolerance)
+{
+    ls_plan *p = plan_of(g, dev, 2);
+    ls_session *s;
+    ASSERT_OK(ls_plan_check(p));
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    for (int run = 0; run < 2; run++) {
+        void **values = calloc((size_t)g->n_vals, sizeof *values);
+        for (int i = 0; i < g->n_nodes; i++) {
+            if (!(g->nodes[i]->op->flags & LS_OP_SOURCE))
+                continue;
+            ls_tensor t;
+            ASSERT_OK(ls_session_tensor(s, ls_source_name(g->nodes[i]), &t));
+            fill_randomly(&t);
+            values[g->nodes[i]->out[0].id] = malloc(ls_type_bytes(&t.type));
+            memcpy(values[g->nodes[i]->out[0].id], t.data, ls_type_bytes(&t.type));
+        }
+        interpret(g, values);
+        ASSERT_OK(ls_session_run(s, 0, run == 1));
+        for (int i = 0; i < g->n_outputs; i++) {
+            ls_tensor t;
+            ASSERT_OK(ls_session_tensor(s, g->outputs[i].name, &t));
+            const float *want = values[g->outputs[i].value.id];
+            const int64_t n = ls_type_count(&t.type);
+            for (int64_t k = 0; k < n; k++) {
+                int64_t at = 0, left = k;
+                for (int d = t.type.ndim - 1; d >= 0; d--) {
+                    at += left % t.type.dims[d] * t.strides[d];
+                    left /= t.type.dims[d];
+                }
+                const float got = ((const float *)t.data)[at];
+                if (!(fabsf(got - want[k]) <= tolerance * (1 + fabsf(want[k]))))
+                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got,
+                             want[k]);
+            }
+        }
+        interpret_release(g, values);
+        free(values);
+    }
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+}
+
+/* Random programs over views, packs, in-place ops, products, and outputs of every kind. */
+static ls_graph *random_graph(void)
+{
+    ls_graph *g = graph("random");
+    ls_value pool[40];
+    int n = 0;
+    pool[n++] = ls_input(g, "x", LS_TYPE(LS_F32, 4, 6));
+    pool[n++] = ls_param(g, "w", LS_TYPE(LS_F32, 4, 6), (ls_init){ 0 });
+    while (n < 36) {
+        ls_value a = pool[below(n)], b = pool[below(n)], out;
+        switch (below(10)) {
+        case 0: out = ls_tanh(g, ls_add(g, a, b)); break;
+        case 1: out = ls_mul(g, a, b); break;
+        case 2: out = ls_relu(g, a); break;
+        case 3: out = ls_tanh(g, a); break;
+        case 4: out = ls_reshape(g, ls_tanh(g, ls_reshape(g, a, 24)), 4, 6); break;
+        case 5: {
+            ls_value two[2] = { ls_slice(g, a, 0, below(3), 2), ls_slice(g, b, 0, below(3), 2) };
+            out = ls_concat(g, 0, 2, two);
+            break;
+        }
+        case 6: {
+            ls_value two[2] = { ls_relu(g, a), ls_sub(g, a, b) };
+            out = ls_slice(g, ls_concat(g, 1, 2, two), 1, below(7), 6);
+            break;
+        }
+        case 7: {
+            ls_value two[2] = { ls_relu(g, a), b }, inner = ls_concat(g, 0, 2, two);
+            ls_value outer[2] = { ls_tanh(g, inner), inner };
+            out = ls_slice(g, ls_concat(g, 1, 2, outer), 0, below(5), 4);
+            out = ls_slice(g, out, 1, below(7), 6);
+            break;
+        }
+        case 8: /* products of strided operands, into flat buffers with a gap */
+            out = ls_matmul_wt(g, a,
+                               ls_matmul_wt(g, ls_reshape(g, ls_slice(g, b, 1, 0, 3), 3, 4),
+                                            ls_reshape(g, b, 6, 4), LS_NONE),
+                               LS_NONE);
+            out = ls_pack(g, 1, &out, 1, 6, (int64_t[]){ below(4) });
+            break;
+        default: out = ls_reshape(g, ls_permute(g, a, 1, 0), 4, 6); break;
+        }
+        pool[n++] = out;
+    }
+    ls_output(g, "a", ls_tanh(g, pool[n - 1]));
+    ls_output(g, "b", pool[n - 2]);
+    ls_output(g, "c", ls_slice(g, pool[n - 3], 0, 1, 2));
+    ls_output(g, "x", ls_add(g, ls_slice(g, pool[0], 0, 0, 4), pool[n - 4])); /* replaces the input */
+    return g;
+}
+
+static void programs_mean_their_graphs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        ls_graph *g = random_graph();
+        compare(g, "ref", 0); /* the same kernels: the same bits */
+        compare(g, "cpu", 1e-5f);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* x [3, 4] -> linear -> relu -> sum of squares, by hand. */
+static void numbers_by_hand(void **state)
+{
+    (void)state;
+    const char *devices[] = { "ref", "cpu" };
+    for (int k = 0; k < 2; k++) {
+        ls_graph *g = graph("hand");
+        ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 3, 4)),
+                 w = ls_param(g, "w", LS_TYPE(LS_F32, 2, 4), (ls_init){ 0 });
+        ls_value b = ls_param(g, "b", LS_TYPE(LS_F32, 2), (ls_init){ 0 });
+        ls_value y = ls_relu(g, ls_matmul_wt(g, x, w, b));
+        ls_output(g, "y", y);
+        ls_output(g, "sum", ls_sum_to(g, ls_mul(g, y, y), 0, NULL));
+        ls_plan *p = plan_of(g, devices[k], 1);
+        ls_session *s;
+        ASSERT_OK(ls_session_create(&s, 1, &p));
+        for (int i = 0; i < 12; i++)
+            data(s, "x")[i] = (float)i;
+        for (int i = 0; i < 8; i++)
+            data(s, "w")[i] = (float)(i < 4 ? 1 : -1);
+        data(s, "b")[0] = 0.5f;
+        data(s, "b")[1] = 30.0f;
+        ASSERT_OK(ls_session_run(s, 0, false));
+        const float want[6] = { 6.5f, 24, 22.5f, 8, 38.5f, 0 };
+        float sum = 0;
+        for (int i = 0; i < 6; i++) {
+            assert_true(data(s, "y")[i] == want[i]);
+            sum += want[i] * want[i];
+        }
+        assert_true(*data(s, "sum") == sum);
+        assert_true(ls_session_bytes(s) >= p->state_bytes + p->io_bytes + p->arena_bytes);
+        ls_session_destroy(&s);
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* A step as two programs: `micro` makes gradients inside one flat output, `update` reads one of them and
+ * changes the state that micro reads. And what does not fit together is refused. */
+static void programs_share_names(void **state)
+{
+    (void)state;
+    const ls_type flat = LS_TYPE(LS_F32, 16);
+    ls_graph *micro = graph("micro"), *update = graph("update"), *wrong;
+    ls_value w = ls_state(micro, "w", flat, (ls_init){ 0 });
+    ls_value parts[2] = { ls_mul_const(micro, w, 2), ls_add_const(micro, w, 1) };
+    ls_value both = ls_concat(micro, 0, 2, parts);
+    ls_output(micro, "grad", both);
+    ls_output(micro, "grad.second", ls_slice(micro, both, 0, 16, 16));
+
+    ls_value old = ls_state(update, "w", flat, (ls_init){ 0 }),
+             second = ls_input(update, "grad.second", flat);
+    ls_output(update, "w", ls_add(update, old, second));
+    ls_value g2 = ls_input(update, "grad", LS_TYPE(LS_F32, 32));
+    ls_output(update, "total", ls_sum_to(update, g2, 0, NULL));
+
+    ls_plan *plans[3] = { plan_of(micro, "ref", 1), plan_of(update, "ref", 1) };
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 2, plans));
+    for (int i = 0; i < 16; i++)
+        data(s, "w")[i] = (float)i;
+    assert_ptr_equal(data(s, "grad.second"), data(s, "grad") + 16);
+    ASSERT_OK(ls_session_run(s, 0, false));
+    ASSERT_OK(ls_session_run(s, 1, false));
+    for (int i = 0; i < 16; i++)
+        assert_true(data(s, "w")[i] == (float)(2 * i + 1));
+    assert_true(*data(s, "total") == 3 * 120 + 16);
+    ls_tensor t;
+    ASSERT_FAILS(ls_session_tensor(s, "nothing", &t), LS_E_ARG, "\"nothing\"");
+    ASSERT_FAILS(ls_session_run(s, 2, false), LS_E_ARG, "2");
+    ls_session_destroy(&s);
+
+    for (int more = 0; more < 2; more++) {
+        wrong = graph("wrong");
+        ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, more ? 17 : 15))));
+        plans[2] = plan_of(wrong, "ref", 1);
+        ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]",
+                     more ? "f32 [17]" : "f32 [15]");
+        assert_null(s);
+        ls_plan_destroy(&plans[2]);
+        ls_graph_destroy(&wrong);
+    }
+    wrong = graph("wrong"); /* inside the same output, at another place */
+    both = ls_add_const(wrong, ls_input(wrong, "total", LS_TYPE(LS_F32, 32)), 1);
+    ls_output(wrong, "grad", both);
+    ls_output(wrong, "grad.second", ls_slice(wrong, both, 0, 8, 16));
+    plans[2] = plan_of(wrong, "ref", 1);
+    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"",
+                 "\"wrong\"", "elsewhere");
+    for (int i = 0; i < 3; i++)
+        ls_plan_destroy(&plans[i]);
+    ls_graph_destroy(&micro);
+    ls_graph_destroy(&update);
+    ls_graph_destroy(&wrong);
+}
+
+/* Memory inside memory inside memory: a half of one program's output, and another program's quarter of that
+ * half. */
+static void parts_of_parts(void **state)
+{
+    (void)state;
+    ls_graph *makes = graph("makes"), *reads = graph("reads");
+    ls_value flat = ls_add_const(makes, ls_input(makes, "x", LS_TYPE(LS_F32, 32)), 1);
+    ls_output(makes, "flat", flat);
+    ls_output(makes, "half", ls_slice(makes, flat, 0, 16, 16));
+    ls_value half = ls_input(reads, "half", LS_TYPE(LS_F32, 16));
+    ls_output(reads, "quarter", ls_slice(reads, half, 0, 4, 8));
+    ls_output(reads, "sum", ls_sum_to(reads, half, 0, NULL));
+    ls_plan *plans[2] = { plan_of(makes, "ref", 1), plan_of(reads, "ref", 1) };
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 2, plans));
+    assert_ptr_equal(data(s, "half"), data(s, "flat") + 16);
+    assert_ptr_equal(data(s, "quarter"), data(s, "flat") + 20);
+    for (int i = 0; i < 32; i++)
+        data(s, "x")[i] = (float)i;
+    ASSERT_OK(ls_session_run(s, 0, false));
+    ASSERT_OK(ls_session_run(s, 1, false));
+    assert_true(data(s, "quarter")[0] == 21 && *data(s, "sum") == 16 * 24.5f);
+    ls_session_destroy(&s);
+    for (int i = 0; i < 2; i++)
+        ls_plan_destroy(&plans[i]);
+    ls_graph_destroy(&makes);
+    ls_graph_destroy(&reads);
+}
+
+/* Both ranks have finite numbers; what the collective adds has none. No step behind it computes with them. */
+static ls_status add_over_ranks(ls_group *group, void *context)
+{
+    const ls_mesh mesh = { .n = 1, .axes = { { "dp", 2 } } };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = mesh, .rank = ls_group_rank(group) };
+    ls_graph *g;
+    ls_plan *plan = NULL;
+    ls_session *s = NULL;
+    ls_device d;
+    ls_tensor x;
+    LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&g, "sums"));
+    ls_value sent = ls_relu(g, ls_input(g, "x", LS_TYPE(LS_F32, 64)));
+    const ls_reduce_attrs over = { .group = "dp", .unit = "u", .ranks = 2, .to = LS_F32 };
+    ls_output(g, "y", ls_reduce_scatter(g, sent, &over));
+    ls_status status = ls_graph_finish(g);
+    if (status == LS_OK)
+        status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
+    if (status == LS_OK)
+        status = ls_session_create_on(&s, 1, &plan, group, &p);
+    if (status == LS_OK)
+        status = ls_session_tensor(s, "x", &x);
+    for (int i = 0; status == LS_OK && i < 64; i++)
+        ((float *)x.data)[i] = *(const float *)context;
+    if (status == LS_OK)
+        status = ls_session_run(s, 0, true);
+    ls_session_destroy(&s);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&g);
+    return status;
+}
+
+static void sums_of_finite_numbers_are_blamed(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, add_over_ranks, &(float){ 1e38f }));
+    ASSERT_FAILS(run_ranks(2, add_over_ranks, &(float){ 3e38f }), LS_E_NUMERIC, "output 0 of reduce_scatter",
+                 "32 of 32 elements");
+}
+
+static void bad_numbers_are_blamed(void **state)
+{
+    (void)state;
+    ls_graph *g = graph("blame");
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 8));
+    ls_value a = ls_reshape(g, ls_add_const(g, ls_reshape(g, x, 2, 4), 1), 8);
+    ls_scope_push(g, "encoder.layer_3", "EncoderBlock");
+    ls_value b = ls_log_e(g, a);
+    ls_scope_pop(g);
+    ls_output(g, "y", ls_exp(g, b));
+    ls_plan *p = plan_of(g, "ref", 1);
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    for (int i = 0; i < 8; i++)
+        data(s, "x")[i] = 1;
+    ASSERT_OK(ls_session_run(s, 0, true));
+    data(s, "x")[5] = -3;
+    ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "encoder.layer_3", "log", "1 of 8", "element 5",
+                 "\"blame\"", "test_session.c:");
+    data(s, "x")[2] = INFINITY;
+    ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "element 2");
+    ASSERT_OK(ls_session_run(s, 0, false));
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+
+    /* 16-bit types, of which the largest number is one; and several bad ones in two dimensions */
+    static const struct {
+        ls_dtype type;
+        uint16_t most, infinite;
+    } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 }, { LS_F16, 0x7bff, 0xfc00 } };
+    for (int k = 0; k < 2; k++) {
+        g = graph("halves");
+        ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
+        p = plan_of(g, "ref", 1);
+        ASSERT_OK(ls_session_create(&s, 1, &p));
+        uint16_t *h = (uint16_t *)(void *)data(s, "x");
+        for (int i = 0; i < 6; i++)
+            h[i] = i % 2 ? HALVES[k].most : 0;
+        ASSERT_OK(ls_session_run(s, 0, true));
+        h[2] = h[4] = h[5] = HALVES[k].infinite;
+        ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "3 of 6", "element 2");
+        ls_session_destroy(&s);
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+}
+
+static void profile_records_times(void **state)
+{
+    (void)state;
+    ls_graph *g = graph("profile");
+    ls_value h = ls_input(g, "x", LS_TYPE(LS_F32, 1000));
+    for (int i = 0; i < 5; i++)
+        h = ls_tanh(g, h);
+    ls_output(g, "y", h);
+    ls_plan *p = plan_of(g, "ref", 1);
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ls_session_profile(s, true);
+    ASSERT_OK(ls_session_run(s, 0, false));
+    const double *t = ls_session_times(s, 0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(t[5 + i] > 0);
+        if (i)
+            assert_true(t[i] >= t[i - 1] + t[5 + i - 1]);
+    }
+    ls_session_profile(s, false);
+    const double before = t[9];
+    ASSERT_OK(ls_session_run(s, 0, false));
+    assert_true(t[9] == before);
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+}
+
+#ifdef LS_WATCH_ARENA
+static bool dies(void (*act)(volatile char *), char *at)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        fclose(stderr);
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would go on with the tests */
+        signal(SIGBUS, SIG_DFL);
+        act(at);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+static void write_byte(volatile char *at) { *at = 1; }
+#endif
+
+/* Development builds: a write beyond a region kills the process at the spot, and the arena holds no readable
+ * number between runs. */
+static void watched_memory(void **state)
+{
+    (void)state;
+#ifdef LS_WATCH_ARENA
+    ls_graph *g = graph("watched");
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 1024));
+    ls_output(g, "y",
+              ls_tanh(g, ls_permute(g, ls_reshape(g, ls_permute(g, ls_reshape(g, x, 2, 512), 1, 0), 2, 512),
+                                    1, 0)));
+    ls_plan *p = plan_of(g, "ref", 1);
+    ls_session *s;
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    assert_true(p->arena_bytes >= 4096);
+    ASSERT_OK(ls_session_run(s, 0, false));
+#ifdef LS_ASAN
+    assert_true(dies(write_byte, s->region[LS_MEM_ARENA]));
+#else
+    for (size_t i = 0; i < p->arena_bytes / 4; i++)
+        assert_true(isnan(((const float *)s->region[LS_MEM_ARENA])[i]));
+#endif
+#ifdef LS_DEV
+    assert_false(dies(write_byte, s->region[LS_MEM_IO]));
+    assert_true(dies(write_byte, s->region[LS_MEM_IO] - 1));
+    assert_true(dies(write_byte, s->region[LS_MEM_IO] + 8192)); /* x and y are two pages */
+    assert_true(dies(write_byte, s->memory + s->bytes - 1));
+#endif
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+#else
+    skip(); /* a release build does not watch */
+#endif
+}
+
+/* A program reads an input where the caller has it, views of it and other programs too; where an output is a
+ * view of the input, it is copied. */
+static void inputs_are_read_where_they_are(void **state)
+{
+    (void)state;
+    for (int viewed = 0; viewed < 2; viewed++) {
+        ls_graph *graphs[2];
+        ls_plan *p[2];
+        ls_session *s;
+        ls_binding *b;
+        for (int i = 0; i < 2; i++) {
+            ls_graph *g = graphs[i] = graph(i ? "second" : "first");
+            const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 4)), part = ls_slice(g, x, 0, 1, 1);
+            ls_output(g, i ? "b" : "a", i ? ls_neg(g, x) : ls_neg(g, part));
+            if (viewed && !i)
+                ls_output(g, "same", part);
+            p[i] = plan_of(g, "cpu", 1);
+        }
+        ASSERT_OK(ls_session_create(&s, 2, p));
+        ASSERT_FAILS(ls_session_binding(s, "y", &b), LS_E_ARG, "\"y\"");
+        ASSERT_OK(ls_session_binding(s, "x", &b));
+        float mine[2][9] = { { 0 } };
+        for (int k = 0; k < 18; k++)
+            mine[k / 9][k % 9] = (float)k;
+        for (int k = 0; k < 3; k++) { /* the third time without the caller's */
+            const float *in = k < 2 ? &mine[k][1] : data(s, "x");
+            ls_session_bind(b, k < 2 ? in : NULL);
+            if (k == 2)
+                data(s, "x")[5] = 77;
+            ASSERT_OK(ls_session_run(s, 0, k == 1));
+            ASSERT_OK(ls_session_run(s, 1, false));
+            for (int e = 0; e < 8; e++)
+                assert_true(data(s, "b")[e] == -in[e] && (e < 4 || data(s, "a")[e - 4] == -in[e]));
+            assert_true(!viewed || data(s, "same")[1] == in[5]);
+            /* the session's own memory was left alone */
+            assert_true((data(s, "x")[3] == in[3]) == (viewed || k == 2));
+        }
+        ls_session_destroy(&s);
+        for (int i = 0; i < 2; i++) {
+            ls_plan_destroy(&p[i]);
+            ls_graph_destroy(&graphs[i]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inputs_are_read_where_they_are),
+        cmocka_unit_test(programs_mean_their_graphs),
+        cmocka_unit_test(numbers_by_hand),
+        cmocka_unit_test(programs_share_names),
+        cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(bad_numbers_are_blamed),
+        cmocka_unit_test(sums_of_finite_numbers_are_blamed),
+        cmocka_unit_test(profile_records_times),
+        cmocka_unit_test(watched_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
