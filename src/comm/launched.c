@@ -1,4 +1,4 @@
-/* launched.c - the environment that train/launch.c gives its ranks. */
+/* launched.c - the environment that launch/launch.c gives its ranks. */
 #include "launched.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* launched.h - what a process that the launcher started as a rank (train/launch.h) finds in its environment.
+/* launched.h - what a process that the launcher started as a rank (launch/launch.h) finds in its environment.
  * Everything here is local. */
 #pragma once
 

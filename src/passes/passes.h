@@ -1,6 +1,6 @@
 /* passes.h - graph -> graph rewrites. Each takes *g and puts a new graph in its place, or leaves it and
  * returns the error. None knows a model; none changes what is computed by more than its comment says. Order
- * in a training step (train/compile.c):
+ * in a training step (step/compile.c):
  *
  *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute,
  * reshard -> cse, dce -> fuse -> dce */

@@ -68,7 +68,7 @@ static ls_status check(const ls_recipe *r)
         LS_CONFIG_ONLY("rope_scaling.rope_type", "\"default\""),       \
         LS_CONFIG_ONLY("rope_scaling.type", "\"default\"")
 
-/* max_position_embeddings: a length for generation (train/folder.c); plain rotary positions have none. */
+/* max_position_embeddings: a length for generation (setup/folder.c); plain rotary positions have none. */
 #define DECODER                                                                              \
     LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "32"),                            \
         LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "32"),                       \

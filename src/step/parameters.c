@@ -73,7 +73,7 @@ static void init_slots(ls_trainer *t, uint64_t seed)
                              .block = ls_slot_block(s) };
         for (int64_t k = 0, n; k < h.n; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
-            /* the other cores take page faults meanwhile (run/session.c) */
+            /* the other cores take page faults meanwhile (execute/session.c) */
             ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name,
                            1);
         }
