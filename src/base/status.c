@@ -1,6 +1,7 @@
 /* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here
  * allocates, so that "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
 #include "argument.h"
+#include "field.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,38 @@ static const struct {
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local char trace[TRACE_SIZE];
+static _Thread_local ls_field field; /* with whose name `message` begins */
+
+static const char *const FIELD[LS_FIELD_COUNT] = {
+    [LS_FIELD_NONE] = "",
+    [LS_FIELD_MESH] = "mesh",
+    [LS_FIELD_DATA] = "data",
+    [LS_FIELD_UNITS] = "units",
+    [LS_FIELD_RESHARD_AFTER_FORWARD] = "reshard_after_forward",
+    [LS_FIELD_GATHER] = "gather",
+    [LS_FIELD_OFFLOAD] = "offload",
+    [LS_FIELD_DEVICE_MEMORY] = "device_memory",
+    [LS_FIELD_SYNCHRONIZE] = "synchronize",
+    [LS_FIELD_REDUCE] = "reduce",
+    [LS_FIELD_SYNC_BATCH_NORM] = "sync_batch_norm",
+    [LS_FIELD_TENSOR] = "tensor",
+    [LS_FIELD_SEQUENCE] = "sequence",
+    [LS_FIELD_BUCKET_BYTES] = "bucket_bytes",
+    [LS_FIELD_FREEZE] = "freeze",
+    [LS_FIELD_RECOMPUTE] = "recompute",
+    [LS_FIELD_PARAM] = "param",
+    [LS_FIELD_GLOBAL_BATCH] = "global_batch",
+    [LS_FIELD_PATH] = "path",
+    [LS_FIELD_TOKENIZER] = "tokenizer",
+    [LS_FIELD_END_TOKEN] = "end_token",
+    [LS_FIELD_SEQ_LENGTH] = "seq_length",
+    [LS_FIELD_TARGET] = "target",
+    [LS_FIELD_EVAL_FRACTION] = "eval_fraction",
+    [LS_FIELD_IMAGE_SIZE] = "image_size",
+    [LS_FIELD_IN_CHANNELS] = "in_channels",
+    [LS_FIELD_CLASSES] = "classes",
+    [LS_FIELD_VOCABULARY] = "vocabulary",
+};
 
 const char *ls_version(void) { return LS_VERSION; }
 
@@ -43,6 +76,10 @@ const char *ls_error_message(void) { return message; }
 
 const char *ls_error_trace(void) { return trace; }
 
+const char *ls_field_name(ls_field f) { return FIELD[f]; }
+
+ls_field ls_error_field(void) { return field; }
+
 static void mark_cut(char *text, size_t size, int wanted)
 {
     if (wanted >= (int)size)
@@ -58,6 +95,19 @@ ls_status ls_fail(ls_status code, const char *format, ...)
     va_end(args);
     strcpy(message, text);
     trace[0] = 0;
+    field = LS_FIELD_NONE;
+    return code;
+}
+
+ls_status ls_fail_field(ls_status code, ls_field f, const char *format, ...)
+{
+    char text[MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format, args));
+    va_end(args);
+    ls_fail(code, "%s: %s", ls_field_name(f), text);
+    field = f;
     return code;
 }
 
@@ -75,6 +125,7 @@ ls_status ls_fail_in(ls_status code, const char *format, ...)
     va_end(args);
     mark_cut(text, sizeof text, snprintf(text, sizeof text, "%s: %s", context, message));
     strcpy(message, text);
+    field = LS_FIELD_NONE;
     return code;
 }
 

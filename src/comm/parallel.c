@@ -7,6 +7,7 @@
 
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/field.h"
 #include "base/str.h"
 
 /* ---- choices, resolved */
@@ -110,21 +111,22 @@ static ls_status check_strategy(const ls_parallel *p)
     const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD),
               n = ls_mesh_data_ranks(m);
     if (p->data == LS_DATA_NONE && n > 1)
-        return ls_fail(LS_E_USAGE,
-                       "parallel.data: none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, "
-                       "ddp or hybrid",
-                       n, ls_mesh_text(text, m));
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+                             "none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, "
+                             "ddp or hybrid",
+                             n, ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
     if (dp < 0 || shard < 0)
-        return ls_fail(LS_E_USAGE,
-                       "parallel.data: hybrid shards over an axis shard and replicates over an axis dp; "
-                       "parallel.mesh has no axis %s. "
-                       "Write mesh: {dp: auto, shard: 2}, or fsdp",
-                       dp >= 0 ? "shard" : "dp");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+                             "hybrid shards over an axis shard and replicates over an axis dp; "
+                             "the mesh has no axis %s. "
+                             "Write mesh: {dp: auto, shard: 2}, or fsdp",
+                             dp >= 0 ? "shard" : "dp");
     if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
-        return ls_fail(LS_E_USAGE, "parallel.data: hybrid needs shard inside dp, so that neighbours shard: "
-                                   "write dp before shard in parallel.mesh");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+                             "hybrid needs shard inside dp, so that neighbours shard: "
+                             "write dp before shard in the mesh");
     return LS_OK;
 }
 
@@ -143,12 +145,12 @@ ls_status ls_parallel_check_units(const char *units)
         (!strncmp(units, "pattern:", 8) && units[8]))
         return LS_OK;
     if (strncmp(units, "size:", 5))
-        return ls_fail(
-            LS_E_USAGE,
-            "parallel.units: '%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none",
-            units);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                             "'%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none",
+                             units);
     if (!is_count(units + 5))
-        return ls_fail(LS_E_USAGE, "parallel.units: '%s' is no number of elements; size:1e6, say", units);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s' is no number of elements; size:1e6, say",
+                             units);
     return LS_OK;
 }
 
@@ -158,17 +160,16 @@ static ls_status check_tensor(const ls_parallel *p)
     int n = 0;
     for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
         if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
-            return ls_fail(
-                LS_E_USAGE,
-                "parallel.tensor: '%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                                 "'%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
     if (!n && strcmp(words, "auto"))
-        return ls_fail(LS_E_USAGE,
-                       "parallel.tensor: is empty; auto, or words colwise:MODULE and rowwise:MODULE");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                             "it is empty; write auto, or words colwise:MODULE and rowwise:MODULE");
     if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
-        return ls_fail(LS_E_USAGE,
-                       "parallel.%s: has no effect: parallel.mesh has no axis of role tensor; write mesh: "
-                       "{dp: auto, tp: 2}, or leave it out",
-                       n ? "tensor" : "sequence");
+        return ls_fail_field(
+            LS_E_USAGE, n ? LS_FIELD_TENSOR : LS_FIELD_SEQUENCE,
+            "has no effect: the mesh has no axis of role tensor; write mesh: {dp: auto, tp: 2}, or "
+            "leave it out");
     return LS_OK;
 }
 
@@ -177,15 +178,13 @@ static ls_status check_reshard(const ls_parallel *p)
     int64_t n = p->reshard_after_forward;
     int size = ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p));
     if (n < -1)
-        return ls_fail(
-            LS_E_USAGE,
-            "parallel.reshard_after_forward: %lld is neither true (-1), false (0) nor a number of slices",
-            (long long)n);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+                             "%lld is neither true (-1), false (0) nor a number of slices", (long long)n);
     if (n > 1 && p->data != LS_DATA_FSDP && p->data != LS_DATA_HYBRID)
-        return ls_fail(LS_E_USAGE,
-                       "parallel.reshard_after_forward: %lld slices, but parallel.data: %s shards nothing; "
-                       "say fsdp or hybrid",
-                       (long long)n, p->data == LS_DATA_DDP ? "ddp" : "none");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+                             "%lld slices, but data: %s shards nothing; "
+                             "say fsdp or hybrid",
+                             (long long)n, p->data == LS_DATA_DDP ? "ddp" : "none");
     if (n <= 1 || size == 1 ||
         size % n == 0) /* one rank owns every slice: the recipe stays as it is on one worker */
         return LS_OK;
@@ -193,10 +192,10 @@ static ls_status check_reshard(const ls_parallel *p)
     for (int i = 2; i <= size; i++)
         if (size % i == 0)
             ls_str_printf(&counts, ", %d", i);
-    ls_status s = ls_fail(LS_E_USAGE,
-                          "parallel.reshard_after_forward: %lld does not divide the %d ranks that shard "
-                          "(%s); true, false%s would do",
-                          (long long)n, size, ls_parallel_shard_axes(p), ls_str_text(&counts));
+    ls_status s = ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+                                "%lld does not divide the %d ranks that shard "
+                                "(%s); true, false%s would do",
+                                (long long)n, size, ls_parallel_shard_axes(p), ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
 }
@@ -204,9 +203,10 @@ static ls_status check_reshard(const ls_parallel *p)
 static ls_status check_sync(const ls_parallel *p)
 {
     if (p->sync_batch_norm && p->synchronize == LS_SYNCHRONIZE_ONCE)
-        return ls_fail(LS_E_USAGE, "parallel.synchronize: once gives a rank a block of micro-batches, and "
-                                   "parallel.sync_batch_norm normalises neighbours together, "
-                                   "which must then be computed side by side; say auto or each");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_SYNCHRONIZE,
+                             "once gives a rank a block of micro-batches, and "
+                             "sync_batch_norm normalises neighbours together, "
+                             "which must then be computed side by side; say auto or each");
     return LS_OK;
 }
 
@@ -214,23 +214,23 @@ static ls_status check_memory(const ls_parallel *p)
 {
     bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
     if (p->offload == LS_OFFLOAD_CPU && !shards)
-        return ls_fail(LS_E_UNSUPPORTED,
-                       "parallel.offload: cpu moves slices, gathered unit by unit; parallel.data: %s has "
-                       "none. Say fsdp or hybrid",
-                       p->data == LS_DATA_DDP ? "ddp" : "none");
+        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_OFFLOAD,
+                             "cpu moves slices, gathered unit by unit; data: %s has "
+                             "none. Say fsdp or hybrid",
+                             p->data == LS_DATA_DDP ? "ddp" : "none");
     if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
-        return ls_fail(
-            LS_E_USAGE,
-            "parallel.gather: map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
-            "say gather: copy or auto");
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_GATHER,
+                             "map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
+                             "say gather: copy or auto");
     if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
-        return ls_fail(LS_E_UNSUPPORTED,
-                       "parallel.gather: map needs the ranks that gather together on one host (%d a host "
-                       "here); say copy or auto, "
-                       "or hybrid with shard inside a host",
-                       p->ranks_per_host);
+        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_GATHER,
+                             "map needs the ranks that gather together on one host (%d a host "
+                             "here); say copy or auto, "
+                             "or hybrid with shard inside a host",
+                             p->ranks_per_host);
     if (p->device_memory < 0)
-        return ls_fail(LS_E_USAGE, "device_memory: %lld bytes; 0 is no cap", (long long)p->device_memory);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY, "%lld bytes; 0 is no cap",
+                             (long long)p->device_memory);
     return LS_OK;
 }
 
@@ -245,14 +245,16 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
-        return ls_fail(LS_E_USAGE, "precision.reduce: sums over ranks in %s; f32, bf16, f16 or f64",
-                       ls_dtype_name(p->reduce));
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_REDUCE, "sums over ranks in %s; f32, bf16, f16 or f64",
+                             ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
-        return ls_fail(LS_E_USAGE, "parallel.prefetch: %lld forward, %lld backward, %lld bytes; from 0",
-                       (long long)p->prefetch_forward, (long long)p->prefetch_backward,
-                       (long long)p->prefetch_memory);
+        return ls_fail(
+            LS_E_USAGE,
+            "prefetch_forward %lld, prefetch_backward %lld and prefetch_memory %lld must be 0 or more",
+            (long long)p->prefetch_forward, (long long)p->prefetch_backward, (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
-        return ls_fail(LS_E_USAGE, "parallel.bucket: %lld bytes; from 1", (long long)p->bucket_bytes);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_BUCKET_BYTES, "%lld bytes; from 1",
+                             (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)
         return ls_fail(LS_E_USAGE, "%d ranks per host; 0 is all on one", p->ranks_per_host);
     return LS_OK;
@@ -276,11 +278,10 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
     for (int64_t i = 1; i <= micro_batches && listed < 12; i++)
         if (micro_batches % i == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", (long long)i);
-    ls_status s = ls_fail(LS_E_USAGE,
-                          "%lld data ranks do not divide the %lld micro-batches of a step "
-                          "(train.global_batch / train.micro_batch); "
-                          "data ranks that would do: %s",
-                          (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
+    ls_status s = ls_fail(
+        LS_E_USAGE,
+        "%lld data ranks do not divide the %lld micro-batches of a step; data ranks that would do: %s",
+        (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/field.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -65,7 +66,7 @@ static ls_status check_labels(idx_set *d, int *classes, const char *images, cons
         if (*classes && la->data[i] >= *classes)
             return ls_fail(LS_E_FORMAT,
                            "%s: label %d of sample %zu (offset %zu) is not below classes: %d; raise "
-                           "model.classes or mend the file",
+                           "the model's classes or mend the file",
                            labels, la->data[i], i, 8 + i, *classes);
         if (la->data[i] > largest)
             largest = la->data[i];
@@ -202,17 +203,17 @@ static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split
 static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
 {
     if (!ls_dir_exists(o->path))
-        return ls_fail(LS_E_USAGE,
-                       "data.path %s: no such folder (for data.type %s it is a folder with %s and three "
-                       "more, or one that holds %s/)",
-                       o->path, k->name, k->files[0].name, k->name);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_PATH,
+                             "%s: no such folder (for %s it is a folder with %s and three "
+                             "more, or one that holds %s/)",
+                             o->path, k->name, k->files[0].name, k->name);
     char *dir = find_folder(o->path, k);
     if (!dir)
-        return ls_fail(LS_E_USAGE,
-                       "data.path %s holds neither %s nor a folder %s/ with it; correct the path, or leave "
-                       "it empty to use "
-                       "LOCKSTEP_DATA, the cache or a download",
-                       o->path, k->files[0].name, k->name);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_PATH,
+                             "%s holds neither %s nor a folder %s/ with it; correct the path, or leave "
+                             "it empty to use "
+                             "LOCKSTEP_DATA, the cache or a download",
+                             o->path, k->files[0].name, k->name);
     ls_status s = open_folder(out, k, split, dir, o->classes);
     free(dir);
     return s;
@@ -286,7 +287,7 @@ static void say_built_in(const ls_known *k, const char *why)
     ls_log_info("%s", why);
     ls_log_info(
         "to use it, put %s, %s, %s and %s into a folder %s/ and name its parent folder in LOCKSTEP_DATA "
-        "or data.path",
+        "or as the path of the data set",
         k->files[0].name, k->files[1].name, k->files[2].name, k->files[3].name, k->name);
 }
 
@@ -304,7 +305,8 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
         say_built_in(k, ls_str_text(&why));
         s = ls_shapes_open(out, split, k->name);
     } else {
-        s = ls_fail(LS_E_IO, "%s; put the files there or set data.path", ls_str_text(&why));
+        s = ls_fail_field(LS_E_IO, LS_FIELD_PATH, "%s; put the files there, or name their folder here",
+                          ls_str_text(&why));
     }
     free(dir);
     ls_str_release(&why);
@@ -324,31 +326,32 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
     const ls_known *k = ls_known_find(type);
     if (o->classes < 0 || o->classes > 256)
         return ls_fail(LS_E_SHAPE,
-                       "%d classes for data.type %s: labels are bytes, 1 to 256 classes are possible",
+                       "%d classes for data of type %s: labels are bytes, 1 to 256 classes are possible",
                        o->classes, type);
     if (k) {
         s = open_known(out, k, split, o);
     } else if (!strcmp(type, "idx")) {
         if (!*o->images || !*o->labels)
-            return ls_fail(LS_E_USAGE,
-                           "data.type idx needs the paths of two files for the %s split, images and labels",
-                           split == LS_SPLIT_TRAIN ? "training" : "evaluation");
+            return ls_fail(
+                LS_E_USAGE,
+                "data of type idx needs the paths of two files for the %s split, images and labels",
+                split == LS_SPLIT_TRAIN ? "training" : "evaluation");
         s = open_pair(out, type, NULL, split, o->images, o->labels, o->classes);
     } else if (!strcmp(type, "shapes")) {
         s = ls_shapes_open(out, split, NULL);
     } else {
         const char *names[] = { "mnist", "fashion-mnist", "idx", "shapes" },
                    *near = ls_nearest_name(type, names, 4);
-        return ls_fail(LS_E_USAGE, "unknown data.type %s (known: %s)%s%s%s", type, ls_dataset_types(),
+        return ls_fail(LS_E_USAGE, "unknown type of data %s (known: %s)%s%s%s", type, ls_dataset_types(),
                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     LS_TRY(s);
     if (o->classes && (*out)->builtin && (*out)->classes > o->classes) {
         int have = (*out)->classes;
         ls_dataset_close(out);
-        return ls_fail(LS_E_SHAPE,
-                       "the built-in data set has %d classes, the model has %d; set model.classes: %d", have,
-                       o->classes, have);
+        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+                             "the built-in data set has %d classes, the model has %d; set it to %d", have,
+                             o->classes, have);
     }
     return LS_OK;
 }
@@ -375,14 +378,15 @@ ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int 
                        "or pad them",
                        set->name, set->source, h, w);
     if (c != channels || h != height || w != width)
-        return ls_fail(LS_E_SHAPE,
-                       "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model takes "
-                       "%d x %d x %d; set "
-                       "model.image_size: %lld and model.in_channels: %lld",
-                       set->name, set->source, c, h, w, channels, height, width, h, c);
+        return ls_fail_field(LS_E_SHAPE, c == channels ? LS_FIELD_IMAGE_SIZE : LS_FIELD_IN_CHANNELS,
+                             "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model "
+                             "takes %d x %d x %d; "
+                             "its image_size must be %lld and its in_channels %lld",
+                             set->name, set->source, c, h, w, channels, height, width, h, c);
     if (set->classes > classes)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has %d classes, the model has %d; set model.classes: %d",
-                       set->name, set->source, set->classes, classes, set->classes);
+        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+                             "%s (%s) has %d classes, the model has %d; set it to %d", set->name, set->source,
+                             set->classes, classes, set->classes);
     return LS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/field.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "lockstep/data.h"
@@ -11,18 +12,18 @@ ls_status ls_order_check(const ls_order *o)
 {
     LS_ARG(o);
     if (o->global_batch < 1 || o->micro_batch < 1)
-        return ls_fail(LS_E_USAGE, "train.global_batch %lld and train.micro_batch %lld must be at least 1",
+        return ls_fail(LS_E_USAGE, "global_batch %lld and micro_batch %lld must be at least 1",
                        (long long)o->global_batch, (long long)o->micro_batch);
     if (o->global_batch % o->micro_batch != 0)
-        return ls_fail(LS_E_USAGE, "train.micro_batch %lld does not divide train.global_batch %lld",
+        return ls_fail(LS_E_USAGE, "micro_batch %lld does not divide global_batch %lld",
                        (long long)o->micro_batch, (long long)o->global_batch);
     if (o->n < 1)
         return ls_fail(LS_E_USAGE, "the data set has no samples");
     if (o->drop_last && o->n < o->global_batch)
-        return ls_fail(LS_E_USAGE,
-                       "the data set has %lld samples, fewer than one train.global_batch of %lld: lower it, "
-                       "or set train.drop_last: false",
-                       (long long)o->n, (long long)o->global_batch);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_GLOBAL_BATCH,
+                             "the data set has %lld samples, fewer than the %lld of one batch: lower it, or "
+                             "set drop_last: false",
+                             (long long)o->n, (long long)o->global_batch);
     return LS_OK;
 }
 

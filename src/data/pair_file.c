@@ -16,7 +16,7 @@ static ls_status find_column(int64_t *column, int64_t at, const char *name, cons
         return LS_OK;
     if (*column >= 0)
         return ls_fail(LS_E_FORMAT,
-                       "columns %lld and %lld are both called \"%s\" (data.%s): rename or remove one",
+                       "columns %lld and %lld are both called \"%s\" (option %s): rename or remove one",
                        (long long)*column + 1, (long long)at + 1, wanted, key);
     *column = at;
     return LS_OK;
@@ -40,7 +40,7 @@ static ls_status read_header(ls_pair_file *f)
     if (s == LS_OK && (f->source < 0 || f->target < 0))
         s = ls_fail(
             LS_E_FORMAT,
-            "the first line of a CSV file names its columns, and \"%s\" (data.%s) is none of them: %s",
+            "the first line of a CSV file names its columns, and \"%s\" (option %s) is none of them: %s",
             f->source < 0 ? f->names->source : f->names->target, f->source < 0 ? "source" : "target",
             ls_str_text(&all));
     ls_str_release(&name);
@@ -100,9 +100,10 @@ static ls_status add_member(const json_t *root, const char *name, const char *ke
     for (size_t i = 0; i < n; i++) {
         const json_t *text = list ? json_array_get(value, i) : value;
         if (!json_is_string(text))
-            return ls_fail(LS_E_FORMAT,
-                           "this is no JSON object with a text, or a list of texts, called \"%s\" (data.%s)",
-                           name, key);
+            return ls_fail(
+                LS_E_FORMAT,
+                "this is no JSON object with a text, or a list of texts, called \"%s\" (option %s)", name,
+                key);
         if (i)
             ls_str_add_n(out, " ", 1);
         ls_str_add_n(out, json_string_value(text), json_string_length(text));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/field.h"
 #include "base/sys.h"
 #include "data/held_out.h"
 #include "data/tokens.h"
@@ -72,8 +73,8 @@ static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_
     d->pair = ls_sys_malloc(sizeof *d->pair * (size_t)n);
     ls_status s = marks && d->pair ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld pairs", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail(LS_E_USAGE, "%s is one pair, which data.eval_fraction cannot divide: set data.eval_text",
-                    path);
+        s = ls_fail_field(LS_E_USAGE, LS_FIELD_EVAL_FRACTION,
+                          "%s is one pair, which cannot be divided: name a file for evaluation", path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK && (!o->samples || d->set.n < o->samples); i++) {
         d->pair[d->set.n] = i;
@@ -127,10 +128,9 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, &text));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(
-            LS_E_USAGE,
-            "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d",
-            tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
+                             "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
+                             tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     d->set.classes = f->vocabulary;
     LS_TRY(choose(d, split, path, o));
     return describe(d, path, tokenizer);
@@ -140,15 +140,15 @@ static ls_status check(const char *path, const char *tokenizer, const int64_t le
                        const ls_pairs_options *o)
 {
     if (!*path || !*tokenizer)
-        return ls_fail(LS_E_USAGE, "data.type pairs needs data.%s",
+        return ls_fail(LS_E_USAGE, "pairs need a %s",
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
-                             : "train_text: CSV files or JSON lines");
+                             : "path: CSV files or JSON lines");
     if (!strcmp(o->source, o->target))
-        return ls_fail(LS_E_USAGE, "data.target: \"%s\" is data.source, too; they are two columns",
-                       o->target);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_TARGET, "\"%s\" is source, too; they are two columns",
+                             o->target);
     for (int side = 0; side < 2; side++)
         if (length[side] < 2 || length[side] > 1 << 24)
-            return ls_fail(LS_E_USAGE, "data.%s_length %lld: 2 to %d tokens are possible",
+            return ls_fail(LS_E_USAGE, "%s_length %lld: 2 to %d tokens are possible",
                            side ? "target" : "source", (long long)length[side], 1 << 24);
     return LS_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/field.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "data/held_out.h"
@@ -120,11 +121,10 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
     ls_status s = marks && d->document ? LS_OK
                                        : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail(LS_E_USAGE,
-                    "%s is one document, which data.eval_fraction cannot divide: cut it with data.documents: "
-                    "blank or line, or set "
-                    "data.eval_text",
-                    path);
+        s = ls_fail_field(LS_E_USAGE, LS_FIELD_EVAL_FRACTION,
+                          "%s is one document, which cannot be divided: cut it with documents: blank or "
+                          "line, or name a file for evaluation",
+                          path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         d->document[d->documents] = i;
@@ -159,10 +159,9 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     LS_TRY(lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
     if (split == LS_SPLIT_TRAIN && targets < d->length)
-        return ls_fail(
-            LS_E_USAGE,
-            "data.seq_length %lld is more than the text has: the training documents of %s are %lld tokens",
-            (long long)d->length, path, (long long)targets + 1);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH,
+                             "%lld is more than the text has: the training documents of %s are %lld tokens",
+                             (long long)d->length, path, (long long)targets + 1);
     set->n = (targets + d->length - 1) / d->length;
     set->read = read_window;
     set->count = window_count;
@@ -185,10 +184,9 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, NULL, o));
     const ls_token_footer *f = &d->tokens.footer;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail(
-            LS_E_USAGE,
-            "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set model.vocab_size: %d",
-            tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
+                             "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
+                             tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));
     if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path,
@@ -213,12 +211,12 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     o = o ? o : &(const ls_text_options){ LS_TEXT_DEFAULTS };
     *out = NULL;
     if (!*path || !*tokenizer)
-        return ls_fail(LS_E_USAGE, "data.type text needs data.%s",
+        return ls_fail(LS_E_USAGE, "text needs a %s",
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
-                             : "train_text: text files");
+                             : "path: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
-        return ls_fail(LS_E_USAGE, "data.seq_length %lld: 2 to %d tokens are possible", (long long)seq_length,
-                       1 << 24);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH, "%lld: 2 to %d tokens are possible",
+                             (long long)seq_length, 1 << 24);
     text_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/field.h"
 #include "base/find.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -177,10 +178,10 @@ ls_status ls_tokenizer_missing(const char *name)
 {
     ls_str places = { 0 };
     ls_find_places(&places, name);
-    ls_status s = ls_fail(LS_E_USAGE,
-                          "data.tokenizer: %s: no such file, and no folder with a tokenizer.json or "
-                          "spiece.model%s%s; name another one, or `bytes`, which is built in",
-                          name, places.len ? ": looked " : "", ls_str_text(&places));
+    ls_status s = ls_fail_field(LS_E_USAGE, LS_FIELD_TOKENIZER,
+                                "%s: no such file, and no folder with a tokenizer.json or "
+                                "spiece.model%s%s; name another one, or `bytes`, which is built in",
+                                name, places.len ? ": looked " : "", ls_str_text(&places));
     ls_str_release(&places);
     return s;
 }

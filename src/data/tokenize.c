@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/field.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
@@ -50,7 +51,8 @@ static ls_status encode_json(const job *j, const char *line, size_t n, ls_tokens
     const json_t *value = json_object_get(root, j->o->field);
     ls_status s = json_is_string(value)
                       ? encode_text(j, json_string_value(value), json_string_length(value), out)
-                      : ls_fail(LS_E_FORMAT, "this is no JSON object with a text called \"%s\" (data.field)",
+                      : ls_fail(LS_E_FORMAT,
+                                "this is no JSON object with a text called \"%s\" (option field)",
                                 j->o->field);
     json_decref(root);
     return s;
@@ -198,23 +200,21 @@ ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *want
     if (*out >= 0)
         return LS_OK;
     if (*wanted)
-        return ls_fail(LS_E_USAGE, "data.end_token: the tokenizer %s has no token %s", name, wanted);
-    return ls_fail(
-        LS_E_USAGE,
-        "data.end_token: name the token that ends a document; the tokenizer %s has none of %s %s %s %s", name,
-        USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_END_TOKEN, "the tokenizer %s has no token %s", name,
+                             wanted);
+    return ls_fail_field(LS_E_USAGE, LS_FIELD_END_TOKEN,
+                         "name the token that ends a document; the tokenizer %s has none of %s %s %s %s",
+                         name, USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
 }
 
 /* Sources are filled up with id 0, which must be no token of their text. */
 static ls_status check_pad(const job *j)
 {
     const int32_t pad = ls_tokenizer_id(j->tokenizer, "<pad>");
-    return pad <= 0
-               ? LS_OK
-               : ls_fail(
-                     LS_E_UNSUPPORTED,
-                     "data.tokenizer: <pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
-                     j->from->tokenizer, pad);
+    return pad <= 0 ? LS_OK
+                    : ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TOKENIZER,
+                                    "<pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
+                                    j->from->tokenizer, pad);
 }
 
 static ls_status run(job *j, uint64_t key, const char *path)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/field.h"
 #include "ops/rules.h"
 #include "passes.h"
 
@@ -127,11 +128,11 @@ static ls_status choose(policy *p, const char *units, ls_arena *arena)
     for (int i = 0; i < p->g->n_nodes; i++)
         if (p->g->nodes[i]->op == &ls_op_param && scope_of_unit(p, p->g->nodes[i]))
             return LS_OK;
-    return ls_fail(LS_E_USAGE,
-                   "parallel.units: %s: the model has no block with parameters that matches (lockstep "
-                   "inspect RECIPE shows its modules and classes; "
-                   "`none` makes one unit of everything)",
-                   units);
+    return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                         "%s: the model has no block with parameters that matches (lockstep "
+                         "inspect RECIPE shows its modules and classes; "
+                         "`none` makes one unit of everything)",
+                         units);
 }
 
 /* ---- what is frozen */
@@ -160,14 +161,14 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
             found = u->slots[i].frozen = true;
         }
         if (!found)
-            return ls_fail(LS_E_USAGE,
-                           "train.freeze: %s: the model has no parameter or module of that name (lockstep "
-                           "inspect RECIPE lists them)",
-                           word);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_FREEZE,
+                                 "%s: the model has no parameter or module of that name (lockstep "
+                                 "inspect RECIPE lists them)",
+                                 word);
     }
-    return left
-               ? LS_OK
-               : ls_fail(LS_E_USAGE, "train.freeze: every parameter is frozen, so there is nothing to train");
+    return left ? LS_OK
+                : ls_fail_field(LS_E_USAGE, LS_FIELD_FREEZE,
+                                "every parameter is frozen, so there is nothing to train");
 }
 
 /* What is trained has one type, in which optimizers compute; what is frozen may be stored in half of it. */
@@ -178,10 +179,11 @@ static ls_status master_type(ls_units *u)
         const ls_slot *s = &u->slots[i];
         first = first || s->frozen ? first : s;
         if (s->frozen ? s->type.dtype == LS_F16 : s->type.dtype != LS_F32 && s->type.dtype != LS_F64)
-            return ls_fail(LS_E_UNSUPPORTED, "parameter %s is %s: %s", s->name, ls_dtype_name(s->type.dtype),
-                           s->frozen ? "frozen parameters are f32, bf16 or f64"
-                                     : "trained parameters are f32 (f64 on device ref), and computed with in "
-                                       "precision.param; or freeze it");
+            return ls_fail(
+                LS_E_UNSUPPORTED, "parameter %s is %s: %s", s->name, ls_dtype_name(s->type.dtype),
+                s->frozen ? "frozen parameters are f32, bf16 or f64"
+                          : "trained parameters are stored as f32 (f64 on device ref), and param says the "
+                            "type to compute in; or freeze it");
         if (!s->frozen && s->type.dtype != first->type.dtype)
             return ls_fail(LS_E_UNSUPPORTED,
                            "parameter %s is %s, and %s is %s: trained parameters have one type", s->name,

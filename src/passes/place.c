@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/field.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 
@@ -46,8 +47,9 @@ ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node 
 {
     p->infer = (ls_infer){ .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .n_out = n->n_out };
     if (n->n_in > LS_PLACED_IN)
-        return ls_fail(LS_E_UNSUPPORTED, "parallel.tensor: %s in %s has %d operands, and %d can be placed",
-                       n->op->name, n->scope->path, n->n_in, LS_PLACED_IN);
+        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TENSOR,
+                             "%s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path,
+                             n->n_in, LS_PLACED_IN);
     for (int k = 0; k < n->n_in; k++)
         p->in[k] = *ls_type_of(g, n->in[k]);
     for (int k = 0; k < n->n_out; k++)
@@ -72,7 +74,7 @@ static const char *spot_text(char text[640], const walk *w, ls_value old)
     if (s->p.kind != LS_SHARD)
         snprintf(text, 640, "whole on every rank");
     else if (s->soft)
-        snprintf(text, 640, "%s by parallel.sequence", ls_placement_text(p, s->p));
+        snprintf(text, 640, "%s because sequence is on", ls_placement_text(p, s->p));
     else
         snprintf(text, 640, "%s because %s", ls_placement_text(p, s->p), s->cause);
     return text;
@@ -80,9 +82,9 @@ static const char *spot_text(char text[640], const walk *w, ls_value old)
 
 static ls_status refuse(const walk *w, const ls_node *n, const char *what)
 {
-    return ls_fail(LS_E_USAGE, "parallel.tensor: %s in %s %s (axis %s; %s:%d)", n->op->name,
-                   n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
-                   n->file ? n->file : "?", n->line);
+    return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR, "%s in %s %s (axis %s; %s:%d)", n->op->name,
+                         n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
+                         n->file ? n->file : "?", n->line);
 }
 
 static ls_status cannot_take(const walk *w, const ls_node *n, int k)
@@ -102,10 +104,10 @@ static void advice(char text[300], const walk *w, const step *s, int k, int by)
     const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL,
                *dot = name ? strrchr(name, '.') : NULL;
     if (split(w, s->n->in[k])) {
-        snprintf(text, 300, "the words of parallel.tensor split them unlike");
+        snprintf(text, 300, "the words of tensor split them unlike");
     } else if (w->at[s->n->in[by].id].soft) {
         snprintf(text, 300,
-                 "with parallel.sequence what makes operand %d must be split by rows, too, as the table of "
+                 "with sequence on, what makes operand %d must be split by rows, too, as the table of "
                  "an embedding",
                  k);
     } else if (dot) {
@@ -162,11 +164,11 @@ static ls_status operand(walk *w, step *s, int k)
         const ls_type *t = whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
-            return ls_fail(LS_E_USAGE,
-                           "parallel.mesh: dimension %d of operand %d of %s in %s has size %lld, which the "
-                           "%d ranks of axis %s do not divide",
-                           dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim], w->axis.ranks,
-                           w->axis.name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+                                 "dimension %d of operand %d of %s in %s has size %lld, which the "
+                                 "%d ranks of axis %s do not divide",
+                                 dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim],
+                                 w->axis.ranks, w->axis.name);
         v = is_float(w, old) ? replicate(w, old) : v;
         v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis,
                             "");
@@ -177,9 +179,9 @@ static ls_status operand(walk *w, step *s, int k)
                      1)) { /* before the shape rule of the op says it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
-            return ls_fail(LS_E_USAGE,
-                           "parallel.mesh: %s has %lld heads, which the %d ranks of axis %s do not divide",
-                           s->n->scope->path, (long long)(size / head), w->axis.ranks, w->axis.name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+                                 "%s has %lld heads, which the %d ranks of axis %s do not divide",
+                                 s->n->scope->path, (long long)(size / head), w->axis.ranks, w->axis.name);
     }
     s->in[k] = v;
     return LS_OK;
@@ -194,10 +196,10 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
     if (w->p->sequence && t->ndim > 1) {
         to = LS_ROWS_SHARDED(t->ndim - 1);
         if (!ls_placed_type(&mine, t, to, &w->axis))
-            return ls_fail(LS_E_USAGE,
-                           "parallel.sequence: a micro-batch has %lld tokens, which the %d ranks of axis %s "
-                           "do not divide",
-                           (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQUENCE,
+                                 "a micro-batch has %lld tokens, which the %d ranks of axis %s "
+                                 "do not divide",
+                                 (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
         w->at[old.id] = (spot){ .p = to, .soft = true };
     }
     w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,
@@ -447,9 +449,9 @@ static ls_status all_nodes(walk *w, ls_placement *outputs)
         if (outputs)
             outputs[i] = w->at[g->outputs[i].value.id].p;
         else if (split(w, g->outputs[i].value))
-            return ls_fail(LS_E_USAGE,
-                           "parallel.tensor: output \"%s\" of the model would be split over axis %s",
-                           g->outputs[i].name, w->axis.name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                                 "output \"%s\" of the model would be split over axis %s", g->outputs[i].name,
+                                 w->axis.name);
     }
     return LS_OK;
 }

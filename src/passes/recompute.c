@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/field.h"
 #include "graph/rewrite.h"
 #include "ops/op.h"
 #include "passes.h"
@@ -77,8 +78,8 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
     }
     if (!blocks) {
         free(block);
-        return ls_fail(LS_E_USAGE, "parallel.recompute: the model \"%s\" has no block of class \"%s\"",
-                       g->name, block_class);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_RECOMPUTE, "the model \"%s\" has no block of class \"%s\"",
+                             g->name, block_class);
     }
     state t = { .block = block };
     ls_status s = ls_rewrite_begin(&t.r, g);

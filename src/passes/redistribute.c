@@ -114,8 +114,7 @@ ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_place
     const ls_type have = ls_value_type(g, v);
     const ls_dtype via = have.dtype == LS_F64 ? LS_F64 : LS_F32;
     if (!ls_placed_type(&mine, whole, to, axis)) {
-        ls_graph_error(g, LS_E_USAGE,
-                       "parallel.mesh: %s cannot become %s: the %d ranks of axis %s do not divide it",
+        ls_graph_error(g, LS_E_USAGE, "%s cannot become %s: the %d ranks of axis %s do not divide it",
                        ls_type_text(t, whole), ls_placement_text(b, to), axis->ranks, axis->name);
         return (ls_value){ .id = -1 };
     }

@@ -2,6 +2,7 @@
  * the plan that stands beside the model. */
 #include <string.h>
 
+#include "base/field.h"
 #include "base/str.h"
 #include "ops/rules.h"
 #include "place.h"
@@ -72,18 +73,16 @@ static ls_status useless_word(const ls_graph *g, const char *word)
     const char *near = ls_nearest_name(ls_arena_printf(&a, "%.*s", n - KIND, word + KIND), modules, found);
     ls_status s;
     if (taken)
-        s = ls_fail(LS_E_USAGE,
-                    "parallel.tensor: %.*s: the words before it name every layer that it does; leave it out",
-                    n, word);
+        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                          "%.*s: the words before it name every layer that it does; leave it out", n, word);
     else if (near)
-        s = ls_fail(LS_E_USAGE,
-                    "parallel.tensor: %.*s: the model has no layer of that name; did you mean %.*s%s?", n,
-                    word, KIND, word, near);
+        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                          "%.*s: the model has no layer of that name; did you mean %.*s%s?", n, word, KIND,
+                          word, near);
     else
-        s = ls_fail(
-            LS_E_USAGE,
-            "parallel.tensor: %.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)",
-            n, word);
+        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                          "%.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)", n,
+                          word);
     ls_arena_release(&a);
     return s;
 }
@@ -155,23 +154,24 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
             continue;
         LS_TRY(dim_of(&dim, g, g->nodes[i], *w == 'c'));
         if (dim < 0 && (*w == 'c' || a->type.ndim > 1))
-            return ls_fail(LS_E_USAGE, "parallel.tensor: %.*s: what reads parameter %s cannot split it so",
-                           (int)strcspn(w, " "), w, a->name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                                 "%.*s: what reads parameter %s cannot split it so", (int)strcspn(w, " "), w,
+                                 a->name);
         if (dim < 0)
             continue;
         if (a->type.dims[dim] % axis->ranks && if_divided(w))
             continue;
         if (a->type.dims[dim] % axis->ranks)
-            return ls_fail(LS_E_USAGE,
-                           "parallel.mesh: dimension %d of parameter %s has size %lld, which the %d ranks of "
-                           "axis %s do not divide",
-                           dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+                                 "dimension %d of parameter %s has size %lld, which the %d ranks of "
+                                 "axis %s do not divide",
+                                 dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
         out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim };
         n++;
     }
     return n ? LS_OK
-             : ls_fail(LS_E_USAGE,
-                       "parallel.tensor: %s: the model has no such layer to split over the %d ranks of axis "
-                       "%s; give them to dp or shard",
-                       p->tensor, axis->ranks, axis->name);
+             : ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+                             "%s: the model has no such layer to split over the %d ranks of axis "
+                             "%s; give them to dp or shard",
+                             p->tensor, axis->ranks, axis->name);
 }

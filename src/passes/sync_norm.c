@@ -2,6 +2,7 @@
  * over the ranks that compute side by side, and arithmetic on their results. The gradient follows by the
  * chain rule: that of a sum over ranks is a sum over ranks. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+#include "base/field.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
@@ -54,8 +55,8 @@ ls_status ls_pass_sync_batch_norm(ls_graph **gp, const ls_parallel *p, ls_units 
     for (int i = 0; i < g->n_nodes; i++)
         found += g->nodes[i]->op == &ls_op_batch_norm;
     if (!found)
-        return ls_fail(LS_E_USAGE,
-                       "parallel.sync_batch_norm: the model \"%s\" has no batch norm; leave it out", g->name);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_SYNC_BATCH_NORM,
+                             "the model \"%s\" has no batch norm; leave it out", g->name);
     if (over.ranks == 1)
         return LS_OK;
     LS_TRY(ls_rewrite_begin(&r, g));

@@ -113,8 +113,8 @@ ls_status ls_recipe_check(ls_recipe *r);
  * fit, the place of the one that somebody set. */
 const char *ls_recipe_where(const ls_recipe *r, const char *key);
 const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b);
-/* A message of the layers below that begins with a key ("parallel.gather: ...") gets the key's place instead.
- * Returns s. */
+/* A message of the layers below that begins with the name of an option ("gather: ...", base/field.h) gets the
+ * place of the key that fills it instead. Returns s. */
 ls_status ls_recipe_blame(const ls_recipe *r, ls_status s);
 
 /* recipe_parallel.c */

@@ -57,7 +57,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
         p->sequence = false;
     }
     if (ls_mesh_resolve(&p->mesh, &r->parallel.mesh, ranks) != LS_OK)
-        return ls_fail_in(LS_E_USAGE, "parallel.mesh");
+        return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "parallel.mesh"));
     return LS_OK;
 }
 

@@ -16,7 +16,7 @@ static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_
     /* the ISA level asked for need not exist here: plans are exact for another machine */
     c->setup.trainer.elsewhere = true;
     c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
-    return ls_compile(&c->step, c->setup.model->build, c->recipe, &c->setup.trainer, c->calibration);
+    return ls_setup_compile(&c->step, &c->setup, c->recipe, c->calibration);
 }
 
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank,

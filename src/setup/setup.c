@@ -23,27 +23,27 @@ static ls_status recompute(ls_setup *s, const ls_recipe *r)
         what = r->parallel.units;
     if (strncmp(what, "class:", 6))
         return ls_fail(LS_E_USAGE,
-                       "parallel.recompute: units needs parallel.units: class:NAME (it is \"%s\"), or say "
-                       "class:NAME here",
-                       what);
+                       "%s: units needs parallel.units: class:NAME (it is \"%s\"), or say class:NAME here",
+                       ls_recipe_where(r, "parallel.recompute"), what);
     if (strlen(what + 6) >= sizeof s->recompute)
-        return ls_fail(LS_E_USAGE, "parallel.recompute: the class name \"%s\" is too long", what + 6);
+        return ls_fail(LS_E_USAGE, "%s: the class name \"%s\" is too long",
+                       ls_recipe_where(r, "parallel.recompute"), what + 6);
     strcpy(s->recompute, what + 6);
     s->trainer.recompute = s->recompute;
     return LS_OK;
 }
 
-static ls_status no_even_batch(long long batch, long long ranks)
+static ls_status no_even_batch(const ls_recipe *r, long long batch, long long ranks)
 {
     ls_str counts = { 0 };
     for (long long n = 1, listed = 0; n <= batch && listed < 12; n++)
         if (batch % n == 0)
             ls_str_printf(&counts, "%s%lld", listed++ ? ", " : "", n);
-    ls_status s = ls_fail(
-        LS_E_USAGE,
-        "train.global_batch: %lld data ranks do not divide %lld samples; data ranks that would do: %s; "
-        "or a global_batch of %lld",
-        ranks, batch, ls_str_text(&counts), (batch / ranks + 1) * ranks);
+    ls_status s = ls_fail(LS_E_USAGE,
+                          "%s: %lld data ranks do not divide %lld samples; data ranks that would do: %s; "
+                          "or a global_batch of %lld",
+                          ls_recipe_where(r, "train.global_batch"), ranks, batch, ls_str_text(&counts),
+                          (batch / ranks + 1) * ranks);
     ls_str_release(&counts);
     return s;
 }
@@ -56,16 +56,17 @@ static ls_status batches(ls_setup *s, ls_recipe *r)
     if (r->train.micro_batch == 0) {
         char text[32];
         if (batch % ranks)
-            return no_even_batch(batch, ranks);
+            return no_even_batch(r, batch, ranks);
         snprintf(text, sizeof text, "%lld", batch / ranks);
         LS_TRY(ls_recipe_set(r, "train.micro_batch", text, "resolved: global_batch / data ranks"));
     }
     s->trainer.micro_batch = r->train.micro_batch;
     s->trainer.micro_batches = batch / r->train.micro_batch; /* the recipe was checked: it divides */
     ls_status status = ls_parallel_share(&s->share, p, s->trainer.micro_batches);
-    return status == LS_OK ? status
-                           : ls_fail_in(status, "train.micro_batch: %lld of global_batch %lld",
-                                        (long long)r->train.micro_batch, batch);
+    return status == LS_OK
+               ? status
+               : ls_fail_in(status, "%s: %lld of global_batch %lld", ls_recipe_where(r, "train.micro_batch"),
+                            (long long)r->train.micro_batch, batch);
 }
 
 static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
@@ -110,7 +111,13 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     ls_status status = make(s, r, ranks, rank, ranks_per_host);
-    return status == LS_OK ? status : ls_recipe_blame(r, status);
+    return ls_recipe_blame(r, status);
+}
+
+ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
+                           const ls_calibration *calibration)
+{
+    return ls_recipe_blame(r, ls_compile(c, s->model->build, r, &s->trainer, calibration));
 }
 
 ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
@@ -208,7 +215,7 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
     const ls_status status = d->open(out, r, split, &o);
     if (shown)
         ui->progress(ui->context, NULL);
-    return status;
+    return ls_recipe_blame(r, status);
 }
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)

@@ -23,6 +23,9 @@ typedef struct ls_setup {
  * host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file
  * and line of the key. The pointers in s->trainer live as long as the recipe and *s. Local. */
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
+/* ls_compile of what ls_setup_make made. Local. */
+ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
+                           const ls_calibration *calibration);
 /* For ranks that evaluate or show the model, whatever `r` says of workers, layout and global batch: the
  * parameters are sharded over them all. Else as above. */
 ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);

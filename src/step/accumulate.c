@@ -27,7 +27,7 @@ ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int level
         t->memory = NULL;
         return ls_fail(LS_E_MEMORY,
                        "no memory for %d gradient buffers of %zu bytes; use a larger micro_batch or "
-                       "train.accumulate: running",
+                       "the running accumulation",
                        levels, t->stride);
     }
     return LS_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/field.h"
 #include "base/str.h"
 #include "graph/autodiff.h"
 #include "ops/rules.h"
@@ -246,14 +247,13 @@ static ls_status check_device_memory(const ls_compiled *c)
     char need[32], have[32];
     if (cap <= 0 || bytes <= (size_t)cap)
         return LS_OK;
-    return ls_fail(LS_E_UNSUPPORTED,
-                   "device_memory: a step needs %s of the device's memory and may use %s%s; a smaller "
-                   "train.micro_batch, "
-                   "parallel.recompute or more ranks need less",
-                   ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
-                   c->parallel.offload == LS_OFFLOAD_CPU
-                       ? ""
-                       : "; parallel.offload: cpu keeps parameters, gradients and optimizer state off it");
+    return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_DEVICE_MEMORY,
+                         "a step needs %s of the device's memory and may use %s%s; a smaller "
+                         "micro_batch, recompute or more ranks need less",
+                         ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
+                         c->parallel.offload == LS_OFFLOAD_CPU
+                             ? ""
+                             : "; offload: cpu keeps parameters, gradients and optimizer state off it");
 }
 
 static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o,
@@ -286,12 +286,12 @@ static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
     const struct {
         const char *name;
         double value, below;
-    } numbers[] = { { "optimizer.beta1", o->beta1, 1 },
-                    { "optimizer.beta2", o->beta2, 1 },
-                    { "optimizer.eps", o->eps, INFINITY },
-                    { "optimizer.weight_decay", o->weight_decay, INFINITY },
-                    { "optimizer.momentum", o->momentum, INFINITY },
-                    { "optimizer.dampening", o->dampening, INFINITY },
+    } numbers[] = { { "beta1", o->beta1, 1 },
+                    { "beta2", o->beta2, 1 },
+                    { "eps", o->eps, INFINITY },
+                    { "weight_decay", o->weight_decay, INFINITY },
+                    { "momentum", o->momentum, INFINITY },
+                    { "dampening", o->dampening, INFINITY },
                     { "clip_norm", clip_norm, INFINITY } };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].below))
@@ -323,8 +323,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                        (long long)o->micro_batch, (long long)o->micro_batches);
     LS_TRY(check_optimizer(&o->optimizer, o->clip_norm));
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
-        return ls_fail(LS_E_UNSUPPORTED, "precision.param: f64 runs on device ref only; this is %s",
-                       o->device);
+        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
+                             o->device);
     if (!ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
         return ls_fail(LS_E_USAGE, "precision must be a float type, not %s / %s", ls_dtype_name(o->param),
                        ls_dtype_name(o->output));

@@ -160,7 +160,9 @@ static ls_status map_staging(ls_trainer *t)
         return LS_OK;
     void *p = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
-        return ls_fail(LS_E_MEMORY, "the system refuses %s for staging: checkpoint.async: false needs none",
+        return ls_fail(LS_E_MEMORY,
+                       "the system refuses %s for the copy that a save while training goes on needs "
+                       "(stage_saves); other saves need none",
                        ls_format_bytes(text, bytes));
     t->staging = p;
     madvise(p, bytes, MADV_HUGEPAGE); /* no more than a wish */
@@ -263,9 +265,7 @@ static ls_status blame(ls_trainer *t, int64_t m)
     if (s != LS_OK)
         return ls_fail_in(
             s, "the loss of micro-batch %lld is not a number%s", (long long)m,
-            t->compiled.loss_scaling
-                ? ", which no loss scale mends (f16 ends at 65504; precision.param bf16 does not)"
-                : "");
+            t->compiled.loss_scaling ? ", which no loss scale mends (f16 ends at 65504; bf16 does not)" : "");
     return ls_fail(LS_E_NUMERIC,
                    "the loss of micro-batch %lld is not a number, though every value of a second run is; is "
                    "memory damaged?",
@@ -379,7 +379,7 @@ static ls_status check_scale(const ls_step_result *r)
     return ls_fail(LS_E_NUMERIC,
                    "the gradients overflow f16 even with a loss scale of %g, so every step would be skipped: "
                    "training has diverged, or its numbers are too "
-                   "large for f16 (a lower learning rate, clipping, or precision.param bf16 or f32)",
+                   "large for f16 (a lower learning rate, clipping, or bf16 or f32 in place of f16)",
                    2 * r->loss_scale);
 }
 

@@ -72,7 +72,7 @@ static ls_status open_tokenizer(job *j)
     const char *name = r->data.tokenizer;
     char *file = ls_tokenizer_find(name);
     if (!file)
-        return ls_tokenizer_missing(name);
+        return ls_recipe_blame(r, ls_tokenizer_missing(name));
     ls_status s = ls_tokenizer_open(&j->tokenizer, file);
     if (s == LS_OK)
         ls_target_check_tokenizer(&j->target, file);
@@ -81,7 +81,7 @@ static ls_status open_tokenizer(job *j)
     if (!j->target.checkpoint)
         LS_TRY(ls_folder_ends(j->ends, MAX_ENDS, &j->n_ends, j->o->target.name));
     if (!j->n_ends) {
-        LS_TRY(ls_tokenizer_end(&j->ends[0], j->tokenizer, r->data.end_token, name));
+        LS_TRY(ls_recipe_blame(r, ls_tokenizer_end(&j->ends[0], j->tokenizer, r->data.end_token, name)));
         j->n_ends = 1;
     }
     return ls_text_stream_create(&j->stream, j->tokenizer);

@@ -70,7 +70,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     if (l->recipe->eval.every_epochs >= 0)
         LS_TRY(ls_setup_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
     ls_order order = ls_setup_order(l->recipe, l->train);
-    LS_TRY(ls_order_check(&order));
+    LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name,
              (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0), l->train->source);
@@ -328,7 +328,7 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
         ls_group_doing(g, "compiling the step");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
-    LS_TRY(ls_compile(compiled, t->setup.model->build, l->recipe, &t->setup.trainer, t->known));
+    LS_TRY(ls_setup_compile(compiled, &t->setup, l->recipe, t->known));
     double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark,
            plan = compiled->plan_seconds;
     t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */

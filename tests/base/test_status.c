@@ -1,4 +1,5 @@
 /* The error record: message, trace, cut texts, threads; and the harm that each status declares. */
+#include "base/field.h"
 #include "support/support.h"
 #include <pthread.h>
 #include <string.h>
@@ -40,6 +41,25 @@ static void message_of_the_message(void **state)
     assert_string_equal(ls_error_message(), "a b c");
     assert_int_equal(ls_fail_in(LS_E_SHAPE, "layer %d", 3), LS_E_SHAPE);
     assert_string_equal(ls_error_message(), "layer 3: a b c");
+}
+
+/* The field is that of the latest message alone, and only as long as the message begins with its name. */
+static void field_of_the_message(void **state)
+{
+    (void)state;
+    for (ls_field f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
+        assert_int_equal(ls_fail_field(LS_E_USAGE, f, "%d", 7), LS_E_USAGE);
+        assert_int_equal(ls_error_field(), f);
+        const size_t n = strlen(ls_field_name(f));
+        assert_true(n > 0);
+        assert_memory_equal(ls_error_message(), ls_field_name(f), n);
+        assert_string_equal(ls_error_message() + n, ": 7");
+    }
+    ls_fail_in(LS_E_USAGE, "context");
+    assert_int_equal(ls_error_field(), LS_FIELD_NONE);
+    ls_fail_field(LS_E_USAGE, LS_FIELD_MESH, "no");
+    ls_fail(LS_E_USAGE, "another");
+    assert_int_equal(ls_error_field(), LS_FIELD_NONE);
 }
 
 static void long_texts_are_cut_and_marked(void **state)
@@ -96,11 +116,9 @@ static void every_status_has_a_name_and_a_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_and_trace),
-        cmocka_unit_test(message_of_the_message),
-        cmocka_unit_test(long_texts_are_cut_and_marked),
-        cmocka_unit_test(one_record_a_thread),
-        cmocka_unit_test(every_status_has_a_name_and_a_harm),
+        cmocka_unit_test(message_and_trace),    cmocka_unit_test(message_of_the_message),
+        cmocka_unit_test(field_of_the_message), cmocka_unit_test(long_texts_are_cut_and_marked),
+        cmocka_unit_test(one_record_a_thread),  cmocka_unit_test(every_status_has_a_name_and_a_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

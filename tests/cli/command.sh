@@ -98,7 +98,7 @@ try 0 train idx.yaml; ! grep -q BUILT-IN out || { echo "given data are called bu
 try 0 eval runs/idx/checkpoints/latest; has out " of 64)"
 # wrong usage: status 2 and one message
 wrong() { local message=$1; shift; try 2 "$@"; has err "$message"; [ "$(grep -c '^error: ' err)" = 1 ] || { echo "$*: not one message"; cat err; failures=$((failures + 1)); }; }
-wrong "model.in_channels: 1" train idx.yaml --set model.in_channels=3 --set run.name=other
+wrong "--set model.in_channels: idx" train idx.yaml --set model.in_channels=3 --set run.name=other
 wrong "data.train_images: nothing.idx: no such file" train idx.yaml --set data.train_images=nothing.idx --set run.name=other
 wrong "no run there yet" eval idx.yaml --set run.name=other
 wrong "nothing.png: no such image file" predict runs/idx nothing.png

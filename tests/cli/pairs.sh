@@ -56,7 +56,7 @@ try 0 plan recipe.yaml --set data.train_text=none.csv
 refused 2 "\"text\" is data.source, too" train recipe.yaml --set run.name=x --set data.target=text
 refused 2 "data.type pairs needs data.train_text" train recipe.yaml --set run.name=x --set data.train_text=
 refused 1 "none of them: text, headline" train recipe.yaml --set run.name=x --set data.target=summary
-refused 2 "the model's vocabulary is 256: set model.vocab_size: 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
+refused 2 "--set model.vocab_size: the tokenizer .*the model's vocabulary is 256: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
 printf 'text,headline\na,b\nc\n' >ragged.csv
 refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.name=x --set data.train_text=ragged.csv
 refused 2 "does not write texts with a T5" predict runs/whole

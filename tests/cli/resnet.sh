@@ -40,7 +40,7 @@ else
 fi
 
 # ---- another model, other pictures, no checkpoint
-refused 2 "has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*model.in_channels: 1" train $recipe --set run.name=colour --set model.in_channels=3
+refused 2 "--set model.in_channels: .*has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*in_channels 1" train $recipe --set run.name=colour --set model.in_channels=3
 refused 2 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2
 refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\): 96 missing: layer1.2.conv1.weight" \
     train $recipe --set run.name=deeper --set model.type=resnet34 --set model.init=runs/mine/checkpoints/latest
@@ -70,9 +70,9 @@ refused 1 "train-labels-idx1-ubyte.gz: 24 labels .*holds 40 images; the two file
 again; rm data/t10k-labels-idx1-ubyte.gz
 refused 1 "t10k-labels-idx1-ubyte.gz .*is missing beside the other files of mnist; put it there" train $fresh
 rm data/*
-refused 2 "data.path data holds neither train-images-idx3-ubyte.gz nor a folder mnist/" train $fresh
-refused 2 "data.path gone: no such folder" train $fresh --set data.path=gone
-refused 1 "mnist is neither in LOCKSTEP_DATA \(not set\) nor in .*put the files there or set data.path" \
+refused 2 "--set data.path: data holds neither train-images-idx3-ubyte.gz nor a folder mnist/" train $fresh
+refused 2 "--set data.path: gone: no such folder" train $fresh --set data.path=gone
+refused 1 "--set data.path: mnist is neither in LOCKSTEP_DATA \(not set\) nor in .*put the files there, or name their folder here" \
     train $fresh --set data.path= --set data.download=false --set data.fallback=false
 [ ! -e runs/fresh ] || bad "a run without data left a folder"
 

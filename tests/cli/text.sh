@@ -142,8 +142,8 @@ refused 2 "3 heads do not divide hidden_size 16" recipe recipe.yaml --set model.
 refused 2 "kv_heads do not divide" recipe recipe.yaml --set model.kv_heads=3
 refused 2 "nothing.txt: no such file here, and LOCKSTEP_DATA is not set" train recipe.yaml --set run.name=x --set data.train_text=nothing.txt
 refused 2 "data.tokenizer: none: no such file" train recipe.yaml --set run.name=x --set data.tokenizer=none
-refused 2 "data.seq_length 4000 is more than the text has" train recipe.yaml --set run.name=x --set data.seq_length=4000
-refused 2 "ids up to 256, the model's vocabulary is 100: set model.vocab_size: 257" train recipe.yaml --set run.name=x --set model.vocab_size=100
+refused 2 "--set data.seq_length: 4000 is more than the text has" train recipe.yaml --set run.name=x --set data.seq_length=4000
+refused 2 "--set model.vocab_size: .*ids up to 256, the model's vocabulary is 100: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=100
 refused 2 "rank [01]: .*model's vocabulary is 100" train recipe.yaml --set run.name=x --set model.vocab_size=100 --workers 2
 printf 'caf\351' >latin.txt
 refused 1 "latin.txt: byte 3 is 0xe9: this is not UTF-8" train recipe.yaml --set run.name=x --set data.train_text=latin.txt

@@ -218,9 +218,8 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:-2"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("a:1000000 b:1000000 c:1000000 d:1000000"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "parallel.tensor",
-              "rowwise:MODULE");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "parallel.tensor");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "tensor: ", "rowwise:MODULE");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks",
@@ -246,7 +245,7 @@ static void what_cannot_be_says_why(void **state)
               "4 does not divide the 2 ranks that shard (shard)");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .reshard_after_forward = -2), "-2 is neither true");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_DDP, .reshard_after_forward = 2),
-              "2 slices, but parallel.data: ddp shards nothing");
+              "2 slices, but data: ddp shards nothing");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU),
               "offload: cpu moves slices", "ddp has none", "fsdp or hybrid");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1", .data = LS_DATA_NONE, .offload = LS_OFFLOAD_CPU),
@@ -256,12 +255,10 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .ranks_per_host = 2),
               "one host (2 a host here)", "copy or auto");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .device_memory = -1), "device_memory: -1 bytes");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .reduce = LS_I32), "precision.reduce", "i32");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1),
-              "parallel.prefetch: 1 forward, -1 backward");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1),
-              "parallel.prefetch: 1 forward, 1 backward, -1 bytes");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "parallel.bucket: 0 bytes");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .reduce = LS_I32), "reduce: ", "i32");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "prefetch_backward -1");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "prefetch_memory -1");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "bucket_bytes: 0 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host");
 }
 

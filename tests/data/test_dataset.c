@@ -71,7 +71,7 @@ static void test_search(void **state)
     ls_dataset_close(&set);
     assert_fails(LS_E_USAGE,
                  ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, "env/mnist")),
-                 "env/mnist", "data.path");
+                 "env/mnist", "correct the path");
     remove_tree(dir);
 }
 
@@ -101,7 +101,7 @@ static void test_fallback_is_said(void **state)
         warned, "mnist was not found: using the BUILT-IN shapes, whose results say nothing about mnist");
     assert_non_null(strstr(hinted, "/nonexistent/mirror"));
     assert_non_null(strstr(hinted, "put train-images-idx3-ubyte.gz, "));
-    assert_non_null(strstr(hinted, "LOCKSTEP_DATA or data.path"));
+    assert_non_null(strstr(hinted, "LOCKSTEP_DATA or as the path"));
     ls_dataset_close(&set);
 
     /* Without a download too, the second split says nothing more. */
@@ -129,10 +129,10 @@ static void test_fallback_is_said(void **state)
     assert_string_equal(warned, "");
     ls_dataset_close(&set);
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .mirror = mirror, .fallback = false),
-                 "/mirror/train-images", "data.path");
+                 "/mirror/train-images", "name their folder here");
     assert_null(strstr(ls_error_message(), "SHA-256")); /* which is what a second attempt would say */
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, OFFLINE, .fallback = false),
-                 "LOCKSTEP_DATA (not set)", "data.path");
+                 "LOCKSTEP_DATA (not set)", "name their folder here");
     assert_fails(LS_E_IO, ls_dataset_open(&set, "mnist", LS_SPLIT_EVAL, .download = false, .fallback = false),
                  "neither in LOCKSTEP_DATA", "cache");
     /* a path that is wrong is an error, never the built-in set */
@@ -176,9 +176,9 @@ static void test_missing_and_mismatched(void **state)
     assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l")));
     assert_int_equal(set->classes, 12);
     assert_string_equal(set->class_names[11], "11");
-    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 28, 28, 12), "1 x 4 x 4", "image_size: 4");
-    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 3, 4, 4, 12), "3 x 4 x 4", "in_channels: 1");
-    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "model.classes: 12");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 28, 28, 12), "1 x 4 x 4", "image_size must be 4");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 3, 4, 4, 12), "3 x 4 x 4", "in_channels 1");
+    assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "set it to 12");
     assert_ok(ls_dataset_check(set, 1, 4, 4, 1000));
     ls_dataset_close(&set);
     assert_ok(
@@ -191,9 +191,9 @@ static void test_missing_and_mismatched(void **state)
     assert_fails(LS_E_USAGE, ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i")),
                  "two files", "training");
     assert_fails(LS_E_USAGE, ls_dataset_open(&set, "fashon-mnist", LS_SPLIT_TRAIN),
-                 "unknown data.type fashon-mnist", "did you mean fashion-mnist?");
+                 "unknown type of data fashon-mnist", "did you mean fashion-mnist?");
     assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 4), "10 classes",
-                 "model.classes: 10");
+                 "set it to 10");
     assert_fails(LS_E_SHAPE, ls_dataset_open(&set, "shapes", LS_SPLIT_TRAIN, .classes = 300), "300 classes",
                  "256");
     free_bytes(&images);

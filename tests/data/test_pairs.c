@@ -240,10 +240,11 @@ static void refuses_csv(void **state)
         const char *text, *where, *what;
     } cases[] = {
         { "text,headline\na,b\n",
-          "x.csv, header: ", "\"source\" (data.source) is none of them: text, headline" },
-        { "source,headline\na,b\n", "header", "\"target\" (data.target) is none of them: source, headline" },
+          "x.csv, header: ", "\"source\" (option source) is none of them: text, headline" },
+        { "source,headline\na,b\n", "header",
+          "\"target\" (option target) is none of them: source, headline" },
         { "source,target,source\na,b,c\n", "x.csv, header: columns 1 and 3",
-          "both called \"source\" (data.source)" },
+          "both called \"source\" (option source)" },
         { "\"source,target\na,b\n", "header", "none closes it" },
         { "source,target\na,b\n\nc\n",
           "x.csv, pair at line 4: ", "1 fields, and the header names 2 columns" },
@@ -274,10 +275,10 @@ static void refuses_json(void **state)
     } cases[] = {
         { "{\"source\": \"a\", \"target\": \"b\"}\n\n{\"source\": oh}\n",
           "x.jsonl, pair at line 3: ", "JSON" },
-        { "{\"source\": \"a\"}\n", "pair at line 1: ", "called \"target\" (data.target)" },
-        { "{\"source\": 3, \"target\": \"b\"}\n", "pair at line 1: ", "called \"source\" (data.source)" },
+        { "{\"source\": \"a\"}\n", "pair at line 1: ", "called \"target\" (option target)" },
+        { "{\"source\": 3, \"target\": \"b\"}\n", "pair at line 1: ", "called \"source\" (option source)" },
         { "{\"source\": [\"a\", 3], \"target\": \"b\"}\n",
-          "pair at line 1: ", "called \"source\" (data.source)" },
+          "pair at line 1: ", "called \"source\" (option source)" },
         { "{\"source\": \"a\", \"target\": []}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": \"a\", \"target\": [\" \"]}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": [], \"target\": \"b\"}\n", "pair at line 1: ", "its source is empty" },
@@ -293,18 +294,18 @@ static void refuses_settings(void **state)
     (void)state;
     ls_dataset *set;
     const char *path = put("a.csv", "source,target\na,b\n");
-    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4, 4), "data.train_text",
+    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4, 4), "pairs need a path",
                  "CSV");
-    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "", 4, 4), "data.tokenizer",
+    assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "", 4, 4), "pairs need a tokenizer",
                  "`bytes`");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "data.source_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "data.target_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"),
-                 "data.target: \"source\" is data.source, too", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "source_length 1", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "target_length 1", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"), "target: \"source\" is source, too",
+                 "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256",
-                 "model.vocab_size: 257");
+                 "set it to 257");
     assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair",
-                 "data.eval_text");
+                 "name a file for evaluation");
     put("own.json",
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"<pad>\": 1, \"</s>\": 2}, \"merges\": []}}");
     assert_fails(LS_E_UNSUPPORTED, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4, 4),

@@ -282,7 +282,7 @@ static void windows_hold_every_token_once(void **state)
     ls_dataset_close(&set);
     assert_fails(LS_E_USAGE,
                  OPEN(&set, LS_SPLIT_TRAIN, all, 12, .documents = LS_DOCUMENTS_LINE, .eval_path = eval),
-                 "data.seq_length 12", "are 12 tokens");
+                 "seq_length: 12", "are 12 tokens");
 }
 
 static void rows_are_documents(void **state)
@@ -313,7 +313,7 @@ static void json_lines(void **state)
     assert_fails(
         LS_E_FORMAT,
         OPEN(&set, LS_SPLIT_TRAIN, in(dir, "a.jsonl"), 6, .documents = LS_DOCUMENTS_JSON, .field = "body"),
-        "document at line 1", "\"body\" (data.field)");
+        "document at line 1", "\"body\" (option field)");
     put("b.jsonl", "{\"text\": \"a\"}\n\n{\"text\": oh}\n");
     assert_fails(LS_E_FORMAT,
                  OPEN(&set, LS_SPLIT_TRAIN, in(dir, "b.jsonl"), 6, .documents = LS_DOCUMENTS_JSON),
@@ -598,20 +598,21 @@ static void refuses(void **state)
     (void)state;
     ls_dataset *set;
     const char *path = put("a.txt", "abc\n\ndef\n");
-    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "data.train_text", "");
-    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "data.tokenizer", "`bytes`");
+    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, "", "bytes", 4), "text needs a path", "");
+    assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "", 4), "text needs a tokenizer",
+                 "`bytes`");
     for (int i = 0; i < 2; i++) {
         assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4),
-                     "data.tokenizer: no/tokenizer: no such file", "tokenizer.json");
+                     "tokenizer: no/tokenizer: no such file", "tokenizer.json");
         setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is no absolute path */
     }
-    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "data.seq_length 1", "");
+    assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "seq_length: 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document",
-                 "data.documents: blank");
+                 "documents: blank");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .end_token = "</s>"),
-                 "data.end_token: the tokenizer bytes has no token </s>", "");
+                 "end_token: the tokenizer bytes has no token </s>", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4, .eval_path = path, .vocabulary = 256),
-                 "ids up to 256, the model's vocabulary is 256", "model.vocab_size: 257");
+                 "ids up to 256, the model's vocabulary is 256", "set it to 257");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, put("empty.txt", ""), 4),
                  "empty.txt: no text in this file", "");
     assert_fails(LS_E_USAGE,
@@ -619,7 +620,7 @@ static void refuses(void **state)
                  "blank.txt: no text", "");
     put("own.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
     assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, in(dir, "own.json"), 4),
-                 "data.end_token: name the token", "<|endoftext|>");
+                 "end_token: name the token", "<|endoftext|>");
     put("other.txt", "not yet tokenized\n");
     ls_stop_on(&(const volatile sig_atomic_t){ 1 });
     assert_fails(LS_E_STOPPED, OPEN(&set, LS_SPLIT_TRAIN, in(dir, "other.txt"), 4), "stopped while",

@@ -189,8 +189,7 @@ static void frozen_units(void **state)
     for (int k = 0; k < 3; k++) {
         ls_units u;
         ls_graph *g = model();
-        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "train.freeze",
-                     WRONG[k][1]);
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "freeze: ", WRONG[k][1]);
         done(g, &u);
     }
 }

@@ -531,7 +531,7 @@ static void recompute_refuses(void **state)
     ls_units u;
     ls_graph *g = training(mlp(), LS_F32, LS_F32, &u);
     int n = g->n_nodes;
-    ASSERT_FAILS(ls_pass_recompute(&g, "EncoderBlock"), LS_E_USAGE, "parallel.recompute", "\"mlp\"",
+    ASSERT_FAILS(ls_pass_recompute(&g, "EncoderBlock"), LS_E_USAGE, "recompute: ", "\"mlp\"",
                  "no block of class \"EncoderBlock\"");
     assert_int_equal(g->n_nodes, n);
     ls_units_release(&u);

@@ -371,7 +371,7 @@ static void offload_fits(void **state)
         o.parallel.device_memory = (int64_t)(all + rest) / 2;
         expect_same(&o, &one, 3, NULL);
         o.parallel.offload = LS_OFFLOAD_NONE;
-        ASSERT_FAILS(device_bytes(o, &all), LS_E_UNSUPPORTED, "device_memory", "parallel.offload: cpu");
+        ASSERT_FAILS(device_bytes(o, &all), LS_E_UNSUPPORTED, "device_memory", "offload: cpu");
     }
 }
 

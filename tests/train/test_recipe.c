@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/field.h"
 #include "base/file.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
@@ -821,10 +822,35 @@ static void rows_have_words(void **state)
     assert_string_equal(ls_model_list(list, ls_model_continues_text), "llama, qwen2");
 }
 
+/* Every option that a layer below can refuse leads to a key, and its message begins with the place of that.
+ */
+static void options_lead_to_keys(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r, MINIMAL "parallel: {units: \"class:Block\"}\n", 0, NULL));
+    for (ls_field f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
+        ls_fail_field(LS_E_SHAPE, f, "cannot be");
+        assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
+        assert_memory_equal(ls_error_message(), "here.yaml", 9);
+        const char *rest = strstr(ls_error_message(), ": cannot be");
+        assert_non_null(rest);
+        assert_string_equal(rest, ": cannot be");
+        if (f == LS_FIELD_UNITS)
+            assert_string_equal(ls_error_message(), "here.yaml:3: parallel.units: cannot be");
+    }
+    ls_fail(LS_E_USAGE, "units: of something else");
+    assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
+    assert_string_equal(ls_error_message(), "units: of something else");
+    assert_int_equal(ls_recipe_blame(r, LS_OK), LS_OK);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_words),
+        cmocka_unit_test(options_lead_to_keys),
         cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(every_key_is_set_printed_and_read_back),
         cmocka_unit_test(values_arrive_in_their_members),

@@ -371,7 +371,7 @@ static void what_cannot_be(void **state)
     (void)state;
     job j = layout(1, 1, 4, LS_DATA_FSDP);
     ls_compiled c;
-    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.mesh",
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "mesh: ",
                  "model.layers.0.self_attn has 2 heads, which the 4 ranks of axis tp do not divide");
     j = layout(1, 1, 3, LS_DATA_FSDP);
     j.o.parallel.tensor = "colwise:gate_proj colwise:up_proj rowwise:down_proj";
@@ -405,12 +405,12 @@ static void what_cannot_be(void **state)
     };
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
         j.o.parallel.tensor = WRONG[i][0];
-        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", WRONG[i][1]);
+        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "tensor: ", WRONG[i][1]);
     }
     ls_decoder_config odd = QWEN;
     odd.vocab_size = 23;
     j.o.parallel.tensor = LAYERS " " EMBEDDING;
-    ASSERT_FAILS(ls_compile(&c, build, &odd, &j.o, NULL), LS_E_USAGE, "parallel.mesh",
+    ASSERT_FAILS(ls_compile(&c, build, &odd, &j.o, NULL), LS_E_USAGE, "mesh: ",
                  "model.embed_tokens.weight has size 23, which the 2 ranks of axis tp do not divide");
     j.o.parallel.tensor = "auto";
     ASSERT_OK(ls_compile(&c, build, &odd, &j.o, NULL)); /* the layers alone */
@@ -419,19 +419,18 @@ static void what_cannot_be(void **state)
     job three = layout(1, 1, 3, LS_DATA_FSDP);
     three.o.parallel.sequence = true;
     three.o.parallel.tensor = EMBEDDING;
-    ASSERT_FAILS(
-        ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE,
-        "parallel.sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
+    ASSERT_FAILS(ls_compile(&c, build, &QWEN, &three.o, NULL), LS_E_USAGE,
+                 "sequence: a micro-batch has 16 tokens, which the 3 ranks of axis tp do not divide");
     static const char *const SEQUENCE[][2] = {
-        { EMBEDDING, "rope in model.layers.0.self_attn cannot take operand 0, which is Shard(0..1) by "
-                     "parallel.sequence: it needs all tokens" },
-        { LAYERS, "and operand 0, which is whole on every rank: with parallel.sequence what makes operand 0 "
+        { EMBEDDING, "rope in model.layers.0.self_attn cannot take operand 0, which is Shard(0..1) "
+                     "because sequence is on: it needs all tokens" },
+        { LAYERS, "and operand 0, which is whole on every rank: with sequence on, what makes operand 0 "
                   "must be split by rows, too, as the table of an embedding" },
     };
     j.o.parallel.sequence = true;
     for (size_t i = 0; i < sizeof SEQUENCE / sizeof SEQUENCE[0]; i++) {
         j.o.parallel.tensor = SEQUENCE[i][0];
-        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "parallel.tensor", SEQUENCE[i][1]);
+        ASSERT_FAILS(ls_compile(&c, build, &QWEN, &j.o, NULL), LS_E_USAGE, "tensor: ", SEQUENCE[i][1]);
     }
     j.o.parallel.sequence = false;
     /* a word that is wrong on two ranks is wrong on one, whatever axis there is */
@@ -441,11 +440,11 @@ static void what_cannot_be(void **state)
                  "colwise:nothing: the model has no layer of that name");
     one.o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "dp", 1 } } };
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE,
-                 "parallel.tensor: has no effect: parallel.mesh has no axis of role tensor");
+                 "tensor: has no effect: the mesh has no axis of role tensor");
     one.o.parallel.tensor = "auto";
     one.o.parallel.sequence = true;
     ASSERT_FAILS(ls_compile(&c, build, &QWEN, &one.o, NULL), LS_E_USAGE,
-                 "parallel.sequence: has no effect: parallel.mesh has no axis of role tensor");
+                 "sequence: has no effect: the mesh has no axis of role tensor");
     /* a part of a name may stand before */
     j.o.parallel.tensor = "colwise:mlp.gate_proj colwise:mlp.up_proj rowwise:mlp.down_proj";
     ASSERT_OK(ls_compile(&c, build, &QWEN, &j.o, NULL));

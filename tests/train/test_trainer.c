@@ -324,7 +324,7 @@ static void hopeless_f16_fails(void **state)
         assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);
     }
     ASSERT_FAILS(ls_trainer_step(t, images, same, 1, 1e-3, &r), LS_E_NUMERIC,
-                 "gradients overflow f16 even with a loss scale of 1", "precision.param bf16");
+                 "gradients overflow f16 even with a loss scale of 1", "bf16 or f32 in place of f16");
     ls_trainer_destroy(&t);
 }
 
@@ -488,13 +488,13 @@ static void refusals(void **state)
                  "clip_norm is nan");
     ASSERT_FAILS(
         ls_trainer_create(&t, training_build_vit, &VIT, .optimizer = { LS_OPTIMIZER_DEFAULTS, .beta1 = 1 }),
-        LS_E_USAGE, "optimizer.beta1 is 1", "below 1");
+        LS_E_USAGE, "beta1 is 1", "below 1");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
                                    .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = -1 }),
                  LS_E_USAGE, "weight_decay is -1");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
                                    .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }),
-                 LS_E_USAGE, "optimizer.eps is inf");
+                 LS_E_USAGE, "eps is inf");
     ls_vit_config odd = VIT;
     odd.heads = 3;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");

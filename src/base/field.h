@@ -1,0 +1,51 @@
+/* field.h - the option that a failure is about. A layer that takes options in a struct (ls_parallel,
+ * ls_trainer_opts, ls_text_options, ls_order) refuses a value with ls_fail_field: its message begins with the
+ * name of the struct's member, "units: ...", which a C program has written. Who filled the struct from
+ * something else (a recipe) asks ls_error_field and puts the place of its own key there instead. */
+#pragma once
+#include "lockstep/status.h"
+
+typedef enum ls_field {
+    LS_FIELD_NONE,
+    /* ls_parallel */
+    LS_FIELD_MESH,
+    LS_FIELD_DATA,
+    LS_FIELD_UNITS,
+    LS_FIELD_RESHARD_AFTER_FORWARD,
+    LS_FIELD_GATHER,
+    LS_FIELD_OFFLOAD,
+    LS_FIELD_DEVICE_MEMORY,
+    LS_FIELD_SYNCHRONIZE,
+    LS_FIELD_REDUCE,
+    LS_FIELD_SYNC_BATCH_NORM,
+    LS_FIELD_TENSOR,
+    LS_FIELD_SEQUENCE,
+    LS_FIELD_BUCKET_BYTES,
+    /* ls_trainer_opts */
+    LS_FIELD_FREEZE,
+    LS_FIELD_RECOMPUTE,
+    LS_FIELD_PARAM,
+    /* ls_order */
+    LS_FIELD_GLOBAL_BATCH,
+    /* data sets: their options, and arguments of the functions that open them */
+    LS_FIELD_PATH,
+    LS_FIELD_TOKENIZER,
+    LS_FIELD_END_TOKEN,
+    LS_FIELD_SEQ_LENGTH,
+    LS_FIELD_TARGET,
+    LS_FIELD_EVAL_FRACTION,
+    LS_FIELD_IMAGE_SIZE,
+    LS_FIELD_IN_CHANNELS,
+    LS_FIELD_CLASSES,
+    LS_FIELD_VOCABULARY,
+    LS_FIELD_COUNT
+} ls_field;
+
+const char *ls_field_name(ls_field f); /* the member's name: "units" */
+
+/* ls_fail with the message "NAME: ...", NAME being that of the field. Local. */
+ls_status ls_fail_field(ls_status code, ls_field f, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The field with whose name this thread's latest message begins; LS_FIELD_NONE: with none. Local. */
+ls_field ls_error_field(void);
