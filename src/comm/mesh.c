@@ -9,14 +9,14 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/str.h"
+#include "comm/axes.h"
 
+#define ROW(name, role) { name, role },
 static const struct {
     const char *name;
     ls_axis_role role;
-} BY_NAME[] = { { "dp", LS_ROLE_REPLICATE },
-                { "data_parallel", LS_ROLE_REPLICATE },
-                { "shard", LS_ROLE_SHARD },
-                { "tp", LS_ROLE_TENSOR } };
+} BY_NAME[] = { LS_MESH_NAMES(ROW) };
+enum { NAMES = sizeof BY_NAME / sizeof *BY_NAME };
 enum { MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
 
 /* The same text for the life of the process: layouts are copied, and name their groups. */
@@ -46,7 +46,7 @@ static ls_axis_role role_of(const ls_mesh *m, int i)
 {
     if (m->roles[i] != LS_ROLE_OF_NAME)
         return m->roles[i];
-    for (size_t k = 0; k < sizeof BY_NAME / sizeof *BY_NAME; k++)
+    for (int k = 0; k < NAMES; k++)
         if (!strcmp(m->axes[i].name, BY_NAME[k].name))
             return BY_NAME[k].role;
     return LS_ROLE_OF_NAME;
@@ -69,16 +69,34 @@ static int find(const ls_mesh *m, const char *name, size_t length)
     return -1;
 }
 
+const char *ls_mesh_name(ls_axis_role role)
+{
+    int k = 0;
+    while (BY_NAME[k].role != role)
+        k++;
+    return BY_NAME[k].name;
+}
+
+static ls_status no_role(const char *axis)
+{
+    ls_str names = { 0 };
+    for (int k = 0; k < NAMES; k++)
+        ls_str_printf(&names, "%s%s", k == 0 ? "" : k < NAMES - 1 ? ", " : " and ", BY_NAME[k].name);
+    const ls_status s = ls_fail(LS_E_USAGE,
+                                "mesh: there is no axis '%s': only %s have a role of their own; give it one: "
+                                "%s: {size: 2, role: replicate, shard or tensor}",
+                                axis, ls_str_text(&names), axis);
+    ls_str_release(&names);
+    return s;
+}
+
 static ls_status check_axis(const ls_mesh *m, int i)
 {
     const char *name = m->axes[i].name;
     if (!*name || strpbrk(name, "*/"))
         return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
     if (role_of(m, i) == LS_ROLE_OF_NAME)
-        return ls_fail(LS_E_USAGE,
-                       "mesh: there is no axis '%s'; the axes are dp and shard (data) and tp, or give it a "
-                       "role: %s: {size: 2, role: replicate, shard or tensor}",
-                       name, name);
+        return no_role(name);
     if (find(m, name, strlen(name)) != i)
         return ls_fail(LS_E_USAGE, "mesh: axis %s is there twice", name);
     for (int k = 0; k < i; k++)
@@ -287,6 +305,16 @@ const char *ls_mesh_data_axes(const ls_mesh *m)
         return *replicate ? replicate : shard;
     snprintf(both, sizeof both, "%s*%s", replicate, shard);
     return kept(both);
+}
+
+const char *ls_mesh_model_axes(const ls_mesh *m)
+{
+    char all[LS_MESH_AXES * sizeof m->axes[0].name] = "";
+    int n = 0;
+    for (int i = 0; i < m->n; i++)
+        if (role_of(m, i) != LS_ROLE_REPLICATE && role_of(m, i) != LS_ROLE_SHARD)
+            n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", n ? "*" : "", m->axes[i].name);
+    return kept(all);
 }
 
 const char *ls_mesh_text(char text[128], const ls_mesh *m)

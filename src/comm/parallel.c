@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/field.h"
 #include "base/str.h"
+#include "comm/axes.h"
 
 /* ---- choices, resolved */
 
@@ -168,8 +169,9 @@ static ls_status check_tensor(const ls_parallel *p)
     if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
         return ls_fail_field(
             LS_E_USAGE, n ? LS_FIELD_TENSOR : LS_FIELD_SEQUENCE,
-            "has no effect: the mesh has no axis of role tensor; write mesh: {dp: auto, tp: 2}, or "
-            "leave it out");
+            "has no effect: the mesh has no axis of role tensor; write mesh: {%s: auto, %s: 2}, "
+            "or leave it out",
+            ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_TENSOR));
     return LS_OK;
 }
 

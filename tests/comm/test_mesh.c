@@ -1,5 +1,6 @@
 /* test_mesh.c - meshes: sizes with the arithmetic in messages, groups by name, hosts; layouts: what is
  * refused, choices resolved, shares. */
+#include "comm/axes.h"
 #include "lockstep/parallel.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void refusals_show_the_arithmetic(void **state)
         { "dp:-1", 4, "axis dp has -1 ranks", "auto" },
         { "dp:1000000 shard:1000000 tp:1000000", 4, "= 1000000000000000000, but there are 4 ranks", "" },
         { "dp:2 dp:2", 4, "axis dp is there twice", "" },
-        { "dp:2 pp:2", 4, "no axis 'pp'", "dp and shard (data) and tp" },
+        { "dp:2 pp:2", 4, "no axis 'pp'", "only dp, data_parallel, shard and tp have a role" },
         { "", 4, "1 to 8 axes", "not 0" },
         { "dp:0", 0, "0 ranks", "1 to 1000000" },
     };
@@ -85,10 +86,12 @@ static void names_are_free(void **state)
     assert_int_equal(ls_mesh_data_ranks(&m), 6);
     assert_int_equal(ls_mesh_data_rank(&m, 11), 5);
     assert_int_equal(ls_mesh_group_size(&m, ls_mesh_axis(&m, LS_ROLE_TENSOR)), 2);
+    assert_string_equal(ls_mesh_model_axes(&m), "columns");
     from = (ls_mesh){ .n = 1, .axes = { { "data_parallel", 4 } } };
     ASSERT_OK(ls_mesh_resolve(&m, &from, 4));
     assert_string_equal(ls_mesh_data_axes(&m), "data_parallel");
     assert_string_equal(ls_mesh_axis(&m, LS_ROLE_SHARD), "");
+    assert_string_equal(ls_mesh_model_axes(&m), "");
     from = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "data_parallel", 2 } } };
     ASSERT_FAILS(ls_mesh_resolve(&m, &from, 4), LS_E_USAGE, "axes dp and data_parallel have the same role");
     from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2 } }, .roles = { LS_ROLE_SHARD } };
