@@ -23,8 +23,16 @@ typedef struct tape {
     ls_arena arena;
 } tape;
 
+/* For explanation alone. */
+static void lies_as_gradient_of(tape *t, ls_value grad, ls_value v)
+{
+    if (grad.id > 0 && !ls_val_of(t->g, grad)->placed)
+        t->g->vals[grad.id].placed = ls_placed_gradient(&t->g->arena, ls_val_of(t->g, v)->placed);
+}
+
 static void contribute(tape *t, ls_value to, ls_value grad)
 {
+    lies_as_gradient_of(t, grad, to);
     contribution *c = LS_ARENA_NEW(&t->arena, contribution);
     *c = (contribution){ grad, t->incoming[to.id] };
     t->incoming[to.id] = c;
@@ -109,8 +117,10 @@ static ls_value total(tape *t, ls_value v)
         list[--i] = c->value;
     n = merge_packs(t, list, n);
     ls_value sum = list[0];
-    for (i = 1; i < n; i++)
+    for (i = 1; i < n; i++) {
         sum = ls_add(t->g, sum, list[i]);
+        lies_as_gradient_of(t, sum, v);
+    }
     return sum;
 }
 

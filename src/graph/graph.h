@@ -7,6 +7,7 @@
 #pragma once
 #include "base/arena.h"
 #include "device/attrs.h"
+#include "graph/placement.h"
 #include "lockstep/graph.h"
 
 typedef struct ls_op ls_op;
@@ -40,6 +41,7 @@ typedef struct ls_node {
 typedef struct ls_val {
     ls_type type;
     int node, out; /* producer and which of its outputs */
+    const ls_placed *placed; /* NULL: not known, or on no axis */
 } ls_val;
 
 typedef struct ls_output_entry {

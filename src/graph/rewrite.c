@@ -57,6 +57,18 @@ void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
     r->to->line = n->line;
 }
 
+/* What stands for `old` lies as that did, where its shape says so. */
+static void keep_placement(ls_rewrite *r, ls_value old, ls_value new)
+{
+    const ls_val *from = ls_val_of(r->from, old);
+    ls_val *to = &r->to->vals[new.id];
+    bool same = from->placed && !to->placed && from->type.ndim == to->type.ndim;
+    for (int d = 0; same && d < to->type.ndim; d++)
+        same = from->type.dims[d] == to->type.dims[d];
+    if (same)
+        to->placed = ls_placed_copy(&r->to->arena, from->placed);
+}
+
 /* A clone goes on naming what it repeats, under that node's new id. */
 static int clone_of(const ls_rewrite *r, const ls_node *n, const ls_node *copy)
 {
@@ -73,8 +85,10 @@ ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *i
     if (!copy)
         return NULL;
     copy->clone_of = clone_of(r, n, copy);
-    for (int i = 0; i < n->n_out && i < copy->n_out; i++)
+    for (int i = 0; i < n->n_out && i < copy->n_out; i++) {
         r->map[n->out[i].id] = copy->out[i];
+        keep_placement(r, n->out[i], copy->out[i]);
+    }
     return copy;
 }
 
@@ -105,6 +119,9 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
         ls_rewrite_abort(r);
         return s;
     }
+    for (int i = 1; i < r->from->n_vals; i++)
+        if (ls_present(r->map[i]))
+            keep_placement(r, (ls_value){ .id = i }, r->map[i]);
     r->to->scope = &r->to->root;
     r->to->phase = r->from->phase;
     free(r->map);

@@ -47,8 +47,10 @@ static void clone_block(state *t, int block, int upto)
         if (!copy)
             return;
         copy->clone_of = ls_present(n->out[0]) ? ls_node_of(t->r.to, t->r.map[n->out[0].id])->id : -1;
-        for (int k = 0; k < n->n_out; k++)
+        for (int k = 0; k < n->n_out; k++) {
             t->again[n->out[k].id] = copy->out[k];
+            t->r.to->vals[copy->out[k].id].placed = ls_val_of(t->r.to, t->r.map[n->out[k].id])->placed;
+        }
     }
 }
 

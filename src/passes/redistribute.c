@@ -3,21 +3,7 @@
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "redistribute.h"
 
-#include <stdio.h>
-
 #include "ops/rules.h"
-
-const char *ls_placement_text(char text[32], ls_placement p)
-{
-    static const char *const NAMES[] = { "Invariant", "Replicate", "Shard", "Partial" };
-    if (p.kind != LS_SHARD)
-        snprintf(text, 32, "%s", NAMES[p.kind]);
-    else if (p.dims > 1)
-        snprintf(text, 32, "Shard(%d..%d)", p.dim, p.dim + p.dims - 1);
-    else
-        snprintf(text, 32, "Shard(%d)", p.dim);
-    return text;
-}
 
 /* The split dimensions taken as one. */
 static ls_type merged(const ls_type *whole, ls_placement p)

@@ -11,18 +11,7 @@
  * To take Invariant for Replicate, or the other way round, gives right losses and wrong gradients. */
 #pragma once
 #include "graph/graph.h"
-
-typedef enum ls_place_kind { LS_INVARIANT, LS_REPLICATE, LS_SHARD, LS_PARTIAL } ls_place_kind;
-
-typedef struct ls_placement {
-    ls_place_kind kind;
-    int dim; /* LS_SHARD: the dimension that is split, */
-    /* and how many from it on are split as one: more than 1 only from 0 on, and a rank has them as one
-     * dimension */
-    int dims;
-} ls_placement;
-#define LS_SHARDED(d) ((ls_placement){ LS_SHARD, (d), 1 })
-#define LS_ROWS_SHARDED(n) ((ls_placement){ LS_SHARD, 0, (n) }) /* the first n dimensions, as one */
+#include "graph/placement.h"
 
 /* One axis, as a rank sees it. */
 typedef struct ls_place_axis {
@@ -32,8 +21,6 @@ typedef struct ls_place_axis {
 
 /* What a rank has of a value of type `whole`. False: the ranks do not divide it. */
 bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_place_axis *axis);
-/* "Shard(1)", "Shard(0..1)", "Partial" */
-const char *ls_placement_text(char text[32], ls_placement p);
 
 /*     from \ to    Invariant            Replicate                  Shard(d)                       operation /
  * its gradient Invariant    -                    replicate / all_reduce     replicate, slice / pack,

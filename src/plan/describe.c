@@ -167,6 +167,11 @@ static double lost(const ls_plan *p)
                               : 0;
 }
 
+static const ls_placed *placed(const ls_plan *p, const ls_alloc *a)
+{
+    return a->value < 0 ? NULL : p->graph->vals[a->value].placed;
+}
+
 void ls_plan_text(ls_str *out, ls_plan *p, int top)
 {
     char a[32], b[32], c[32];
@@ -204,6 +209,9 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
         ls_str_printf(out, "    %12s  %-11s ", ls_format_bytes(a, alive[i]->bytes),
                       ls_category_name(alive[i]->category));
         ls_alloc_text(out, p, alive[i]);
+        if (placed(p, alive[i]))
+            ls_str_add(out, " ");
+        ls_placed_text(out, placed(p, alive[i]));
         if (ls_is_transient(alive[i]))
             ls_str_printf(out, "  (steps %d-%d)", alive[i]->first, alive[i]->last);
         ls_str_add(out, "\n");
@@ -250,6 +258,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
         ls_alloc_text(&text, p, alive[i]);
         ls_json_object(j, NULL);
         ls_json_text(j, "what", ls_str_text(&text));
+        ls_placed_json(j, placed(p, alive[i]));
         ls_json_text(j, "category", ls_category_name(alive[i]->category));
         ls_json_int(j, "bytes", (int64_t)alive[i]->bytes);
         ls_json_int(j, "first", alive[i]->first);

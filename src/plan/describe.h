@@ -48,6 +48,9 @@ int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
 /* What an allocation holds: a name, or the op that makes the value and where in the model. */
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 
+/* Member "placement" of an open object: {"tp": "Shard(1)"}; of NULL none. */
+void ls_placed_json(ls_json *j, const ls_placed *p);
+
 /* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
 void ls_step_label(ls_str *out, const ls_plan *p, int step);
 

@@ -48,7 +48,7 @@ static void why_there(ls_str *out, const ls_plan *p, const ls_node *n, int k)
         ls_str_printf(out, "born inside %%%d", base);
 }
 
-static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v, bool types)
+static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v, bool types, bool placed)
 {
     char type[128];
     for (int j = 0; j < n && j < 12; j++) {
@@ -59,6 +59,10 @@ static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v
             ls_str_printf(out, "%%%d", v[j].id);
         if (types && ls_present(v[j]))
             ls_str_printf(out, " %s", ls_type_text(type, ls_type_of(g, v[j])));
+        if (placed && ls_present(v[j]) && ls_val_of(g, v[j])->placed) {
+            ls_str_add(out, " ");
+            ls_placed_text(out, ls_val_of(g, v[j])->placed);
+        }
     }
     if (n > 12)
         ls_str_printf(out, ", ... %d more", n - 12);
@@ -140,7 +144,7 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
 
 static void outputs_text(ls_str *out, const ls_plan *p, const ls_node *n, int step)
 {
-    values_text(out, p->graph, n->n_out, n->out, true);
+    values_text(out, p->graph, n->n_out, n->out, true, true);
     ls_str_add(out, "  @ ");
     for (int k = 0; k < n->n_out; k++) {
         ls_str_add(out, k ? ", " : "");
@@ -179,7 +183,7 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
         collective_text(out, p, l->step);
         if (part == LS_PART_START) {
             ls_str_add(out, "\n                ");
-            values_text(out, p->graph, n->n_in, n->in, true);
+            values_text(out, p->graph, n->n_in, n->in, true, false);
             ls_str_add(out, " -> ");
             outputs_text(out, p, n, l->step);
         }
@@ -187,7 +191,7 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
         return;
     }
     ls_str_printf(out, "%s ", n->op->name);
-    values_text(out, p->graph, n->n_in, n->in, false);
+    values_text(out, p->graph, n->n_in, n->in, false, false);
     ls_str_add(out, n->n_in ? " -> " : "-> ");
     outputs_text(out, p, n, l->step);
     const char *note = remark(p->graph, n, l->step);
@@ -273,12 +277,24 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
     ls_arena_release(&scratch);
 }
 
+void ls_placed_json(ls_json *j, const ls_placed *p)
+{
+    char text[32];
+    if (!p)
+        return;
+    ls_json_object(j, "placement");
+    for (; p; p = p->next)
+        ls_json_text(j, p->axis, ls_placement_text(text, p->p));
+    ls_json_close_object(j);
+}
+
 static void value_json(ls_json *j, const ls_plan *p, ls_value v)
 {
     char type[128];
     ls_json_object(j, NULL);
     ls_json_int(j, "value", v.id);
     ls_json_text(j, "type", ls_type_text(type, ls_type_of(p->graph, v)));
+    ls_placed_json(j, ls_val_of(p->graph, v)->placed);
     const ls_place *at = &p->places[v.id];
     if (at->alloc >= 0) {
         const ls_alloc *a = &p->allocs[at->alloc];

@@ -53,6 +53,18 @@ has out "block 0 of 2 along dimension 1 \(axis tp\)"; has out "rank 3   holds of
 try 0 inspect recipe.yaml --workers 2 "${tp2[@]}" --json; has out '"name":"model.layers.1.self_attn.o_proj.weight","dtype":"f32","shape":\[16,16\]'; has out '"block":1'
 try 0 plan recipe.yaml --workers 4 "${tp2[@]}"; has out "all_reduce over tp +8 a step"; has out "bits +not promised .* axis tp"
 
+# ---- how every value lies over the axis that splits layers, and its gradient; without such an axis nothing is said
+try 0 explain recipe.yaml --workers 4 "${tp2[@]}" --set parallel.recompute=class:LlamaDecoderLayer --full; cp out placed
+has out 'input -> %1 i32 \[4, 32\] \{tp: Invariant\}  @ io "ids"'; has out "replicate %[0-9]+ -> %[0-9]+ f32 \[4, 32, 16\] \{tp: Replicate\}"
+has out "flat_view %[0-9]+ -> %[0-9]+ f32 \[16, 8\] \{tp: Shard\(1\)\}"; has out "attention .* f32 \[4, 32, 8\] \{tp: Shard\(2\)\}, %[0-9]+ f32 \[4, 1, 32\] \{tp: Shard\(1\)\}"
+has out "linear .* f32 \[4, 32, 16\] \{tp: Partial\}"; has out "linear .* f32 \[4, 32, 16\] \{tp: Partial\} .*computed again"
+has out "linear_dw .* f32 \[16, 8\] \{tp: Shard\(1\)\}"; has out "linear_dx .* f32 \[4, 32, 16\] \{tp: Partial\}"; has out "fused .* f32 \[4, 32, 12\] \{tp: Shard\(2\)\}"
+try 0 explain recipe.yaml --workers 4 "${tp2[@]}" --set parallel.recompute=class:LlamaDecoderLayer --full --json; has out '"type":"f32 \[4, 1, 32\]","placement":\{"tp":"Shard\(1\)"\}'
+[ "$(grep -o '"placement":' out | wc -l)" = "$(grep -o '{tp: ' placed | wc -l)" ] || bad "$what: other placements than as text"
+try 0 plan recipe.yaml --workers 4 "${tp2[@]}"; has out "activations linear \{tp: Invariant\}"; has out "mlp.down_proj \{tp: Partial\}"
+try 0 plan recipe.yaml --workers 4 "${tp2[@]}" --json; has out '"placement":\{"tp":"Partial"\}'
+try 0 explain recipe.yaml --workers 4 --full; times 0 out "Invariant|Replicate"; try 0 plan recipe.yaml --workers 4 --json; times 0 out placement
+
 # ---- the vocabulary over two ranks, and the sequence; bytes and the end of a text are 257 words, an odd number, which is said when it is asked for
 refused 2 "embed_tokens.weight has size 257, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 "${tp2[@]}" --set "parallel.tensor=rowwise:embed_tokens"
 even=("${tp2[@]}" --set model.vocab_size=260 --set parallel.sequence=true)
