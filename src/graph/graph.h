@@ -40,7 +40,7 @@ typedef struct ls_node {
 
 typedef struct ls_val {
     ls_type type;
-    int node, out; /* producer and which of its outputs */
+    int node, out;           /* producer and which of its outputs */
     const ls_placed *placed; /* NULL: not known, or on no axis */
 } ls_val;
 

@@ -135,37 +135,14 @@ static ls_status conflict(const walk *w, const step *s, int k, int by)
 
 /* ---- redistributions */
 
-/* Remembered for people; the first to say it is right. */
-static void says(walk *w, ls_value v, ls_placement p)
-{
-    if (v.id <= 0)
-        return;
-    const ls_placed *had = ls_val_of(w->r.to, v)->placed;
-    for (const ls_placed *at = had; at; at = at->next)
-        if (!strcmp(at->axis, w->axis.name))
-            return;
-    const ls_placed placed = { ls_arena_strdup(&w->r.to->arena, w->axis.name), p, had };
-    w->r.to->vals[v.id].placed = ls_arena_dup(&w->r.to->arena, &placed, sizeof placed);
-}
-
-/* ls_redistribute, of a value that is `whole` together. */
-static ls_value redistribute(walk *w, ls_value v, const ls_type *t, ls_placement from, ls_placement to,
-                             const char *unit)
-{
-    says(w, v, from);
-    v = ls_redistribute(w->r.to, v, t, from, to, &w->axis, unit);
-    says(w, v, to);
-    return v;
-}
-
 static ls_value replicate(walk *w, ls_value old)
 {
     ls_value *copy = &w->replicate[old.id];
     const spot *s = &w->at[old.id];
     const ls_value v = ls_rewrite_value(&w->r, old);
     if (!ls_present(*copy))
-        *copy = redistribute(
-            w, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 },
+        *copy = ls_redistribute(
+            w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
             s->p.kind == LS_SHARD ? place_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
     return *copy;
 }
@@ -193,7 +170,8 @@ static ls_status operand(walk *w, step *s, int k)
                                  dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim],
                                  w->axis.ranks, w->axis.name);
         v = is_float(w, old) ? replicate(w, old) : v;
-        v = redistribute(w, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), "");
+        v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis,
+                            "");
     } else {
         return conflict(w, s, k, s->by);
     }
@@ -224,8 +202,8 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
                                  (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
         w->at[old.id] = (spot){ .p = to, .soft = true };
     }
-    w->r.map[old.id] = redistribute(w, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to,
-                                    place_of(w, ls_node_of(w->r.from, old)));
+    w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,
+                                       place_of(w, ls_node_of(w->r.from, old)));
     return LS_OK;
 }
 
@@ -435,7 +413,7 @@ static ls_status param(walk *w, const ls_node *n)
                                                        (int)strcspn(seed->word, " "), seed->word, a.name) };
     }
     ls_rewrite_copy_with(&w->r, n, NULL, &a);
-    says(w, w->r.map[v.id], w->at[v.id].p);
+    ls_place_says(w->r.to, w->r.map[v.id], w->at[v.id].p, &w->axis);
     return LS_OK;
 }
 
@@ -460,7 +438,7 @@ static ls_status node(walk *w, const ls_node *n)
     }
     for (int k = 0; k < n->n_out; k++) {
         w->at[n->out[k].id].param = params;
-        says(w, w->r.map[n->out[k].id], w->at[n->out[k].id].p);
+        ls_place_says(w->r.to, w->r.map[n->out[k].id], w->at[n->out[k].id].p, &w->axis);
     }
     return LS_OK;
 }

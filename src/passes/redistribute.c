@@ -3,6 +3,8 @@
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "redistribute.h"
 
+#include <string.h>
+
 #include "ops/rules.h"
 
 /* The split dimensions taken as one. */
@@ -89,8 +91,8 @@ static ls_value cut(ls_graph *g, ls_value v, const ls_type *whole, const ls_type
     return ls_slice(g, reshaped(g, v, &one), to.dim, axis->position * mine->dims[to.dim], mine->dims[to.dim]);
 }
 
-ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
-                         const ls_place_axis *axis, const char *unit)
+static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
+                       const ls_place_axis *axis, const char *unit)
 {
     char a[32], b[32], t[128];
     ls_type mine;
@@ -128,4 +130,25 @@ ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_place
     ls_graph_error(g, LS_E_UNSUPPORTED, "there is no way from %s to %s", ls_placement_text(a, from),
                    ls_placement_text(b, to));
     return (ls_value){ .id = -1 };
+}
+
+void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis *axis)
+{
+    if (v.id <= 0)
+        return;
+    const ls_placed *had = ls_val_of(g, v)->placed;
+    for (const ls_placed *at = had; at; at = at->next)
+        if (!strcmp(at->axis, axis->name))
+            return;
+    const ls_placed placed = { ls_arena_strdup(&g->arena, axis->name), p, had };
+    g->vals[v.id].placed = ls_arena_dup(&g->arena, &placed, sizeof placed);
+}
+
+ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
+                         const ls_place_axis *axis, const char *unit)
+{
+    ls_place_says(g, v, from, axis);
+    v = change(g, v, whole, from, to, axis, unit);
+    ls_place_says(g, v, to, axis);
+    return v;
 }

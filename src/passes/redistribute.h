@@ -22,13 +22,17 @@ typedef struct ls_place_axis {
 /* What a rank has of a value of type `whole`. False: the ranks do not divide it. */
 bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_place_axis *axis);
 
-/*     from \ to    Invariant            Replicate                  Shard(d)                       operation /
- * its gradient Invariant    -                    replicate / all_reduce     replicate, slice / pack,
- * all_reduce Replicate    refused              -                          slice / pack Shard        refused
- * all_gather / reduce_scatter  refused, but for itself Partial      all_reduce shared / nothing  all_reduce /
- * all_reduce  reduce_scatter / all_gather
+/* clang-format off */
+/*   from \ to   Invariant                    Replicate                    Shard(d)
+ *   Invariant   -                            replicate / all_reduce       replicate, slice / pack, all_reduce
+ *   Replicate   refused                      -                            slice / pack
+ *   Shard       refused                      all_gather / reduce_scatter  refused, but for itself
+ *   Partial     all_reduce shared / nothing  all_reduce / all_reduce      reduce_scatter / all_gather
  *
- * `whole` is the type on one rank, `unit` what the collectives are for. Sums are in f32, of f64 in f64. A
- * refusal is an error of the graph. */
+ * operation / its gradient. `whole` is the type on one rank, `unit` what the collectives are for. Sums are in
+ * f32, of f64 in f64. A refusal is an error of the graph. */
+/* clang-format on */
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
                          const ls_place_axis *axis, const char *unit);
+/* Remembered for people: v lies so on the axis. The first to say it is right. */
+void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis *axis);
