@@ -9,6 +9,7 @@
 
 #include "base/affinity.h"
 #include "comm/comm.h"
+#include "comm/shm.h"
 #include "lockstep/status.h"
 
 /* A share of the cores for each rank, where there are enough: as `lockstep --workers` does it. */

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "comm/environment.h"
 #include "comm/module.h"
+#include "comm/memory_room.h"
 #include "doctor.h"
 
 /* "0-3 | 4-7" */
@@ -63,8 +64,8 @@ static void launcher(ls_doctor *d)
     static const char *const WHO[] = { "none: `lockstep train --workers N` starts its ranks itself",
                                        "lockstep", "mpirun, srun or another that speaks PMI or PMIx",
                                        "torchrun" };
-    ls_place p;
-    if (ls_place_read(&p) != LS_OK) {
+    ls_environment p;
+    if (ls_environment_read(&p) != LS_OK) {
         ls_doctor_line(d, "launcher", "not understood");
         ls_doctor_note(d, "%s", ls_error_message());
     } else if (p.size > 1) {

@@ -1,4 +1,4 @@
-/* collective.c - collectives among ranks of one host: arithmetic on memory that all of them map.
+/* collective.c - collectives among ranks of one machine: arithmetic on memory that all of them map.
  * Synchronisation is a counter per rank (wait.c):
  *
  *   all_gather      start: tick.  wait: as each member has ticked, copy its slice.
@@ -10,16 +10,24 @@
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
  * copy the other pieces; tick, all.
  *
- * Every tick of a later collective comes after the reads of an earlier one: that is the rule of comm.h about
- * operands. */
-#include "remote.h"
+ * A member ticks for a later collective only after it has read the operands of an earlier one. The access
+ * rules of comm.h follow from that. */
+#include "collective.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "collective_own.h"
+#include "fault.h"
+#include "reduce.h"
+#include "remote_jobs.h"
+#include "wait.h"
 
-enum { STREAM_BYTES = 8 << 20 }; /* results from here on leave no room for anything else in a cache */
+_Static_assert((int)LS_CONTROL_RANKS <= (int)LS_REDUCE_OPERANDS,
+               "one reduction takes the operands of a machine");
+
+enum { STREAM_BYTES = 8 << 20 }; /* a result of this size would push everything else out of the caches */
 
 static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather",
                                      [LS_REDUCE_SCATTER] = "reduce_scatter",
@@ -37,7 +45,7 @@ double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype 
 
 static bool sums(ls_collective_kind k) { return k == LS_REDUCE_SCATTER || k == LS_ALL_REDUCE; }
 
-ls_dtype ls_collective_travels(const ls_collective_desc *d)
+static ls_dtype travels(const ls_collective_desc *d)
 {
     if (sums(d->kind))
         return d->via;
@@ -95,11 +103,11 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         return ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     *c = (ls_collective){ .d = *d,
                           .axis = d->axis,
+                          .travels = travels(d),
                           .operand = ls_sys_calloc((size_t)n, sizeof *c->operand),
                           .pieces = ls_sys_calloc((size_t)n, sizeof *c->pieces) };
-    c->bytes = d->map_to && d->from == d->to
-                   ? 0
-                   : (int64_t)ls_collective_bytes(d->kind, n, d->count, ls_collective_travels(d));
+    c->bytes = d->map_to && d->from == d->to ? 0
+                                             : (int64_t)ls_collective_bytes(d->kind, n, d->count, c->travels);
     ls_status s = c->operand && c->pieces ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %s", d->label);
     if (s == LS_OK)
         s = check_types(d);
@@ -133,7 +141,7 @@ void ls_collective_destroy(ls_collective **c)
 
 /* ---- running it */
 
-static ls_status everybody(ls_collective *c, uint32_t target)
+static ls_status await_members(ls_collective *c, uint32_t target)
 {
     return ls_axis_await_all(c->axis, LS_TICKS, target, c->d.label);
 }
@@ -156,15 +164,15 @@ ls_status ls_collective_start(ls_collective *c)
     return LS_OK;
 }
 
-/* Mine first, then those behind me: the others may still be coming, and not everybody reads the same memory
- * at once. */
+/* Begins with my own slice and goes on with the positions after mine: the others may still be coming, and the
+ * members do not all read the same memory at once. */
 static ls_status gather(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
     size_t slice = (size_t)d->count * ls_dtype_size(d->to);
     if (d->map_to)
-        return everybody(c, c->target);
+        return await_members(c, c->target);
     for (int i = 0; i < a->n; i++) {
         int p = (a->position + i) % a->n;
         if (i && !d->settled)
@@ -211,7 +219,7 @@ static ls_status reduce_in_place(ls_collective *c)
     size_t size = ls_dtype_size(d->from);
     char *mine = d->window->mine + d->offset;
     int64_t begin = piece_begin(c, a->position), end = piece_begin(c, a->position + 1);
-    LS_TRY(everybody(c, c->target));
+    LS_TRY(await_members(c, c->target));
     reduce(c, begin, end - begin, mine + (size_t)begin * size);
     uint32_t reduced = ls_axis_raise(a, LS_TICKS);
     for (int i = 1; i < a->n; i++) {
@@ -221,7 +229,7 @@ static ls_status reduce_in_place(ls_collective *c)
         ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from,
                    end - begin, false, d->threads);
     }
-    return everybody(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
+    return await_members(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
 }
 
 ls_status ls_collective_wait(ls_collective *c)
@@ -238,7 +246,7 @@ ls_status ls_collective_wait(ls_collective *c)
         return gather(c);
     if (c->in_place && a->n > 1)
         return reduce_in_place(c);
-    LS_TRY(everybody(c, c->target));
+    LS_TRY(await_members(c, c->target));
     reduce(c, d->kind == LS_REDUCE_SCATTER ? a->position * d->count : 0, d->count, d->result);
     return LS_OK;
 }

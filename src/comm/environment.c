@@ -1,5 +1,5 @@
-/* environment.c - where this process stands among those that were started together, and the group that
- * follows. The innermost launcher counts: our own, then torchrun, then MPI's. A job of one rank is no job. */
+/* environment.c - which rank this process is, as its launcher says, and the group that it joins. The
+ * innermost launcher counts: our own, then torchrun, then MPI's. A launcher of one rank is ignored. */
 #include "environment.h"
 
 #include <errno.h>
@@ -11,10 +11,11 @@
 
 #include "base/argument.h"
 #include "base/str.h"
-#include "comm.h"
-#include "hosts.h"
+#include "fault.h"
+#include "machines.h"
 #include "module.h"
 #include "rendezvous.h"
+#include "shm.h"
 
 enum { MAX_SIZE = 1000000 };
 
@@ -54,7 +55,7 @@ static ls_status together(bool *any, int n, const char *const *names, const char
     return s;
 }
 
-static ls_status read_own(ls_place *p, bool *found)
+static ls_status read_own(ls_environment *p, bool *found)
 {
     LS_TRY(together(found, 3,
                     (const char *const[]){ "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD" },
@@ -67,7 +68,7 @@ static ls_status read_own(ls_place *p, bool *found)
     return number(&p->fd, "LOCKSTEP_CONTROL_FD", 0, 1 << 30);
 }
 
-static ls_status read_torchrun(ls_place *p, bool *found)
+static ls_status read_torchrun(ls_environment *p, bool *found)
 {
     int local_rank = 0, local_size = 1;
     LS_TRY(together(found, 4, (const char *const[]){ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
@@ -97,12 +98,12 @@ static ls_status read_torchrun(ls_place *p, bool *found)
         return ls_fail(LS_E_USAGE, "RANK and WORLD_SIZE are set, but neither MASTER_PORT nor "
                                    "TORCHELASTIC_RUN_ID: the ranks need one that is "
                                    "theirs alone to find each other");
-    snprintf(p->meeting, sizeof p->meeting, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(),
+    snprintf(p->rendezvous, sizeof p->rendezvous, "lockstep-%u-%.10s-%.60s-%.8s", (unsigned)geteuid(),
              port ? port : "", run ? run : "", restart ? restart : "");
     return LS_OK;
 }
 
-static ls_status read_mpi(ls_place *p, bool *found)
+static ls_status read_mpi(ls_environment *p, bool *found)
 {
     static const char *const OPENMPI[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" }, *const PMI[] = {
         "PMI_RANK", "PMI_SIZE"
@@ -130,7 +131,7 @@ static ls_status read_mpi(ls_place *p, bool *found)
     return LS_OK;
 }
 
-/* srun without its MPI plugin starts processes that know of each other but cannot speak. */
+/* srun without its MPI plugin starts processes that cannot exchange messages. */
 static ls_status refuse_bare_srun(void)
 {
     int tasks = 1;
@@ -143,28 +144,28 @@ static ls_status refuse_bare_srun(void)
                                 tasks);
 }
 
-static ls_status find_place(ls_place *p)
+static ls_status read_variables(ls_environment *p)
 {
-    typedef ls_status reader(ls_place * p, bool *found);
+    typedef ls_status reader(ls_environment * p, bool *found);
     static reader *const OUTER[] = { read_mpi, read_torchrun }, *const INNER[] = { read_torchrun, read_mpi };
     reader *const *order = variable("TORCHELASTIC_RUN_ID") ? INNER : OUTER;
     bool found;
     LS_TRY(read_own(p, &found));
     for (int i = 0; i < 2 && !found; i++) {
-        *p = (ls_place){ 0 };
+        *p = (ls_environment){ 0 };
         LS_TRY(order[i](p, &found));
     }
     if (!found) {
-        *p = (ls_place){ .size = 1 };
+        *p = (ls_environment){ .size = 1 };
         LS_TRY(refuse_bare_srun());
     }
     return LS_OK;
 }
 
-ls_status ls_place_read(ls_place *out)
+ls_status ls_environment_read(ls_environment *out)
 {
-    *out = (ls_place){ 0 };
-    LS_TRY(find_place(out));
+    *out = (ls_environment){ 0 };
+    LS_TRY(read_variables(out));
     if (variable("LOCKSTEP_FAKE_NODES") && out->launcher != LS_LAUNCHER_MPI)
         return ls_fail(LS_E_USAGE, "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started on one "
                                    "machine, and nothing of that kind "
@@ -174,7 +175,7 @@ ls_status ls_place_read(ls_place *out)
 
 /* ---- the group */
 
-static ls_status join_own(ls_group **out, const ls_place *p)
+static ls_status join_own(ls_group **out, const ls_environment *p)
 {
     if (fcntl(p->fd, F_GETFD) < 0)
         return ls_fail(LS_E_USAGE,
@@ -195,15 +196,15 @@ static ls_status join_own(ls_group **out, const ls_place *p)
     return ls_fail(LS_E_USAGE, "LOCKSTEP_RANKS=%d, but the control block is of %d ranks", p->size, size);
 }
 
-static ls_status take_place(ls_group **out, const ls_place *p)
+static ls_status join(ls_group **out, const ls_environment *p)
 {
     const ls_transport_ops *ops = NULL;
     switch (p->launcher) {
     case LS_LAUNCHER_OWN: return join_own(out, p);
-    case LS_LAUNCHER_TORCHRUN: return ls_rendezvous_join(out, p->meeting, p->rank, p->size);
+    case LS_LAUNCHER_TORCHRUN: return ls_rendezvous_join(out, p->rendezvous, p->rank, p->size);
     case LS_LAUNCHER_MPI:
         LS_TRY(ls_module_open(&ops, p->module));
-        return ls_hosts_join(out, ops, NULL, p->size);
+        return ls_machines_join(out, ops, NULL, p->size);
     default: return ls_group_self(out);
     }
 }
@@ -211,10 +212,10 @@ static ls_status take_place(ls_group **out, const ls_place *p)
 ls_status ls_group_from_environment(ls_group **out)
 {
     LS_ARG(out);
-    ls_place p;
+    ls_environment p;
     *out = NULL;
-    LS_TRY(ls_place_read(&p));
-    LS_TRY(take_place(out, &p));
+    LS_TRY(ls_environment_read(&p));
+    LS_TRY(join(out, &p));
     ls_status s = ls_group_inject_from_environment(*out); /* LOCKSTEP_FAULT, in tests of the command */
     if (s != LS_OK)
         ls_group_destroy(out);
@@ -228,5 +229,5 @@ ls_status ls_group_from_mpi(ls_group **out, const void *comm)
     const ls_transport_ops *ops = NULL;
     *out = NULL;
     LS_TRY(ls_module_open(&ops, ls_module_of_program()));
-    return ls_hosts_join(out, ops, comm, 0);
+    return ls_machines_join(out, ops, comm, 0);
 }

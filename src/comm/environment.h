@@ -1,4 +1,5 @@
-/* environment.h - what the environment variables of a launcher say about this process's place. */
+/* environment.h - what a launcher's environment variables say: which rank this process is, and of how many.
+ */
 #pragma once
 #include "lockstep/status.h"
 
@@ -9,14 +10,14 @@ typedef enum ls_launcher {
     LS_LAUNCHER_TORCHRUN /* RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE */
 } ls_launcher;
 
-typedef struct ls_place {
+typedef struct ls_environment {
     ls_launcher launcher;
-    int rank, size;     /* MPI: size 0 when only MPI itself knows it */
-    int fd;             /* own: of the control block */
-    const char *module; /* MPI: which one speaks to this launcher */
-    char meeting[100];  /* torchrun: name of the rendezvous */
-} ls_place;
+    int rank, size;       /* MPI: size 0 when only MPI itself knows it */
+    int fd;               /* own: of the control block */
+    const char *module;   /* MPI: which one speaks to this launcher */
+    char rendezvous[100]; /* torchrun: its name (rendezvous.h) */
+} ls_environment;
 
 /* LS_E_USAGE for variables that are half there or contradict each other, LS_E_UNSUPPORTED for what needs
  * another launcher. Local. */
-ls_status ls_place_read(ls_place *out);
+ls_status ls_environment_read(ls_environment *out);

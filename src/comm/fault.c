@@ -1,13 +1,13 @@
-/* fault.c - a rank that is slow, lost or dead, on purpose: for tests of what the others then say, and of the
- * rule about operands. Counted are the starts and waits of collectives and the halves of fences
- * (ls_axis_arrive, ls_axis_fence). (base/fault.h: the system that says no.)
+/* fault.c - makes a rank slow, lost or dead on purpose. Tests use it to see what the other ranks then report,
+ * and to check the access rules for operands. It counts the starts and waits of collectives and the halves of
+ * fences (ls_axis_arrive, ls_axis_fence). Failing system calls are the business of base/fault.h.
  *
  *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
  *
- * KIND is delay, drop, kill or stop; WHERE the number of the call, from 0, or `random`: one in eight, drawn
- * from seed and rank; a random delay lasts up to S. Without rank= every rank has it. "kill@12:rank=1",
- * "delay@random:seconds=0.01:seed=3". */
-#include "internal.h"
+ * KIND is delay, drop, kill or stop. WHERE is the number of the call, from 0, or `random`: one call in eight,
+ * drawn from seed and rank; a random delay lasts up to S. Without rank= it happens on every rank.
+ * "kill@12:rank=1", "delay@random:seconds=0.01:seed=3". */
+#include "fault.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,9 +15,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/check.h"
 #include "base/fault.h"
 #include "base/rng.h"
+#include "base/sys.h"
+#include "group_own.h"
 
 struct ls_fault_plan {
     ls_fault fault;
@@ -25,12 +26,14 @@ struct ls_fault_plan {
     ls_rng_key key;
 };
 
-void ls_group_inject(ls_group *g, const ls_fault *f)
+ls_status ls_group_inject(ls_group *g, const ls_fault *f)
 {
     ls_fault_release(g);
-    g->fault = calloc(1, sizeof *g->fault);
-    LS_CHECK(g->fault != NULL, "out of memory");
+    g->fault = ls_sys_calloc(1, sizeof *g->fault);
+    if (!g->fault)
+        return ls_fail(LS_E_MEMORY, "no memory for a planned fault");
     *g->fault = (struct ls_fault_plan){ .fault = *f, .key = ls_rng_key_of(f->seed, (uint64_t)g->rank) };
+    return LS_OK;
 }
 
 void ls_fault_release(ls_group *g)
@@ -46,10 +49,10 @@ static void doze(double seconds)
     nanosleep(&t, NULL);
 }
 
-/* Does nothing more, until the others have noticed. */
+/* Does nothing until the other ranks have given up. */
 static ls_status stay_away(ls_group *g)
 {
-    while (!ls_block_failed(g->block))
+    while (!ls_control_failed(g->control))
         doze(0.005);
     return ls_group_failure(g);
 }
@@ -134,7 +137,5 @@ ls_status ls_group_inject_from_environment(ls_group *g)
             return malformed(text);
         rest += used;
     }
-    if (rank == g->rank)
-        ls_group_inject(g, &f);
-    return LS_OK;
+    return rank == g->rank ? ls_group_inject(g, &f) : LS_OK;
 }

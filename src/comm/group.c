@@ -1,273 +1,102 @@
-/* group.c - a process group: its life, its failures, and exchanges on memory of the caller's own, in pieces
- * of the stage's size. */
-#include "remote.h"
+/* group.c - one rank's end of a process group: what it knows of itself, and the group's failure. */
+#include "group.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/argument.h"
 #include "base/clock.h"
-#include "base/sys.h"
-
-static const double DEADLINE = 300;
-
-/* ---- life */
-
-ls_status ls_group_open(ls_group **out, ls_block *b, const ls_sharing *sharing, int fd, int seat, int first,
-                        int size)
-{
-    *out = NULL;
-    ls_group *g = ls_sys_calloc(1, sizeof *g);
-    if (!g)
-        return ls_fail(LS_E_MEMORY, "no memory for a process group");
-    *g = (ls_group){ .rank = first + seat,
-                     .size = size,
-                     .hosts = 1,
-                     .first = first,
-                     .here = b->ranks,
-                     .block = b,
-                     .sharing = sharing,
-                     .fd = fd,
-                     .deadline = DEADLINE,
-                     .notice = ls_lag_notice() };
-    ls_status s = ls_axis_create_world(g);
-    if (s != LS_OK) {
-        free(g);
-        return s;
-    }
-    ls_seat_publish_cpus(ls_block_seat(b, seat));
-    atomic_store(&ls_block_seat(b, seat)->state, LS_SEAT_TAKEN);
-    *out = g;
-    return LS_OK;
-}
-
-void ls_group_destroy(ls_group **out)
-{
-    if (!out)
-        return;
-    ls_group *g = *out;
-    if (!g)
-        return;
-    ls_remote_detach(g);
-    atomic_store(&ls_block_seat(g->block, ls_group_seat(g))->state, LS_SEAT_LEFT);
-    ls_axis_destroy(&g->world);
-    ls_fault_release(g);
-    g->sharing->leave(g);
-    free(g);
-    *out = NULL;
-}
+#include "group_own.h"
 
 int ls_group_rank(const ls_group *g)
 {
     LS_ARG_OR(g, 0);
     return g->rank;
 }
+
 int ls_group_size(const ls_group *g)
 {
     LS_ARG_OR(g, 0);
     return g->size;
 }
+
 int ls_group_hosts(const ls_group *g)
 {
     LS_ARG_OR(g, 0);
-    return g->hosts;
+    return g->machines;
 }
+
 int ls_group_local_rank(const ls_group *g)
 {
     LS_ARG_OR(g, 0);
-    return ls_group_seat(g);
+    return g->rank - g->first;
 }
+
 int ls_group_local_size(const ls_group *g)
 {
     LS_ARG_OR(g, 0);
     return g->here;
 }
+
 const char *ls_group_kind(const ls_group *g)
 {
     LS_ARG_OR(g, NULL);
     return g->remote ? "mpi" : g->sharing->kind;
 }
+
 void ls_group_set_deadline(ls_group *g, double seconds)
 {
     LS_ARG_VOID(g);
     g->deadline = seconds;
 }
-int ls_group_seat(const ls_group *g) { return g->rank - g->first; }
+
+ls_rank_slot *ls_group_slot(const ls_group *g) { return ls_control_slot(g->control, g->rank - g->first); }
+
+/* ---- what this rank does */
+
+void ls_group_doing(ls_group *g, const char *what)
+{
+    uint64_t words[LS_DOING_WORDS] = { 0 };
+    memcpy(words, what, strnlen(what, 120));
+    ls_rank_slot *s = ls_group_slot(g);
+    for (int i = 0; i < LS_DOING_WORDS; i++)
+        atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
+}
+
+void ls_group_planned(ls_group *g, uint64_t bytes) { atomic_store(&ls_group_slot(g)->planned, bytes); }
+
+void ls_group_on_lag(ls_group *g, ls_lag_fn on_lag, void *context)
+{
+    g->on_lag = on_lag;
+    g->on_lag_context = context;
+}
 
 /* ---- failure */
 
 void ls_group_fail(ls_group *g, ls_status code, const char *message)
 {
     LS_ARG_VOID(g);
-    ls_block_fail(g->block, g->rank, g->rank, code, message ? message : "it failed and gave no reason");
+    ls_control_fail(g->control, g->rank, g->rank, code, message ? message : "it failed and gave no reason");
 }
 
 ls_status ls_group_failure(const ls_group *g)
 {
-    const ls_failure *f = &g->block->failure;
-    if (!ls_block_hear(g->block))
+    const ls_failure *f = &g->control->failure;
+    if (!ls_control_failure_ready(g->control))
         return ls_fail(LS_E_PEER, "a rank failed, and was killed while it said why");
     return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
 }
 
-int ls_group_teller(const ls_group *g) { return ls_block_failed(g->block) ? g->block->failure.teller : 0; }
+int ls_group_reporter(const ls_group *g)
+{
+    return ls_control_failed(g->control) ? g->control->failure.reporter : 0;
+}
 
 void ls_group_await_end(const ls_group *g, int rank, double seconds)
 {
     const bool here = rank >= g->first && rank < g->first + g->here;
     for (double until = ls_now() + seconds;
-         ls_now() < until && !(here && ls_seat_gone(ls_block_seat(g->block, rank - g->first)));)
+         ls_now() < until && !(here && ls_rank_gone(ls_control_slot(g->control, rank - g->first)));)
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-}
-
-/* ---- exchanges */
-
-ls_status ls_group_barrier(ls_group *g)
-{
-    LS_ARG(g);
-    return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
-}
-
-/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the
- * deadline. Returns s, with its message. */
-static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
-{
-    char message[512];
-    snprintf(message, sizeof message, "%s", ls_error_message());
-    (void)ls_axis_exchange(g->world, NULL, 0, NULL,
-                           &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
-    return ls_fail(s, "%s", message);
-}
-
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-/* `call` NULL: not compared. */
-static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call,
-                        const char *what)
-{
-    if (bytes <= LS_STAGE_BYTES)
-        return ls_axis_exchange(g->world, mine, bytes, all, call, what);
-    char *pieces = ls_sys_malloc((size_t)LS_STAGE_BYTES * (size_t)g->size);
-    if (!pieces)
-        return refuse(
-            g, LS_CALL_ALL_GATHER,
-            ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size),
-            what);
-    ls_status s = LS_OK;
-    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGE_BYTES) {
-        size_t n = least(bytes - at, LS_STAGE_BYTES);
-        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, at ? NULL : call, what);
-        for (int r = 0; s == LS_OK && r < g->size; r++)
-            memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
-    }
-    free(pieces);
-    return s;
-}
-
-ls_status ls_group_all_gather_same(ls_group *g, const void *mine, size_t bytes, void *all)
-{
-    return gather(g, mine, bytes, all, NULL, "an all_gather");
-}
-
-ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
-{
-    static const char WHAT[] = "an all_gather";
-    LS_ARG(g);
-    if (bytes && (!mine || !all))
-        return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
-    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes },
-                  WHAT);
-}
-
-/* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
-typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
-
-static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
-                           const ls_call *call, const char *what)
-{
-    char *pieces = ls_sys_malloc(least(bytes, LS_STAGE_BYTES) * (size_t)g->size + 1);
-    if (!pieces)
-        return refuse(
-            g, (ls_call_kind)call->kind,
-            ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size),
-            what);
-    ls_status s = LS_OK;
-    size_t at = 0;
-    do { /* also without bytes: others may have some */
-        const size_t n = least(bytes - at, LS_STAGE_BYTES);
-        s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
-        if (s == LS_OK && n)
-            use(pieces, n, g->size, (char *)data + at, context);
-        at += n;
-    } while (s == LS_OK && at < bytes);
-    free(pieces);
-    return s;
-}
-
-struct sum {
-    ls_dtype dtype;
-    ls_reduction how;
-};
-
-static void reduce(const char *pieces, size_t n, int ranks, void *data, const void *context)
-{
-    const struct sum *c = context;
-    const char *in[ranks];
-    for (int r = 0; r < ranks; r++)
-        in[r] = pieces + (size_t)r * n;
-    ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM,
-                                .from = c->dtype,
-                                .via = c->dtype,
-                                .to = c->dtype,
-                                .n = ranks,
-                                .in = in,
-                                .out = data,
-                                .count = (int64_t)(n / ls_dtype_size(c->dtype)),
-                                .threads = 1 });
-}
-
-ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
-{
-    static const char WHAT[] = "an all_reduce";
-    size_t bytes = 0;
-    LS_ARG(g);
-    ls_status s = LS_OK;
-    if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
-        s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s",
-                    ls_dtype_name(dtype));
-    else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
-        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
-    else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
-        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: count is %lld", (long long)count);
-    else if (count && !data)
-        s = ls_argument_missing(__func__, "data");
-    if (s != LS_OK)
-        return refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
-    const ls_call call = {
-        .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count
-    };
-    return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
-}
-
-static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
-{
-    (void)ranks;
-    memcpy(data, pieces + (size_t) * (const int *)root * n, n);
-}
-
-ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
-{
-    static const char WHAT[] = "a broadcast";
-    LS_ARG(g);
-    ls_status s = LS_OK;
-    if (bytes && !data)
-        s = ls_argument_missing(__func__, "data");
-    else if (root < 0 || root >= g->size)
-        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
-    if (s != LS_OK)
-        return refuse(g, LS_CALL_BROADCAST, s, WHAT);
-    const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
-    return in_pieces(g, data, bytes, take, &root, &call, WHAT);
 }

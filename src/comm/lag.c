@@ -1,45 +1,40 @@
-/* lag.c - a rank that is waited for is named long before the wait fails. */
-#include "internal.h"
+/* lag.c - reports a rank that others wait for, long before the wait fails. */
+#include "lag.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const double NOTICE = 7; /* seconds; asking another host what it does may take two more */
+/* Seconds; asking another machine what a rank does may take two more. */
+static const double THRESHOLD = 7;
 
-double ls_lag_notice(void)
+double ls_lag_threshold(void)
 {
     const char *text = getenv("LOCKSTEP_NOTICE"); /* in tests */
     const double seconds = text ? atof(text) : 0;
-    return seconds > 0 ? seconds : NOTICE;
+    return seconds > 0 ? seconds : THRESHOLD;
 }
 
-void ls_group_on_lag(ls_group *g, ls_lag_fn tell, void *context)
+bool ls_lag_due(ls_group *g, ls_lag_timer *t, double seconds)
 {
-    g->tell = tell;
-    g->tell_context = context;
-}
-
-bool ls_lag_due(ls_group *g, ls_lagging *l, double seconds)
-{
-    l->waited += seconds;
-    if (!g->tell || l->waited < (l->next > 0 ? l->next : g->notice))
+    t->waited += seconds;
+    if (!g->on_lag || t->waited < (t->next > 0 ? t->next : g->lag_threshold))
         return false;
-    l->next = 2 * l->waited;
+    t->next = 2 * t->waited;
     return true;
 }
 
-void ls_lag_tell(ls_group *g, ls_lagging *l, int rank, const char *what, const char *doing)
+void ls_lag_report(ls_group *g, ls_lag_timer *t, int rank, const char *what, const char *doing)
 {
-    l->rank = rank;
-    l->told = true;
-    g->tell(g->tell_context, g,
-            &(ls_lag){ .rank = rank, .seconds = l->waited, .what = what, .doing = doing });
+    t->rank = rank;
+    t->reported = true;
+    g->on_lag(g->on_lag_context, g,
+              &(ls_lag){ .rank = rank, .seconds = t->waited, .what = what, .doing = doing });
 }
 
-void ls_lag_end(ls_group *g, ls_lagging *l)
+void ls_lag_end(ls_group *g, ls_lag_timer *t)
 {
-    if (!l->told)
+    if (!t->reported)
         return;
-    g->notice = fmax(g->notice, 1.5 * l->waited);
-    g->tell(g->tell_context, g, &(ls_lag){ .rank = l->rank, .seconds = l->waited, .over = true });
+    g->lag_threshold = fmax(g->lag_threshold, 1.5 * t->waited);
+    g->on_lag(g->on_lag_context, g, &(ls_lag){ .rank = t->rank, .seconds = t->waited, .over = true });
 }

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 
-enum { PLACES = 3 };
+enum { FOLDERS = 3 };
 
 static char *folder_of(char *path)
 {
@@ -21,19 +21,19 @@ static char *folder_of(char *path)
 
 /* Folders where a module may lie; malloc'ed, NULL where there is none. The last is relative to the executable
  * because a prefix is known only when installing. */
-static void find_places(char *places[PLACES])
+static void find_folders(char *folders[FOLDERS])
 {
     Dl_info info;
-    places[0] = folder_of(realpath("/proc/self/exe", NULL));
-    places[1] = dladdr((const void *)&ls_module_open, &info) && info.dli_fname
-                    ? folder_of(realpath(info.dli_fname, NULL))
-                    : NULL;
-    char *libraries = places[0] ? ls_path_join(places[0], LS_LIBDIR_FROM_BINDIR) : NULL;
-    places[2] = libraries ? realpath(libraries, NULL) : NULL;
+    folders[0] = folder_of(realpath("/proc/self/exe", NULL));
+    folders[1] = dladdr((const void *)&ls_module_open, &info) && info.dli_fname
+                     ? folder_of(realpath(info.dli_fname, NULL))
+                     : NULL;
+    char *libraries = folders[0] ? ls_path_join(folders[0], LS_LIBDIR_FROM_BINDIR) : NULL;
+    folders[2] = libraries ? realpath(libraries, NULL) : NULL;
     free(libraries);
-    if (places[0] && places[1] && !strcmp(places[0], places[1])) {
-        free(places[1]);
-        places[1] = NULL;
+    if (folders[0] && folders[1] && !strcmp(folders[0], folders[1])) {
+        free(folders[1]);
+        folders[1] = NULL;
     }
 }
 
@@ -43,19 +43,19 @@ static char *find(const char *name)
     const char *given = getenv("LOCKSTEP_MPI_MODULE");
     if (given && given[0])
         return strdup(given);
-    char *places[PLACES], *path = NULL;
+    char *folders[FOLDERS], *path = NULL;
     ls_str looked = { 0 };
-    find_places(places);
-    for (int i = 0; i < PLACES; i++) {
-        if (places[i] && !path) {
-            ls_str_printf(&looked, "%s%s", looked.len ? ", " : "", places[i]);
-            path = ls_path_join(places[i], name);
+    find_folders(folders);
+    for (int i = 0; i < FOLDERS; i++) {
+        if (folders[i] && !path) {
+            ls_str_printf(&looked, "%s%s", looked.len ? ", " : "", folders[i]);
+            path = ls_path_join(folders[i], name);
             if (!ls_file_exists(path)) {
                 free(path);
                 path = NULL;
             }
         }
-        free(places[i]);
+        free(folders[i]);
     }
     if (!path)
         ls_fail(LS_E_UNSUPPORTED,

@@ -6,7 +6,7 @@
  * stored as the result. Elements do not meet, so neither vector width nor threads change a bit: the same
  * loops are compiled for two levels. A result may be the very memory of an operand: a block is read from all
  * operands before it is stored. */
-#include "internal.h"
+#include "reduce.h"
 
 #include <string.h>
 #if defined(__SSE2__)
@@ -18,7 +18,7 @@
 
 /* the last two in f32 */
 enum { BLOCK_BYTES = 4096, LEVELS = 12, TASK_BLOCKS = 16, LINE = 16, AHEAD = 8 * LINE };
-_Static_assert(1 << (LEVELS - 2) >= LS_BLOCK_RANKS, "a tree over all ranks of a host needs more levels");
+_Static_assert(1 << (LEVELS - 2) >= LS_REDUCE_OPERANDS, "a tree over all operands needs more levels");
 
 #define LOOP static inline __attribute__((always_inline))
 
@@ -394,7 +394,7 @@ static void task(void *context, int64_t begin, int64_t end, int worker)
 
 void ls_reduce_run(const ls_reduce *r)
 {
-    LS_CHECK(r->n >= 1 && r->n <= LS_BLOCK_RANKS && (r->by != LS_BY_WIDE_SUM || r->count % 2 == 0),
+    LS_CHECK(r->n >= 1 && r->n <= LS_REDUCE_OPERANDS && (r->by != LS_BY_WIDE_SUM || r->count % 2 == 0),
              "%d operands, %lld elements", r->n, (long long)r->count);
     int64_t each = block_elements(r->via) * TASK_BLOCKS;
     ls_reduce copy = *r;

@@ -1,20 +1,22 @@
-/* remote_control.c - when something goes wrong: a failure on one host becomes the failure of all, and a rank
- * of another host that does not come is named with what it did last, as its own host tells. */
-#include "remote.h"
+/* remote_control.c - when something goes wrong between machines. A failure on one machine becomes the failure
+ * of all. When a rank of another machine does not come, its own machine is asked what it did last. */
+#include "remote_control.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "wait.h"
 
-static const double WORD_SECONDS = 1, ANSWER_SECONDS = 2; /* what saying something may take, and a question */
+static const double NOTICE_SECONDS = 1; /* longest time for sending a notice */
+static const double ANSWER_SECONDS = 2; /* longest wait for an answer */
 
 static bool is_here(const ls_group *g, int rank) { return rank >= g->first && rank < g->first + g->here; }
 
 ls_status ls_remote_broken(ls_remote *r)
 {
     ls_group *g = r->group;
-    ls_block_fail(g->block, g->rank, g->rank, LS_E_PEER, r->transport.error);
+    ls_control_fail(g->control, g->rank, g->rank, LS_E_PEER, r->transport.error);
     return ls_group_failure(g);
 }
 
@@ -25,40 +27,40 @@ ls_status ls_remote_listen(ls_remote *r)
     return r->listens ? LS_OK : ls_remote_broken(r);
 }
 
-/* To the ranks [from, to) of other hosts. Small messages leave at once; whether they arrive cannot be waited
- * for here. */
+/* Sends a notice to those of the ranks [from, to) that are on other machines. It waits until the transport
+ * has taken the message, not until it arrives. */
 static void say(ls_remote *r, int kind, int rank, int code, const char *text, int from, int to)
 {
-    r->said = (ls_word){ .kind = kind, .from = r->group->rank, .rank = rank, .code = code };
+    r->said = (ls_notice){ .kind = kind, .from = r->group->rank, .rank = rank, .code = code };
     snprintf(r->said.text, sizeof r->said.text, "%s", text);
     for (int i = from; i < to; i++) {
         ls_message m;
         bool done = false;
-        if (is_here(r->group, i) ||
-            !r->ops->send(&r->transport, &m, &r->said, sizeof r->said, r->place[i], LS_REMOTE_CONTROL))
+        if (is_here(r->group, i) || !r->ops->send(&r->transport, &m, &r->said, sizeof r->said,
+                                                  r->transport_rank[i], LS_REMOTE_CONTROL))
             continue;
-        for (double until = ls_now() + WORD_SECONDS; !done && ls_now() < until;)
+        for (double until = ls_now() + NOTICE_SECONDS; !done && ls_now() < until;)
             if (!r->ops->test(&r->transport, &m, &done) || (!done && usleep(100)))
                 break;
     }
 }
 
-static void hear(ls_remote *r, const ls_word *w)
+static void hear(ls_remote *r, const ls_notice *w)
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES];
     switch (w->kind) {
-    case LS_WORD_FAILURE:
-        r->told = true; /* whoever tells me has told the others */
-        ls_block_fail(g->block, w->rank, -1, (ls_status)w->code, w->text);
+    case LS_NOTICE_FAILURE:
+        r->told = true; /* the sender has told all the others too */
+        ls_control_fail(g->control, w->rank, -1, (ls_status)w->code, w->text);
         break;
-    case LS_WORD_QUESTION: {
-        int seat = ls_block_culprit(g->block, w->rank - g->first);
-        ls_block_describe(g->block, seat, text);
-        say(r, LS_WORD_ANSWER, g->first + seat, 0, text, w->from, w->from + 1);
+    case LS_NOTICE_QUESTION: {
+        int local = ls_control_blocker(g->control, w->rank - g->first);
+        ls_control_describe(g->control, local, text);
+        say(r, LS_NOTICE_ANSWER, g->first + local, 0, text, w->from, w->from + 1);
         break;
     }
-    case LS_WORD_ANSWER:
+    case LS_NOTICE_ANSWER:
         if (!r->answered)
             r->answer = *w;
         r->answered = true;
@@ -68,30 +70,31 @@ static void hear(ls_remote *r, const ls_word *w)
 
 ls_status ls_remote_look(ls_remote *r)
 {
-    ls_block *b = r->group->block;
+    ls_control_block *control = r->group->control;
     bool done = false;
     while (r->listens && r->ops->test(&r->transport, &r->listening, &done) && done) {
-        ls_word w = r->heard;
+        ls_notice w = r->heard;
         r->listens = false;
         LS_TRY(ls_remote_listen(r));
         hear(r, &w);
     }
-    if (!ls_block_failed(b))
+    if (!ls_control_failed(control))
         return LS_OK;
     if (!r->told) {
         r->told = true;
-        say(r, LS_WORD_FAILURE, b->failure.rank, b->failure.code, b->failure.text, 0, r->group->size);
+        say(r, LS_NOTICE_FAILURE, control->failure.rank, control->failure.code, control->failure.text, 0,
+            r->group->size);
     }
     return ls_group_failure(r->group);
 }
 
-/* Asks the ranks of the host of `rank` what it does: r->answered, r->answer. */
+/* Asks the ranks on the machine of `rank` what it does: r->answered, r->answer. */
 static ls_status ask(ls_remote *r, int rank)
 {
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
     r->answered = false;
-    say(r, LS_WORD_QUESTION, rank, 0, "", first, first + g->here);
+    say(r, LS_NOTICE_QUESTION, rank, 0, "", first, first + g->here);
     for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0;
          patience -= ls_patience_spent(ls_now() - began)) {
         began = ls_now();
@@ -108,17 +111,17 @@ static const char *answer(const ls_remote *r, int rank)
                                      : "its host does not answer";
 }
 
-ls_status ls_remote_lag(ls_remote *r, ls_lagging *l, int rank, const char *what)
+ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *what)
 {
     LS_TRY(ask(r, rank));
-    const int culprit = r->answered ? r->answer.rank : rank;
-    /* those that wait for me name it too */
-    atomic_store(&ls_block_seat(r->group->block, ls_group_seat(r->group))->abroad, 1 + culprit);
-    ls_lag_tell(r->group, l, culprit, what, answer(r, rank));
+    const int blocker = r->answered ? r->answer.rank : rank;
+    /* ranks that wait for this one then name it too */
+    atomic_store(&ls_group_slot(r->group)->waits_for_remote, 1 + blocker);
+    ls_lag_report(r->group, l, blocker, what, answer(r, rank));
     return LS_OK;
 }
 
-ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char *what)
+ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const char *what)
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];
@@ -126,6 +129,6 @@ ls_status ls_remote_blame(ls_remote *r, const ls_route *t, int rank, const char 
     snprintf(text, sizeof text,
              "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
              g->rank, what, t->axis.name, answer(r, rank));
-    ls_block_fail(g->block, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
+    ls_control_fail(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
     return ls_remote_look(r);
 }

@@ -1,14 +1,15 @@
-/* remote_move.c - what the communication thread does for a job. Two movements, each in pieces of which one is
- * under way while the one before is used:
+/* remote_move.c - what the communication thread does for a job. There are two movements. Each goes in pieces:
+ * a piece is under way while the one before it is used.
  *
- *   share   every position's slice to all. A member sends its own to those of its place on other hosts, and
- * puts it and what it receives on the host's stage, from where the members of the host take each other's.
- *   reduce  to every position the sum of its slice. A member adds up its host's operands for the slices of
- * its place on all hosts, in the tree over the host's members, sends each where it belongs, and adds what
- * comes, in the tree over the hosts. With powers of two these are one tree over all positions.
+ *   share   Every position's slice goes to all. A member sends its slice to the members with the same local
+ *           index on other machines. It puts its own slice and those that it receives into staging memory,
+ * from which the other members of its machine copy them. reduce  Every position gets the sum of its slice. A
+ * member adds its machine's operands, in the tree over the machine's members, for the slices of its local
+ * index on all machines. It sends each sum to the machine that it belongs to, and adds the sums that it
+ * receives, in the tree over the machines. With powers of two the two trees are one tree over all positions.
  *
- * all_reduce is reduce and then share. A fence shares nothing but that one is there. */
-#include "remote.h"
+ * all_reduce is reduce followed by share. A fence shares one byte. */
+#include "remote_move.h"
 
 #include <sched.h>
 #include <string.h>
@@ -16,6 +17,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "reduce.h"
+#include "remote_control.h"
+#include "wait.h"
 
 /* ---- slices: [0, total) elements of a vector in equal parts, the last ones shorter or empty */
 
@@ -35,20 +39,20 @@ static int64_t in_piece(split s, int p, int64_t k, int64_t step)
 
 /* ---- messages */
 
-static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int host, const void *send,
+static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int machine, const void *send,
                              void *receive, size_t bytes)
 {
-    int rank = t->peer[host], tag = t->axis.slot;
+    int rank = t->peer[machine], tag = t->axis.number;
     ls_message *m = &f->message[f->n];
-    bool sent = send ? r->ops->send(&r->transport, m, send, bytes, r->place[rank], tag)
-                     : r->ops->receive(&r->transport, m, receive, bytes, r->place[rank], tag);
+    bool sent = send ? r->ops->send(&r->transport, m, send, bytes, r->transport_rank[rank], tag)
+                     : r->ops->receive(&r->transport, m, receive, bytes, r->transport_rank[rank], tag);
     if (!sent)
         return ls_remote_broken(r);
     f->with[f->n++] = rank;
     return LS_OK;
 }
 
-/* Takes out what is done; *missing: a rank that has not done its part. */
+/* Removes the messages that are done; *missing: a rank whose message is not. */
 static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
 {
     int left = 0;
@@ -66,12 +70,11 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
     return LS_OK;
 }
 
-/* Gives its core away at first, then sleeps: up to a fifth of a millisecond, which is little where hosts are
- * waited for. */
+/* Sleeps between tests, up to a fifth of a millisecond: little against a message between machines. */
 static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
     double patience = r->group->deadline, last = ls_now();
-    ls_lagging lag = { 0 };
+    ls_lag_timer lag = { 0 };
     for (int looks = 0; f->n; looks++) {
         usleep(looks < 100 ? 20 : 200);
         if (looks % 50 == 0)
@@ -82,7 +85,7 @@ static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int mi
         patience -= spent;
         last = now;
         if (f->n && patience <= 0)
-            return ls_remote_blame(r, t, missing, what);
+            return ls_remote_missing(r, t, missing, what);
         if (ls_lag_due(r->group, &lag, spent) && f->n)
             LS_TRY(ls_remote_lag(r, &lag, missing, what));
     }
@@ -99,10 +102,10 @@ static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const 
             return LS_OK;
         sched_yield();
     }
-    ls_seat *me = ls_block_seat(r->group->block, ls_group_seat(r->group));
-    atomic_store(&me->abroad, 1 + missing);
+    ls_rank_slot *me = ls_group_slot(r->group);
+    atomic_store(&me->waits_for_remote, 1 + missing);
     ls_status s = wait_long(r, f, t, missing, what);
-    atomic_store(&me->abroad, 0);
+    atomic_store(&me->waits_for_remote, 0);
     return s;
 }
 
@@ -115,23 +118,23 @@ bool ls_flight_drop(ls_remote *r, ls_flight *f)
     return all;
 }
 
-/* All members of the axis on this host have come here. */
+/* A barrier of the members on this machine. */
 static ls_status meet(ls_route *t, const char *what)
 {
     return ls_axis_await_all(&t->axis, LS_TICKS, ls_axis_raise(&t->axis, LS_TICKS), what);
 }
 
-/* Elements per piece: two halves of a region hold a piece for every host. Whole cache lines. */
+/* Elements per piece: two halves of a region hold a piece for every machine. Whole cache lines. */
 static int64_t step_of(const ls_route *t, ls_dtype type)
 {
-    int64_t bytes = LS_REMOTE_REGION / 2 / t->hosts / 64 * 64;
-    LS_CHECK(bytes > 0, "%d hosts", t->hosts);
+    int64_t bytes = LS_REMOTE_REGION / 2 / t->machines / 64 * 64;
+    LS_CHECK(bytes > 0, "%d hosts", t->machines);
     return (bytes < LS_REMOTE_PIECE ? bytes : LS_REMOTE_PIECE) / (int64_t)ls_dtype_size(type);
 }
 
 static int64_t pieces_of(split s, int64_t step) { return (s.part + step - 1) / step; }
 
-/* Place of piece k for host h in a region. */
+/* Where piece k for machine h lies in a region. */
 static char *slot(const ls_route *t, char *region, int64_t k, int h, ls_dtype type)
 {
     size_t piece = (size_t)step_of(t, type) * ls_dtype_size(type);
@@ -145,23 +148,23 @@ typedef struct share {
     ls_dtype from, travels, to;
     const char *mine; /* [length of my slice] of type from */
     char *all;        /* [total] of type to */
-    bool mapped;      /* `all` is one memory for the members on this host */
+    bool mapped;      /* `all` is one memory for the members on this machine */
     int threads;
 } share;
 
 static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
 {
     int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
-    char *own = slot(t, r->stage->mine, k, t->host, x->travels);
+    char *own = slot(t, r->staging->mine, k, t->machine, x->travels);
     size_t size = ls_dtype_size(x->travels);
     ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false,
                x->threads);
-    for (int h = 0; h < t->hosts; h++) {
-        if (h == t->host)
+    for (int h = 0; h < t->machines; h++) {
+        if (h == t->machine)
             continue;
         int64_t theirs = in_piece(x->split, h * t->each + t->local, k, step);
         if (theirs)
-            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->stage->mine, k, h, x->travels),
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->staging->mine, k, h, x->travels),
                                (size_t)theirs * size));
         if (n)
             LS_TRY(put_message(r, &r->flight[k & 1], t, h, own, NULL, (size_t)n * size));
@@ -169,31 +172,32 @@ static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, in
     return LS_OK;
 }
 
-/* Into memory that the host shares each slice is written once: my own by me, those from elsewhere by whom
- * they came to. */
-static bool takes(const ls_route *t, const share *x, int host, int local)
+/* In memory that the machine shares, one member writes each slice: the owner its own, and for slices of other
+ * machines the member that received them. */
+static bool takes(const ls_route *t, const share *x, int machine, int local)
 {
     if (!x->mapped)
         return true;
-    return t->each > 1 ? local == t->local : host == t->host || (t->first_here && !t->axis.lines[host]);
+    return t->each > 1 ? local == t->local
+                       : machine == t->machine || (t->first_here && !t->axis.counters[machine]);
 }
 
 static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
 {
     int64_t step = step_of(t, x->travels);
     for (int l = 0; l < t->each; l++) {
-        char *stage = r->stage->peer[t->axis.members[t->host * t->each + l] - r->group->first];
-        for (int h = 0; h < t->hosts; h++) {
+        char *staging = r->staging->peer[t->axis.members[t->machine * t->each + l] - r->group->first];
+        for (int h = 0; h < t->machines; h++) {
             int p = h * t->each + l;
             if (takes(t, x, h, l))
                 ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to,
-                           slot(t, stage, k, h, x->travels), x->travels, in_piece(x->split, p, k, step),
+                           slot(t, staging, k, h, x->travels), x->travels, in_piece(x->split, p, k, step),
                            false, x->threads);
         }
     }
 }
 
-/* Nobody overwrites a half of its stage before all have met after reading it. */
+/* A member overwrites a half of its staging memory only after a barrier that follows all reads of it. */
 static ls_status run_share(ls_remote *r, ls_route *t, const share *x, const char *what)
 {
     int64_t n = pieces_of(x->split, step_of(t, x->travels));
@@ -215,18 +219,18 @@ typedef struct reduction {
     split split;
     int by; /* ls_reduce.by */
     ls_dtype from, travels, via, to;
-    const char **operand; /* by position; on other hosts NULL */
+    const char **operand; /* by position; on other machines NULL */
     const char **in;      /* room for as many */
     char *out;            /* [length of my slice] of type to */
     int threads;
 } reduction;
 
-/* This host's part of n elements from element `at`. One member a host: what it has, if that is no larger than
- * its rounding. */
+/* This machine's part of n elements from element `at`. With one member on each machine it is a copy of the
+ * operand when the operand travels in its own type. */
 static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t n, char *out)
 {
     for (int l = 0; l < t->each; l++)
-        x->in[l] = x->operand[t->host * t->each + l] + (size_t)at * ls_dtype_size(x->from);
+        x->in[l] = x->operand[t->machine * t->each + l] + (size_t)at * ls_dtype_size(x->from);
     if (t->each == 1 && x->from == x->travels)
         ls_convert(out, x->from, x->in[0], x->from, n, false, x->threads);
     else
@@ -245,33 +249,33 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
 {
     int64_t step = step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
     size_t size = ls_dtype_size(x->travels);
-    for (int i = 0; i < t->hosts; i++) {
+    for (int i = 0; i < t->machines; i++) {
         /* my own last: messages are on their way meanwhile */
-        int h = (t->host + 1 + i) % t->hosts, p = h * t->each + t->local;
+        int h = (t->machine + 1 + i) % t->machines, p = h * t->each + t->local;
         int64_t n = in_piece(x->split, p, k, step);
-        char *part = slot(t, h == t->host ? r->received : r->sent, k, h, x->travels);
-        if (mine && h != t->host)
+        char *part = slot(t, h == t->machine ? r->received : r->sent, k, h, x->travels);
+        if (mine && h != t->machine)
             LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->received, k, h, x->travels),
                                (size_t)mine * size));
         if (!n)
             continue;
         add_here(t, x, begin_of(x->split, p) + k * step, n, part);
-        if (h != t->host)
+        if (h != t->machine)
             LS_TRY(put_message(r, &r->flight[k & 1], t, h, part, NULL, (size_t)n * size));
     }
     return LS_OK;
 }
 
-static void add_hosts(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
+static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
 {
     int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
-    for (int h = 0; h < t->hosts; h++)
+    for (int h = 0; h < t->machines; h++)
         x->in[h] = slot(t, r->received, k, h, x->travels);
     ls_reduce_run(&(ls_reduce){ .by = x->by,
                                 .from = x->travels,
                                 .via = x->via,
                                 .to = x->to,
-                                .n = t->hosts,
+                                .n = t->machines,
                                 .in = x->in,
                                 .out = x->out + (size_t)(k * step) * ls_dtype_size(x->to),
                                 .count = n,
@@ -288,7 +292,7 @@ static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const
         LS_TRY(await_all(r, &r->flight[k & 1], t, what));
         if (k + 1 < n)
             LS_TRY(send_parts(r, t, x, k + 1));
-        add_hosts(r, t, x, k);
+        add_machines(r, t, x, k);
     }
     return LS_OK;
 }
@@ -300,7 +304,7 @@ static ls_status run_gather(ls_remote *r, ls_route *t, const ls_collective *c)
     const ls_collective_desc *d = &c->d;
     share x = { .split = { d->count * t->axis.n, d->count },
                 .from = d->from,
-                .travels = ls_collective_travels(d),
+                .travels = c->travels,
                 .to = d->to,
                 .mine = d->map_to ? d->map_from : c->operand[t->axis.position],
                 .all = d->map_to ? d->map_to : d->result,
@@ -340,7 +344,7 @@ static ls_status run_sum(ls_remote *r, ls_route *t, const ls_collective *c)
                 .mine = x.out,
                 .all = d->result,
                 .threads = d->threads };
-    /* in place: all on the host have met, so have read my operand, before it is written */
+    /* in place: the barrier in run_reduce follows all reads of my operand, so it may be overwritten */
     return run_share(r, t, &y, d->label);
 }
 

@@ -1,4 +1,4 @@
-/* rendezvous.c - a descriptor for every rank of the host, over an abstract unix socket. */
+/* rendezvous.c - passes a descriptor to every rank of the machine, over an abstract unix socket. */
 #include "rendezvous.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/oserror.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "comm.h"
+#include "shm.h"
 
 static socklen_t address_of(struct sockaddr_un *a, const char *name)
 {
@@ -60,7 +60,7 @@ static ls_status take_name(int *listener, const char *name)
                                : ls_fail_os(name, "open the meeting place of this host's ranks", error);
 }
 
-/* A byte with the descriptor is yes, one without is no; nothing at all: the other end is gone. */
+/* The answer is a byte: with the descriptor it means yes, without it no. No byte: the other end is gone. */
 static bool give(int connection, int fd)
 {
     union {
@@ -117,7 +117,7 @@ static ls_status missing(const bool *came, int others, double seconds)
     return s;
 }
 
-/* Gives `fd` to the others as they come. */
+/* Sends `fd` to the other local ranks as they connect. */
 static ls_status serve(int listener, int fd, int others, double seconds)
 {
     double until = ls_now() + seconds;
@@ -131,7 +131,7 @@ static ls_status serve(int listener, int fd, int others, double seconds)
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC), rank = 0;
         if (connection < 0)
             continue;
-        /* a stranger, or a rank that died meanwhile, does not count */
+        /* a process of another user, or a rank that ended meanwhile, does not count */
         if (same_user(connection) && ready(connection, ls_now() + 5) &&
             recv(connection, &rank, sizeof rank, 0) == sizeof rank) {
             if (rank < 1 || rank > others || came[rank]) {
@@ -147,7 +147,8 @@ static ls_status serve(int listener, int fd, int others, double seconds)
     return s;
 }
 
-/* Local rank 0 makes the block. The name is given back at the end: whoever asks later comes too late. */
+/* Local rank 0 makes the control block. It closes the name at the end: a rank that asks later finds nobody.
+ */
 static ls_status make(int *fd, const char *name, int size, double seconds)
 {
     int listener;

@@ -1,6 +1,6 @@
-/* rendezvous.h - ranks of one host that somebody else started hand each other the descriptor of their control
- * block (ls_shm_create). The meeting place is an abstract unix socket: a name, no file, gone with its owner.
- * Both sides check that the other is the same user. */
+/* rendezvous.h - ranks of one machine that somebody else started hand each other the descriptor of their
+ * control block (ls_shm_create). The meeting place is an abstract unix socket: a name, no file, gone with its
+ * owner. Both sides check that the other is the same user. */
 #pragma once
 #include "lockstep/group.h"
 

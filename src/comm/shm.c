@@ -1,7 +1,7 @@
-/* shm.c - ranks as processes of one host. They inherit an anonymous file: its first pages are the block,
- * windows lie behind them, and when the last process ends the kernel takes it back, however that process
- * ended. Nothing has a name. */
-#include "internal.h"
+/* shm.c - ranks as processes of one machine. They inherit an anonymous file. Its first pages are the control
+ * block, windows follow. The file has no name: the kernel frees it when the last process ends, however that
+ * process ends. */
+#include "shm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,8 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "group_life.h"
+#include "process.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20 };
 
@@ -21,13 +23,13 @@ enum { PAGE = 4096, HUGE = 2 << 20 };
 
 static ls_status reserve(ls_group *g, size_t bytes, uint64_t *handle)
 {
-    uint64_t end = atomic_load(&g->block->end), align = bytes < HUGE ? PAGE : HUGE, at;
+    uint64_t end = atomic_load(&g->control->end), align = bytes < HUGE ? PAGE : HUGE, at;
     do
         at = (end + align - 1) / align * align;
-    while (!atomic_compare_exchange_weak(&g->block->end, &end, at + bytes));
+    while (!atomic_compare_exchange_weak(&g->control->end, &end, at + bytes));
     char text[32];
-    /* The last page makes the file long enough, and never shorter; the others come when they are touched
-     * (ls_window_create). */
+    /* Allocating the last page makes the file long enough and never shorter. ls_window_create allocates the
+     * others. */
     if (ls_sys_fallocate(g->fd, 0, (off_t)(at + bytes - PAGE), PAGE) != 0)
         return ls_fail(LS_E_MEMORY, "cannot have %s of shared memory: %s", ls_format_bytes(text, bytes),
                        strerror(errno));
@@ -49,44 +51,44 @@ static ls_status map(ls_group *g, uint64_t handle, size_t bytes, char **base)
 static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool last)
 {
     munmap(base, bytes);
-    if (last) /* the pages go back; where this fails, they go with the file */
+    if (last) /* frees the pages; if this fails, they stay until the file is freed */
         (void)ls_sys_fallocate(g->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle,
                                (off_t)bytes);
 }
 
 static void leave(ls_group *g)
 {
-    munmap(g->block, ls_block_bytes(g->block->ranks));
+    munmap(g->control, ls_control_bytes(g->control->ranks));
     close(g->fd);
 }
 
 static const ls_sharing SHM = { "shm", reserve, map, unmap, leave };
 
-/* ---- the block */
+/* ---- the control block */
 
-static ls_status map_block(ls_block **out, int fd)
+static ls_status map_control(ls_control_block **out, int fd)
 {
     struct stat st;
-    ls_block head;
+    ls_control_block head;
     *out = NULL;
     if (fstat(fd, &st) != 0 || pread(fd, &head, sizeof head, 0) != sizeof head ||
-        !ls_block_valid(&head, (size_t)st.st_size))
+        !ls_control_valid(&head, (size_t)st.st_size))
         return ls_fail(LS_E_FORMAT,
                        "descriptor %d is not the shared memory of a process group of this version", fd);
-    const size_t bytes = ls_block_bytes(head.ranks);
-    ls_block *b = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (b == MAP_FAILED)
+    const size_t bytes = ls_control_bytes(head.ranks);
+    ls_control_block *control = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (control == MAP_FAILED)
         return ls_fail(LS_E_MEMORY, "cannot map the process group's memory, %zu bytes: %s", bytes,
                        strerror(errno));
-    *out = b;
+    *out = control;
     return LS_OK;
 }
 
-/* What ls_block_fail says, by a rank that could not map the block. */
-static void leave_word(int fd, int rank, ls_status code)
+/* ls_control_fail by a rank that could not map the control block. */
+static void write_failure(int fd, int rank, ls_status code)
 {
-    ls_failure f = { .state = LS_TOLD, .rank = rank, .code = (int)code };
-    const off_t at = offsetof(ls_block, failure);
+    ls_failure f = { .state = LS_FAILURE_READY, .rank = rank, .code = (int)code };
+    const off_t at = offsetof(ls_control_block, failure);
     snprintf(f.text, sizeof f.text, "%s", ls_error_message());
     if (ls_sys_pwrite(fd, &f.rank, sizeof f - offsetof(ls_failure, rank),
                       at + (off_t)offsetof(ls_failure, rank)) > 0)
@@ -96,56 +98,57 @@ static void leave_word(int fd, int rank, ls_status code)
 ls_status ls_shm_create(int ranks, int *fd)
 {
     *fd = -1;
-    if (ranks < 1 || ranks > LS_BLOCK_RANKS)
+    if (ranks < 1 || ranks > LS_CONTROL_RANKS)
         return ls_fail(LS_E_ARG, "a group of %d processes: 1 to %d are possible on a host", ranks,
-                       LS_BLOCK_RANKS);
-    size_t bytes = ls_block_bytes(ranks);
+                       LS_CONTROL_RANKS);
+    size_t bytes = ls_control_bytes(ranks);
     int f = ls_sys_memory_file("lockstep");
-    ls_block *b = f >= 0 && ls_sys_ftruncate(f, (off_t)bytes) == 0
-                      ? ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0)
-                      : MAP_FAILED;
-    if (b == MAP_FAILED) {
+    ls_control_block *control = f >= 0 && ls_sys_ftruncate(f, (off_t)bytes) == 0
+                                    ? ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0)
+                                    : MAP_FAILED;
+    if (control == MAP_FAILED) {
         ls_status s = ls_fail(LS_E_MEMORY, "cannot make shared memory for %d ranks, %zu bytes: %s", ranks,
                               bytes, strerror(errno));
         if (f >= 0)
             close(f);
         return s;
     }
-    ls_block_init(b, ranks);
-    munmap(b, bytes);
+    ls_control_init(control, ranks);
+    munmap(control, bytes);
     *fd = f;
     return LS_OK;
 }
 
-static ls_status take_seat(ls_block *b, int rank)
+static ls_status take_slot(ls_control_block *control, int rank)
 {
-    if (rank < 0 || rank >= b->ranks)
-        return ls_fail(LS_E_ARG, "rank %d of a group of %d processes", rank, b->ranks);
-    ls_seat *s = ls_block_seat(b, rank);
+    if (rank < 0 || rank >= control->ranks)
+        return ls_fail(LS_E_ARG, "rank %d of a group of %d processes", rank, control->ranks);
+    ls_rank_slot *s = ls_control_slot(control, rank);
     int nobody = 0;
-    if (!atomic_compare_exchange_strong(&s->process, &nobody, (int)getpid()))
+    if (!atomic_compare_exchange_strong(&s->pid, &nobody, (int)getpid()))
         return ls_fail(LS_E_ARG, "rank %d has joined already, as process %d", rank, nobody);
-    atomic_store(&s->born, ls_process_born((int)getpid(), NULL));
+    atomic_store(&s->start_time, ls_process_start_time((int)getpid(), NULL));
     return LS_OK;
 }
 
 ls_status ls_shm_join(ls_group **out, int fd, int rank)
 {
-    ls_block *b;
+    ls_control_block *control;
     *out = NULL;
-    ls_status s = map_block(&b, fd);
+    ls_status s = map_control(&control, fd);
     if (s == LS_E_MEMORY)
-        leave_word(fd, rank, s);
+        write_failure(fd, rank, s);
     LS_TRY(s);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    s = own < 0 ? ls_fail(LS_E_IO, "cannot keep descriptor %d: %s", fd, strerror(errno)) : take_seat(b, rank);
+    s = own < 0 ? ls_fail(LS_E_IO, "cannot keep descriptor %d: %s", fd, strerror(errno))
+                : take_slot(control, rank);
     if (s == LS_OK) {
-        s = ls_group_open(out, b, &SHM, own, rank, 0, b->ranks);
+        s = ls_group_open(out, control, &SHM, own, rank, 0, control->ranks);
         if (s == LS_OK)
             return LS_OK;
-        ls_block_fail(b, rank, rank, s, ls_error_message());
+        ls_control_fail(control, rank, rank, s, ls_error_message());
     }
-    munmap(b, ls_block_bytes(b->ranks));
+    munmap(control, ls_control_bytes(control->ranks));
     if (own >= 0)
         close(own);
     return s;
@@ -154,7 +157,7 @@ ls_status ls_shm_join(ls_group **out, int fd, int rank)
 /* ---- the launcher's view */
 
 struct ls_shm_watch {
-    ls_block *block;
+    ls_control_block *control;
 };
 
 ls_status ls_shm_watch_open(ls_shm_watch **out, int fd)
@@ -162,7 +165,7 @@ ls_status ls_shm_watch_open(ls_shm_watch **out, int fd)
     *out = ls_sys_calloc(1, sizeof **out);
     if (!*out)
         return ls_fail(LS_E_MEMORY, "no memory to watch a process group");
-    ls_status s = map_block(&(*out)->block, fd);
+    ls_status s = map_control(&(*out)->control, fd);
     if (s != LS_OK) {
         free(*out);
         *out = NULL;
@@ -174,7 +177,7 @@ void ls_shm_watch_close(ls_shm_watch **w)
 {
     if (!*w)
         return;
-    munmap((*w)->block, ls_block_bytes((*w)->block->ranks));
+    munmap((*w)->control, ls_control_bytes((*w)->control->ranks));
     free(*w);
     *w = NULL;
 }
@@ -182,39 +185,39 @@ void ls_shm_watch_close(ls_shm_watch **w)
 void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
 {
     char doing[128], text[1024];
-    ls_block_doing(w->block, rank, doing);
+    ls_control_doing(w->control, rank, doing);
     snprintf(text, sizeof text, "%s%s%s", message, doing[0] ? "; it last did: " : "", doing);
-    ls_block_fail(w->block, rank, -1, LS_E_PEER, text);
+    ls_control_fail(w->control, rank, -1, LS_E_PEER, text);
 }
 
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128])
 {
-    ls_block_doing(w->block, rank, text);
+    ls_control_doing(w->control, rank, text);
 }
 
 bool ls_shm_watch_ending(const ls_shm_watch *w, int rank)
 {
-    return ls_seat_gone(ls_block_seat(w->block, rank)) != NULL;
+    return ls_rank_gone(ls_control_slot(w->control, rank)) != NULL;
 }
 
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error)
 {
-    atomic_store(&ls_block_seat(w->block, rank)->exec_error, error);
+    atomic_store(&ls_control_slot(w->control, rank)->exec_error, error);
 }
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank)
 {
-    return atomic_load(&ls_block_seat(w->block, rank)->exec_error);
+    return atomic_load(&ls_control_slot(w->control, rank)->exec_error);
 }
 uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank)
 {
-    return atomic_load(&ls_block_seat(w->block, rank)->planned);
+    return atomic_load(&ls_control_slot(w->control, rank)->planned);
 }
 
 int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096])
 {
-    if (!ls_block_hear(w->block))
+    if (!ls_control_failure_ready(w->control))
         return -1;
-    *code = (ls_status)w->block->failure.code;
-    snprintf(text, LS_FAILURE_BYTES, "%s", w->block->failure.text);
-    return w->block->failure.rank;
+    *code = (ls_status)w->control->failure.code;
+    snprintf(text, LS_FAILURE_BYTES, "%s", w->control->failure.text);
+    return w->control->failure.rank;
 }

@@ -1,6 +1,7 @@
-/* thread.c - ranks as threads of one process, and the group of one: block and windows are anonymous mappings
- * that all threads see anyway. */
-#include "internal.h"
+/* thread.c - ranks as threads of one process, and the group of one: the control block and windows are
+ * anonymous mappings, which all threads see. */
+#include "cores.h"
+#include "group_life.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -40,8 +41,8 @@ static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool l
 
 static void leave(ls_group *g)
 {
-    if (atomic_fetch_sub(&g->block->users, 1) == 1)
-        munmap(g->block, ls_block_bytes(g->block->ranks));
+    if (atomic_fetch_sub(&g->control->users, 1) == 1)
+        munmap(g->control, ls_control_bytes(g->control->ranks));
 }
 
 static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave },
@@ -50,20 +51,20 @@ static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave },
 static ls_status create(ls_group **out, int ranks, const ls_sharing *sharing)
 {
     memset(out, 0, sizeof *out * (size_t)ranks);
-    ls_block *b = fresh(ls_block_bytes(ranks));
-    if (!b)
+    ls_control_block *control = fresh(ls_control_bytes(ranks));
+    if (!control)
         return ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", ranks);
-    ls_block_init(b, ranks);
-    atomic_store(&b->users, ranks);
+    ls_control_init(control, ranks);
+    atomic_store(&control->users, ranks);
     for (int r = 0; r < ranks; r++) {
-        ls_status s = ls_group_open(&out[r], b, sharing, -1, r, 0, ranks);
+        ls_status s = ls_group_open(&out[r], control, sharing, -1, r, 0, ranks);
         if (s == LS_OK)
             continue;
-        atomic_store(&b->users, r); /* the last of the groups that were made frees it */
+        atomic_store(&control->users, r); /* the last of the groups that were made frees it */
         for (int made = 0; made < r; made++)
             ls_group_destroy(&out[made]);
         if (r == 0)
-            munmap(b, ls_block_bytes(ranks));
+            munmap(control, ls_control_bytes(ranks));
         return s;
     }
     for (int r = 0; r < ranks; r++)
@@ -80,7 +81,7 @@ ls_status ls_group_self(ls_group **out)
 ls_status ls_group_threads(ls_group **out, int ranks)
 {
     LS_ARG(out);
-    if (ranks < 1 || ranks > LS_BLOCK_RANKS)
-        return ls_fail(LS_E_ARG, "a group of %d threads: 1 to %d are possible", ranks, LS_BLOCK_RANKS);
+    if (ranks < 1 || ranks > LS_CONTROL_RANKS)
+        return ls_fail(LS_E_ARG, "a group of %d threads: 1 to %d are possible", ranks, LS_CONTROL_RANKS);
     return create(out, ranks, &THREADS);
 }

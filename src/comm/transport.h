@@ -1,6 +1,6 @@
-/* transport.h - what moves bytes between hosts: a table of functions that a module (lockstep-mpi.so) fills.
- * The module is opened at run time and knows nothing of Lockstep but this header; it adds nothing up. All
- * calls on one transport come from one thread at a time. */
+/* transport.h - what moves bytes between machines: a table of functions that a module (lockstep-mpi.so)
+ * fills. The module is opened at run time and knows only this header of Lockstep. It does no arithmetic.
+ * Calls on one transport come from one thread at a time. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum { LS_TRANSPORT_TEXT = 512 };
 
 typedef struct ls_transport {
     int rank, size;
-    int host;                      /* the same number on the ranks of one host: the lowest of them */
+    int machine;                   /* the same number on the ranks of one machine: the lowest of them */
     void *own;                     /* the module's */
     char error[LS_TRANSPORT_TEXT]; /* why the latest call failed */
 } ls_transport;
@@ -23,7 +23,7 @@ typedef struct ls_message {
     uint64_t request;
 } ls_message; /* a send or receive under way */
 
-/* What returns bool has failed when that is false, and says why in t->error. */
+/* Functions that return bool return false when they fail, with the reason in t->error. */
 typedef struct ls_transport_ops {
     int abi;
     void (*describe)(char text[LS_TRANSPORT_TEXT]); /* name and version of the library behind it */
@@ -38,6 +38,6 @@ typedef struct ls_transport_ops {
     bool (*receive)(ls_transport *t, ls_message *m, void *data, size_t bytes, int from, int tag);
     /* never blocks; makes progress on everything under way */
     bool (*test)(ls_transport *t, ls_message *m, bool *done);
-    /* gives a message up; false: its data may still be in use, for ever */
+    /* gives a message up; false: the transport may use its data for ever */
     bool (*cancel)(ls_transport *t, ls_message *m);
 } ls_transport_ops;

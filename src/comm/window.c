@@ -1,11 +1,11 @@
-/* window.c - memory that the members of an axis on one host share. One mapping holds all parts, one after the
- * other, then the common part, then a page with the number of its users:
+/* window.c - memory that the members of an axis on one machine share. One mapping holds all parts, one after
+ * the other, then the common part, then a page that counts its users:
  *
  *   [part of member 0][part of member 1]...[shared][users]      every part begins on a page
  *
- * The first member on the host reserves it, all map it, each brings its own part into memory; whoever unmaps
- * last releases it. */
-#include "internal.h"
+ * The first member on the machine reserves it, all members map it, and each allocates the pages of its own
+ * part. The last member to unmap it releases it. */
+#include "window.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "exchange.h"
+#include "memory_room.h"
 
 enum { PAGE = 4096 };
 #ifndef MADV_POPULATE_WRITE
@@ -33,19 +35,19 @@ static _Atomic int *users(const struct own *o) { return (_Atomic int *)(void *)(
 
 /* ---- all members, or none */
 
-struct word { /* of one member to the others */
+struct result { /* of one member, for the others */
     int status;
     uint64_t handle;
     char text[512];
 };
 
-/* Everybody hears everybody's result; the first failure becomes all members' own. */
-static ls_status tell(ls_axis *a, ls_status mine, struct word *all)
+/* Every member learns the others' results. The first failure becomes the failure of all. */
+static ls_status agree(ls_axis *a, ls_status mine, struct result *all)
 {
-    struct word word = { .status = (int)mine, .handle = all[a->position].handle };
+    struct result result = { .status = (int)mine, .handle = all[a->position].handle };
     if (mine != LS_OK)
-        snprintf(word.text, sizeof word.text, "%s", ls_error_message());
-    LS_TRY(ls_axis_exchange(a, &word, sizeof word, all, &(ls_call){ .kind = LS_CALL_WINDOW },
+        snprintf(result.text, sizeof result.text, "%s", ls_error_message());
+    LS_TRY(ls_axis_exchange(a, &result, sizeof result, all, &(ls_call){ .kind = LS_CALL_WINDOW },
                             "making a window"));
     for (int i = 0; i < a->n; i++)
         if (all[i].status != LS_OK)
@@ -57,7 +59,7 @@ static int local_members(const ls_axis *a, int *leader)
 {
     int n = 0;
     for (int i = a->n - 1; i >= 0; i--)
-        if (a->lines[i]) {
+        if (a->counters[i]) {
             *leader = i;
             n++;
         }
@@ -72,8 +74,8 @@ static ls_status reserve(ls_axis *a, size_t total, int n, uint64_t *handle)
     return a->group->sharing->reserve(a->group, total, handle);
 }
 
-/* Pages come into being here and now, on this rank's memory node, or it is said that there are none. A kernel
- * that does not know the call makes them on first use. */
+/* Allocates the pages now, on this rank's memory node, or fails when there are none. A kernel before
+ * Linux 5.14 does not know the call and allocates them on first use. */
 static ls_status populate(const ls_axis *a, char *part, size_t bytes)
 {
     char text[32];
@@ -91,7 +93,7 @@ static ls_status map(ls_window *w, struct own *o, int n, int leader)
     madvise(o->base, o->total, MADV_HUGEPAGE); /* where offered */
     int at = 0;
     for (int i = 0; i < a->n; i++)
-        if (a->lines[i])
+        if (a->counters[i])
             w->peer[i] = o->base + part * (size_t)at++;
     w->mine = w->peer[a->position];
     w->shared = w->shared_bytes ? o->base + part * (size_t)n : NULL;
@@ -108,7 +110,7 @@ ls_status ls_window_create(ls_window **out, ls_axis *a, size_t bytes, size_t sha
     ls_window *w = ls_sys_calloc(1, sizeof *w);
     struct own *o = ls_sys_calloc(1, sizeof *o);
     char **peer = ls_sys_calloc((size_t)a->n, sizeof *peer);
-    struct word *all = ls_sys_calloc((size_t)a->n, sizeof *all);
+    struct result *all = ls_sys_calloc((size_t)a->n, sizeof *all);
     ls_status s;
     if (!w || !o || !peer || !all) {
         free(w), free(o), free(peer), free(all);
@@ -117,10 +119,10 @@ ls_status ls_window_create(ls_window **out, ls_axis *a, size_t bytes, size_t sha
     *w = (ls_window){ .bytes = bytes, .shared_bytes = shared_bytes, .axis = a, .peer = peer, .own = o };
     o->total = pages(bytes) * (size_t)n + pages(shared_bytes) + PAGE;
     s = a->position == leader ? reserve(a, o->total, n, &all[leader].handle) : LS_OK;
-    s = tell(a, s, all);
+    s = agree(a, s, all);
     o->handle = all[leader].handle;
     if (s == LS_OK)
-        s = tell(a, map(w, o, n, leader), all);
+        s = agree(a, map(w, o, n, leader), all);
     free(all);
     if (s != LS_OK)
         ls_window_destroy(&w);

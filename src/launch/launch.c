@@ -18,6 +18,7 @@
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "comm/launched.h"
+#include "comm/shm.h"
 #include "oom.h"
 
 #define GRACE 1.0 /* seconds for the others to end by themselves after a failure */

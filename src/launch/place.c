@@ -61,7 +61,7 @@ ls_status ls_place_say(const ls_group *g, ls_status s, const char *message, cons
 {
     if (!g || s == LS_OK || s == LS_E_STOPPED)
         return ls_fail(s, "%s", message);
-    if (ls_launch_rank() >= 0 || ls_group_rank(g) != ls_group_teller(g))
+    if (ls_launch_rank() >= 0 || ls_group_rank(g) != ls_group_reporter(g))
         return ls_fail(s, "%s", "");
     if (ui->silent)
         *ui->silent = false;

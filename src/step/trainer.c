@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "comm/group_calls.h"
 #include "digest.h"
 #include "lockstep/data.h"
 #include "ops/rules.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/remote.h"
 
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 

@@ -17,7 +17,7 @@ void mailbox_init(mailbox *b, int size, int hosts)
 {
     *b = (mailbox){ .size = size, .broken = -1 };
     for (int r = 0; r < size; r++)
-        b->host_of[r] = r / (size / hosts) * (size / hosts);
+        b->machine_of[r] = r / (size / hosts) * (size / hosts);
     pthread_mutex_init(&b->lock, NULL);
     pthread_barrier_init(&b->all, NULL, (unsigned)size);
 }
@@ -57,7 +57,7 @@ static bool open_place(ls_transport *t, const void *communicator)
     t->own = p;
     t->rank = p->rank;
     t->size = p->box->size;
-    t->host = p->box->host_of[p->rank];
+    t->machine = p->box->machine_of[p->rank];
     return true;
 }
 

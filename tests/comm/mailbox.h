@@ -9,7 +9,7 @@ enum { MAILBOX_RANKS = 16 };
 typedef struct mailbox_letter mailbox_letter;
 typedef struct mailbox {
     int size;
-    int host_of[MAILBOX_RANKS]; /* the lowest rank of each rank's host */
+    int machine_of[MAILBOX_RANKS]; /* the lowest rank of each rank's host */
     pthread_mutex_t lock;
     mailbox_letter *letters, *wishes; /* sent; to be received; in order */
     pthread_barrier_t all;

@@ -1,6 +1,7 @@
 /* Collectives of ranks that are threads against the obvious: every kind, 1 to 4 ranks (7 too), types and odd
  * sizes, bit for bit; and the rule about when an operand is free again. */
-#include "comm/internal.h"
+#include "comm/comm.h"
+#include "comm/reduce.h"
 #include "base/rng.h"
 #include "device/ref/ref.h"
 #include "support/ranks.h"

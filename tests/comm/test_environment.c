@@ -4,6 +4,7 @@
 #include "comm/environment.h"
 #include "comm/module.h"
 #include "comm/rendezvous.h"
+#include "comm/shm.h"
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -84,9 +85,9 @@ static void places(void **state)
         { OPENMPI "LOCKSTEP_FAKE_NODES=2", LS_LAUNCHER_MPI, 2, 4, LS_MODULE_MPI },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        ls_place p;
+        ls_environment p;
         environment(CASES[i].text);
-        if (ls_place_read(&p) != LS_OK)
+        if (ls_environment_read(&p) != LS_OK)
             fail_msg("%s: %s", CASES[i].text, ls_error_message());
         if (p.launcher != CASES[i].launcher || p.rank != CASES[i].rank || p.size != CASES[i].size ||
             (CASES[i].module && strcmp(p.module, CASES[i].module)))
@@ -122,9 +123,9 @@ static void refused(void **state)
           "LOCKSTEP_FAKE_NODES splits the ranks that mpirun or srun started" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        ls_place p;
+        ls_environment p;
         environment(CASES[i].text);
-        ASSERT_FAILS(ls_place_read(&p), CASES[i].status, CASES[i].message);
+        ASSERT_FAILS(ls_environment_read(&p), CASES[i].status, CASES[i].message);
     }
 }
 

@@ -3,7 +3,9 @@
  * its culprit. */
 #include "base/clock.h"
 #include "base/rng.h"
-#include "comm/internal.h"
+#include "comm/comm.h"
+#include "comm/fault.h"
+#include "comm/group_own.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -210,7 +212,7 @@ static ls_status chain(ls_group *g, void *context)
         atomic_store(comes, true);
         s = ls_axis_fence(b, "columns");
     } else {
-        while (!atomic_load(comes) || ls_block_culprit(g->block, 1) != 2)
+        while (!atomic_load(comes) || ls_control_blocker(g->control, 1) != 2)
             usleep(1000);
         ls_group_set_deadline(g, 0.1);
         ls_axis_arrive(a);

@@ -1,8 +1,10 @@
 /* Ranks on several hosts, as threads that speak through a mailbox: the same bits as ranks of one host,
  * numbers that keep hosts together, and what is said when something fails on another host. */
 #include "base/clock.h"
-#include "comm/hosts.h"
-#include "comm/internal.h"
+#include "comm/machines.h"
+#include "comm/comm.h"
+#include "comm/fault.h"
+#include "comm/group_own.h"
 #include "mailbox.h"
 #include "scenes.h"
 #include "support/support.h"
@@ -29,7 +31,7 @@ static void *run(void *argument)
 {
     runner *r = argument;
     ls_group *g = NULL;
-    r->status = ls_hosts_join(&g, &mailbox_transport, &(mailbox_place){ r->box, r->rank }, r->expected);
+    r->status = ls_machines_join(&g, &mailbox_transport, &(mailbox_place){ r->box, r->rank }, r->expected);
     if (r->status == LS_OK && r->fn)
         r->status = r->fn(g, r->rank, r->context);
     snprintf(r->message, sizeof r->message, "%s", r->status == LS_OK ? "" : ls_error_message());
@@ -106,7 +108,7 @@ static void hosts_have_neighbouring_ranks(void **state)
     assert_all_ok(all, 4);
     for (int r = 0; r < 4; r++)
         assert_int_equal(ranks[r], r);
-    memcpy(box.host_of, (int[]){ 0, 1, 0, 1 }, 4 * sizeof(int)); /* dealt in turns */
+    memcpy(box.machine_of, (int[]){ 0, 1, 0, 1 }, 4 * sizeof(int)); /* dealt in turns */
     run_all(all, &box, note_place, ranks);
     assert_all_ok(all, 4);
     assert_memory_equal(ranks, ((int[]){ 0, 2, 1, 3 }), sizeof ranks);
@@ -213,7 +215,7 @@ static void hosts_of_unequal_size_are_refused(void **state)
     mailbox box;
     runner all[4];
     mailbox_init(&box, 4, 2);
-    memcpy(box.host_of, (int[]){ 0, 0, 0, 3 }, 4 * sizeof(int));
+    memcpy(box.machine_of, (int[]){ 0, 0, 0, 3 }, 4 * sizeof(int));
     run_all(all, &box, NULL, NULL);
     for (int r = 0; r < 4; r++) {
         assert_int_equal(all[r].status, LS_E_USAGE);
@@ -259,7 +261,7 @@ static ls_status never_come(ls_group *g, int started_as, void *missing)
     if (ls_group_rank(g) != *(int *)missing)
         return ls_group_barrier(g);
     ls_group_doing(g, "step 7, linear_dw of fc1");
-    for (double until = ls_now() + 60; ls_now() < until && !ls_block_failed(g->block);)
+    for (double until = ls_now() + 60; ls_now() < until && !ls_control_failed(g->control);)
         usleep(10000);
     return ls_group_failure(g);
 }
@@ -316,7 +318,7 @@ static void another_mpi_is_refused(void **state)
     mailbox box;
     ls_group *g;
     mailbox_init(&box, 1, 1);
-    ASSERT_FAILS(ls_hosts_join(&g, &mailbox_transport, &(mailbox_place){ &box, 0 }, 4), LS_E_UNSUPPORTED,
+    ASSERT_FAILS(ls_machines_join(&g, &mailbox_transport, &(mailbox_place){ &box, 0 }, 4), LS_E_UNSUPPORTED,
                  "4 ranks were started, but mailbox sees 1");
     assert_null(g);
     mailbox_release(&box);

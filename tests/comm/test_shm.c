@@ -1,7 +1,9 @@
 /* Ranks as processes: this program starts itself again, once a rank. They share windows and sums; one that is
  * killed, stopped or leaves is named by the others; nothing is left behind. */
 #include "base/clock.h"
-#include "comm/internal.h"
+#include "comm/comm.h"
+#include "comm/shm.h"
+#include "comm/group_own.h"
 #include "support/support.h"
 
 #include <errno.h>
@@ -76,7 +78,7 @@ static void await_stop(ls_group *g)
     char text[LS_DESCRIPTION_BYTES];
     do {
         usleep(1000);
-        ls_block_describe(g->block, ls_group_size(g) - 1, text);
+        ls_control_describe(g->control, ls_group_size(g) - 1, text);
     } while (!strstr(text, "it is stopped"));
 }
 

@@ -10,8 +10,10 @@
 #include <unistd.h>
 #include "base/affinity.h"
 #include "base/clock.h"
-#include "comm/internal.h"
+#include "comm/comm.h"
 #include "comm/launched.h"
+#include "comm/shm.h"
+#include "comm/group_own.h"
 #include "support/support.h"
 #include "launch/launch.h"
 
@@ -66,7 +68,7 @@ static int steps(ls_group *g, int rank, const char *mode)
             char text[LS_DESCRIPTION_BYTES];
             do {
                 usleep(1000);
-                ls_block_describe(g->block, 1, text);
+                ls_control_describe(g->control, 1, text);
             } while (!strstr(text, "it is stopped"));
             ls_group_set_deadline(g, 0.2);
         }

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "comm/comm.h"
+#include "comm/shm.h"
 #include "golden/training.h"
 
 enum { PIXELS = 64, STEPS = 6 };

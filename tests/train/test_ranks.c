@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "comm/comm.h"
+#include "comm/fault.h"
 #include "golden/training.h"
 #include "support/ranks.h"
 #include "step/state.h"

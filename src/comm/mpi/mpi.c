@@ -71,13 +71,13 @@ static bool initialise(ls_transport *t, bool theirs, bool *here)
     return level >= needed;
 }
 
-static bool find_host(ls_transport *t, MPI_Comm comm)
+static bool find_machine(ls_transport *t, MPI_Comm comm)
 {
-    MPI_Comm host;
-    CALL(t, MPI_Comm_split_type, comm, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
-    t->host = t->rank;
-    CALL(t, MPI_Bcast, &t->host, 1, MPI_INT, 0, host);
-    CALL(t, MPI_Comm_free, &host);
+    MPI_Comm machine;
+    CALL(t, MPI_Comm_split_type, comm, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &machine);
+    t->machine = t->rank;
+    CALL(t, MPI_Bcast, &t->machine, 1, MPI_INT, 0, machine);
+    CALL(t, MPI_Comm_free, &machine);
     return true;
 }
 
@@ -87,7 +87,7 @@ static bool duplicate(ls_transport *t, channel *c, MPI_Comm comm)
     CALL(t, MPI_Comm_set_errhandler, c->comm, MPI_ERRORS_RETURN); /* a library's caller decides what dies */
     CALL(t, MPI_Comm_rank, c->comm, &t->rank);
     CALL(t, MPI_Comm_size, c->comm, &t->size);
-    return find_host(t, c->comm);
+    return find_machine(t, c->comm);
 }
 
 static bool open_channel(ls_transport *t, const void *communicator)

@@ -1,5 +1,5 @@
-/* hosts.c - which ranks share a host, their numbers, and the group they make. */
-#include "hosts.h"
+/* machines.c - which ranks share a machine, their numbers, and the group that they make. */
+#include "machines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "rendezvous.h"
 
 typedef struct layout {
-    int hosts, each;
-    int host, local; /* this rank's */
-    int *place;      /* [size] transport's rank of each rank */
+    int machines, each;
+    int machine, local;  /* this rank's */
+    int *transport_rank; /* [size] transport's rank of each rank */
 } layout;
 
 static ls_status broken(const ls_transport *t) { return ls_fail(LS_E_PEER, "MPI: %s", t->error); }
@@ -33,20 +33,20 @@ static ls_status read_fake(int *k, int each)
     return LS_OK;
 }
 
-/* host_of: by transport's rank, the lowest one of its host. Hosts in the order of those. */
-static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
+/* machine_of: by transport's rank, the lowest one of its machine. Machines in the order of those. */
+static ls_status lay_out(layout *y, const ls_transport *t, const int *machine_of)
 {
     ls_str counts = { 0 };
     bool even = true;
     int n = 0, k = 1;
     y->each = 0;
     for (int first = 0; first < t->size; first++) {
-        if (host_of[first] != first)
+        if (machine_of[first] != first)
             continue;
         int begin = n;
         for (int i = first; i < t->size; i++)
-            if (host_of[i] == first)
-                y->place[n++] = i;
+            if (machine_of[i] == first)
+                y->transport_rank[n++] = i;
         y->each = y->each ? y->each : n;
         even = even && n - begin == y->each;
         ls_str_printf(&counts, "%s%d", begin ? " + " : "", n - begin);
@@ -61,10 +61,10 @@ static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
     LS_TRY(s);
     LS_TRY(read_fake(&k, y->each));
     y->each /= k;
-    y->hosts = t->size / y->each;
+    y->machines = t->size / y->each;
     for (int i = 0; i < t->size; i++)
-        if (y->place[i] == t->rank) {
-            y->host = i / y->each;
+        if (y->transport_rank[i] == t->rank) {
+            y->machine = i / y->each;
             y->local = i % y->each;
         }
     return LS_OK;
@@ -72,25 +72,27 @@ static ls_status lay_out(layout *y, const ls_transport *t, const int *host_of)
 
 static ls_status find_layout(layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
-    int *host_of = ls_sys_calloc((size_t)t->size, sizeof *host_of);
-    y->place = ls_sys_calloc((size_t)t->size, sizeof *y->place);
-    ls_status s = host_of && y->place ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
-    if (s == LS_OK && !ops->all_gather(t, &t->host, sizeof t->host, host_of))
+    int *machine_of = ls_sys_calloc((size_t)t->size, sizeof *machine_of);
+    y->transport_rank = ls_sys_calloc((size_t)t->size, sizeof *y->transport_rank);
+    ls_status s = machine_of && y->transport_rank ? LS_OK
+                                                  : ls_fail(LS_E_MEMORY, "no memory for %d ranks", t->size);
+    if (s == LS_OK && !ops->all_gather(t, &t->machine, sizeof t->machine, machine_of))
         s = broken(t);
     if (s == LS_OK)
-        s = lay_out(y, t, host_of);
-    free(host_of);
+        s = lay_out(y, t, machine_of);
+    free(machine_of);
     return s;
 }
 
-/* ---- the ranks of this host */
+/* ---- the ranks of this machine */
 
-typedef struct word {
+typedef struct report {
     char text[240];
-} word;
+} report;
 
-/* Everybody's word; the caller frees. */
-static ls_status hear_all(word **all, const word *mine, const ls_transport_ops *ops, ls_transport *t)
+/* Every rank's report; the caller frees. */
+static ls_status gather_reports(report **all, const report *mine, const ls_transport_ops *ops,
+                                ls_transport *t)
 {
     *all = ls_sys_calloc((size_t)t->size, sizeof **all);
     if (!*all)
@@ -98,33 +100,33 @@ static ls_status hear_all(word **all, const word *mine, const ls_transport_ops *
     return ops->all_gather(t, mine, sizeof *mine, *all) ? LS_OK : broken(t);
 }
 
-static ls_status join_host(ls_group **out, const layout *y, const ls_transport_ops *ops, ls_transport *t)
+static ls_status join_machine(ls_group **out, const layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
     if (y->each == 1)
         return ls_group_self(out);
-    word mine = { "" }, *all = NULL;
+    report mine = { "" }, *all = NULL;
     uint64_t chance[2] = { 0 };
     if (getrandom(chance, sizeof chance, 0) != sizeof chance)
         return ls_fail(LS_E_INTERNAL, "the system has no random numbers");
     snprintf(mine.text, sizeof mine.text, "lockstep-%016llx%016llx", (unsigned long long)chance[0],
              (unsigned long long)chance[1]);
-    ls_status s = hear_all(&all, &mine, ops, t);
+    ls_status s = gather_reports(&all, &mine, ops, t);
     if (s == LS_OK)
-        s = ls_rendezvous_join(out, all[y->place[y->host * y->each]].text, y->local, y->each);
+        s = ls_rendezvous_join(out, all[y->transport_rank[y->machine * y->each]].text, y->local, y->each);
     free(all);
     return s;
 }
 
-/* All have a group, or none has: the first failure is everybody's. */
+/* Either all ranks have a group or none has: the first failure becomes the failure of all. */
 static ls_status agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
-    word mine = { "" }, *all = NULL;
+    report mine = { "" }, *all = NULL;
     if (s != LS_OK)
         snprintf(mine.text, sizeof mine.text, "%s", ls_error_message());
-    ls_status heard = hear_all(&all, &mine, ops, t);
+    ls_status heard = gather_reports(&all, &mine, ops, t);
     for (int i = 0; s == LS_OK && heard == LS_OK && i < t->size; i++)
-        if (all[y->place[i]].text[0])
-            heard = ls_fail(LS_E_PEER, "rank %d: %s", i, all[y->place[i]].text);
+        if (all[y->transport_rank[i]].text[0])
+            heard = ls_fail(LS_E_PEER, "rank %d: %s", i, all[y->transport_rank[i]].text);
     free(all);
     return s != LS_OK ? s : heard;
 }
@@ -145,10 +147,11 @@ static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls
                                                       : "");
     }
     LS_TRY(find_layout(y, ops, t));
-    return agree(join_host(out, y, ops, t), y, ops, t);
+    return agree(join_machine(out, y, ops, t), y, ops, t);
 }
 
-ls_status ls_hosts_join(ls_group **out, const ls_transport_ops *ops, const void *communicator, int expected)
+ls_status ls_machines_join(ls_group **out, const ls_transport_ops *ops, const void *communicator,
+                           int expected)
 {
     ls_transport t = { 0 };
     layout y = { 0 };
@@ -156,11 +159,11 @@ ls_status ls_hosts_join(ls_group **out, const ls_transport_ops *ops, const void 
     if (!ops->open(&t, communicator))
         return ls_fail(LS_E_UNSUPPORTED, "MPI: %s", t.error);
     ls_status s = join(out, &y, ops, &t, expected);
-    if (s == LS_OK && y.hosts > 1) {
-        s = ls_remote_attach(*out, ops, &t, y.host, y.place);
+    if (s == LS_OK && y.machines > 1) {
+        s = ls_remote_attach(*out, ops, &t, y.machine, y.transport_rank);
     } else {
         ops->close(&t, s != LS_E_PEER);
-        free(y.place);
+        free(y.transport_rank);
     }
     if (s != LS_OK)
         ls_group_destroy(out);

@@ -1,7 +1,7 @@
-/* room.c - is there room for more memory: what the machine has free or can free, and what the control groups
- * of this process (v1 and v2) still allow. A limit that is found by using the memory ends the process without
- * a word; so it is asked for first. */
-#include "internal.h"
+/* memory_room.c - is there room for more memory: what the machine has free or can free, and what the control
+ * groups of this process (v1 and v2) still allow. The kernel kills a process that exceeds such a limit, so
+ * the limit is read first. */
+#include "memory_room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void ask_group(const char *folder, const char *limit_file, const char *us
 }
 
 /* A line of /proc/self/cgroup, and all groups above: "0::/a/b" (v2), "4:memory:/a/b" (v1). In a container the
- * path may be the host's and not exist here; its root is then asked. */
+ * path may be the machine's and not exist here; its root is then asked. */
 static void ask_groups(char *line, uint64_t *room)
 {
     char folder[1100];

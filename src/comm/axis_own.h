@@ -1,0 +1,22 @@
+/* axis_own.h - an axis, as the files of this folder see it. */
+#pragma once
+#include "axis.h"
+#include "group_own.h"
+
+struct ls_route;
+
+struct ls_axis {
+    ls_group *group;
+    char name[48];
+    int number;             /* of its counters in the control block; the same on all members */
+    int n;                  /* members */
+    int position;           /* this rank's */
+    int *members;           /* [n] ranks, ascending */
+    ls_counters **counters; /* [n] by position; NULL: on another machine */
+    bool one_machine;
+    struct ls_route
+        *route; /* how members on several machines work together (remote_types.h); NULL: one machine */
+    ls_ledger ledger;
+};
+
+ls_status ls_axis_create_world(ls_group *g); /* axis 0: all ranks. Local. */

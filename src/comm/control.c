@@ -1,0 +1,146 @@
+/* control.c - the control block: its layout, the first failure, and what its slots say about ranks. */
+#include "control.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "process.h"
+
+static const uint64_t MAGIC = 0x6b636f6c62736cull; /* "lsblock" */
+static const double WRITER_SECONDS =
+    10; /* longest wait for a rank that is writing the message of its failure */
+enum { PAGE = 4096 };
+
+/* ---- layout */
+
+static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+static size_t counters_at(int ranks)
+{
+    return offsetof(ls_control_block, rest) + sizeof(ls_rank_slot) * (size_t)ranks;
+}
+
+static size_t staging_at(int ranks)
+{
+    return up(counters_at(ranks) + sizeof(ls_counters) * LS_CONTROL_AXES * (size_t)ranks, PAGE);
+}
+
+size_t ls_control_bytes(int ranks) { return staging_at(ranks) + (size_t)LS_STAGING_BYTES * (size_t)ranks; }
+
+void ls_control_init(ls_control_block *c, int ranks)
+{
+    c->ranks = ranks;
+    c->magic = MAGIC;
+    atomic_store(&c->end, ls_control_bytes(ranks));
+}
+
+bool ls_control_valid(const ls_control_block *c, size_t bytes)
+{
+    return bytes >= sizeof *c && c->magic == MAGIC && c->ranks > 0 && c->ranks <= LS_CONTROL_RANKS &&
+           bytes >= ls_control_bytes(c->ranks);
+}
+
+ls_rank_slot *ls_control_slot(ls_control_block *c, int local)
+{
+    return (ls_rank_slot *)(void *)c->rest + local;
+}
+
+ls_counters *ls_control_counters(ls_control_block *c, int axis, int local)
+{
+    return (ls_counters *)(void *)((char *)c + counters_at(c->ranks)) + (size_t)axis * (size_t)c->ranks +
+           (size_t)local;
+}
+
+char *ls_control_staging(ls_control_block *c, int local)
+{
+    return (char *)c + staging_at(c->ranks) + (size_t)local * LS_STAGING_BYTES;
+}
+
+/* ---- the first failure */
+
+void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text)
+{
+    ls_failure *f = &c->failure;
+    int none = LS_FAILURE_NONE;
+    if (!atomic_compare_exchange_strong(&f->state, &none, (int)getpid()))
+        return;
+    f->rank = rank;
+    f->reporter = reporter;
+    f->code = (int)code;
+    snprintf(f->text, sizeof f->text, "%s", text);
+    atomic_store(&f->state, LS_FAILURE_READY);
+}
+
+bool ls_control_failed(ls_control_block *c)
+{
+    return atomic_load_explicit(&c->failure.state, memory_order_acquire) == LS_FAILURE_READY;
+}
+
+/* The writer may have lost its core before it finished. A writer that has ended will never finish, and a
+ * stopped one not in time. */
+bool ls_control_failure_ready(ls_control_block *c)
+{
+    for (double until = ls_now() + WRITER_SECONDS; ls_now() < until;) {
+        const int writer = atomic_load(&c->failure.state);
+        if (writer == LS_FAILURE_NONE || writer == LS_FAILURE_READY || !ls_process_start_time(writer, NULL))
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+    }
+    return ls_control_failed(c);
+}
+
+/* ---- what ranks do */
+
+/* The rank may write a new text meanwhile: then the words of both are mixed, which does no harm. */
+void ls_control_doing(ls_control_block *c, int local, char text[128])
+{
+    for (int i = 0; i < LS_DOING_WORDS; i++) {
+        uint64_t word = atomic_load_explicit(&ls_control_slot(c, local)->doing[i], memory_order_relaxed);
+        memcpy(text + 8 * i, &word, 8);
+    }
+    text[127] = 0;
+}
+
+void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTION_BYTES])
+{
+    char doing[128];
+    bool stopped = false;
+    int pid = atomic_load(&ls_control_slot(c, local)->pid);
+    ls_control_doing(c, local, doing);
+    if (pid)
+        ls_process_start_time(pid, &stopped);
+    snprintf(text, LS_DESCRIPTION_BYTES, "%s%s%s", doing[0] ? "it last did: " : "it had not begun to work",
+             doing, stopped ? "; it is stopped (state T)" : "");
+}
+
+/* In a circle (ranks that make their calls in different orders) it is the rank that was asked about. */
+int ls_control_blocker(ls_control_block *c, int local)
+{
+    int at = local;
+    for (int i = 0; i < c->ranks; i++) {
+        int next = atomic_load(&ls_control_slot(c, at)->waits_for) - 1;
+        if (next < 0)
+            return at;
+        at = next;
+    }
+    return local;
+}
+
+static bool has_ended(int pid, uint64_t start)
+{
+    const uint64_t now = ls_process_start_time(pid, NULL);
+    return !now || (now != start && now != LS_START_UNKNOWN && start != LS_START_UNKNOWN);
+}
+
+const char *ls_rank_gone(ls_rank_slot *s)
+{
+    int state = atomic_load(&s->state), pid = atomic_load(&s->pid);
+    if (state == LS_RANK_LEFT)
+        return "has left the group";
+    if (state == LS_RANK_JOINED && pid && has_ended(pid, atomic_load(&s->start_time)))
+        return "its process is gone";
+    return NULL;
+}

@@ -1,0 +1,92 @@
+/* control.h - the control block: the memory in which the ranks of one machine meet. It is an anonymous
+ * mapping for ranks that are threads, and the first pages of an anonymous file for ranks that are processes.
+ * It holds a slot per rank         who the rank is and what it does; only that rank writes it, counters per
+ * axis and rank   only that rank raises them; the others wait until they reach a value, staging memory per
+ * rank      small data that every rank needs, the first failure of the group. Ranks here are counted on this
+ * machine: local rank 0, 1, ... */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lockstep/status.h"
+
+enum {
+    LS_CONTROL_AXES = 64,       /* axes that a group can have at once: a bit each in 64 */
+    LS_CONTROL_RANKS = 1024,    /* ranks of one machine */
+    LS_STAGING_BYTES = 65536,   /* per rank; pages that nobody writes cost nothing */
+    LS_DOING_WORDS = 16,        /* of 8 bytes: 128 characters */
+    LS_CPU_WORDS = 16,          /* of 64 bits: as many cores as a cpu_set_t holds */
+    LS_CALL_WORDS = 2,          /* of 8 bytes: ls_call (exchange.h) */
+    LS_FAILURE_BYTES = 4096,    /* longest message of a failure */
+    LS_DESCRIPTION_BYTES = 256, /* of what a rank does */
+};
+
+typedef enum ls_rank_state { LS_RANK_ABSENT, LS_RANK_JOINED, LS_RANK_LEFT } ls_rank_state;
+
+typedef struct ls_rank_slot { /* written by its rank */
+    _Alignas(64) _Atomic int state;
+    _Atomic int pid;             /* 0: a thread of this process */
+    _Atomic uint64_t start_time; /* ls_process_start_time: the system reuses pids */
+    _Atomic int waits_for;       /* 1 + local rank whose counter it sleeps on; 0: none */
+    _Atomic int
+        waits_for_remote; /* 1 + rank of another machine that it waits for, and will itself report; 0: none */
+    _Atomic int exec_error;   /* errno of a process that could not execute the program; 0: it could */
+    _Atomic uint64_t planned; /* bytes of its plans */
+    _Atomic uint64_t
+        call[LS_CALL_WORDS]; /* ls_call of its exchange: valid between the exchange's two ticks */
+    _Atomic uint64_t doing[LS_DOING_WORDS];
+    _Atomic uint64_t cpus[LS_CPU_WORDS]; /* cores that it may use, a bit each */
+} ls_rank_slot;
+
+typedef enum ls_counter {
+    LS_ARRIVALS, /* fences between programs */
+    LS_TICKS     /* collectives and exchanges */
+} ls_counter;
+
+typedef struct ls_counters { /* they wrap: compare differences */
+    _Alignas(64) _Atomic uint32_t count[2];
+    _Atomic uint32_t sleepers[2]; /* ranks that sleep on that count and must be woken when it is raised */
+} ls_counters;
+
+enum { LS_FAILURE_NONE = 0, LS_FAILURE_READY = -1 };
+typedef struct ls_failure {
+    _Atomic int state; /* none, ready to be read, or the pid of the process that is writing it */
+    int rank, code;    /* the failed rank; when a rank did not come, that rank */
+    int reporter;      /* rank that found the failure and tells the user; -1: none of this machine */
+    char text[LS_FAILURE_BYTES];
+} ls_failure;
+
+typedef struct ls_control_block {
+    uint64_t magic;
+    int ranks;
+    _Atomic int users;    /* groups of a block for threads; the last one frees it */
+    _Atomic uint64_t end; /* shm.c: bytes of the file that are in use */
+    ls_failure failure;
+    /* ls_rank_slot [ranks], ls_counters [LS_CONTROL_AXES][ranks], staging [ranks][LS_STAGING_BYTES] */
+    _Alignas(64) char rest[];
+} ls_control_block;
+
+size_t ls_control_bytes(int ranks);
+bool ls_control_valid(const ls_control_block *c,
+                      size_t bytes);                  /* a block of this version lies in these bytes */
+void ls_control_init(ls_control_block *c, int ranks); /* of zeroed memory */
+ls_rank_slot *ls_control_slot(ls_control_block *c, int local);
+ls_counters *ls_control_counters(ls_control_block *c, int axis, int local);
+char *ls_control_staging(ls_control_block *c, int local);
+
+/* Keeps the first failure and ignores later ones. `rank` and `reporter` are ranks of the group. */
+void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text);
+bool ls_control_failed(ls_control_block *c);
+/* The same, but waits while a rank is writing its message. */
+bool ls_control_failure_ready(ls_control_block *c);
+
+/* What the rank said with ls_group_doing. */
+void ls_control_doing(ls_control_block *c, int local, char text[128]);
+/* "it last did: step 12, micro"; "...; it is stopped (state T)" */
+void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTION_BYTES]);
+/* The rank that this one really waits for: when a waits for b and b waits for c, c keeps all of them. */
+int ls_control_blocker(ls_control_block *c, int local);
+/* Why a rank will not come: it has left, or its process has ended. NULL: it lives, as far as this process can
+ * know. */
+const char *ls_rank_gone(ls_rank_slot *s);

@@ -1,0 +1,31 @@
+/* group.h - what the tree knows of a process group besides lockstep/group.h: what a rank is doing, which rank
+ * is late, and which rank reports a failure. */
+#pragma once
+#include "lockstep/group.h"
+
+/* What this rank is doing now, for messages of other ranks ("step 12, micro, linear_dw of
+ * encoder.layers.encoder_layer_3.mlp.0"). Cheap: it copies at most 120 bytes. Local. */
+void ls_group_doing(ls_group *g, const char *what);
+/* The memory that this rank's plans need, for a message about why it ended. Local. */
+void ls_group_planned(ls_group *g, uint64_t bytes);
+
+/* A rank that others wait for. It is reported when the wait has lasted 7 s (LOCKSTEP_NOTICE), each time the
+ * wait has lasted twice as long, and when it is over. A rank may just be slow: after a wait that ended well,
+ * only waits that last half as long again are reported. */
+typedef struct ls_lag {
+    int rank;          /* the late rank, as far as this machine can know */
+    double seconds;    /* the wait so far */
+    bool over;         /* the rank has come; `what` and `doing` are NULL then */
+    const char *what;  /* what waits: "reduce_scatter of unit root" */
+    const char *doing; /* "it last did: step 12, micro; it is stopped (state T)" */
+} ls_lag;
+typedef void (*ls_lag_fn)(void *context, const ls_group *g, const ls_lag *lag);
+/* Calls `on_lag` in a thread of the rank that waits. Set it before the group is used. Local. */
+void ls_group_on_lag(ls_group *g, ls_lag_fn on_lag, void *context);
+
+/* The rank that reports the group's failure to the user: the failed rank if it could say so, else the rank
+ * that first missed it. 0: the group has not failed. -1: that rank is on another machine. Local. */
+int ls_group_reporter(const ls_group *g);
+/* Waits until `rank` has left the group or ended, for at most so many seconds. When the rank is on another
+ * machine, it waits for all of them. Local. */
+void ls_group_await_end(const ls_group *g, int rank, double seconds);

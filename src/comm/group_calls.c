@@ -1,0 +1,160 @@
+/* group_calls.c - the collective calls of lockstep/group.h, on memory of the caller. The data passes through
+ * the staging memory in pieces of its size. */
+#include "group_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/sys.h"
+#include "exchange.h"
+#include "reduce.h"
+
+ls_status ls_group_barrier(ls_group *g)
+{
+    LS_ARG(g);
+    return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
+}
+
+/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the
+ * deadline. Returns s, with its message. */
+static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
+{
+    char message[512];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    (void)ls_axis_exchange(g->world, NULL, 0, NULL,
+                           &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
+    return ls_fail(s, "%s", message);
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* `call` NULL: not compared. */
+static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call,
+                        const char *what)
+{
+    if (bytes <= LS_STAGING_BYTES)
+        return ls_axis_exchange(g->world, mine, bytes, all, call, what);
+    char *pieces = ls_sys_malloc((size_t)LS_STAGING_BYTES * (size_t)g->size);
+    if (!pieces)
+        return refuse(
+            g, LS_CALL_ALL_GATHER,
+            ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size),
+            what);
+    ls_status s = LS_OK;
+    for (size_t at = 0; s == LS_OK && at < bytes; at += LS_STAGING_BYTES) {
+        size_t n = least(bytes - at, LS_STAGING_BYTES);
+        s = ls_axis_exchange(g->world, (const char *)mine + at, n, pieces, at ? NULL : call, what);
+        for (int r = 0; s == LS_OK && r < g->size; r++)
+            memcpy((char *)all + (size_t)r * bytes + at, pieces + (size_t)r * n, n);
+    }
+    free(pieces);
+    return s;
+}
+
+ls_status ls_group_all_gather_same(ls_group *g, const void *mine, size_t bytes, void *all)
+{
+    return gather(g, mine, bytes, all, NULL, "an all_gather");
+}
+
+ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
+{
+    static const char WHAT[] = "an all_gather";
+    LS_ARG(g);
+    if (bytes && (!mine || !all))
+        return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
+    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes },
+                  WHAT);
+}
+
+/* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
+typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
+
+static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
+                           const ls_call *call, const char *what)
+{
+    char *pieces = ls_sys_malloc(least(bytes, LS_STAGING_BYTES) * (size_t)g->size + 1);
+    if (!pieces)
+        return refuse(
+            g, (ls_call_kind)call->kind,
+            ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size),
+            what);
+    ls_status s = LS_OK;
+    size_t at = 0;
+    do { /* also without bytes: others may have some */
+        const size_t n = least(bytes - at, LS_STAGING_BYTES);
+        s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
+        if (s == LS_OK && n)
+            use(pieces, n, g->size, (char *)data + at, context);
+        at += n;
+    } while (s == LS_OK && at < bytes);
+    free(pieces);
+    return s;
+}
+
+struct sum {
+    ls_dtype dtype;
+    ls_reduction how;
+};
+
+static void reduce(const char *pieces, size_t n, int ranks, void *data, const void *context)
+{
+    const struct sum *c = context;
+    const char *in[ranks];
+    for (int r = 0; r < ranks; r++)
+        in[r] = pieces + (size_t)r * n;
+    ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM,
+                                .from = c->dtype,
+                                .via = c->dtype,
+                                .to = c->dtype,
+                                .n = ranks,
+                                .in = in,
+                                .out = data,
+                                .count = (int64_t)(n / ls_dtype_size(c->dtype)),
+                                .threads = 1 });
+}
+
+ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype dtype, ls_reduction how)
+{
+    static const char WHAT[] = "an all_reduce";
+    size_t bytes = 0;
+    LS_ARG(g);
+    ls_status s = LS_OK;
+    if (dtype != LS_F32 && dtype != LS_F64 && dtype != LS_I32 && dtype != LS_I64)
+        s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s",
+                    ls_dtype_name(dtype));
+    else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
+    else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: count is %lld", (long long)count);
+    else if (count && !data)
+        s = ls_argument_missing(__func__, "data");
+    if (s != LS_OK)
+        return refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
+    const ls_call call = {
+        .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count
+    };
+    return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
+}
+
+static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
+{
+    (void)ranks;
+    memcpy(data, pieces + (size_t) * (const int *)root * n, n);
+}
+
+ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
+{
+    static const char WHAT[] = "a broadcast";
+    LS_ARG(g);
+    ls_status s = LS_OK;
+    if (bytes && !data)
+        s = ls_argument_missing(__func__, "data");
+    else if (root < 0 || root >= g->size)
+        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
+    if (s != LS_OK)
+        return refuse(g, LS_CALL_BROADCAST, s, WHAT);
+    const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
+    return in_pieces(g, data, bytes, take, &root, &call, WHAT);
+}

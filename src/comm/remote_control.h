@@ -1,0 +1,18 @@
+/* remote_control.h - notices between machines: failures, and questions about a late rank. Called in the
+ * communication thread. */
+#pragma once
+#include "lag.h"
+#include "remote_types.h"
+
+/* Begins to listen for notices. */
+ls_status ls_remote_listen(ls_remote *r);
+/* Handles the notices that have come and tells the other machines of a failure here. LS_E_PEER when the group
+ * has failed. */
+ls_status ls_remote_look(ls_remote *r);
+/* Nothing came from `rank` within the deadline: asks its machine what it does, and makes that the group's
+ * failure. */
+ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const char *what);
+/* Nothing came from `rank` for a while: asks its machine what it does, and reports the lag. */
+ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *what);
+/* The transport's error becomes the group's failure. */
+ls_status ls_remote_broken(ls_remote *r);

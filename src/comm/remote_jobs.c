@@ -1,0 +1,235 @@
+/* remote_jobs.c - the communication thread and its queue, and what axes that span machines do: each fence,
+ * exchange and collective is a job of that thread. */
+#include "remote_jobs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "remote_control.h"
+#include "remote_move.h"
+
+static const long LOOK_NANOSECONDS = 20000000; /* between two looks of an idle thread for notices */
+
+/* ---- the communication thread
+ *
+ * It alone calls the transport between attach and detach. It may use the buffers of messages, operands and
+ * results of queued collectives, and the counters LS_TICKS of axes that span machines. */
+
+static ls_job *take_job(ls_remote *r)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!r->first && !r->closing) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_NANOSECONDS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&r->work, &r->lock, &until);
+    }
+    ls_job *j = r->first;
+    if (j && !(r->first = j->next))
+        r->last = NULL;
+    pthread_mutex_unlock(&r->lock);
+    return j;
+}
+
+static void finish_job(ls_remote *r, ls_job *j, ls_status s)
+{
+    pthread_mutex_lock(&r->lock);
+    j->status = s;
+    j->state = LS_JOB_DONE;
+    pthread_cond_broadcast(&r->done);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static ls_status run(ls_remote *r, const ls_job *j)
+{
+    LS_TRY(ls_remote_look(r));
+    ls_status s = ls_remote_move(r, j);
+    if (s != LS_OK && !ls_control_failed(r->group->control))
+        ls_control_fail(r->group->control, r->group->rank, r->group->rank, s, ls_error_message());
+    return s;
+}
+
+static void *communicate(void *context)
+{
+    ls_remote *r = context;
+    for (;;) {
+        ls_job *j = take_job(r);
+        if (j) {
+            finish_job(r, j, run(r, j));
+            continue;
+        }
+        ls_remote_look(r);
+        pthread_mutex_lock(&r->lock);
+        bool over = r->closing && !r->first;
+        pthread_mutex_unlock(&r->lock);
+        if (over)
+            break;
+    }
+    ls_remote_look(r); /* sends a notice of a failure that came late */
+    return NULL;
+}
+
+/* ---- jobs, as the rank sees them */
+
+static void put(ls_remote *r, ls_job *j)
+{
+    pthread_mutex_lock(&r->lock);
+    LS_CHECK(j->state != LS_JOB_QUEUED, "started twice");
+    j->state = LS_JOB_QUEUED;
+    j->next = NULL;
+    if (r->last)
+        r->last->next = j;
+    else
+        r->first = j;
+    r->last = j;
+    pthread_cond_signal(&r->work);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* The wait ends, because every wait of the communication thread has a deadline. */
+static ls_status await(ls_remote *r, ls_job *j)
+{
+    if (!r || !r->running)
+        return LS_OK;
+    pthread_mutex_lock(&r->lock);
+    while (j->state == LS_JOB_QUEUED)
+        pthread_cond_wait(&r->done, &r->lock);
+    ls_status s = j->status;
+    j->state = LS_JOB_IDLE;
+    j->status = LS_OK;
+    pthread_mutex_unlock(&r->lock);
+    return s == LS_OK ? LS_OK : ls_group_failure(r->group);
+}
+
+void ls_remote_arrive(ls_axis *a)
+{
+    ls_remote *r = a->group->remote;
+    ls_job *j = &a->route->fence;
+    await(r, j); /* an earlier arrival without a fence comes first; a failure shows up in the next fence */
+    put(r, j);
+}
+
+ls_status ls_remote_fence(ls_axis *a) { return await(a->group->remote, &a->route->fence); }
+
+ls_status ls_remote_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const char *what)
+{
+    ls_job *j = &a->route->exchange;
+    j->mine = mine;
+    j->all = all;
+    j->bytes = bytes;
+    j->what = what;
+    put(a->group->remote, j);
+    return await(a->group->remote, j);
+}
+
+ls_status ls_remote_create(ls_collective *c)
+{
+    ls_job *j = ls_sys_calloc(1, sizeof *j);
+    if (!j)
+        return ls_fail(LS_E_MEMORY, "no memory for %s", c->d.label);
+    *j = (ls_job){ .kind = LS_JOB_COLLECTIVE, .route = c->axis->route, .collective = c, .what = c->d.label };
+    c->job = j;
+    return LS_OK;
+}
+
+void ls_remote_start(ls_collective *c) { put(c->axis->group->remote, c->job); }
+
+ls_status ls_remote_wait(ls_collective *c)
+{
+    double began = ls_now();
+    ls_status s = await(c->axis->group->remote, c->job);
+    c->axis->ledger.waited += ls_now() - began;
+    return s;
+}
+
+/* After a failure a collective may have been started and not waited for: the thread still has it. */
+void ls_remote_destroy(ls_collective *c)
+{
+    if (c->job)
+        await(c->axis->group->remote, c->job);
+    free(c->job);
+    c->job = NULL;
+}
+
+ls_status ls_remote_start_thread(ls_remote *r)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->work, &monotonic);
+    pthread_cond_init(&r->done, NULL);
+    pthread_condattr_destroy(&monotonic);
+    int error = ls_sys_thread(&r->thread, communicate, r);
+    r->running = !error;
+    return error ? ls_fail(LS_E_MEMORY, "cannot start the communication thread: %s", strerror(error)) : LS_OK;
+}
+
+void ls_remote_stop_thread(ls_remote *r)
+{
+    if (!r->running)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->closing = true;
+    pthread_cond_signal(&r->work);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->thread, NULL);
+}
+
+/* ---- routes */
+
+/* Sets M and L. L is the number of members on every machine if it is the same, else 1. */
+static void find_levels(ls_route *t, const ls_axis *a)
+{
+    int here = a->group->here, each = 1, machines = 1;
+    while (each < a->n && a->members[each] / here == a->members[0] / here)
+        each++;
+    bool even = a->n % each == 0;
+    for (int i = 0; i < a->n; i++)
+        even = even && a->members[i] / here == a->members[i / each * each] / here;
+    for (int i = each; i < a->n; i += each, machines++)
+        even = even && a->members[i] / here != a->members[i - 1] / here;
+    t->each = even ? each : 1;
+    t->machines = a->n / t->each;
+}
+
+ls_route *ls_route_create(const ls_axis *a)
+{
+    ls_route *t = ls_sys_calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->axis = *a;
+    find_levels(t, a);
+    t->peer = ls_sys_calloc((size_t)t->machines, sizeof *t->peer);
+    if (!t->peer) {
+        free(t);
+        return NULL;
+    }
+    t->machine = a->position / t->each;
+    t->local = a->position % t->each;
+    for (int h = 0; h < t->machines; h++)
+        t->peer[h] = a->members[h * t->each + t->local];
+    t->first_here = true;
+    for (int i = 0; i < a->position; i++)
+        t->first_here = t->first_here && !a->counters[i];
+    t->fence = (ls_job){ .kind = LS_JOB_FENCE, .route = t, .what = "a fence" };
+    t->exchange = (ls_job){ .kind = LS_JOB_EXCHANGE, .route = t };
+    return t;
+}
+
+void ls_route_destroy(ls_route **t)
+{
+    if (!*t)
+        return;
+    await((*t)->axis.group->remote, &(*t)->fence); /* an arrival without a fence */
+    free((*t)->peer);
+    free(*t);
+    *t = NULL;
+}

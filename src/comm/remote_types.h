@@ -1,0 +1,84 @@
+/* remote_types.h - a group whose ranks are on several machines: its parts.
+ *
+ * A group of one machine's ranks (threads or processes that share memory) becomes part of a larger group.
+ * Axes that span machines work as below, all others as before.
+ *
+ * Each rank has one communication thread. Only that thread calls the transport. It runs the fences, exchanges
+ * and collectives of spanning axes as *jobs*, one after the other, in the order in which the rank started
+ * them. That order is the same on all ranks, so messages of two jobs cannot be mixed up. The rank computes
+ * meanwhile.
+ *
+ * An axis with the same number of members on each of its machines works in two levels; its *route* describes
+ * them. Position p is member l of machine m, p = m * L + l. Members with the same l exchange messages,
+ * members of one machine exchange memory. Any other axis treats each member as a machine of its own. */
+#pragma once
+#include <pthread.h>
+#include "axis_own.h"
+#include "collective_own.h"
+#include "transport.h"
+
+enum {
+    /* Bytes of each of the three buffers that messages pass through. A buffer has two halves: one is filled
+       while the other is in use. */
+    LS_REMOTE_REGION = 2 << 20,
+    LS_REMOTE_PIECE = 512 << 10,         /* most bytes of one message */
+    LS_REMOTE_CONTROL = LS_CONTROL_AXES, /* tag of notices; the tag of an axis's messages is its number */
+};
+
+typedef struct ls_job {
+    struct ls_job *next;
+    enum { LS_JOB_FENCE, LS_JOB_EXCHANGE, LS_JOB_COLLECTIVE } kind;
+    struct ls_route *route;
+    const ls_collective *collective;
+    const void *mine; /* exchange */
+    void *all;
+    size_t bytes;
+    const char *what;                                       /* for messages */
+    enum { LS_JOB_IDLE, LS_JOB_QUEUED, LS_JOB_DONE } state; /* under the lock */
+    ls_status status;
+} ls_job;
+
+typedef struct ls_route {
+    ls_axis axis;       /* a copy for the communication thread, with a ledger of its own */
+    int machines, each; /* M machines, L members on each */
+    int machine, local; /* m, l of this rank */
+    int *peer;          /* [M] ranks with the same l */
+    bool first_here;    /* no lower position is on this machine */
+    ls_job fence, exchange;
+} ls_route;
+
+/* Messages that are under way together. */
+typedef struct ls_flight {
+    int n;
+    ls_message *message; /* [2 * size] */
+    int *with;           /* [2 * size] ranks */
+} ls_flight;
+
+/* What machines tell each other when something has gone wrong. */
+typedef struct ls_notice {
+    enum { LS_NOTICE_FAILURE, LS_NOTICE_QUESTION, LS_NOTICE_ANSWER } kind;
+    int from;       /* its sender */
+    int rank, code; /* who failed and how; or who the question is about */
+    char text[1500];
+} ls_notice;
+
+typedef struct ls_remote {
+    ls_group *group;
+    const ls_transport_ops *ops;
+    ls_transport transport;
+    int *transport_rank; /* [size] the transport's number of each rank */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    ls_job *first, *last; /* the queue */
+    bool running, closing;
+    ls_axis *here;      /* this machine's ranks */
+    ls_window *staging; /* over it: slices that the members of a machine take from each other */
+    char *sent, *received;
+    ls_flight flight[2]; /* of even and of odd pieces */
+    ls_message listening;
+    ls_notice heard, said, answer;
+    bool listens;  /* `listening` is under way */
+    bool told;     /* the other machines know of the failure */
+    bool answered; /* `answer` has come */
+} ls_remote;

@@ -1,0 +1,30 @@
+/* shm.h - how processes of one machine become a group: they inherit, or are sent, the descriptor of a control
+ * block. Used by the launcher and by rendezvous.c. */
+#pragma once
+#include "lockstep/group.h"
+
+/* The control block of `ranks` ranks in an anonymous file: *fd is inherited or passed on. LS_E_ARG for more
+ * ranks than a machine can have, LS_E_MEMORY. Local. */
+ls_status ls_shm_create(int ranks, int *fd);
+/* This process becomes rank `rank` of it. `fd` stays the caller's. LS_E_FORMAT: no control block; LS_E_ARG:
+ * no such rank, or it has joined already; LS_E_MEMORY. Local. */
+ls_status ls_shm_join(ls_group **out, int fd, int rank);
+
+/* The launcher's view of a control block. All of it is local. */
+typedef struct ls_shm_watch ls_shm_watch;
+ls_status ls_shm_watch_open(ls_shm_watch **out, int fd);
+void ls_shm_watch_close(ls_shm_watch **w);
+/* Tells the ranks that `rank` is gone, so that their waits end. */
+void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message);
+/* What the rank did last (ls_group_doing). */
+void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]);
+/* The rank has left the group or its process has ended; waitpid may not see that yet. */
+bool ls_shm_watch_ending(const ls_shm_watch *w, int rank);
+/* errno of a process that was to become `rank` and could not execute the program; 0: it could. The first
+ * function is safe between fork and exec. */
+void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error);
+int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank);
+/* Bytes (ls_group_planned); 0: the rank has not said so yet. */
+uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank);
+/* The rank that failed first, with its error; -1: none. */
+int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096]);
