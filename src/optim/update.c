@@ -2,13 +2,12 @@
  * Whether to skip an overflowed f16 step is a value (`apply`), not a branch; the step counter advances only
  * when the step is applied. */
 #define LS_NO_CALL_SITES
-#include "lockstep/optim.h"
-#include "ops/rules.h"
 #include "base/argument.h"
+#include "rules.h"
 
-static ls_value state_like(ls_graph *g, const char *prefix, const char *unit, ls_type t)
+ls_value ls_moment(ls_graph *g, const char *prefix, const ls_update_unit *u)
 {
-    return ls_state(g, ls_arena_printf(&g->arena, "%s.%s", prefix, unit), t, (ls_init){ 0 });
+    return ls_state(g, ls_arena_printf(&g->arena, "%s.%s", prefix, u->name), u->type, (ls_init){ 0 });
 }
 
 static ls_value scalar(ls_graph *g, ls_value like, double x)
@@ -58,21 +57,9 @@ static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t
                                &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 
-static void optimize(ls_graph *g, const ls_update_unit *u, ls_value grad, const ls_optimizer *opt,
-                     ls_value step, ls_value lr, ls_value scale, ls_value apply)
-{
-    ls_value p = ls_state(g, u->name, u->type, (ls_init){ 0 });
-    if (opt->kind == LS_SGD) {
-        ls_sgd_attrs a = { opt->momentum, opt->dampening, opt->weight_decay, opt->nesterov };
-        ls_value buffer = opt->momentum != 0 ? state_like(g, "momentum_buffer", u->name, u->type) : LS_NONE;
-        ls_graph_apply(g, &ls_op_sgd, 7, (ls_value[]){ p, grad, buffer, step, lr, scale, apply }, &a);
-    } else {
-        ls_adam_attrs a = { opt->beta1, opt->beta2, opt->eps, opt->weight_decay, opt->kind == LS_ADAMW };
-        ls_value m = state_like(g, "exp_avg", u->name, u->type),
-                 v = state_like(g, "exp_avg_sq", u->name, u->type);
-        ls_graph_apply(g, &ls_op_adam, 8, (ls_value[]){ p, grad, m, v, step, lr, scale, apply }, &a);
-    }
-}
+static const ls_optimizer_rule RULES[] = {
+    [LS_ADAM] = ls_optimizer_adam, [LS_ADAMW] = ls_optimizer_adam, [LS_SGD] = ls_optimizer_sgd
+};
 
 ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o)
 {
@@ -80,6 +67,8 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     if (n)
         LS_ARG(units);
     o = o ? o : &(const ls_update_opts){ LS_UPDATE_DEFAULTS };
+    if ((size_t)o->optimizer.kind >= sizeof RULES / sizeof RULES[0])
+        return ls_fail(LS_E_ARG, "optimizer.kind: %d is no optimizer", (int)o->optimizer.kind);
     g->phase = LS_PHASE_UPDATE;
     ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     for (int i = 0; i < n; i++)
@@ -114,7 +103,8 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++)
-        optimize(g, &units[i], grads[i], &o->optimizer, step, lr, scale, apply);
+        RULES[o->optimizer.kind](g, &units[i], &o->optimizer,
+                                 &(ls_update_inputs){ grads[i], step, lr, scale, apply });
     if (o->loss_scaling) { /* last: it overwrites what the others read */
         /* torch.amp.GradScaler's defaults */
         ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 };

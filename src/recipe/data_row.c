@@ -113,14 +113,19 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
                               r->data.target_length, &options);
 }
 
+#define KNOWN "path download fallback mirror mean std"
+#define IDX "path train_images train_labels eval_images eval_labels mean std"
+#define FILES "train_text eval_text eval_fraction tokenizer end_token "
+
 const ls_data_row LS_DATA[] = {
-    { "fashion-mnist", LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
-    { "mnist", LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
-    { "idx", LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
-    { "shapes", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
-    { "text", LS_SAMPLES_TEXT, "tokenizing", check_text, open_text },
-    { "pairs", LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
-    { NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
+    { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
+    { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
+    { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
+    { "shapes", "path mean std", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
+    { "text", FILES "documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing", check_text, open_text },
+    { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
+      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
+    { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
 };
 const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx", "shapes", "text", "pairs", NULL };
 

@@ -14,6 +14,7 @@ typedef struct ls_data_opening {
 
 typedef struct ls_data_row {
     const char *name; /* the word of data.type */
+    const char *keys; /* that belong to it, by their last names */
     ls_samples samples;
     const char *doing;                      /* what takes long when it is opened */
     ls_status (*check)(const ls_recipe *r); /* keys that it needs; NULL: none */

@@ -144,8 +144,12 @@ static const ls_huggingface QWEN2 = { .architecture = "Qwen2ForCausalLM",
 static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true },
                                          { NULL, NULL, false } };
 
+#define KEYS                                                                                   \
+    "layers heads hidden_size mlp_size vocab_size kv_heads head_dim norm_eps rope_theta tied " \
+    "init_deviation attention_dropout"
 extern const ls_model_row ls_llama_row, ls_qwen2_row;
 const ls_model_row ls_llama_row = { .name = "llama",
+                                    .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
                                     .build = build,
                                     .check = check,
@@ -153,6 +157,7 @@ const ls_model_row ls_llama_row = { .name = "llama",
                                     .huggingface = &LLAMA,
                                     .second_names = SECOND };
 const ls_model_row ls_qwen2_row = { .name = "qwen2",
+                                    .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
                                     .build = build,
                                     .check = check,

@@ -20,6 +20,8 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 static const char *const CONFIG[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
 
 extern const ls_model_row ls_mlp_row;
-const ls_model_row ls_mlp_row = {
-    .name = "mlp", .samples = LS_SAMPLES_IMAGES, .build = build, .config = CONFIG
-};
+const ls_model_row ls_mlp_row = { .name = "mlp",
+                                  .keys = "image_size in_channels hidden act classes",
+                                  .samples = LS_SAMPLES_IMAGES,
+                                  .build = build,
+                                  .config = CONFIG };

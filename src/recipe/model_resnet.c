@@ -25,15 +25,25 @@ static ls_status build_50(ls_graph *g, const void *recipe, int64_t batch)
     return build(g, recipe, 50, batch);
 }
 
+#define KEYS "image_size in_channels classes sync_batch_norm"
 static const char *const CONFIG[] = { "image_size", "in_channels", "classes", NULL };
 
 extern const ls_model_row ls_resnet18_row, ls_resnet34_row, ls_resnet50_row;
-const ls_model_row ls_resnet18_row = {
-    .name = "resnet18", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_18, .config = CONFIG
-};
-const ls_model_row ls_resnet34_row = {
-    .name = "resnet34", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_34, .config = CONFIG
-};
-const ls_model_row ls_resnet50_row = {
-    .name = "resnet50", .samples = LS_SAMPLES_IMAGES, .batch_norm = true, .build = build_50, .config = CONFIG
-};
+const ls_model_row ls_resnet18_row = { .name = "resnet18",
+                                       .keys = KEYS,
+                                       .samples = LS_SAMPLES_IMAGES,
+                                       .batch_norm = true,
+                                       .build = build_18,
+                                       .config = CONFIG };
+const ls_model_row ls_resnet34_row = { .name = "resnet34",
+                                       .keys = KEYS,
+                                       .samples = LS_SAMPLES_IMAGES,
+                                       .batch_norm = true,
+                                       .build = build_34,
+                                       .config = CONFIG };
+const ls_model_row ls_resnet50_row = { .name = "resnet50",
+                                       .keys = KEYS,
+                                       .samples = LS_SAMPLES_IMAGES,
+                                       .batch_norm = true,
+                                       .build = build_50,
+                                       .config = CONFIG };

@@ -38,6 +38,7 @@ typedef struct ls_second_name {
 
 typedef struct ls_model_row {
     const char *name; /* the word of model.type */
+    const char *keys; /* of recipes that belong to it, by their last names: "layers heads" */
     ls_samples samples;
     bool batch_norm; /* its statistics count every sample, so a batch must have no padding */
     /* an ls_build_fn: its config is the ls_recipe */

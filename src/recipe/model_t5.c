@@ -141,9 +141,13 @@ static const ls_second_name SECOND[] = {
 };
 
 extern const ls_model_row ls_t5_row;
-const ls_model_row ls_t5_row = { .name = "t5",
-                                 .samples = LS_SAMPLES_PAIRS,
-                                 .build = build,
-                                 .check = check,
-                                 .huggingface = &T5,
-                                 .second_names = SECOND };
+const ls_model_row ls_t5_row = {
+    .name = "t5",
+    .keys = "layers heads hidden_size mlp_size vocab_size head_dim norm_eps tied decoder_layers feed_forward "
+            "position_buckets position_distance init_factor scale_output start_token dropout",
+    .samples = LS_SAMPLES_PAIRS,
+    .build = build,
+    .check = check,
+    .huggingface = &T5,
+    .second_names = SECOND
+};

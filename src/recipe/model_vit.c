@@ -39,6 +39,10 @@ static const char *const CONFIG[] = { "image_size",  "patch_size", "in_channels"
                                       "hidden_size", "mlp_size",   "classes",     NULL };
 
 extern const ls_model_row ls_vit_row;
-const ls_model_row ls_vit_row = {
-    .name = "vit", .samples = LS_SAMPLES_IMAGES, .build = build, .check = check, .config = CONFIG
-};
+const ls_model_row ls_vit_row = { .name = "vit",
+                                  .keys = "image_size patch_size in_channels layers heads hidden_size "
+                                          "mlp_size dropout attention_dropout classes",
+                                  .samples = LS_SAMPLES_IMAGES,
+                                  .build = build,
+                                  .check = check,
+                                  .config = CONFIG };

@@ -32,22 +32,21 @@ static ls_status missing(const ls_recipe_state *state, const ls_key *k)
 static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state, const ls_key *k,
                                 const char *where)
 {
-    int n = (int)strcspn(k->only, " ");
-    char decider[64];
-    snprintf(decider, sizeof decider, "%.*s", n, k->only);
-    int row = ls_key_find(decider);
-    ls_str is = { 0 };
+    const int row = ls_key_find(k->type);
+    ls_str is = { 0 }, types = { 0 };
     ls_key_print(&LS_KEYS[row], r, &is);
+    ls_key_types(&types, k);
     const ls_setting *set = &state->set[row];
     ls_status s = ls_fail(LS_E_USAGE, "%s: this key is for %s%s, but the recipe says %s %s (%s)", where,
-                          decider, k->only + n, decider, ls_str_text(&is),
+                          k->type, ls_str_text(&types), k->type, ls_str_text(&is),
                           set->value ? set->origin : "default");
+    ls_str_release(&types);
     ls_str_release(&is);
     return s;
 }
 
-/* From settings to values. Deciders ("model.type") have no `only`, so a first pass over those settles which
- * other keys apply. */
+/* From settings to values. The keys that name a type ("model.type") belong to every recipe, so a first pass
+ * over those settles which other keys apply. */
 static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
 {
     *r = (ls_recipe){ .state = state };
@@ -55,7 +54,7 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
         for (int i = 0; i < LS_KEY_COUNT; i++) {
             const ls_key *k = &LS_KEYS[i];
             const ls_setting *set = &state->set[i];
-            if ((k->only != NULL) != pass)
+            if ((k->type != NULL) != pass)
                 continue;
             if (!k->fallback && !set->value)
                 return missing(state, k);

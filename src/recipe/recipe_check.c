@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "data_row.h"
 #include "model_row.h"
+#include "optim_row.h"
 #include "recipe_fields.h"
 
 const char *ls_recipe_where(const ls_recipe *r, const char *key)
@@ -146,19 +147,11 @@ static ls_status check_train(const ls_recipe *r)
                        "its statistics; with model.type %s "
                        "it is true",
                        ls_recipe_where_either(r, "train.drop_last", "model.type"), r->model.type);
-    if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
-        return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening",
-                       at(r, "optimizer.nesterov"));
-    if (r->schedule.type == LS_SCHED_COSINE || r->schedule.type == LS_SCHED_LINEAR) {
-        if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
-            return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is",
-                           ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
-                           (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
-        if (r->schedule.min_lr > r->optimizer.lr)
-            return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from",
-                           ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
-    }
-    return LS_OK;
+    const ls_choice_row *optimizer = &LS_OPTIMIZERS[r->optimizer.type],
+                        *schedule = &LS_SCHEDULES[r->schedule.type];
+    if (optimizer->check)
+        LS_TRY(optimizer->check(r));
+    return schedule->check ? schedule->check(r) : LS_OK;
 }
 
 static ls_status check_device(const ls_recipe *r)

@@ -32,7 +32,9 @@ typedef struct ls_key {
     const char *const *words; /* CHOICE, WORD; ended by NULL */
     /* CHOICE: other names of words, "NAME word", in any case of letters; ended by NULL */
     const char *const *other;
-    const char *only; /* "model.type vit": the key belongs to these values of that key */
+    /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
+     */
+    const char *type;
     /* "data.documents json": a value that is not the default takes effect only with one of these values of
      * that key, or, "KEY !VALUE", with another than this; ended by NULL */
     const char *const *needs;
@@ -101,8 +103,12 @@ ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* recipe.
 void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out);  /* as YAML that reads back the same */
 void ls_yaml_print_text(ls_str *out, const char *text);               /* a scalar, quoted if it must be */
 bool ls_words_have(const char *words, const char *word);              /* "a b c" has "b" */
-bool ls_key_applies(const ls_key *k, const ls_recipe *r);             /* `only` fits what the recipe says */
-bool ls_key_condition(const char *condition, const ls_recipe *r); /* one of `needs`, or `only`: it holds */
+bool ls_key_applies(const ls_key *k, const ls_recipe *r);         /* it belongs to what the recipe is of */
+bool ls_key_condition(const char *condition, const ls_recipe *r); /* one of `needs`: it holds */
+
+/* recipe_types.c: the keys of one model, data set, optimizer or schedule. The key has a `type`. */
+bool ls_key_is_of(const ls_key *k, const char *word); /* of the type that this word names */
+void ls_key_types(ls_str *out, const ls_key *k);      /* " vit mlp": the words of all types that have it */
 
 /* recipe_reference.c: one of `needs` for people, "data.documents: json" */
 void ls_key_need_text(ls_str *out, const char *need);

@@ -39,12 +39,13 @@ static void range_text(const ls_key *k, ls_str *out)
         ls_str_printf(out, " %s %s", k->below ? "to below" : "to", ls_format_f64(high, k->max));
 }
 
-static void only_text(const ls_key *k, ls_str *out)
+/* " (type: vit mlp)" */
+static void types_text(const ls_key *k, ls_str *out)
 {
-    if (k->only) {
-        int n = (int)strcspn(k->only, " ");
-        const char *dot = strchr(k->only, '.');
-        ls_str_printf(out, " (%.*s:%s)", (int)(k->only + n - dot - 1), dot + 1, k->only + n);
+    if (k->type) {
+        ls_str_add(out, " (type:");
+        ls_key_types(out, k);
+        ls_str_add(out, ")");
     }
 }
 
@@ -123,7 +124,7 @@ char *ls_recipe_reference(bool markdown)
             range_text(k, &type);
             ls_str_add(&meaning, k->help);
             needs_text(k, &meaning);
-            only_text(k, &meaning);
+            types_text(k, &meaning);
             if (k->now && k->kind != LS_KEY_DTYPE)
                 ls_str_printf(&meaning, "; only %s: %s", k->now, k->later);
             if (markdown) {

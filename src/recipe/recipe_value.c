@@ -429,4 +429,13 @@ bool ls_key_condition(const char *condition, const ls_recipe *r)
     return holds;
 }
 
-bool ls_key_applies(const ls_key *k, const ls_recipe *r) { return !k->only || ls_key_condition(k->only, r); }
+bool ls_key_applies(const ls_key *k, const ls_recipe *r)
+{
+    if (!k->type)
+        return true;
+    ls_str is = { 0 };
+    ls_key_print(&LS_KEYS[ls_key_find(k->type)], r, &is);
+    const bool applies = ls_key_is_of(k, ls_str_text(&is));
+    ls_str_release(&is);
+    return applies;
+}

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
+#include "recipe/optim_row.h"
 #include "recipe/recipe_fields.h"
 
 /* parallel.recompute: none | units | class:NAME. `units` means the class that parallel.units names. */
@@ -95,16 +96,13 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
-    t->optimizer = (ls_optimizer){ r->optimizer.type,      r->optimizer.betas[0],     r->optimizer.betas[1],
-                                   r->optimizer.eps,       r->optimizer.weight_decay, r->optimizer.momentum,
-                                   r->optimizer.dampening, r->optimizer.nesterov };
+    t->optimizer = ls_recipe_optimizer(r);
     t->clip_norm = r->train.clip_norm;
     t->freeze = r->train.freeze;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
-    s->schedule = (ls_schedule){ r->schedule.type,        r->schedule.warmup_steps, r->schedule.step_size,
-                                 r->schedule.total_steps, r->schedule.gamma,        r->schedule.min_lr };
+    s->schedule = ls_recipe_schedule(r);
     return recompute(s, r);
 }
 

@@ -178,11 +178,11 @@ static void refused_elsewhere(const ls_key *k)
                                           "optimizer.type=adam",    "optimizer.type=sgd",
                                           "schedule.type=constant", "model.type=llama",
                                           "data.type=text" };
-    const size_t n = strcspn(k->only, " ");
+    const size_t n = strlen(k->type);
     for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
         char set[128];
         const char *value = strchr(OTHERS[i], '=') + 1, *sets[] = { OTHERS[i], set };
-        if (strncmp(OTHERS[i], k->only, n) || OTHERS[i][n] != '=' || ls_words_have(k->only + n, value))
+        if (strncmp(OTHERS[i], k->type, n) || OTHERS[i][n] != '=' || ls_key_is_of(k, value))
             continue;
         snprintf(set, sizeof set, "%s=1", k->key);
         ls_recipe *r = NULL;
@@ -191,7 +191,7 @@ static void refused_elsewhere(const ls_key *k)
                      "this key is for");
         return;
     }
-    fail_msg("%s: the test knows no recipe that it is not for (%s)", k->key, k->only);
+    fail_msg("%s: the test knows no recipe that it is not for (%s)", k->key, k->type);
 }
 
 static void no_key_is_ignored(void **state)
@@ -208,12 +208,12 @@ static void no_key_is_ignored(void **state)
             fail_msg(
                 "%s needs %d things, and the test leaves it without effect %d times: add a case to USELESS",
                 k->key, needs, cases);
-        if (k->only)
+        if (k->type)
             refused_elsewhere(k);
         bool always = false;
         for (size_t j = 0; j < sizeof ALWAYS / sizeof ALWAYS[0]; j++)
             always |= !strcmp(ALWAYS[j].key, k->key);
-        const bool sometimes = cases || k->only;
+        const bool sometimes = cases || k->type;
         if (always && sometimes)
             fail_msg("%s has its effect always, and not: take it out of ALWAYS", k->key);
         if (!always && !sometimes)

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
+#include "recipe/optim_row.h"
 #include "recipe/recipe_fields.h"
 #include "support/support.h"
 
@@ -125,12 +126,15 @@ static const char *other_value(const ls_key *k, char buffer[64])
 static int conditions(const ls_key *k, const char **sets, char (*made)[64])
 {
     int n = 0;
-    const char *only = k->only ? k->only : "";
-    if (k->only) {
-        int length = (int)strcspn(k->only, " ");
-        const char *value = k->only + length + 1;
-        snprintf(made[0], 64, "%.*s=%.*s", length, k->only, (int)strcspn(value, " "), value);
+    ls_str types = { 0 };
+    char only[128] = "";
+    if (k->type) {
+        ls_key_types(&types, k);
+        const char *first = ls_str_text(&types) + 1;
+        snprintf(only, sizeof only, "%s %s", k->type, first);
+        snprintf(made[0], 64, "%s=%.*s", k->type, (int)strcspn(first, " "), first);
         sets[n++] = made[0];
+        ls_str_release(&types);
     }
     if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
         sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
@@ -818,8 +822,50 @@ static void rows_have_words(void **state)
     for (n = 0; LS_DATA[n].name; n++)
         assert_string_equal(LS_DATA[n].name, LS_DATA_WORDS[n]);
     assert_null(LS_DATA_WORDS[n]);
+    for (n = 0; LS_OPTIMIZERS[n].name; n++)
+        assert_string_equal(LS_OPTIMIZERS[n].name, LS_OPTIMIZER_WORDS[n]);
+    assert_null(LS_OPTIMIZER_WORDS[n]);
+    for (n = 0; LS_SCHEDULES[n].name; n++)
+        assert_string_equal(LS_SCHEDULES[n].name, LS_SCHEDULE_WORDS[n]);
+    assert_null(LS_SCHEDULE_WORDS[n]);
     char list[LS_MODEL_LIST];
     assert_string_equal(ls_model_list(list, ls_model_continues_text), "llama, qwen2");
+}
+
+/* Every name in `keys` is the last one of a key that asks that table. */
+static void lists_known_keys(const char *type, const char *row, const char *keys)
+{
+    char word[64];
+    for (int used; sscanf(keys, "%63s%n", word, &used) == 1; keys += used) {
+        int found = 0;
+        for (int i = 0; i < LS_KEY_COUNT; i++) {
+            const char *dot = strrchr(LS_KEYS[i].key, '.');
+            found += dot && !strcmp(dot + 1, word) && LS_KEYS[i].type && !strcmp(LS_KEYS[i].type, type);
+        }
+        if (found != 1)
+            fail_msg("the row %s lists the key %s, which %d keys of %s are", row, word, found, type);
+    }
+}
+
+static void rows_and_keys_agree(void **state)
+{
+    (void)state;
+    for (int i = 0; LS_MODELS[i]; i++)
+        lists_known_keys("model.type", LS_MODELS[i]->name, LS_MODELS[i]->keys);
+    for (int i = 0; LS_DATA[i].name; i++)
+        lists_known_keys("data.type", LS_DATA[i].name, LS_DATA[i].keys);
+    for (int i = 0; LS_OPTIMIZERS[i].name; i++)
+        lists_known_keys("optimizer.type", LS_OPTIMIZERS[i].name, LS_OPTIMIZERS[i].keys);
+    for (int i = 0; LS_SCHEDULES[i].name; i++)
+        lists_known_keys("schedule.type", LS_SCHEDULES[i].name, LS_SCHEDULES[i].keys);
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        ls_str types = { 0 };
+        if (LS_KEYS[i].type)
+            ls_key_types(&types, &LS_KEYS[i]);
+        if (LS_KEYS[i].type && !types.len)
+            fail_msg("%s is a key of no %s: no row lists it", LS_KEYS[i].key, LS_KEYS[i].type);
+        ls_str_release(&types);
+    }
 }
 
 /* Every option that a layer below can refuse leads to a key, and its message begins with the place of that.
@@ -850,6 +896,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_words),
+        cmocka_unit_test(rows_and_keys_agree),
         cmocka_unit_test(options_lead_to_keys),
         cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(every_key_is_set_printed_and_read_back),

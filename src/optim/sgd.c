@@ -1,0 +1,12 @@
+/* sgd.c - SGD with momentum, as PyTorch defines it. */
+#define LS_NO_CALL_SITES
+#include "rules.h"
+
+void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o, const ls_update_inputs *in)
+{
+    const ls_value p = ls_state(g, u->name, u->type, (ls_init){ 0 });
+    const ls_sgd_attrs a = { o->momentum, o->dampening, o->weight_decay, o->nesterov };
+    const ls_value buffer = o->momentum != 0 ? ls_moment(g, "momentum_buffer", u) : LS_NONE;
+    ls_graph_apply(g, &ls_op_sgd, 7,
+                   (ls_value[]){ p, in->gradient, buffer, in->step, in->lr, in->scale, in->apply }, &a);
+}

@@ -1,0 +1,64 @@
+/* optim_row.c - the tables of optimizers and schedules, and what a recipe says of them as the library takes
+ * it. */
+#include "optim_row.h"
+
+#include "recipe_fields.h"
+
+static ls_status check_sgd(const ls_recipe *r)
+{
+    if (r->optimizer.nesterov && (r->optimizer.momentum <= 0 || r->optimizer.dampening != 0))
+        return ls_fail(LS_E_USAGE, "%s: nesterov needs a momentum above 0 and no dampening",
+                       ls_recipe_where(r, "optimizer.nesterov"));
+    return LS_OK;
+}
+
+const ls_choice_row LS_OPTIMIZERS[] = {
+    [LS_ADAM] = { "adam", "betas eps", NULL },
+    [LS_ADAMW] = { "adamw", "betas eps", NULL },
+    [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd },
+    { NULL, NULL, NULL },
+};
+const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", NULL };
+
+ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
+{
+    return (ls_optimizer){ .kind = r->optimizer.type,
+                           .beta1 = r->optimizer.betas[0],
+                           .beta2 = r->optimizer.betas[1],
+                           .eps = r->optimizer.eps,
+                           .weight_decay = r->optimizer.weight_decay,
+                           .momentum = r->optimizer.momentum,
+                           .dampening = r->optimizer.dampening,
+                           .nesterov = r->optimizer.nesterov };
+}
+
+static ls_status check_decay(const ls_recipe *r)
+{
+    if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
+        return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is",
+                       ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
+                       (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
+    if (r->schedule.min_lr > r->optimizer.lr)
+        return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from",
+                       ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
+    return LS_OK;
+}
+
+const ls_choice_row LS_SCHEDULES[] = {
+    [LS_SCHED_CONSTANT] = { "constant", "", NULL },
+    [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL },
+    [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay },
+    [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay },
+    { NULL, NULL, NULL },
+};
+const char *const LS_SCHEDULE_WORDS[] = { "constant", "step", "cosine", "linear", NULL };
+
+ls_schedule ls_recipe_schedule(const ls_recipe *r)
+{
+    return (ls_schedule){ .kind = r->schedule.type,
+                          .warmup_steps = r->schedule.warmup_steps,
+                          .step_size = r->schedule.step_size,
+                          .total_steps = r->schedule.total_steps,
+                          .gamma = r->schedule.gamma,
+                          .min_lr = r->schedule.min_lr };
+}

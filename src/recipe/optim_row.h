@@ -1,0 +1,19 @@
+/* optim_row.h - what a recipe can name as optimizer and as schedule: one row for each word of optimizer.type
+ * and schedule.type, in the order of ls_optimizer_kind and ls_schedule_kind. To add one: its rule in
+ * src/optim, a value of the enum, a row and a word in optim_row.c, its keys in recipe_fields.c. */
+#pragma once
+#include "lockstep/recipe.h"
+
+typedef struct ls_choice_row {
+    const char *name;
+    const char *keys;                       /* that belong to it, by their last names: "betas eps" */
+    ls_status (*check)(const ls_recipe *r); /* of keys that must agree; NULL: none */
+} ls_choice_row;
+
+/* Each ended by a row without name; and their names, ended by NULL. */
+extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
+extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
+
+ls_optimizer ls_recipe_optimizer(const ls_recipe *r);
+/* As the recipe says it: total_steps may be 0, and step_epochs is not in it. */
+ls_schedule ls_recipe_schedule(const ls_recipe *r);
