@@ -69,13 +69,15 @@ typedef enum ls_schedule_kind {
     LS_SCHED_LINEAR
 } ls_schedule_kind;
 /* Rate of optimizer step s (from 0). With warmup_steps W the first W steps ramp linearly: base * (s+1)/W; the
- * schedule proper starts after them with its own step count s - W. step: base * gamma^floor(s/step_size).
+ * schedule proper starts after them with its own step count s - W. step: base * gamma^floor((s +
+ * step_offset)/step_size).
  * cosine: min + (base-min) * (1 + cos(pi * s/T)) / 2. linear: base + (min-base) * s/T, T = total_steps - W,
  * constant from there on. */
 typedef struct ls_schedule {
     ls_schedule_kind kind;
     int64_t warmup_steps, step_size, total_steps;
     double gamma, min_lr;
+    int64_t step_offset; /* step: cuts come so many steps sooner; 0 unless epochs that are over were longer */
 } ls_schedule;
 LS_API double ls_schedule_rate(const ls_schedule *s, double base, int64_t step);
 

@@ -12,7 +12,7 @@ static double constant(const ls_schedule *s, double base, int64_t step)
 
 static double cut(const ls_schedule *s, double base, int64_t step)
 {
-    return base * pow(s->gamma, (double)(step / (s->step_size > 0 ? s->step_size : 1)));
+    return base * pow(s->gamma, (double)((step + s->step_offset) / (s->step_size > 0 ? s->step_size : 1)));
 }
 
 /* The part of the decay that is over, 0 to 1. */

@@ -147,6 +147,21 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
+/* With E steps in an epoch, e epochs take e * E of them: cuts are counted in these steps, which are those of
+ * the run as long as no change gave epochs another length. The warm-up ended within the epochs before the
+ * change (as if these were equally long) or after it. */
+void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
+                         int64_t base_epoch)
+{
+    if (!r->schedule.step_epochs)
+        return;
+    const int64_t before = base_epoch * steps_per_epoch; /* where step base_step is, counted so */
+    const int64_t warm = s->warmup_steps, after = before + warm - base_step;
+    const double part = base_step ? (double)warm / (double)base_step : 0;
+    s->step_size = r->schedule.step_epochs * steps_per_epoch;
+    s->step_offset = warm < base_step ? after - (int64_t)(part * (double)before) : 0;
+}
+
 /* The largest number in the tensors' names is that of the last layer, or larger. A configuration of thousands
  * of layers beside a file of one is refused before all of them are built. */
 static ls_status check_layers(const ls_weights *w, const ls_recipe *r)

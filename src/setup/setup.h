@@ -33,6 +33,10 @@ ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks
  * `base_step` of them, each later one takes steps_per_epoch. */
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
                              int64_t base_epoch);
+/* schedule.step_epochs as steps, with the arguments above. Epochs that are over count as epochs, however many
+ * steps they had. */
+void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
+                         int64_t base_epoch);
 
 /* Opens the weights of model.init. What a state dict of a tied model has a second time, and T5's files for no
  * layer, is left out. */

@@ -86,8 +86,8 @@ static void count_steps(training *t)
                                           l->from.base_epoch);
     if (t->setup.schedule.total_steps == 0)
         t->setup.schedule.total_steps = l->total_steps;
-    if (l->recipe->schedule.step_epochs)
-        t->setup.schedule.step_size = l->recipe->schedule.step_epochs * l->steps_per_epoch;
+    ls_setup_cut_epochs(&t->setup.schedule, l->recipe, l->steps_per_epoch, l->from.base_step,
+                        l->from.base_epoch);
 }
 
 static ls_status initial_weights(training *t)

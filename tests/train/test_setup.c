@@ -165,9 +165,53 @@ static void use_forgets_the_ranks(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* Cuts of step_epochs so far, for a step of a run whose epochs have `per` steps from step `base` on, at which
+ * `epochs` were over. */
+static int cuts(const ls_recipe *r, int64_t per, int64_t base, int64_t epochs, int64_t step)
+{
+    ls_setup s;
+    ASSERT_OK(ls_setup_make(&s, (ls_recipe *)r, 1, 0, 0));
+    ls_setup_cut_epochs(&s.schedule, r, per, base, epochs);
+    int n = 0;
+    for (double rate = 1; rate > ls_schedule_rate(&s.schedule, 1, step); rate /= 2)
+        n++;
+    return n;
+}
+
+/* A change of the data or the batch gives epochs another number of steps, and takes no cut back. */
+static void cuts_follow_epochs(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe("schedule: {type: step, step_epochs: 2, gamma: 0.5}"),
+              *warm = recipe("schedule: {type: step, step_epochs: 1, gamma: 0.5, warmup_steps: 15}");
+    assert_int_equal(cuts(r, 10, 0, 0, 19), 0);
+    assert_int_equal(cuts(r, 10, 0, 0, 20), 1);
+    assert_int_equal(cuts(r, 10, 0, 0, 49), 2);
+    for (int per = 1; per < 30; per++) { /* five epochs of 10 steps are over */
+        assert_int_equal(cuts(r, per, 50, 5, 50), 2);
+        assert_int_equal(cuts(r, per, 50, 5, 50 + per - 1), 2);
+        assert_int_equal(cuts(r, per, 50, 5, 50 + per), 3);
+        assert_int_equal(cuts(r, per, 50, 5, 50 + 3 * per - 1), 3);
+        assert_int_equal(cuts(r, per, 50, 5, 50 + 3 * per), 4);
+        /* the first epoch broke off and began anew: none is over */
+        assert_int_equal(cuts(r, per, 7, 0, 7 + 2 * per - 1), 0);
+        assert_int_equal(cuts(r, per, 7, 0, 7 + 2 * per), 1);
+    }
+    /* after a warm-up of an epoch and a half cuts come in the middle of epochs */
+    assert_int_equal(cuts(warm, 10, 0, 0, 39), 2);
+    assert_int_equal(cuts(warm, 4, 40, 4, 40), 2);
+    assert_int_equal(cuts(warm, 4, 40, 4, 41), 2);
+    assert_int_equal(cuts(warm, 4, 40, 4, 42), 3);
+    assert_int_equal(cuts(warm, 4, 10, 1, 15 + 3), 0); /* the warm-up goes on after the change */
+    assert_int_equal(cuts(warm, 4, 10, 1, 15 + 4), 1);
+    ls_recipe_destroy(&r);
+    ls_recipe_destroy(&warm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cuts_follow_epochs),
         cmocka_unit_test(one_recipe_serves_any_number_of_workers),
         cmocka_unit_test(everything_that_the_recipe_says_arrives),
         cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host),
