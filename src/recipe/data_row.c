@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "recipe_fields.h"
+#include "recipe_place.h"
 
 /* ---- images */
 

@@ -2,7 +2,7 @@
  * keys of their config.json, and what an absent one means, are those of transformers 4 and 5
  * (configuration_llama.py, configuration_qwen2.py). */
 #include "model_row.h"
-#include "recipe_fields.h"
+#include "recipe_place.h"
 
 static ls_decoder_config config_of(const ls_recipe *r)
 {

@@ -1,7 +1,7 @@
 /* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and what an
  * absent one means, are those of transformers 4 and 5 (configuration_t5.py). */
 #include "model_row.h"
-#include "recipe_fields.h"
+#include "recipe_place.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * it. */
 #include "optim_row.h"
 
-#include "recipe_fields.h"
+#include "recipe_place.h"
 
 static ls_status check_sgd(const ls_recipe *r)
 {

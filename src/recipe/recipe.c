@@ -6,15 +6,10 @@
 #include "base/argument.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "recipe_check.h"
 #include "recipe_fields.h"
-
-ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a)
-{
-    ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;
-    if (*k->fallback == '[' || *k->fallback == '{')
-        LS_TRY(ls_yaml_parse(&value, a, k->fallback, strlen(k->fallback), k->key));
-    return ls_key_read(k, r, value, a, k->key);
-}
+#include "recipe_read.h"
+#include "recipe_use.h"
 
 static ls_status missing(const ls_recipe_state *state, const ls_key *k)
 {

@@ -2,7 +2,7 @@
  * recipes.inc by cmake/recipes.cmake. */
 #include <stdio.h>
 #include <string.h>
-#include "recipe_fields.h"
+#include "recipe_read.h"
 
 static const struct {
     const char *name, *text;

@@ -1,10 +1,13 @@
 /* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row
  * here; reading, --set, --help, the resolved recipe and docs/recipe.md follow (regenerate it with `lockstep
  * recipe --reference > docs/recipe.md`; a test compares). */
+#include "recipe_fields.h"
+
+#include <string.h>
+
 #include "data_row.h"
 #include "model_row.h"
 #include "optim_row.h"
-#include "recipe_fields.h"
 
 #define AT(member) .offset = offsetof(ls_recipe, member)
 #define WORDS(...) \
@@ -366,3 +369,11 @@ const ls_key LS_KEYS[] = {
 };
 const int LS_KEY_COUNT = sizeof LS_KEYS / sizeof *LS_KEYS;
 _Static_assert(sizeof LS_KEYS / sizeof *LS_KEYS <= LS_KEY_MAX, "LS_KEY_MAX is too small");
+
+int ls_key_find(const char *key)
+{
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        if (!strcmp(LS_KEYS[i].key, key))
+            return i;
+    return -1;
+}

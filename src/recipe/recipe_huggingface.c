@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "model_row.h"
 #include "recipe_fields.h"
+#include "recipe_read.h"
 
 static const char *text_of(const ls_recipe_state *state, const char *key)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/find.h"
-#include "recipe_fields.h"
+#include "recipe_use.h"
 
 static bool is_random(const ls_recipe *r) { return !strcmp(r->model.init, "random"); }
 

@@ -4,7 +4,7 @@
  * name is accepted. */
 #include <ctype.h>
 #include <string.h>
-#include "recipe_fields.h"
+#include "recipe_read.h"
 
 #define MICRO "the samples of one forward pass on one rank"
 #define GLOBAL "the samples of an optimizer step over all ranks and micro-batches"

@@ -2,19 +2,20 @@
  * number of ranks. */
 #include <string.h>
 #include <strings.h>
-#include "recipe_fields.h"
+#include "recipe_check.h"
+#include "recipe_use.h"
 
 /* parallel.data as somebody wrote it, "" by default. */
 static const char *written_data(const ls_recipe *r)
 {
-    const ls_yaml *value = r->state->set[ls_key_find("parallel.data")].value;
+    const ls_yaml *value = ls_recipe_setting(r->state, "parallel.data")->value;
     return value && value->kind == LS_YAML_SCALAR ? value->text : "";
 }
 
 bool ls_recipe_resharding_is_implied(const ls_recipe *r)
 {
     return !strcasecmp(written_data(r), "SHARD_GRAD_OP") &&
-           !r->state->set[ls_key_find("parallel.reshard_after_forward")].value;
+           !ls_recipe_setting(r->state, "parallel.reshard_after_forward")->value;
 }
 
 /* FULL_SHARD is fsdp with reshard_after_forward true, SHARD_GRAD_OP with false. */
@@ -25,7 +26,7 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
     if (!full && !grad_op)
         return LS_OK;
     int64_t means = full ? -1 : 0, *value = &r->parallel.reshard_after_forward;
-    if (r->state->set[ls_key_find(key)].value && *value != means)
+    if (ls_recipe_setting(r->state, key)->value && *value != means)
         return ls_fail(LS_E_USAGE,
                        "%s: contradicts parallel.data: %s, which means %s; leave one of them out, or write "
                        "parallel.data: fsdp",

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include "base/file.h"
 #include "recipe_fields.h"
+#include "recipe_read.h"
 
 #define MAX_INCLUDES 16
 
@@ -13,14 +14,6 @@ typedef struct source {
     bool lines;                  /* messages name lines */
     const struct source *parent; /* who includes us */
 } source;
-
-int ls_key_find(const char *key)
-{
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (!strcmp(LS_KEYS[i].key, key))
-            return i;
-    return -1;
-}
 
 /* Some key begins with "PREFIX.". */
 static bool is_group(const char *prefix)
@@ -112,7 +105,8 @@ static void put(ls_recipe_state *state, const source *from, int row, const ls_ya
     const char *origin = from->lines ? ls_arena_printf(&state->arena, "%s:%d", from->name, line) : from->name;
     if (env)
         origin = ls_arena_printf(&state->arena, "%s (environment %s)", origin, env);
-    state->set[row] = (ls_setting){ value, where_text(from, &state->arena, line, LS_KEYS[row].key), origin };
+    const char *key = LS_KEYS[row].key;
+    state->set[row] = (ls_setting){ key, value, where_text(from, &state->arena, line, key), origin };
 }
 
 static bool is_null(const ls_yaml *n)

@@ -439,3 +439,11 @@ bool ls_key_applies(const ls_key *k, const ls_recipe *r)
     ls_str_release(&is);
     return applies;
 }
+
+ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a)
+{
+    ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;
+    if (*k->fallback == '[' || *k->fallback == '{')
+        LS_TRY(ls_yaml_parse(&value, a, k->fallback, strlen(k->fallback), k->key));
+    return ls_key_read(k, r, value, a, k->key);
+}

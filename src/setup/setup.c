@@ -12,7 +12,7 @@
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
-#include "recipe/recipe_fields.h"
+#include "recipe/recipe_use.h"
 
 /* parallel.recompute: none | units | class:NAME. `units` means the class that parallel.units names. */
 static ls_status recompute(ls_setup *s, const ls_recipe *r)

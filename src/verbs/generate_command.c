@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "data/tokenize.h"
-#include "recipe/recipe_fields.h"
+#include "recipe/recipe_read.h"
 #include "record/rundir.h"
 #include "target.h"
 #include "setup/folder.h"

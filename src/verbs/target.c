@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "ckpt/checkpoint.h"
-#include "recipe/recipe_fields.h"
+#include "recipe/recipe_use.h"
 #include "record/rundir.h"
 #include "comm/agree.h"
 #include "launch/meet.h"

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "comm/launched.h"
 #include "metrics_table.h"
-#include "recipe/recipe_fields.h"
+#include "recipe/recipe_use.h"
 #include "comm/agree.h"
 #include "launch/meet.h"
 #include "launch/controller.h"

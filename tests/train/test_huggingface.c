@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "recipe/model_row.h"
 #include "recipe/recipe_fields.h"
+#include "recipe/recipe_read.h"
 #include "support/support.h"
 
 /* Qwen2.5-0.5B's, as published but for its order. */

@@ -9,6 +9,7 @@
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
 #include "recipe/recipe_fields.h"
+#include "recipe/recipe_read.h"
 #include "support/support.h"
 
 #define MINIMAL "model: {type: vit}\ndata: {type: mnist}\n"

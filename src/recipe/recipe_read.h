@@ -1,0 +1,25 @@
+/* recipe_read.h - what texts, files, --set and a config.json say goes into the settings of a recipe. */
+#pragma once
+#include "recipe_place.h"
+
+/* recipe_read.c */
+ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name);
+ls_status ls_recipe_apply_file(ls_recipe_state *state, const char *path_or_name);
+/* "--set": the setting's place is "--set KEY". */
+ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const char *yaml,
+                                const char *origin);
+
+const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
+
+/* recipe_huggingface.c: keys of the model that nobody set, from config.json of the folder that model.init
+ * names, if it is one of Hugging Face's. */
+ls_status ls_recipe_apply_config(ls_recipe_state *state);
+
+/* recipe_names.c: what other programs call our keys. */
+typedef struct ls_foreign_name {
+    const char *theirs; /* their names, in lower case, with spaces between them */
+    const char *ours;   /* the key with the same meaning */
+    const char *how;    /* what to write there, for the message */
+} ls_foreign_name;
+extern const ls_foreign_name LS_FOREIGN_NAMES[];               /* ended by NULL */
+const ls_foreign_name *ls_foreign_name_find(const char *word); /* NULL: none */
