@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/str.h"
 #include "lockstep/lockstep.h"
 #include "plan/burst.h"

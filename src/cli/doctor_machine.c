@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "base/file.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "device/device.h"
 #include "doctor.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/topology.h"
 #include "comm/comm.h"
 #include "comm/environment.h"

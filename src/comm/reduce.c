@@ -14,7 +14,7 @@
 #endif
 
 #include "base/check.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 
 /* the last two in f32 */
 enum { BLOCK_BYTES = 4096, LEVELS = 12, TASK_BLOCKS = 16, LINE = 16, AHEAD = 8 * LINE };

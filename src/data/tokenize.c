@@ -9,7 +9,7 @@
 #include "base/field.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/stop.h"
 #include "base/sys.h"
 #include "lockstep/tokenizer.h"

@@ -1,7 +1,7 @@
 /* device.c - opening a device by name, and finding the kernel for an op. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/str.h"
 #include "device.h"
 #ifdef LS_HAVE_ONEDNN

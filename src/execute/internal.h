@@ -72,8 +72,8 @@ struct ls_session {
     size_t bytes, region_bytes[LS_MEM_COUNT];
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
-    pthread_t toucher; /* session.c: takes page faults ahead */
-    bool touching;
+    pthread_t prefault; /* session.c: takes page faults ahead */
+    bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread is through */
 };
 

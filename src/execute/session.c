@@ -181,7 +181,7 @@ static size_t page_up(size_t n)
  * loader): a hundred megabytes cost 30 ms of them, which would otherwise double the first step. It touches no
  * content, and what it has not reached by then faults in as usual. Before Linux 5.14 there is no such call,
  * and every page does. */
-static void *touch_memory(void *context)
+static void *prefault_memory(void *context)
 {
     ls_session *s = context;
 #ifdef MADV_POPULATE_WRITE
@@ -250,7 +250,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     /* a step walks through all of it: 4 KB pages cost 2 % in missing translations */
     madvise(s->memory, total, MADV_HUGEPAGE);
 #endif
-    s->touching = ls_sys_thread(&s->toucher, touch_memory, s) == 0;
+    s->prefaulting = ls_sys_thread(&s->prefault, prefault_memory, s) == 0;
     return LS_OK;
 }
 
@@ -397,9 +397,9 @@ void ls_session_destroy(ls_session **sp)
     ls_session *s = *sp;
     if (!s)
         return;
-    if (s->touching) {
+    if (s->prefaulting) {
         atomic_store(&s->closing, true);
-        pthread_join(s->toucher, NULL);
+        pthread_join(s->prefault, NULL);
     }
     if (s->memory) {
         ls_watch_end(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);

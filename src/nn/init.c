@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/rng.h"
 
 typedef struct job {

@@ -2,7 +2,7 @@
  * multiply-adds in registers. What a matrix product is measured against. Processor intrinsics, and nothing
  * else, live here. */
 #include "base/clock.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "burst.h"
 
 #define CHAINS 12 /* latency 4-5 cycles times 2 units wants 8 to 10 in flight */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/str.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"

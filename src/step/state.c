@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/argument.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "trainer.h"
 #include "ops/rules.h"
 
@@ -298,7 +298,7 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
         return ls_checkpoint_together(t->group, s);
     ls_checkpoint_contents c = contents(&t->compiled, l, config_json, trainer_json, max_file);
     char *to = t->staging;
-    ls_background_wait(&t->toucher);
+    ls_background_wait(&t->prefault);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
     c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
     s = ls_saving_begin(out, dir, &c, t->group);

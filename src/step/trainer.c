@@ -144,7 +144,7 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
 }
 
 /* So that the first save need not: a gigabyte of fresh memory costs many times what copying it does. */
-static ls_status touch_staging(void *context)
+static ls_status prefault_staging(void *context)
 {
     const ls_trainer *t = context;
     for (size_t at = 0; at < t->compiled.staging_bytes && !__atomic_load_n(&t->closing, __ATOMIC_RELAXED);
@@ -167,7 +167,7 @@ static ls_status map_staging(ls_trainer *t)
                        ls_format_bytes(text, bytes));
     t->staging = p;
     madvise(p, bytes, MADV_HUGEPAGE); /* no more than a wish */
-    return ls_background_start(&t->toucher, touch_staging, t);
+    return ls_background_start(&t->prefault, prefault_staging, t);
 }
 
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group)
@@ -220,7 +220,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->buffers);
     free(t->whole);
     __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
-    ls_background_wait(&t->toucher);
+    ls_background_wait(&t->prefault);
     if (t->staging)
         munmap(t->staging, t->compiled.staging_bytes);
     ls_session_destroy(&t->session);

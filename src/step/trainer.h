@@ -38,7 +38,7 @@ struct ls_trainer {
     double *losses;                                        /* of the step's M micro-batches */
     double *exchange;      /* request and losses of this rank, then those of every rank */
     char *staging;         /* compiled.staging_bytes of them; NULL: none */
-    ls_background toucher; /* takes their page faults while the process goes on, */
+    ls_background prefault; /* takes their page faults while the process goes on, */
     bool closing;          /* unless this is set; atomic */
     /* ls_trainer_parameters over ranks: all masters, one behind the other; NULL until then */
     void *whole;

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "ckpt/checkpoint.h"
 #include "recipe/recipe_use.h"
 #include "record/rundir.h"

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "base/str.h"
 #include "comm/launched.h"
 #include "metrics_table.h"

@@ -1,7 +1,7 @@
 /* The parallel loop: every task once whatever the threads, nobody held up by a slow one, many loops in a row
  * and at the same time. */
 #include "base/clock.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "support/support.h"
 #include <pthread.h>
 #include <sched.h>

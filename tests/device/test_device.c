@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "device/device.h"
 
 static ls_status open_as(ls_device *d, const char *name, int isa, bool elsewhere)

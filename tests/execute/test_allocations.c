@@ -71,7 +71,7 @@ static void step_allocates_nothing(void **state)
             ls_session_profile(s, profile);
             for (int i = 0; i < 2; i++) /* starts the threads */
                 ASSERT_OK(ls_session_run(s, i, false));
-            while (s->touching && !atomic_load(&s->touched))
+            while (s->prefaulting && !atomic_load(&s->touched))
                 sched_yield(); /* a sanitizer allocates when a thread begins, and this one may begin late */
             int allocations, mappings;
             ls_test_count_begin();

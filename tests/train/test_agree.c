@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "lockstep/graph.h"
 #include "support/ranks.h"
 #include "support/support.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "support/support.h"
 
 #define RECIPE "model: {type: mlp}\ndata: {type: shapes}\n"

@@ -5,7 +5,7 @@
  * sees no key (all masked, or all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0.
  * Dropout takes effect behind the softmax. */
 #include "ref.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "device/dropout.h"
 
 typedef struct shape {

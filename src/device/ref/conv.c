@@ -3,7 +3,7 @@
  * rounded once. */
 #include "ref.h"
 #include "device/conv.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 
 typedef struct conv {
     const ls_kernel_args *a;

@@ -2,7 +2,7 @@
  * are rows of A times a matrix B held as doubles; each output is one sum in the order of the inner index,
  * rounded where the unfused graph would store it. */
 #include "ref.h"
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 
 typedef struct product {
     const ls_kernel_args *a;

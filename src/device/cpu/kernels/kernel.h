@@ -2,7 +2,7 @@
  * rows of a tensor, how work is cut for threads. Nothing here decides a result: the cuts of sums are written
  * where they are made. */
 #pragma once
-#include "base/parallel.h"
+#include "base/thread_pool.h"
 #include "vmath.h"
 
 /* f(T, ...) for the tensor's type, with T a constant inside (f is always_inline), so that its conversions

@@ -1,4 +1,4 @@
-/* parallel.h - the one thread pool: our own, or OpenMP's where a library that runs on it takes part in the
+/* thread_pool.h - the one thread pool: our own, or OpenMP's where a library that runs on it takes part in the
  * step. Two pools would fight for the cores. */
 #pragma once
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* parallel.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as
+/* thread_pool.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as
  * quick as a spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's
  * workers spin for milliseconds). One loop at a time has the workers; a loop that finds them taken (ranks
  * that are threads of one process) runs on its caller.
@@ -9,7 +9,7 @@
  *
  * Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers
  * instead, so that there is still one pool. */
-#include "parallel.h"
+#include "thread_pool.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* parallel.c - what a parallel layout means, resolved, and which layouts cannot be. */
+/* parallel_layout.c - what a parallel layout means, resolved, and which layouts cannot be. */
 #include "lockstep/parallel.h"
 
 #include <stdio.h>
