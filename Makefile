@@ -15,7 +15,7 @@ all: build-release
 build-%: FORCE
 	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
 	@rm -f .build-$*.log
-	cmake --build --preset $* --parallel $(JOBS)
+	cmake --build --preset $* --parallel $(JOBS) $(if $(TARGET),--target $(TARGET))
 
 deps:
 	@tools/deps.sh
