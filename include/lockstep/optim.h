@@ -50,6 +50,12 @@ typedef struct ls_update_opts {
     .tensors = 1, .tensor_position = 0, .via = LS_F32
 LS_API ls_update_opts ls_update_opts_default(void);
 
+/* How the gradients of a step's micro-batches are added. */
+typedef enum ls_accumulation {
+    LS_SUM_TREE,   /* in a balanced tree: the same bits on 1, 2, 4, ... ranks */
+    LS_SUM_RUNNING /* one after the other: less memory */
+} ls_accumulation;
+
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {
     const char *name; /* of its state */

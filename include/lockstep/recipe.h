@@ -29,7 +29,6 @@ typedef enum ls_scale_output {
     LS_SCALE_OUTPUT_TRUE,
     LS_SCALE_OUTPUT_FALSE
 } ls_scale_output;
-typedef enum ls_accumulate { LS_ACCUMULATE_TREE, LS_ACCUMULATE_RUNNING } ls_accumulate;
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 /* what opening a checkpoint checks */
@@ -94,7 +93,7 @@ typedef struct ls_recipe {
     struct {
         int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
         bool drop_last;
-        ls_accumulate accumulate;
+        ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
         const char *freeze; /* names, separated by spaces; "" none */
         double clip_norm;   /* 0: none */

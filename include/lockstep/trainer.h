@@ -28,8 +28,6 @@ extern "C" {
  * models.h names, and finishes it. */
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
-typedef enum ls_accumulation { LS_SUM_TREE, LS_SUM_RUNNING } ls_accumulation;
-
 typedef struct ls_trainer_opts {
     const char *device; /* "cpu", "ref", "null" */
     /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16) */

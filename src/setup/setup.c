@@ -94,7 +94,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->isa = given ? (int)isa : -1;
     t->threads = threads(r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
-    t->accumulation = r->train.accumulate == LS_ACCUMULATE_RUNNING ? LS_SUM_RUNNING : LS_SUM_TREE;
+    t->accumulation = r->train.accumulate;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
     t->optimizer = ls_recipe_optimizer(r);
     t->clip_norm = r->train.clip_norm;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shown.h"
+#include "base/sys.h"
 #include "record/table.h"
 
 enum { LAST_EPOCHS = 20 };
@@ -128,13 +128,14 @@ typedef struct names {
     const char **at;
 } names; /* `at` is the caller's to free */
 
-static names metric_names(const ls_history *h)
+static ls_status metric_names(names *out, const ls_history *h)
 {
     int most = 0;
     for (int i = 0; i < h->n_reports; i++)
         most += h->reports[i].metrics.n;
-    names all = { 0, malloc(sizeof *all.at * (size_t)(most + 1)) };
-    LS_CHECK(all.at, "out of memory");
+    names all = { 0, ls_sys_malloc(sizeof *all.at * (size_t)(most + 1)) };
+    if (!all.at)
+        return ls_fail(LS_E_MEMORY, "no memory for the names of %d metrics", most);
     for (int i = 0; i < h->n_reports; i++)
         for (int k = 0; k < h->reports[i].metrics.n; k++) {
             const char *name = h->reports[i].metrics.at[k].name;
@@ -144,10 +145,11 @@ static names metric_names(const ls_history *h)
             if (!there)
                 all.at[all.n++] = name;
         }
-    return all;
+    *out = all;
+    return LS_OK;
 }
 
-static void reports_print(FILE *out, const ls_history *h, int width)
+static ls_status reports_print(FILE *out, const ls_history *h, int width)
 {
     static const ls_column FIRST[] = { { "report", false, 0 },
                                        { "step", false, INT_MAX - 3 },
@@ -155,12 +157,17 @@ static void reports_print(FILE *out, const ls_history *h, int width)
                                        { "time", false, INT_MAX - 1 },
                                        { "attempt", false, INT_MAX } };
     enum { OURS = sizeof FIRST / sizeof FIRST[0] };
-    names metrics = metric_names(h);
+    names metrics;
+    LS_TRY(metric_names(&metrics, h));
     const int n = OURS + metrics.n;
-    ls_column *columns = malloc(sizeof *columns * (size_t)n);
-    const char **texts = malloc(sizeof *texts * (size_t)n);
-    cell *cells = malloc(sizeof *cells * (size_t)n);
-    LS_CHECK(columns && texts && cells, "out of memory");
+    ls_column *columns = ls_sys_malloc(sizeof *columns * (size_t)n);
+    const char **texts = ls_sys_malloc(sizeof *texts * (size_t)n);
+    cell *cells = ls_sys_malloc(sizeof *cells * (size_t)n);
+    ls_status s = LS_OK;
+    if (!columns || !texts || !cells) {
+        s = ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", n);
+        goto done;
+    }
     memcpy(columns, FIRST, sizeof FIRST);
     for (int k = 0; k < metrics.n; k++)
         columns[OURS + k] = (ls_column){ metrics.at[k], false, k };
@@ -180,15 +187,18 @@ static void reports_print(FILE *out, const ls_history *h, int width)
     ls_table_print(out, &t, width);
     ls_table_release(&t);
     say_starts(out, h);
+done:
     free(metrics.at);
     free(columns);
     free(texts);
     free(cells);
+    return s;
 }
 
-static void reports_csv(FILE *out, const ls_history *h)
+static ls_status reports_csv(FILE *out, const ls_history *h)
 {
-    names metrics = metric_names(h);
+    names metrics;
+    LS_TRY(metric_names(&metrics, h));
     cell text;
     fputs("report,step,epoch,seconds,attempt", out);
     for (int k = 0; k < metrics.n; k++)
@@ -205,22 +215,22 @@ static void reports_csv(FILE *out, const ls_history *h)
     }
     fputc('\n', out);
     free(metrics.at);
+    return LS_OK;
 }
 
 /* ---- for programs */
 
-static void csv(FILE *out, const ls_history *h, bool steps)
+static ls_status csv(FILE *out, const ls_history *h, bool steps)
 {
     char line[LS_CSV_ROW];
-    if (h->n_reports && !steps) {
-        reports_csv(out, h);
-        return;
-    }
+    if (h->n_reports && !steps)
+        return reports_csv(out, h);
     fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
     for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
         fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt)
                     : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt),
               out);
+    return LS_OK;
 }
 
 static void json(FILE *out, const ls_history *h, bool steps)
@@ -241,7 +251,7 @@ static void json(FILE *out, const ls_history *h, bool steps)
     ls_str_release(&j.out);
 }
 
-static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
+static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
 {
     ls_run_info info;
     /* else nothing is marked as the best */
@@ -250,13 +260,14 @@ static void text(FILE *out, const ls_history *h, const char *run_dir, bool steps
     if (steps)
         steps_print(out, h, width);
     else if (h->n_reports)
-        reports_print(out, h, width);
+        LS_TRY(reports_print(out, h, width));
     else if (h->n_epochs)
         ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width);
     else
         fprintf(out, "%s: no epoch is finished; --steps shows its %d steps\n", run_dir, h->n_steps);
     if (read && info.builtin_data)
         fprintf(out, "%s\n", LS_BUILTIN_NOTE);
+    return LS_OK;
 }
 
 ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metrics_format format, int width)
@@ -269,12 +280,13 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
         ls_log_warn(
             "%s/metrics.jsonl: %d line%s left out that %s no row: the machine stopped while it was written",
             run_dir, h.bad_lines, h.bad_lines == 1 ? "" : "s", h.bad_lines == 1 ? "is" : "are");
+    ls_status s = LS_OK;
     if (format == LS_METRICS_CSV)
-        csv(out, &h, steps);
+        s = csv(out, &h, steps);
     else if (format == LS_METRICS_JSON)
         json(out, &h, steps);
     else
-        text(out, &h, run_dir, steps, width);
+        s = text(out, &h, run_dir, steps, width);
     ls_history_release(&h);
-    return LS_OK;
+    return s;
 }

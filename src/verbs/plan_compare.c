@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "step_cost.h"
 
 enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };
@@ -30,13 +30,16 @@ typedef struct table {
     axis axes[KEYS];
     int n;
     column *columns;
+    const char **sets; /* room for the settings of one column */
 } table;
 
-static char *copy_of(const char *from, size_t n)
+static ls_status copy(char **to, const char *from, size_t n)
 {
-    char *to = strndup(from, n);
-    LS_CHECK(to, "out of memory");
-    return to;
+    *to = ls_sys_calloc(n + 1, 1);
+    if (!*to)
+        return ls_fail(LS_E_MEMORY, "--compare: no memory for a copy of %.*s", (int)n, from);
+    memcpy(*to, from, n);
+    return LS_OK;
 }
 
 /* KEY=V1,V2: commas inside brackets and quotes belong to a value. */
@@ -48,7 +51,7 @@ static ls_status read_axis(axis *a, const char *text)
                        "--compare %s: write KEY=VALUE,VALUE,... as in --compare "
                        "parallel.reshard_after_forward=true,false",
                        text);
-    a->key = copy_of(text, (size_t)(p - text));
+    LS_TRY(copy(&a->key, text, (size_t)(p - text)));
     int depth = 0;
     char quote = 0;
     for (p = start;; p++) {
@@ -65,7 +68,7 @@ static ls_status read_axis(axis *a, const char *text)
                 return ls_fail(LS_E_USAGE, "--compare %s: an empty value", text);
             if (a->n == COLUMNS)
                 return ls_fail(LS_E_USAGE, "--compare %s: more than %d values", text, COLUMNS);
-            a->values[a->n++] = copy_of(start, (size_t)(p - start));
+            LS_TRY(copy(&a->values[a->n++], start, (size_t)(p - start)));
             start = p + 1;
         }
         if (!*p)
@@ -87,8 +90,10 @@ static ls_status read_table(table *t, const ls_plan_command_opts *o)
                 "--compare: these settings have %d or more combinations; up to %d fit side by side", t->n,
                 COLUMNS);
     }
-    t->columns = calloc((size_t)t->n, sizeof *t->columns);
-    LS_CHECK(t->columns, "out of memory");
+    t->columns = ls_sys_calloc((size_t)t->n, sizeof *t->columns);
+    t->sets = ls_sys_calloc((size_t)(o->recipe.n_sets + t->n_axes), sizeof *t->sets);
+    if (!t->columns || !t->sets)
+        return ls_fail(LS_E_MEMORY, "--compare: no memory for a table of %d columns", t->n);
     for (int k = 0; k < t->n; k++) /* the last key varies fastest */
         for (int i = t->n_axes - 1, rest = k; i >= 0; rest /= t->axes[i--].n)
             t->columns[k].choice[i] = rest % t->axes[i].n;
@@ -104,8 +109,7 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
 {
     column *c = &t->columns[k];
     const int n = o->recipe.n_sets;
-    const char **sets = calloc((size_t)(n + t->n_axes), sizeof *sets);
-    LS_CHECK(sets, "out of memory");
+    const char **sets = t->sets;
     ls_str made[KEYS] = { 0 };
     for (int i = 0; i < n; i++)
         sets[i] = o->recipe.sets[i];
@@ -127,7 +131,6 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     }
     for (int i = 0; i < t->n_axes; i++)
         ls_str_release(&made[i]);
-    free(sets);
     return s;
 }
 
@@ -363,5 +366,6 @@ ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)
             free(t.axes[i].values[--t.axes[i].n]);
     }
     free(t.columns);
+    free(t.sets);
     return s;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "record/history.h"
 #include "support/support.h"
@@ -200,6 +201,20 @@ static void reports_of_other_programs_are_shown(void **state)
     free(text);
     free(csv);
     free(json);
+    int failed = 0; /* out of memory at every point that reports it, in turn */
+    for (ls_status status = LS_E_MEMORY; status != LS_OK; failed++) {
+        char *part = NULL;
+        size_t bytes;
+        FILE *f = open_memstream(&part, &bytes);
+        const char *run = run_of(ROWS);
+        ls_fault_arm(1u << LS_POINT_MEMORY, failed, LS_FAIL_ONCE);
+        status = ls_metrics_print(f, run, false, LS_METRICS_TEXT, 0);
+        ls_fault_disarm();
+        assert_true(status == LS_OK || status == LS_E_MEMORY);
+        fclose(f);
+        free(part);
+    }
+    assert_true(failed > 4);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "support/support.h"
@@ -292,6 +293,15 @@ static void settings_side_by_side(void **state)
             &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = ALL_WRONG },
             &out.ui),
         LS_E_USAGE, "every setting", "reshard_after_forward");
+    for (int n = 0; n < 5; n++) { /* the key, two values, the columns and the settings of one */
+        ls_fault_arm(1u << LS_POINT_MEMORY, n, LS_FAIL_ONCE);
+        ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=4"),
+                                                              .n_compare = 1,
+                                                              .compare = ALL_WRONG },
+                                     &out.ui),
+                     LS_E_MEMORY, "--compare: no memory for");
+        ls_fault_disarm();
+    }
     ASSERT_FAILS(
         ls_plan_command(
             &(ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .n_compare = 1, .compare = NO_VALUES },
