@@ -1,7 +1,7 @@
-/* thread_pool.c - the thread pool. Its workers look for a new loop for a moment and then sleep in the kernel: as
- * quick as a spinning pool inside a step, harmless where ranks or other programs share the cores (libgomp's
- * workers spin for milliseconds). One loop at a time has the workers; a loop that finds them taken (ranks
- * that are threads of one process) runs on its caller.
+/* thread_pool.c - the thread pool. Its workers spin for a moment while they look for a new loop, then sleep
+ * in the kernel. Inside a step that is as quick as a pool that always spins, and ranks or other programs that
+ * share the cores lose nothing (libgomp's workers spin for milliseconds). One loop at a time has the workers.
+ * A loop that finds them busy (ranks may be threads of one process) runs on its caller.
  *
  * Worker t begins with range t, the same part of the work in every loop, which is what its caches hold. It
  * takes it in pieces from the front; whoever has finished takes pieces from the back of another's. So a core

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "comm/group_calls.h"
 
 typedef struct blocks {
     const char *dir;
@@ -152,14 +153,17 @@ static uint64_t identity(const blocks *b)
 static ls_status compare_ranks(const blocks *b)
 {
     const int ranks = ls_group_size(b->group);
-    uint64_t mine = identity(b), all[ranks];
-    LS_TRY(ls_group_all_gather(b->group, &mine, sizeof mine, all));
-    for (int r = 1; r < ranks; r++)
-        if (all[r] != all[0])
-            return ls_fail(LS_E_USAGE,
-                           "%s: rank %d names other arrays, or other types or shapes of them, than rank 0",
-                           b->dir, r);
-    return LS_OK;
+    uint64_t mine = identity(b), *all;
+    LS_TRY(ls_group_all_gather_new(b->group, &mine, sizeof mine, (void **)&all));
+    int r = 1;
+    while (r < ranks && all[r] == all[0])
+        r++;
+    free(all);
+    return r == ranks
+               ? LS_OK
+               : ls_fail(LS_E_USAGE,
+                         "%s: rank %d names other arrays, or other types or shapes of them, than rank 0",
+                         b->dir, r);
 }
 
 /* The manifest finds every hole; most are found here, with a name. What every rank has whole is rank 0's to

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "comm/group_calls.h"
 
 static ls_status put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
 {
@@ -179,10 +180,12 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
 {
     if (w->ranks == 1)
         return LS_OK;
-    int64_t counts[w->ranks], most = 0;
-    LS_TRY(ls_group_all_gather(g, &w->manifest.n, sizeof(int64_t), counts));
-    if (w->gone) /* and rank 0 has not failed */
+    int64_t *counts, most = 0;
+    LS_TRY(ls_group_all_gather_new(g, &w->manifest.n, sizeof *counts, (void **)&counts));
+    if (w->gone) { /* and rank 0 has not failed */
+        free(counts);
         return ls_fail(LS_E_IO, "%s: somebody removed files of it while rank %d wrote them", w->dir, w->rank);
+    }
     for (int r = 0; r < w->ranks; r++)
         most = counts[r] > most ? counts[r] : most;
     const size_t each = (size_t)most;
@@ -191,6 +194,7 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
     if (each > 0 && (!mine || !all)) {
         free(mine);
         free(all);
+        free(counts);
         return ls_fail(LS_E_MEMORY, "out of memory for checksums");
     }
     if (w->manifest.n > 0)
@@ -200,6 +204,7 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
         ls_manifest_add(&w->manifest, counts[r], all + (size_t)r * each);
     free(mine);
     free(all);
+    free(counts);
     return s;
 }
 

@@ -1,22 +1,23 @@
 /* agree.c - one outcome for all ranks: who failed alone speaks for everybody. */
 #include "agree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/hash.h"
+#include "base/sys.h"
+#include "group_calls.h"
 
 ls_status ls_ranks_agree(ls_group *g, ls_status mine)
 {
     int n = ls_group_size(g), first = 0;
-    int32_t own = (int32_t)mine, *all = malloc(sizeof *all * (size_t)n);
+    int32_t own = (int32_t)mine, *all;
     char message[4096] = "";
-    LS_CHECK(all, "out of memory");
     if (mine != LS_OK)
         snprintf(message, sizeof message, "%s", ls_error_message());
-    ls_status s = ls_group_all_gather(g, &own, sizeof own, all);
+    ls_status s = ls_group_all_gather_new(g, &own, sizeof own, (void **)&all);
     while (s == LS_OK && first < n && all[first] == LS_OK)
         first++;
     free(all);
@@ -46,8 +47,9 @@ static ls_status compare(ls_group *g, const char *mine, const char *what)
 {
     uint64_t bytes = strlen(mine) + 1;
     LS_TRY(ls_group_broadcast(g, &bytes, sizeof bytes, 0));
-    char *theirs = malloc(bytes);
-    LS_CHECK(theirs, "out of memory");
+    char *theirs = ls_sys_malloc(bytes);
+    LS_TRY(ls_ranks_agree(
+        g, theirs ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for %" PRIu64 " bytes", what, bytes)));
     memcpy(theirs, mine, ls_group_rank(g) == 0 ? bytes : 0);
     ls_status s = ls_group_broadcast(g, theirs, bytes, 0);
     if (s == LS_OK)
@@ -60,10 +62,11 @@ static ls_status compare(ls_group *g, const char *mine, const char *what)
 ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
 {
     const int n = ls_group_size(g);
-    uint64_t mine = ls_hash_text(lines), all[n];
+    uint64_t mine = ls_hash_text(lines), *all;
     bool any = false;
-    LS_TRY(ls_group_all_gather(g, &mine, sizeof mine, all));
+    LS_TRY(ls_group_all_gather_new(g, &mine, sizeof mine, (void **)&all));
     for (int r = 1; r < n; r++)
         any = any || all[r] != all[0];
+    free(all);
     return any ? compare(g, lines, what) : LS_OK;
 }

@@ -40,7 +40,9 @@ static ls_axis *make(ls_group *g, const char *name, int number, int n, const int
             a->one_machine = false;
     }
     g->axes |= (uint64_t)1 << number;
-    if (!a->one_machine && !(a->route = ls_route_create(a)))
+    if (!a->one_machine)
+        a->calls = ls_sys_calloc((size_t)n, sizeof *a->calls);
+    if (!a->one_machine && (!a->calls || !(a->route = ls_route_create(a))))
         ls_axis_destroy(&a);
     return a;
 }
@@ -53,6 +55,7 @@ void ls_axis_destroy(ls_axis **a)
     (*a)->group->axes &= ~((uint64_t)1 << (*a)->number);
     free((*a)->members);
     free((*a)->counters);
+    free((*a)->calls);
     free(*a);
     *a = NULL;
 }

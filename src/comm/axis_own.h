@@ -16,6 +16,7 @@ struct ls_axis {
     bool one_machine;
     struct ls_route
         *route; /* how members on several machines work together (remote_types.h); NULL: one machine */
+    struct ls_call *calls; /* [n] those of the members, when they are compared between machines; else NULL */
     ls_ledger ledger;
 };
 

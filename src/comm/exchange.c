@@ -81,11 +81,10 @@ static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, voi
                                  const char *what)
 {
     if (call) {
-        ls_call calls[a->n];
-        LS_TRY(ls_remote_exchange(a, call, sizeof *call, calls, what));
+        LS_TRY(ls_remote_exchange(a, call, sizeof *call, a->calls, what));
         for (int i = 0; i < a->n; i++)
-            if (!same_call(&calls[0], &calls[i]))
-                return compare(a, i, &calls[0], &calls[i]);
+            if (!same_call(&a->calls[0], &a->calls[i]))
+                return compare(a, i, &a->calls[0], &a->calls[i]);
     }
     return bytes || !call ? ls_remote_exchange(a, mine, bytes, all, what) : LS_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "base/sys.h"
 #include "exchange.h"
+#include "group_own.h"
 #include "reduce.h"
 
 ls_status ls_group_barrier(ls_group *g)
@@ -68,27 +69,50 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
                   WHAT);
 }
 
-/* Pieces of everybody, one after the other; `use` makes of them what the caller wants in `data`. */
-typedef void (*use_fn)(const char *pieces, size_t n, int ranks, void *data, const void *context);
+ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, void **all)
+{
+    static const char WHAT[] = "an all_gather";
+    *all = ls_sys_malloc(bytes * (size_t)g->size);
+    if (!*all)
+        return refuse(g, LS_CALL_ALL_GATHER,
+                      ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for %d ranks", bytes, g->size),
+                      WHAT);
+    ls_status s = ls_group_all_gather(g, mine, bytes, *all);
+    if (s != LS_OK) {
+        free(*all);
+        *all = NULL;
+    }
+    return s;
+}
+
+/* Computes what the caller wants in `data` from the n bytes of every rank: in[r] are those of rank r. */
+typedef void (*use_fn)(const char *const *in, size_t n, int ranks, void *data, const void *context);
 
 static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
                            const ls_call *call, const char *what)
 {
-    char *pieces = ls_sys_malloc(least(bytes, LS_STAGING_BYTES) * (size_t)g->size + 1);
-    if (!pieces)
+    const size_t each = least(bytes, LS_STAGING_BYTES);
+    char *pieces = ls_sys_malloc(each * (size_t)g->size + 1);
+    const char **in = pieces ? ls_sys_malloc(sizeof *in * (size_t)g->size) : NULL;
+    if (!in) {
+        free(pieces);
         return refuse(
             g, (ls_call_kind)call->kind,
             ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size),
             what);
+    }
     ls_status s = LS_OK;
     size_t at = 0;
     do { /* also without bytes: others may have some */
         const size_t n = least(bytes - at, LS_STAGING_BYTES);
         s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
+        for (int r = 0; r < g->size; r++)
+            in[r] = pieces + (size_t)r * n;
         if (s == LS_OK && n)
-            use(pieces, n, g->size, (char *)data + at, context);
+            use(in, n, g->size, (char *)data + at, context);
         at += n;
     } while (s == LS_OK && at < bytes);
+    free(in);
     free(pieces);
     return s;
 }
@@ -98,12 +122,9 @@ struct sum {
     ls_reduction how;
 };
 
-static void reduce(const char *pieces, size_t n, int ranks, void *data, const void *context)
+static void reduce(const char *const *in, size_t n, int ranks, void *data, const void *context)
 {
     const struct sum *c = context;
-    const char *in[ranks];
-    for (int r = 0; r < ranks; r++)
-        in[r] = pieces + (size_t)r * n;
     ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM,
                                 .from = c->dtype,
                                 .via = c->dtype,
@@ -138,10 +159,10 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
     return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
 }
 
-static void take(const char *pieces, size_t n, int ranks, void *data, const void *root)
+static void take(const char *const *in, size_t n, int ranks, void *data, const void *root)
 {
     (void)ranks;
-    memcpy(data, pieces + (size_t) * (const int *)root * n, n);
+    memcpy(data, in[*(const int *)root], n);
 }
 
 ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)

@@ -208,7 +208,10 @@ ls_route *ls_route_create(const ls_axis *a)
     t->axis = *a;
     find_levels(t, a);
     t->peer = ls_sys_calloc((size_t)t->machines, sizeof *t->peer);
-    if (!t->peer) {
+    t->present = ls_sys_calloc((size_t)a->n, 1);
+    if (!t->peer || !t->present) {
+        free(t->peer);
+        free(t->present);
         free(t);
         return NULL;
     }
@@ -230,6 +233,7 @@ void ls_route_destroy(ls_route **t)
         return;
     await((*t)->axis.group->remote, &(*t)->fence); /* an arrival without a fence */
     free((*t)->peer);
+    free((*t)->present);
     free(*t);
     *t = NULL;
 }

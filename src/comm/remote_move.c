@@ -365,11 +365,11 @@ static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_
 ls_status ls_remote_move(ls_remote *r, const ls_job *j)
 {
     ls_route *t = j->route;
-    char here = 1, all[t->axis.n];
+    const char here = 1;
     if (j->kind == LS_JOB_COLLECTIVE)
         return j->collective->d.kind == LS_ALL_GATHER ? run_gather(r, t, j->collective)
                                                       : run_sum(r, t, j->collective);
     if (j->kind == LS_JOB_FENCE || !j->bytes) /* a barrier */
-        return run_exchange(r, t, &here, 1, all, j->what);
+        return run_exchange(r, t, &here, 1, t->present, j->what);
     return run_exchange(r, t, j->mine, j->bytes, j->all, j->what);
 }

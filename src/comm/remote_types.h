@@ -43,6 +43,7 @@ typedef struct ls_route {
     int machines, each; /* M machines, L members on each */
     int machine, local; /* m, l of this rank */
     int *peer;          /* [M] ranks with the same l */
+    char *present;      /* [n] a byte of every member: what a fence shares */
     bool first_here;    /* no lower position is on this machine */
     ls_job fence, exchange;
 } ls_route;

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 #include "record/rundir_own.h"
 #include "record/step_folder.h"
@@ -64,7 +65,7 @@ static ls_status share_failure(ls_run *r, int first, ls_status s)
     return r->place.ranks > 1 ? ls_fail(s, "rank %d: %s", first, text) : ls_fail(s, "%s", text);
 }
 
-ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word, int32_t *words)
+ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word)
 {
     const int n = r->place.ranks;
     meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word },
@@ -82,7 +83,7 @@ ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word,
     if (s == LS_OK)
         s = compare(r, all);
     for (int k = n - 1; k >= 0; k--) {
-        words[k] = all[k].word;
+        r->words[k] = all[k].word;
         if (all[k].status != LS_OK) {
             first = k;
             failed = (ls_status)all[k].status;
@@ -220,6 +221,7 @@ static void destroy(ls_run *r)
     free(r->storage);
     free(r->name);
     free(r->best);
+    free(r->words);
     free(r);
 }
 
@@ -243,6 +245,8 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
                    .step = -1 };
     r->own_group = !group;
     s = group ? LS_OK : ls_group_self(&r->group);
+    if (s == LS_OK && !(r->words = ls_sys_calloc((size_t)ls_group_size(r->group), sizeof *r->words)))
+        s = ls_fail(LS_E_MEMORY, "run %s: no memory for %d ranks", name, ls_group_size(r->group));
     if (s == LS_OK)
         s = open_run(r, o->config);
     if (s != LS_OK) {
@@ -276,11 +280,10 @@ ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
 {
     LS_ARG(r);
     LS_ARG(any);
-    int32_t all[r->place.ranks];
     *any = false;
-    LS_TRY(ls_run_meet(r, "a question whether to stop", LS_OK, asked, all));
+    LS_TRY(ls_run_meet(r, "a question whether to stop", LS_OK, asked));
     for (int k = 0; k < r->place.ranks; k++)
-        *any = *any || all[k];
+        *any = *any || r->words[k];
     return LS_OK;
 }
 
@@ -295,9 +298,8 @@ static ls_status save_end(ls_run *r, ls_run_state state)
 
 static ls_status end_well(ls_run *r, ls_status how)
 {
-    int32_t all[r->place.ranks];
-    LS_TRY(ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0,
-                       all));
+    LS_TRY(
+        ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0));
     return ls_ranks_agree(
         r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
 }

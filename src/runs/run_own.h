@@ -29,12 +29,13 @@ struct ls_run {
     int64_t reports, step; /* number of the next report; step of the last, -1: none */
     double reported;       /* when the last was: ls_now() */
     uint64_t calls;        /* collective ones so far */
+    int32_t *words;        /* [ranks] what each rank said in the latest ls_run_meet */
 };
 
 /* All ranks are at the same call ("report 3", up to 47 characters) and `mine`, what each found alone, is
- * LS_OK on all; else all fail with the same status and message. all[ranks]: everybody's `word`. Every
+ * LS_OK on all; else all fail with the same status and message. r->words: every rank's `word`. Every
  * collective call begins here, so that a rank that makes another one is named on all of them. Collective. */
-ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word, int32_t *all);
+ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word);
 
 /* The latest checkpoint is the one with this trainer.json, which only rank 0 knows; NULL: there is none. The
  * next report comes after it. Collective. */

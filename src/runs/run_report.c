@@ -139,9 +139,8 @@ static char *identity(const report *p)
 
 static ls_status agree(report *p, ls_status mine)
 {
-    int32_t all[p->run->place.ranks];
-    LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents), all));
-    LS_TRY(find_bringers(p, all));
+    LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents)));
+    LS_TRY(find_bringers(p, p->run->words));
     LS_TRY(ls_ranks_agree(p->run->group, check_trainer(p)));
     char *lines = identity(p);
     ls_status s = ls_ranks_same(p->run->group, lines, p->call);
