@@ -8,8 +8,8 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers the first by its outputs, the second by its inputs; rows of the vocabulary where the
- * ranks divide it. */
+/* Of each pair of layers, the first is split by its outputs and the second by its inputs. The vocabulary is
+ * split by rows if the number of ranks divides it. */
 static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj "
                                   "colwise:gate_proj colwise:up_proj rowwise:down_proj "
                                   "rowwise:embed_tokens? colwise:lm_head?";
@@ -18,7 +18,8 @@ typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
     ls_init weight, zero;
-    /* of the tokens, where keys and values are kept in caches; LS_NONE: whole sequences */
+    /* Positions of the tokens in the caches of keys and values. LS_NONE: there are no caches, and the tokens
+     * are whole sequences. */
     ls_value positions;
 } builder;
 
@@ -27,7 +28,7 @@ static ls_value linear(const builder *b, const char *name, ls_value x, int64_t o
     return ls_linear(b->g, name, x, out, .bias = bias, .weight_init = &b->weight, .bias_init = &b->zero);
 }
 
-/* A layer's keys or values, with those of all tokens before. */
+/* A layer's keys or values, those of earlier tokens included. */
 static ls_value remember(const builder *b, const char *what, int64_t layer, ls_value rows)
 {
     char name[48];
@@ -99,7 +100,8 @@ static builder begin(ls_graph *g, const ls_decoder_config *c)
     };
 }
 
-/* ids -> what the output head reads; *table: the embedding's, which may be the head's weight, too. */
+/* From ids to the input of the output head. *table becomes the embedding's weight, which the head shares if
+ * it is tied. */
 static ls_value layers(const builder *b, ls_value ids, ls_value *table)
 {
     const ls_decoder_config *c = b->c;

@@ -21,7 +21,7 @@ typedef struct builder {
     bool bottleneck;
 } builder;
 
-/* A convolution that keeps the size (stride 1), without bias, as all but the stem's may be. */
+/* A convolution without bias whose padding keeps the size when the stride is 1. */
 static ls_value conv(const builder *b, const char *name, ls_value x, int64_t out, int64_t kernel,
                      int64_t stride)
 {

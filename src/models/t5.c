@@ -1,7 +1,6 @@
 /* t5.c - T5 (Raffel et al. 2020), from text to text, with Hugging Face's names, structure and initial values:
- * attention without a scale, whose relative positions belong to the first block of a stack and are those of
- * all its blocks; no biases; RMS norms. Where transformers drops probabilities inside attention too, nothing
- * is dropped here. */
+ * attention without a scale; relative positions, which the first block of a stack owns and all its blocks
+ * use; no biases; RMS norms. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,12 +8,12 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers the first by its outputs, the second by its inputs; columns of the vocabulary where
- * the ranks divide them. */
+/* Of each pair of layers, the first is split by its outputs and the second by its inputs. The vocabulary is
+ * split by columns if the number of ranks divides it. */
 static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 "
                                   "colwise:wi_1 rowwise:wo colwise:lm_head?";
 
-/* Encoder or decoder. */
+/* The encoder, or the decoder. */
 typedef struct stack {
     ls_graph *g;
     const ls_t5_config *c;
@@ -52,7 +51,7 @@ static ls_value position_bias(const stack *s)
     return ls_position_bias(s->g, table, s->tokens, s->tokens, s->c->max_distance, !decodes(s));
 }
 
-/* Queries of x, keys and values of `from`. */
+/* Attention with queries from x, and keys and values from `from`. */
 static ls_value attention(stack *s, const char *name, ls_value x, ls_value from, bool self)
 {
     LS_SCOPE(s->g, name, "T5Attention");

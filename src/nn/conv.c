@@ -1,4 +1,5 @@
-/* conv.c - layers of convolutional networks. Call sites stay those of the model's line. */
+/* conv.c - layers of convolutional networks. Their nodes keep the file and line of the model that called
+ * them. */
 #define LS_NO_CALL_SITES
 #include <math.h>
 
@@ -11,7 +12,7 @@ ls_init ls_init_kaiming_normal(int64_t fan)
     return (ls_init){ LS_INIT_NORMAL, 0, sqrt(2.0 / (double)fan) };
 }
 
-/* Channels, or 0 where x is no picture: the op says so. */
+/* Number of channels. 0 when x is not [N, C, H, W]; the op then reports the error. */
 static int64_t channels(const ls_graph *g, ls_value x)
 {
     ls_type t = ls_value_type(g, x);

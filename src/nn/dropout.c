@@ -1,13 +1,13 @@
-/* dropout.c - random numbers of a model: what they are for follows from the layer's path, when and for whom
- * from three numbers that the trainer gives. */
+/* dropout.c - random masks. A mask is a function of the layer's path and of what the trainer sets: the
+ * seed, the step and which samples of the step these are. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "base/hash.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 
-/* The graph's one key, made by the first layer that needs it. At the root's scope: no block's recomputation
- * takes it along. */
+/* The graph's one key, which the first layer that needs it makes. It stands in the root's scope, so that no
+ * block recomputes it. */
 static ls_value random_key(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
@@ -24,7 +24,7 @@ static ls_value random_key(ls_graph *g)
     return key;
 }
 
-/* Hash of the layer's path; an error if there is such a layer. */
+/* Hash of the layer's path. It is an error if another layer has the same path. */
 static uint64_t purpose(ls_graph *g, const char *name)
 {
     const char *path = g->scope->path[0] ? ls_arena_printf(&g->arena, "%s.%s", g->scope->path, name) : name;

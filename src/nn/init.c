@@ -27,13 +27,12 @@ static void store(const job *j, int64_t i, double x)
         return;
     }
     if (j->dtype == LS_F64)
-        ((double *)j->data)[i] = (double)(float)
-            x; /* the same start as f32, so that the two can be compared */
+        ((double *)j->data)[i] = (double)(float)x; /* the values of a run in f32, for comparisons */
     else
         ((float *)j->data)[i] = (float)x;
 }
 
-/* Normal numbers cut at +-b: drawn again from the next counter plane until inside (rarely twice). */
+/* Normal numbers, truncated to +-b: a number outside is drawn again from the next counter plane. */
 static double truncated(const job *j, uint64_t i, double deviation, double cut)
 {
     for (uint64_t plane = 0;; plane++) {
@@ -46,7 +45,7 @@ static double truncated(const job *j, uint64_t i, double deviation, double cut)
     }
 }
 
-/* Nearly all parameters of a model: a + (b - a) * k / 2^24, k the upper 24 bits of a word. */
+/* Uniform, as most parameters are: a + (b - a) * k / 2^24, where k is the upper 24 bits of a word. */
 static void fill_uniform(const job *j, int64_t begin, int64_t end)
 {
     double a = j->init.a, width = (j->init.b - j->init.a) * 0x1p-24;

@@ -1,4 +1,4 @@
-/* layers.c - the layers of nn.h. Call sites stay those of the model's line. */
+/* layers.c - the layers of nn.h. Their nodes keep the file and line of the model that called them. */
 #define LS_NO_CALL_SITES
 #include "lockstep/nn.h"
 

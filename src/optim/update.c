@@ -1,6 +1,6 @@
-/* update.c - the second program of a step: from summed gradients to new parameters, all of it data flow.
- * Whether to skip an overflowed f16 step is a value (`apply`), not a branch; the step counter advances only
- * when the step is applied. */
+/* update.c - the second program of a step: from summed gradients to new parameters. The program has no
+ * branches: a value (`apply`) is 0 when an f16 step overflowed, and then nothing changes, the step counter
+ * included. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "rules.h"
@@ -24,8 +24,8 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-/* What the optimizer reads: the input, or, where `micro` has left that to this program, the gradient of the
- * unit's chain. */
+/* The gradient of this rank's part of the unit. The program `micro` has reduced it over the ranks, or
+ * (o->reduce) this program does. */
 static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_link links[LS_UNIT_LINKS];
@@ -44,7 +44,7 @@ static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_o
     return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
-/* A number that every rank computed from its shards, agreed on: the maximum, or the exact sum. */
+/* Combines a number of each rank over all ranks: the maximum, or the exact sum. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
     const char *group = o->tensors == 1  ? o->shard

@@ -22,7 +22,7 @@ static ls_status check_idx(const ls_recipe *r)
     return LS_OK;
 }
 
-/* A file that the recipe names is the recipe's mistake when it is not there. */
+/* LS_E_USAGE, not LS_E_IO, for a missing file: the recipe names it. */
 static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
 {
     return !path[0] || access(path, F_OK) == 0
@@ -50,7 +50,7 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
     if (ls_dataset_check(*out, (int)r->model.in_channels, size, size, o->classes) == LS_OK)
         return LS_OK;
     ls_dataset_close(out);
-    return LS_E_USAGE; /* keys of the recipe that do not fit together */
+    return LS_E_USAGE; /* not LS_E_SHAPE: keys of the recipe do not fit together */
 }
 
 /* ---- text */

@@ -1,23 +1,23 @@
-/* data_row.h - what a recipe can name as data, said once: one row for each word of data.type. */
+/* data_row.h - the table of data sets: one row for each word of data.type. */
 #pragma once
 #include "lockstep/recipe.h"
 #include "model_row.h"
 
-/* What opening needs beside the recipe. */
+/* What opening a data set needs beside the recipe. */
 typedef struct ls_data_opening {
     int threads;
-    int classes; /* of the model: of text the vocabulary */
-    /* NULL: none */
+    int classes; /* of the model; for text the size of its vocabulary */
+    /* Called while files are downloaded or tokenized. NULL: nobody is told. */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_data_opening;
 
 typedef struct ls_data_row {
     const char *name; /* the word of data.type */
-    const char *keys; /* that belong to it, by their last names */
+    const char *keys; /* last names of the recipe keys that the data set has */
     ls_samples samples;
-    const char *doing;                      /* what takes long when it is opened */
-    ls_status (*check)(const ls_recipe *r); /* keys that it needs; NULL: none */
+    const char *doing;                      /* for the progress line: "downloading" */
+    ls_status (*check)(const ls_recipe *r); /* that needed keys are set; NULL: none are */
     ls_status (*open)(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o);
 } ls_data_row;
 

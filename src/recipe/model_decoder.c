@@ -57,7 +57,7 @@ static ls_status check(const ls_recipe *r)
 
 /* ---- config.json */
 
-/* Newer files keep what concerns positions in rope_parameters, older ones in rope_theta and rope_scaling. */
+/* Newer files describe positions in rope_parameters, older ones in rope_theta and rope_scaling. */
 #define ROPE                                                           \
     LS_CONFIG_READ("rope_parameters.rope_theta", "model.rope_theta"),  \
         LS_CONFIG_READ_OR("rope_theta", "model.rope_theta", "10000"),  \
@@ -68,7 +68,8 @@ static ls_status check(const ls_recipe *r)
         LS_CONFIG_ONLY("rope_scaling.rope_type", "\"default\""),       \
         LS_CONFIG_ONLY("rope_scaling.type", "\"default\"")
 
-/* max_position_embeddings: a length for generation (setup/folder.c); plain rotary positions have none. */
+/* max_position_embeddings has no effect on the model, because plain rotary positions have no limit. It limits
+ * generation (setup/folder.c). */
 #define DECODER                                                                              \
     LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "32"),                            \
         LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "32"),                       \
@@ -107,7 +108,7 @@ static const ls_config_key QWEN2_KEYS[] = {
     LS_CONFIG_END,
 };
 
-/* What both have. `usual`: positions of the published ones. */
+/* The keys that Llama and Qwen2 share. `usual` is the number of positions of the published models. */
 static void write_both(ls_json *j, const ls_recipe *r, int64_t usual)
 {
     ls_json_f64(j, "attention_dropout", r->model.attention_dropout);

@@ -1,4 +1,4 @@
-/* model_row.c - the table of models, and what is asked of it. */
+/* model_row.c - the table of models, and how a row is found. */
 #include "model_row.h"
 
 #include <stdio.h>

@@ -84,7 +84,8 @@ static const ls_config_key KEYS[] = {
     LS_CONFIG_END,
 };
 
-/* What transformers derives from feed_forward_proj stands in newer files, too, and would win. */
+/* A newer config.json also has the keys that transformers derives from feed_forward_proj. transformers uses
+ * them, so they must agree with it. */
 static ls_status check_config(const json_t *config, const char *path)
 {
     const char *mlp = json_string_value(json_object_get(config, "feed_forward_proj"));

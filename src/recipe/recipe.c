@@ -1,5 +1,5 @@
-/* recipe.c - a loaded recipe: settings become checked values, and values become YAML, identity and
- * differences again. */
+/* recipe.c - loads a recipe: its settings become checked values. Prints a loaded recipe as YAML, and compares
+ * two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static ls_status missing(const ls_recipe_state *state, const ls_key *k)
     return s;
 }
 
-/* A key of another model, optimizer, ...: never silently ignored. */
+/* A key of another model, data set, optimizer or schedule is an error. */
 static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state, const ls_key *k,
                                 const char *where)
 {
@@ -40,8 +40,8 @@ static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state
     return s;
 }
 
-/* From settings to values. The keys that name a type ("model.type") belong to every recipe, so a first pass
- * over those settles which other keys apply. */
+/* Reads the values of all settings. The first pass reads the keys that every recipe has; "model.type" is one
+ * of them. The second pass reads the keys that depend on such a type. */
 static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
 {
     *r = (ls_recipe){ .state = state };
@@ -173,7 +173,8 @@ void ls_recipe_destroy(ls_recipe **r)
     *r = NULL;
 }
 
-/* Settings were changed, if `s` is LS_OK: what the recipe is then, or `before` again. */
+/* Called after settings were changed with status `s`. Resolves the recipe again, or restores the settings
+ * `before` when that fails. */
 static ls_status changed(ls_recipe *r, const ls_setting before[LS_KEY_MAX], ls_status s)
 {
     ls_recipe next;
@@ -212,8 +213,8 @@ ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
     return changed(r, before, LS_OK);
 }
 
-/* Keys lie in the table in the order of the page: a section is a run of rows, a group ("parallel.prefetch") a
- * run inside it. */
+/* The table has the keys in the order of the page: the rows of a section stand together, and within it those
+ * of a group ("parallel.prefetch"). */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
 {
     LS_ARG_OR(r, NULL);

@@ -11,8 +11,8 @@ static const struct {
 };
 #define COUNT ((int)(sizeof BUNDLED / sizeof BUNDLED[0]))
 
-/* The first line of a bundled recipe is its description: "# text". Copied once per name into static memory.
- */
+/* The first line of a bundled recipe is its description: "# text". The copy lasts until
+ * the thread's next call. */
 static const char *summary_of(int i)
 {
     static _Thread_local char line[160];

@@ -1,5 +1,5 @@
-/* recipe_check.c - what no single key can know: values that must fit each other, and combinations that this
- * version refuses. */
+/* recipe_check.c - checks of several keys at once: values that must fit each other, and combinations that
+ * this version does not support. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -167,7 +167,7 @@ static bool is_recorded(const ls_key *k, const ls_recipe *r)
     return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set");
 }
 
-/* Refused, never ignored: what somebody set, and what the value of another key leaves without effect. */
+/* A key that somebody set is an error when the value of another key leaves it without effect. */
 static ls_status check_effects(const ls_recipe *r)
 {
     for (int i = 0; i < LS_KEY_COUNT; i++) {

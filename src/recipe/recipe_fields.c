@@ -1,6 +1,6 @@
-/* recipe_fields.c - every key of a recipe, once. To add one: a member in include/lockstep/recipe.h and a row
- * here; reading, --set, --help, the resolved recipe and docs/recipe.md follow (regenerate it with `lockstep
- * recipe --reference > docs/recipe.md`; a test compares). */
+/* recipe_fields.c - the table of keys. To add a key, add a member in include/lockstep/recipe.h and a row
+ * here. Reading, --set, --help, the resolved recipe and docs/recipe.md use the row. Write docs/recipe.md with
+ * `lockstep recipe --reference > docs/recipe.md`; a test compares. */
 #include "recipe_fields.h"
 
 #include <string.h>

@@ -24,15 +24,15 @@ typedef struct ls_key {
     ls_key_kind kind;
     size_t offset;            /* in ls_recipe */
     const char *fallback;     /* default as YAML; NULL: every recipe must say it */
-    double min, max;          /* INT, REAL, INTS, PAIR, BYTES, RANGE: both ends allowed, except: */
-    bool above, below;        /* min itself is not allowed; max itself is not allowed */
+    double min, max;          /* range of INT, REAL, INTS, PAIR, BYTES, RANGE */
+    bool above, below;        /* the range excludes min; it excludes max */
     const char *const *words; /* CHOICE, WORD; ended by NULL */
-    /* CHOICE: other names of words, "NAME word", in any case of letters; ended by NULL */
+    /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
     const char *const *other;
     /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
      */
     const char *type;
-    /* "data.documents json": a value that is not the default takes effect only with one of these values of
+    /* "data.documents json": a value other than the default has an effect only with one of these values of
      * that key, or, "KEY !VALUE", with another than this; ended by NULL */
     const char *const *needs;
     const char *now;   /* words that this version accepts; NULL: all in range */
@@ -57,12 +57,12 @@ ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key
 void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out);  /* as YAML that reads back the same */
 void ls_yaml_print_text(ls_str *out, const char *text);               /* a scalar, quoted if it must be */
 bool ls_words_have(const char *words, const char *word);              /* "a b c" has "b" */
-bool ls_key_applies(const ls_key *k, const ls_recipe *r);         /* it belongs to what the recipe is of */
+bool ls_key_applies(const ls_key *k, const ls_recipe *r); /* the recipe's model (data set, ...) has it */
 bool ls_key_condition(const char *condition, const ls_recipe *r); /* one of `needs`: it holds */
 
 /* recipe_types.c: the keys of one model, data set, optimizer or schedule. The key has a `type`. */
-bool ls_key_is_of(const ls_key *k, const char *word); /* of the type that this word names */
-void ls_key_types(ls_str *out, const ls_key *k);      /* " vit mlp": the words of all types that have it */
+bool ls_key_is_of(const ls_key *k, const char *word); /* the row with that name lists the key */
+void ls_key_types(ls_str *out, const ls_key *k);      /* names of all rows that list it: " vit mlp" */
 
 /* recipe_reference.c: one of `needs` for people, "data.documents: json" */
 void ls_key_need_text(ls_str *out, const char *need);

@@ -1,5 +1,5 @@
-/* recipe_huggingface.c - config.json of model directories: Hugging Face's read beside the weights that
- * model.init names, one of either kind written into checkpoints. */
+/* recipe_huggingface.c - config.json. Reads the one of Hugging Face beside the weights that model.init names,
+ * and writes the one of a checkpoint. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *text_of(const ls_recipe_state *state, const char *key)
     return value && value->kind == LS_YAML_SCALAR ? value->text : "";
 }
 
-/* "a.b" is the key b of the object a. NULL: not there, or null, which says nothing. */
+/* "a.b" is the key b of the object a. NULL: the file lacks the key, or its value is null. */
 static const json_t *value_of(const json_t *config, const char *key)
 {
     const char *point = strchr(key, '.');
@@ -141,7 +141,8 @@ const char *const LS_CONFIG_FREE[] = {
     NULL,
 };
 
-/* prefix: "rope_parameters." in that object. *inner: the key is that of an object whose keys have rows. */
+/* In the object rope_parameters `prefix` is "rope_parameters.". *inner becomes true when the key names an
+ * object whose keys have rows of their own. */
 static bool is_known(const ls_config_key *keys, const char *prefix, const char *key, bool *inner)
 {
     char name[96];
@@ -183,7 +184,7 @@ static ls_status check_known(const ls_config_key *keys, const json_t *object, co
     return LS_OK;
 }
 
-/* What would make another model of these weights than ours. */
+/* Refuses a file whose model differs from ours: an unknown key, or a value that a row does not allow. */
 static ls_status check_keys(const ls_config_key *keys, const json_t *config, const char *path)
 {
     for (const ls_config_key *k = keys; k->theirs; k++)

@@ -1,5 +1,4 @@
-/* recipe_init.c - the weights that model.init names: where they are, and the message when they are nowhere.
- */
+/* recipe_init.c - finds the weights that model.init names. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/find.h"

@@ -1,7 +1,7 @@
 /* recipe_names.c - what other programs call the keys of a recipe: PyTorch (DataLoader, DDP, FSDP), Hugging
- * Face Trainer and Accelerate, torchtitan, Axolotl, Lightning, DeepSpeed, Megatron, Ray Train. A message
- * about an unknown key leads from there to ours and says how the two differ. Read from the table alone: no
- * name is accepted. */
+ * Face Trainer and Accelerate, torchtitan, Axolotl, Lightning, DeepSpeed, Megatron, Ray Train. The message
+ * about an unknown key names ours and says how it differs. A recipe that uses such a name is still an error.
+ */
 #include <ctype.h>
 #include <string.h>
 #include "recipe_read.h"
@@ -176,7 +176,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { NULL, NULL, NULL },
 };
 
-/* Names are compared without regard to case, and - as _ (a flag of a command line). */
+/* Upper and lower case are the same, and so are - and _, because flags of a command line have -. */
 static bool is_name(const char *name, size_t n, const char *word)
 {
     for (size_t i = 0; i < n; i++)

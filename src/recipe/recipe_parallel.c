@@ -5,7 +5,7 @@
 #include "recipe_check.h"
 #include "recipe_use.h"
 
-/* parallel.data as somebody wrote it, "" by default. */
+/* The word that the recipe has for parallel.data, "" if none. */
 static const char *written_data(const ls_recipe *r)
 {
     const ls_yaml *value = ls_recipe_setting(r->state, "parallel.data")->value;
@@ -18,7 +18,7 @@ bool ls_recipe_resharding_is_implied(const ls_recipe *r)
            !ls_recipe_setting(r->state, "parallel.reshard_after_forward")->value;
 }
 
-/* FULL_SHARD is fsdp with reshard_after_forward true, SHARD_GRAD_OP with false. */
+/* FULL_SHARD means fsdp with reshard_after_forward true, SHARD_GRAD_OP fsdp with false. */
 static ls_status apply_fsdp1_name(ls_recipe *r)
 {
     const char *name = written_data(r), *key = "parallel.reshard_after_forward";
@@ -71,7 +71,7 @@ ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks
     return ls_parallel_check(out);
 }
 
-/* The fewest ranks that the mesh can have stand for all. */
+/* Checks the layout with the fewest ranks that the mesh allows. */
 ls_status ls_recipe_check_parallel(ls_recipe *r)
 {
     LS_TRY(apply_fsdp1_name(r));

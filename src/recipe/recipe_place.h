@@ -6,7 +6,7 @@
  *     *_row.h           models, data sets, optimizers and schedules
  *     recipe_fields.h   the table of keys, their values as text
  *     recipe_read.h     files, includes and --set become settings
- *     recipe_check.h    what no single key can know
+ *     recipe_check.h    checks of several keys at once
  *     recipe_use.h      what other folders ask of a recipe */
 #pragma once
 #include "base/arena.h"

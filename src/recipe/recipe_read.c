@@ -1,5 +1,5 @@
-/* recipe_read.c - what files, includes and --set say, key by key, into ls_recipe_state.set: the last one to
- * speak wins. Values are not looked at here (recipe_value.c does), only keys: each must be in the table. */
+/* recipe_read.c - reads files, includes and --set into ls_recipe_state.set. When a key is set more than once,
+ * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,12 +10,12 @@
 #define MAX_INCLUDES 16
 
 typedef struct source {
-    const char *name;            /* "FILE"; for --set what stands before the key */
-    bool lines;                  /* messages name lines */
-    const struct source *parent; /* who includes us */
+    const char *name;            /* of a file; else the text in front of the key: "--set" */
+    bool lines;                  /* a file: messages have the number of the line */
+    const struct source *parent; /* the file that includes this one, or NULL */
 } source;
 
-/* Some key begins with "PREFIX.". */
+/* Whether a key begins with "PREFIX.". */
 static bool is_group(const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -44,7 +44,7 @@ static int names_below(const char *group, size_t length, const char **names, ls_
     return n;
 }
 
-/* The one key that ends in this name; NULL: none or several do ("type"). */
+/* The key with this last name; NULL when no key, or more than one ("type"), has it. */
 static const char *only_key_named(const char *leaf)
 {
     const char *found = NULL;
@@ -59,8 +59,8 @@ static const char *only_key_named(const char *leaf)
     return found;
 }
 
-/* A misspelt name of the same section, else the same name elsewhere, else that of a misspelt section. NULL:
- * nothing is near. */
+/* The key that was probably meant. Looks for a similar name in the same section, then for the same name in
+ * another section, then for a similar section. NULL: none. */
 static const char *nearest_key(const char *full, ls_arena *a)
 {
     const char *names[LS_KEY_MAX];
@@ -161,7 +161,7 @@ static ls_status apply_include(ls_recipe_state *state, const source *from, const
     return LS_OK;
 }
 
-/* Included files speak first, so that the including one has the last word. */
+/* Reads the included files first, so that settings of the including file win. */
 static ls_status apply_text(ls_recipe_state *state, const char *text, size_t size, const source *from)
 {
     ls_yaml *root;

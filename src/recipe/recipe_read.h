@@ -1,18 +1,18 @@
-/* recipe_read.h - what texts, files, --set and a config.json say goes into the settings of a recipe. */
+/* recipe_read.h - reads texts, files, --set and a config.json into the settings of a recipe. */
 #pragma once
 #include "recipe_place.h"
 
 /* recipe_read.c */
 ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name);
 ls_status ls_recipe_apply_file(ls_recipe_state *state, const char *path_or_name);
-/* "--set": the setting's place is "--set KEY". */
+/* With origin "--set" the setting's place is "--set KEY". */
 ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const char *yaml,
                                 const char *origin);
 
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
-/* recipe_huggingface.c: keys of the model that nobody set, from config.json of the folder that model.init
- * names, if it is one of Hugging Face's. */
+/* recipe_huggingface.c: if model.init names a folder with a config.json of Hugging Face, sets the keys of the
+ * model that are not set. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);
 
 /* recipe_names.c: what other programs call our keys. */

@@ -31,8 +31,8 @@ static bool parse_real(const char *text, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Whole numbers, also written 1e6. Beyond 2^53 a double no longer counts by ones, so plain digits are read as
- * such. */
+/* Whole numbers, also written as 1e6. A double is exact up to 2^53 only, so plain digits are read as an
+ * integer. */
 static bool parse_int(const char *text, int64_t *out)
 {
     double x;
@@ -117,7 +117,7 @@ static ls_status read_word(const char *const *words, const ls_yaml *v, const cha
     return s;
 }
 
-/* "NO_SHARD ddp" gives the word ddp for no_shard; NULL: it is none of those. */
+/* The word for another name: with "NO_SHARD ddp" it is ddp for no_shard. NULL: `others` lacks the name. */
 static const char *other_name(const char *const *other, const char *text)
 {
     for (int i = 0; other && other[i]; i++) {
@@ -245,7 +245,7 @@ static ls_status read_reshard(const ls_yaml *v, const char *where, int64_t *out)
 {
     bool on;
     if (v->kind == LS_YAML_SCALAR && parse_int(v->text, out) && *out >= 1 && *out <= 1000000) {
-        *out = *out == 1 ? 0 : *out; /* a whole slice is kept: nothing is resharded */
+        *out = *out == 1 ? 0 : *out; /* 1/1 of a unit is all of it: the same as false */
         return LS_OK;
     }
     if (v->kind != LS_YAML_SCALAR || (strcmp(v->text, "true") && strcmp(v->text, "false")))
@@ -272,7 +272,7 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
         int i = 0;
         const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
         LS_TRY(read_word(k->words, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
-        *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int that counts the words from 0 */
+        *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int: the index of its word */
         return LS_OK;
     }
     case LS_KEY_WORD: {
@@ -310,8 +310,8 @@ ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_ar
     return s;
 }
 
-/* Plain where YAML and our own reader see the same text again; else double-quoted. `$` is doubled: see
- * expand() in recipe_read.c. */
+/* Writes the text without quotes if YAML reads it back as the same text, else with double quotes. `$` is
+ * doubled, because ${NAME} is a variable (yaml_env.c). */
 void ls_yaml_print_text(ls_str *out, const char *text)
 {
     static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-";

@@ -15,7 +15,7 @@ static bool is_name(const char *s, size_t n)
     return n > 0;
 }
 
-/* *p stands behind "${"; on success behind the "}". */
+/* *p points behind "${", and on success behind the "}". */
 static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const char **p, ls_str *out)
 {
     const char *begin = *p, *end = strchr(begin, '}');

@@ -13,7 +13,7 @@ typedef struct reader {
     yaml_parser_t parser;
     ls_arena *arena;
     const char *name, *text, *end;
-    anchor *anchors; /* finished nodes only: an alias cannot reach what encloses it */
+    anchor *anchors; /* of finished nodes: an alias cannot name a node around it */
     int nodes;
 } reader;
 
@@ -53,7 +53,7 @@ static ls_status next_event(reader *r, yaml_event_t *e)
 
 static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out);
 
-/* Text of a scalar event: no NUL may hide in it, since everything behind us takes C strings. */
+/* Text of a scalar event. A NUL byte is an error, because callers take C strings. */
 static ls_status scalar_text(const reader *r, const yaml_event_t *e, const char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
@@ -115,8 +115,8 @@ static ls_status read_alias(reader *r, const yaml_event_t *e, ls_yaml *n)
                    name, name);
 }
 
-/* Consumes `e`. (read_map looks for duplicate keys along the list of siblings: with 5,000 nodes that is 1e7
- * comparisons at worst.) */
+/* Releases `e`. read_map looks for a duplicate key in the list of siblings: at most 1e7 comparisons for 5,000
+ * nodes. */
 static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
 {
     ls_status s = LS_OK;

@@ -1,7 +1,7 @@
-/* yaml_tree.h - one YAML document as a small tree that remembers lines. Made for recipes: a few kilobytes
- * from outside, possibly hostile.
+/* yaml_tree.h - one YAML document as a tree with line numbers. Recipes are a few kilobytes, and may be
+ * hostile.
  *
- * Limits, so that no input costs much: 1 MiB of text, 32 levels, 5,000 nodes. An alias is the same node again
+ * Limits keep every input cheap: 1 MiB of text, 32 levels, 5,000 nodes. An alias is the same node again
  * (never a copy), and an alias to something that encloses it is refused, so the tree has no cycles. Keys are
  * plain words; a key given twice is an error naming both lines. In scalars ${NAME} and ${NAME:-default} stand
  * for environment variables; $${ is a plain ${. */
@@ -20,12 +20,12 @@ typedef struct ls_yaml {
     int line;              /* from 1 */
     const char *text;      /* scalar */
     bool quoted;           /* scalar: 'x' or "x" */
-    const char *env;       /* scalar: variable that took part in its text, NULL: none */
+    const char *env;       /* scalar: environment variable that its text used; NULL: none */
     struct ls_yaml *child; /* list items, or values of a map in order */
     struct ls_yaml *next;  /* sibling */
-    const char *key;       /* of a map's value */
+    const char *key;       /* of a value in a map */
     int key_line;
-    struct ls_yaml *same; /* an alias: look there (never an alias itself) */
+    struct ls_yaml *same; /* of an alias: the node that it names, never an alias */
 } ls_yaml;
 
 /* *out is NULL for an empty text. `name` is the file in messages. The tree lives in `a`. */

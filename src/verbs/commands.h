@@ -1,7 +1,6 @@
-/* commands.h - what each verb of the command does, without its command line: src/cli parses into these
- * structs, the files of this folder implement. Results go to ui->out, messages through ls_log; nothing here
- * exits. Status: LS_E_USAGE means exit 2, LS_E_STOPPED 75, any other error 1. A failure with an empty message
- * has been told already, by another process. */
+/* commands.h - one function for each verb of the command. src/cli parses the command line into these structs.
+ * Results go to ui->out, messages through ls_log; nothing here exits. LS_E_USAGE becomes exit status 2,
+ * LS_E_STOPPED 75, any other error 1. When the message is empty, another process has printed it. */
 #pragma once
 #include "lockstep/generate.h"
 #include "base/ui.h"
@@ -9,12 +8,13 @@
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
-    /* --resume: NULL or "auto": an existing run continues; "never": that is an error; else a checkpoint */
+    /* --resume. NULL or "auto": an existing run continues. "never": an existing run is an error. Else a
+     * checkpoint. */
     const char *resume;
     bool allow_change; /* a run may continue with another recipe */
     bool dry_run;
     bool profile;
-    /* steps, from 1, inclusive; both 0: steps 11 to 20, or all when fewer */
+    /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
     int64_t profile_first, profile_last;
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_train_opts;
@@ -34,15 +34,16 @@ typedef struct ls_predict_opts {
     bool resize;               /* --resize: scale image files to the model's size */
     const char *out;           /* --out FILE.svg|FILE.png, NULL: none */
     bool show;                 /* --show: the pictures as text, too */
-    /* --prompt: the text that a language model continues; NULL: none. The above is for models of images */
+    /* --prompt: the text that a language model continues. NULL: none. The members above are for models of
+     * images. */
     const char *prompt;
-    int64_t tokens; /* --tokens: at most so many more */
+    int64_t tokens; /* --tokens: the most tokens to add */
     ls_sampling sampling;
     bool json;
 } ls_predict_opts;
 
-/* plan, explain: --isa and --threads arrive as sets; the ISA need not exist here. ranks_per_host 0: all of
- * them on one. */
+/* plan, explain. --isa and --threads arrive in `sets`; this machine need not have that ISA. With
+ * ranks_per_host 0 all ranks are on one host. */
 typedef struct ls_plan_command_opts {
     ls_recipe_arg recipe;
     int64_t ranks_per_host;
@@ -54,17 +55,17 @@ typedef struct ls_plan_command_opts {
 typedef struct ls_explain_opts {
     ls_recipe_arg recipe;
     int64_t rank, ranks_per_host;
-    const char *param; /* the life of one parameter instead of the step */
-    bool full;         /* also blocks that are like the one before */
+    const char *param; /* explain this parameter in place of the step */
+    bool full;         /* print every block, also when it equals the one before */
     bool json;
 } ls_explain_opts;
 typedef struct ls_export_opts {
-    /* a run, checkpoint or weight file; a file, or with a slash at the end a directory */
+    /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */
     const char *from, *to;
-    bool convert; /* floats to dtype */
+    bool convert; /* convert floats to dtype */
     ls_dtype dtype;
-    bool optimizer; /* with the optimizer's state: of a checkpoint, into a directory */
-    bool force;     /* what is there already is replaced */
+    bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */
+    bool force;     /* replace an existing file */
 } ls_export_opts;
 /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 typedef struct ls_inspect_opts {

@@ -73,7 +73,7 @@ end:
     return s;
 }
 
-/* One rank of those that there are; or the parent of those that were asked for; or alone. */
+/* Runs as a rank of an existing group, as the parent of the ranks that it starts, or as the only process. */
 static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_target t;

@@ -49,14 +49,15 @@ static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, con
     fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)ls_weights_count(w), size, from);
 }
 
-/* With the optimizer's state: from a checkpoint alone. */
+/* Exports the optimizer's state, too, which only a checkpoint has. */
 static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from,
                               const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
-    LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* damage must not spread */
+    LS_TRY(
+        ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* a copy of damaged weights would look whole */
     ls_status s = ls_export_optimizer(&c, o->to, opts);
     if (s == LS_OK)
         tell(o, ui, from, c.weights);
@@ -78,7 +79,7 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     return s;
 }
 
-/* A device, or a link to one, is written to, not replaced. */
+/* A device, or a link to one, cannot be replaced by a new file: it is opened and written. */
 static ls_status check_target(const ls_export_opts *o)
 {
     struct stat st;

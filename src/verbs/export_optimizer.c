@@ -1,5 +1,5 @@
-/* export_optimizer.c - the settings that PyTorch keeps beside an optimizer's state, from the recipe of a
- * checkpoint: every one that its Adam, AdamW and SGD have, as loading wants each of them. */
+/* export_optimizer.c - the settings that PyTorch stores beside an optimizer's state, made from the recipe of
+ * a checkpoint. PyTorch's loading needs every setting that its Adam, AdamW or SGD has. */
 #include "export_optimizer.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static int add_settings(ls_dcp_setting list[MOST], const ls_recipe *r, double lr
 {
     const ls_dcp_setting both[] = {
         { "lr", LS_DCP_FLOAT, lr, 0 },
-        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr, 0 }, /* where a schedule follows the optimizer */
+        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr, 0 }, /* which PyTorch's schedulers read */
         { "weight_decay", LS_DCP_FLOAT, r->optimizer.weight_decay, 0 },
         { "maximize", LS_DCP_BOOL, false, 0 },
         { "foreach", LS_DCP_NONE, 0, 0 },

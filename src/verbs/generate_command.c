@@ -1,4 +1,4 @@
-/* generate_command.c - see generate_command.h. On a terminal the text appears as it is made. */
+/* generate_command.c - see generate_command.h. A terminal shows each token at once. */
 #include "generate_command.h"
 
 #include <stdio.h>
@@ -20,20 +20,20 @@ enum { MAX_ENDS = 16 };
 typedef struct job {
     const ls_predict_opts *o;
     const ls_ui *ui;
-    ls_target target; /* its checkpoint NULL: the target is a folder of Hugging Face's */
+    ls_target target; /* without a checkpoint: a folder of Hugging Face's */
     ls_setup setup;
     ls_tokenizer *tokenizer;
     ls_text_stream *stream;
     ls_generator *generator;
-    int32_t ends[MAX_ENDS]; /* the first also begins a text that has no beginning */
+    int32_t ends[MAX_ENDS]; /* tokens that end a text; an empty prompt becomes the first of them */
     int n_ends;
     ls_tokens prompt, made;
-    int64_t tokens;   /* that are wanted, and may find a place */
-    ls_str text;      /* of what was made */
+    int64_t tokens;   /* the most tokens to make: as many as asked for, or as the context has room for */
+    ls_str text;      /* generated so far */
     ls_status status; /* of the call-back */
 } job;
 
-/* Neither a folder nor a recipe. */
+/* Whether the name is neither a folder nor a recipe. */
 static bool is_nothing(const char *name)
 {
     static const char END[] = ".safetensors";
@@ -49,7 +49,7 @@ static ls_status open_target(job *j)
     const bool folder = ls_dir_exists(arg->name) && !ls_run_is(arg->name) && !ls_checkpoint_is(arg->name);
     if (folder || is_nothing(arg->name)) {
         char *dir;
-        LS_TRY(ls_folder_find(&dir, arg->name)); /* or its message */
+        LS_TRY(ls_folder_find(&dir, arg->name)); /* fails with the message for a missing folder */
         free(dir);
     }
     LS_TRY(folder ? ls_folder_recipe(&j->target.recipe, arg->name, arg->n_sets, arg->sets)
@@ -95,8 +95,8 @@ static bool is_end(const job *j, int32_t id)
     return false;
 }
 
-/* The prompt's ids. A tokenizer may put an end token behind every text, which this one is not over; and an
- * empty prompt begins where another text ends. */
+/* The prompt's ids. A tokenizer may add an end token, which is removed, because the text goes on. An empty
+ * prompt becomes an end token: what follows one begins a new text. */
 static ls_status encode(job *j)
 {
     const char *text, *prompt = j->o->prompt;
@@ -159,7 +159,7 @@ static ls_status create(job *j)
     return s;
 }
 
-/* Shown to people: what would move the cursor or worse is not sent to a terminal. */
+/* Prints text for people. Control characters do not reach a terminal. */
 static void print(const job *j, const char *text, size_t bytes)
 {
     if (j->o->json)

@@ -1,4 +1,4 @@
-/* generate_command.h - `lockstep predict --prompt`: what a language model says after a text. */
+/* generate_command.h - `lockstep predict --prompt`: a language model continues a text. */
 #pragma once
 #include "commands.h"
 

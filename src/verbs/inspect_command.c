@@ -90,7 +90,7 @@ static bool is_weights(const char *path)
     return is;
 }
 
-/* A weight file has no manifest; what torch.save writes has checksums of its own. */
+/* --verify of a weight file: it has no manifest, but a file of torch.save has checksums. */
 static ls_status verify_file(const char *path, const ls_ui *ui)
 {
     int64_t entries;
@@ -102,7 +102,7 @@ static ls_status verify_file(const char *path, const ls_ui *ui)
     return LS_OK;
 }
 
-/* Another program's folder of weights. */
+/* A folder of weights that another program wrote. */
 static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
 {
     if (o->verify)

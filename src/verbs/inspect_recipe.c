@@ -20,7 +20,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_recipe_load(&m->recipe, arg->name, arg->n_sets, arg->sets));
     LS_TRY(ls_setup_make(&m->setup, m->recipe, (int)m->recipe->workers.max, 0, 0));
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
-    ls_graph_evaluate(m->graph); /* batch norm trains with no single sample */
+    ls_graph_evaluate(m->graph); /* one sample is too few for batch norm in training */
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
     LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
     return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze,

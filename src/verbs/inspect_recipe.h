@@ -1,5 +1,5 @@
-/* inspect_recipe.h - `lockstep inspect RECIPE`: the model that the recipe describes, and which rank would
- * hold what of it. */
+/* inspect_recipe.h - `lockstep inspect RECIPE`: the model that the recipe describes, and the rank that holds
+ * each part of it. */
 #pragma once
 #include "commands.h"
 

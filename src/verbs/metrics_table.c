@@ -121,12 +121,12 @@ static void steps_print(FILE *out, const ls_history *h, int width)
     ls_table_release(&t);
 }
 
-/* ---- reports of a program of its own: a column for each metric that any of them has */
+/* ---- reports that your own program wrote: a column for each metric of any report */
 
 typedef struct names {
     int n;
     const char **at;
-} names; /* `at` is the caller's to free */
+} names; /* the caller frees `at` */
 
 static ls_status metric_names(names *out, const ls_history *h)
 {
@@ -254,7 +254,7 @@ static void json(FILE *out, const ls_history *h, bool steps)
 static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
 {
     ls_run_info info;
-    /* else nothing is marked as the best */
+    /* without a best value no row is marked */
     const bool read = ls_run_info_read(&info, run_dir) == LS_OK,
                known = read && !isnan(info.metrics.best_value);
     if (steps)

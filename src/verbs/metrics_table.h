@@ -5,12 +5,12 @@
 #include "commands.h"
 #include "record/history.h"
 
-/* The epochs, the best marked; with `most` > 0 only so many of the last. Then one line for each attempt after
- * the first. */
+/* Prints a row for each epoch and marks the best one; with `most` > 0 only the last `most` epochs. Then one
+ * line for each attempt after the first. */
 void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step /* -1: none */, int most, int width);
 
-/* The end of `lockstep train`: the last epochs, and where the best weights are; nothing for who wants it
- * quiet. */
+/* The end of `lockstep train`: the last epochs, and the path of the best weights. Prints nothing with
+ * --quiet. */
 ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *ui);
 
 typedef enum ls_metrics_format { LS_METRICS_TEXT, LS_METRICS_CSV, LS_METRICS_JSON } ls_metrics_format;

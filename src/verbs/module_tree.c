@@ -22,7 +22,7 @@ static const char *grouped(char b[32], int64_t x)
     return b;
 }
 
-/* levels; a file may hold names of a million dots, and the rest of such a name stays in one piece */
+/* levels. The rest of a name with more dots stays in one piece: a hostile file may have a million */
 enum { DEEPEST = 64 };
 
 static size_t component(const char *name, size_t from, int depth)

@@ -4,13 +4,13 @@
 #include "lockstep/types.h"
 
 typedef struct ls_tree_item {
-    const char *name, *stored; /* stored: the file's type word, NULL: type.dtype's name */
+    const char *name, *stored; /* stored: the type's name in the file; NULL: that of type.dtype */
     ls_type type;
-    const char *note; /* printed behind it; NULL: nothing */
+    const char *note; /* printed at the end of the line; NULL: nothing */
 } ls_tree_item;
 
-/* Prints items (of one module together: in a model's order, or sorted by ls_tree_sort) indented, each module
- * with its number of elements. */
+/* Prints the items, indented by module, and the number of elements of each module. Items of one module must
+ * stand together, as in a model or after ls_tree_sort. */
 void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree_item *items);
-/* By name, with numbers in names compared as numbers (layer_2 before layer_10). */
+/* Sorts by name. Numbers in names are compared as numbers: layer_2 comes before layer_10. */
 void ls_tree_sort(int64_t n, ls_tree_item *items);

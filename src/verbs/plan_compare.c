@@ -1,5 +1,5 @@
 /* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all
- * --compare options. A setting that cannot be is a column too, with the reason below the table. */
+ * --compare options. A refused setting has a column, too; the reason stands below the table. */
 #include "plan_compare.h"
 
 #include <stdio.h>
@@ -142,7 +142,7 @@ typedef struct printer {
     int width;
 } printer;
 
-/* "" in a row's every column: the row is left out */
+/* Writes the text of one cell. A row whose cells are all "" is left out. */
 typedef void (*cell)(char out[48], const column *c, int what);
 
 static void row(printer *p, const char *label, cell text, int what)

@@ -1,5 +1,5 @@
-/* predict_command.c - `lockstep predict`: what the model says of samples of a split or of image files, as a
- * table and as a picture. */
+/* predict_command.c - `lockstep predict`: predictions for samples of a split or for image files, as a table
+ * and as a picture. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct job {
     ls_target target;
     ls_setup setup;
     ls_trainer *trainer;
-    ls_dataset *set; /* for class names, and for samples without files */
+    ls_dataset *set; /* class names come from it, and samples if no files are given */
     int64_t step, n;
     size_t image_bytes;
     uint8_t *images; /* [n, channels, size, size] */
@@ -76,7 +76,7 @@ static ls_status compute(job *j)
         int64_t n = j->n - at < batch ? j->n - at : batch;
         memcpy(images, j->images + (size_t)at * j->image_bytes, (size_t)n * j->image_bytes);
         for (int64_t i = 0; i < batch; i++)
-            labels[i] = LS_IGNORE_LABEL; /* only predictions are wanted */
+            labels[i] = LS_IGNORE_LABEL; /* no loss is computed */
         s = ls_trainer_eval(j->trainer, images, labels, NULL, predicted, probability);
         for (int64_t i = 0; i < n && s == LS_OK; i++) {
             j->samples[at + i].predicted = predicted[i];
@@ -140,8 +140,7 @@ static void print_json(const job *j)
     ls_str_release(&out.out);
 }
 
-/* A picture is as many columns wide as it has pixels; how high it is does not matter, for a terminal scrolls.
- */
+/* A picture takes a column of the terminal for each pixel of its width. Its height has no limit. */
 static ls_status check_width(const job *j)
 {
     const int width = j->ui->width, size = j->setup.size;
@@ -153,7 +152,7 @@ static ls_status check_width(const job *j)
                    size, size, size, width);
 }
 
-/* Label, or where the picture comes from; and the prediction. */
+/* Caption of a sample: its label, or the name of its file, and the prediction. */
 static void show_caption(const job *j, const sample *s, bool prediction, int width, bool last)
 {
     char caption[96], buffer[16];
@@ -168,11 +167,11 @@ static void show_caption(const job *j, const sample *s, bool prediction, int wid
     fprintf(j->ui->out, "%-*.*s%s", last ? 0 : width, width, caption, last ? "\n" : "  ");
 }
 
-/* Pictures side by side, as many as fit, in rows; into a file one below the other. */
+/* Prints the pictures in rows of as many as fit on the terminal; in a file one picture a row. */
 static void show(const job *j)
 {
     enum { LEAST = 16, GAP = 2, MOST_BESIDE = 8 };
-    /* captions have room below small ones */
+    /* at least as wide as a caption */
     const int size = j->setup.size, cell = size < LEAST ? LEAST : size;
     const int fit = (j->ui->width + GAP) / (cell + GAP), beside = fit < 1             ? 1
                                                                   : fit < MOST_BESIDE ? fit
@@ -196,7 +195,7 @@ static void show(const job *j)
     }
 }
 
-/* only_check: before predictions are known; the labels tell how wide names are. */
+/* Draws the picture of --out. only_check: checks that it can be written, before there are predictions. */
 static ls_status draw(const job *j, bool only_check)
 {
     ls_picture_cell *cells = calloc((size_t)j->n, sizeof *cells);
@@ -266,7 +265,7 @@ static ls_status run(job *j)
     else
         print_table(j);
     if (j->set && j->set->builtin &&
-        !strcmp(j->target.recipe->data.type, "shapes")) /* else opening the set has said so */
+        !strcmp(j->target.recipe->data.type, "shapes")) /* for other types, opening the set has logged it */
         ls_log_warn("these are %s, not real data", j->set->source);
     return j->o->out ? draw(j, false) : LS_OK;
 }

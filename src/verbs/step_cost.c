@@ -1,4 +1,4 @@
-/* step_cost.c - sums over the programs of a step: M' runs of `micro`, one of `update`. */
+/* step_cost.c - sums over the programs of a step: this rank's runs of `micro`, and one run of `update`. */
 #include "step_cost.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-/* docs/ranks.md, "The same bits". NULL: nothing but an axis that splits layers stands against it. */
+/* Why another layout may compute other bits (docs/ranks.md, "The same bits"). NULL: no reason, unless an axis
+ * splits layers. */
 static const char *against_same_bits(const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;

@@ -1,5 +1,5 @@
-/* step_cost.h - what an optimizer step asks of one rank: memory, collectives, time. What `plan` prints and
- * compares. */
+/* step_cost.h - the memory, collectives and time of an optimizer step on one rank, as `plan` prints and
+ * compares them. */
 #pragma once
 #include "setup/compiled_recipe.h"
 

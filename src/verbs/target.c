@@ -38,7 +38,7 @@ static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *ar
     return LS_OK;
 }
 
-/* The file's text, and what it says; both are the caller's. */
+/* Reads and parses a file. The caller frees both results. */
 static ls_status read_json(char **text, json_t **j, const char *path)
 {
     size_t size = 0;
@@ -46,8 +46,8 @@ static ls_status read_json(char **text, json_t **j, const char *path)
     return ls_json_parse(j, *text, size, path);
 }
 
-/* A checkpoint keeps the whole recipe of its run, so that the samples are the run's too. That of a program of
- * its own may say in config.json what a recipe's model and data sections do. */
+/* A checkpoint stores the recipe of its run, which names the samples, too. A checkpoint that your own program
+ * wrote may have the sections `model` and `data` of a recipe in config.json. */
 static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
     char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"),

@@ -1,5 +1,5 @@
-/* target.h - what `eval`, `predict` and `inspect` are pointed at: a run directory, a checkpoint, or a recipe
- * (then the run it names). */
+/* target.h - the argument of `eval`, `predict` and `inspect`: a run directory, a checkpoint, or a recipe,
+ * which stands for the run that it names. */
 #pragma once
 #include "commands.h"
 #include "setup/setup.h"
@@ -10,21 +10,22 @@ typedef struct ls_target {
     char *run;        /* run directory, NULL for a bare checkpoint */
 } ls_target;
 
-/* Opens what `arg` names; with `weights` a checkpoint must be there. The message lists what was looked for.
- * Local. */
+/* Opens the target that `arg` names. With `weights` it must have a checkpoint. The message of an error lists
+ * the places that were searched. Local. */
 ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg);
 void ls_target_release(ls_target *t);
 
-/* How `set`, and its tokenizer, differ from what the weights were trained with: one line of the log, and the
- * same malloc'ed; NULL: they do not, or the checkpoint does not say. Local. */
+/* Logs how `set` and its tokenizer differ from those that the weights were trained with, and returns that
+ * line, malloc'ed. NULL: they do not differ, or the checkpoint does not record them. Local. */
 char *ls_target_other_data(const ls_target *t, const ls_dataset *set);
-/* likewise, when there is only a tokenizer; `file`: what ls_tokenizer_find found */
+/* The same for a tokenizer alone; `file` is the result of ls_tokenizer_find. */
 void ls_target_check_tokenizer(const ls_target *t, const char *file);
 
-/* How many ranks this command was asked for; 1 when it was not asked: what the run was trained with says
- * nothing about its use. Local. */
+/* Number of ranks that the command line asks for; 1 if it does not, however many ranks trained the run.
+ * Local. */
 int ls_target_workers(const ls_target *t);
 
-/* A trainer for evaluation with the target's weights (verified as the recipe says), sharded over the ranks of
- * g. *step: optimizer steps behind them. Collective; g NULL: one rank. */
+/* Makes a trainer for evaluation with the target's weights, sharded over the ranks of g. checkpoint.verify
+ * says what is verified. *step becomes the number of optimizer steps behind the weights. Collective; g NULL:
+ * one rank. */
 ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step);

@@ -31,14 +31,14 @@ typedef struct training {
     ls_calibration calibration;
     const ls_calibration *known; /* NULL: not measured on this machine */
     char data_note[256];
-    bool begun;              /* the loop was reached: what happens now is the run's */
-    char checkpoint[4096];   /* that the run continues from; "": none */
-    ls_weights *init;        /* of model.init, when it begins with them; NULL: random ones */
-    ls_resume_change change; /* since then */
-    int threads;             /* of every rank, so that none shares a core; 0: one rank, or not known yet */
+    bool begun;              /* the loop has begun: an error is recorded in the run */
+    char checkpoint[4096];   /* the run continues from this checkpoint; "": from none */
+    ls_weights *init;        /* weights of model.init to begin with; NULL: random ones */
+    ls_resume_change change; /* of recipe or data since that checkpoint */
+    int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
 } training;
 
-/* What has passed since the last mark belongs to `name`. */
+/* Counts the time since the last mark as that of `name`. */
 static void mark(training *t, const char *name)
 {
     double now = ls_launch_lead() + ls_since_exec();
@@ -77,7 +77,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     return LS_OK;
 }
 
-/* How many steps there are in all, and what the schedule makes of it: once it is known from where the run
+/* Computes the number of steps of the run, and with it the schedule. Called when it is known where the run
  * continues. */
 static void count_steps(training *t)
 {
@@ -100,7 +100,7 @@ static ls_status initial_weights(training *t)
     return s == LS_OK ? s : ls_fail_in(s, "model.init");
 }
 
-/* What is about to be trained: on the terminal, and as soon as there is one in the run's log. */
+/* Logs data, model and plan: on the terminal, and in the run's log. */
 static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
@@ -134,7 +134,7 @@ static void describe(const training *t)
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
 }
 
-/* A run that exists: finished, with nothing more to do (*done), or to be continued. */
+/* Opens an existing run, to continue it. *done: it is finished and has nothing more to do. */
 static ls_status existing_run(training *t, bool *done)
 {
     ls_rundir *d = t->loop.run;
@@ -156,16 +156,16 @@ static ls_status existing_run(training *t, bool *done)
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
     if (d->before == LS_RUN_NEW)
-        d->metrics.best_value = NAN; /* the best of another run is not here */
+        d->metrics.best_value = NAN; /* the best checkpoint of that other run is not in this one */
     if (t->change.what)
         LS_TRY(ls_metrics_change(d, from->step, t->change.what));
     if (d->rank)
         return LS_OK;
-    LS_TRY(ls_rundir_save_recipe(d, t->loop.recipe)); /* what may change may have changed */
+    LS_TRY(ls_rundir_save_recipe(d, t->loop.recipe)); /* with the new values of keys that may change */
     return ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
 }
 
-/* The state to begin with: a checkpoint's, else the initial one. */
+/* Loads the checkpoint that the run continues from, else sets initial weights. */
 static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
@@ -180,8 +180,8 @@ static ls_status first_state(training *t, const ls_train_opts *o)
 
 /* ---- ranks */
 
-/* A run that exists keeps the micro_batch that its first start resolved. Rank 0 tells the others, who may be
- * on hosts that do not see the run. */
+/* An existing run keeps the micro_batch that its first start resolved. Rank 0 sends it to the others, because
+ * their hosts may not have the run's folder. */
 static ls_status keep_micro_batch(ls_recipe *r, ls_group *g)
 {
     int64_t micro = r->train.micro_batch || (g && ls_group_rank(g)) ? 0 : ls_rundir_micro_batch(r);
@@ -198,8 +198,8 @@ static ls_status load_recipe(training *t, const ls_train_opts *o)
     return ls_recipe_load_to_continue(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
 }
 
-/* As many workers as there are cores, within the recipe's range, and not more than `most` (0: no limit);
- * fewer where mesh and batch do not admit that many. */
+/* Chooses the number of workers: that of the cores, within the recipe's range and at most `most` (0: no
+ * limit); fewer if the mesh or the batch cannot have that many. */
 static ls_status choose_workers(training *t, const ls_train_opts *o, int most, int *workers)
 {
     LS_TRY(load_recipe(t, o));
@@ -212,7 +212,7 @@ static ls_status choose_workers(training *t, const ls_train_opts *o, int most, i
         s = ls_setup_make(&t->setup, t->loop.recipe, (int)n, 0, 0);
         if (s == LS_OK || n == least)
             break;
-        LS_TRY(load_recipe(t, o)); /* what did not fit may have resolved a part of it */
+        LS_TRY(load_recipe(t, o)); /* the attempt that failed may have changed it */
     }
     *workers = (int)n;
     return s;
@@ -229,7 +229,7 @@ static ls_status choose_again(void *context, int most, int *workers)
     return choose_workers(c->t, c->o, most, workers);
 }
 
-/* Others may have started another number than the recipe wants. */
+/* mpirun or srun may have started another number of ranks than the recipe allows. */
 static ls_status check_workers(const ls_recipe *r, int ranks)
 {
     bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;
@@ -257,7 +257,7 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
     return keep_micro_batch(t->loop.recipe, g);
 }
 
-/* The checkpoint that the run continues from. Rank 0 looks for it, the others take its word. */
+/* Finds the checkpoint that the run continues from. Rank 0 looks for it and sends it to the others. */
 static ls_status find_checkpoint(training *t, const ls_train_opts *o)
 {
     const ls_recipe *r = t->loop.recipe;
@@ -273,7 +273,7 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     return g ? ls_ranks_agree(g, s) : s;
 }
 
-/* Which rank this process is. *over: it was the parent of the ranks, and they have ended. */
+/* Joins the group of ranks, or starts the ranks and waits for them; *over says the latter. */
 static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
 {
     ls_group **g = &t->loop.group;
@@ -285,7 +285,7 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
     *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
-    LS_TRY(find_checkpoint(t, o)); /* what no rank could begin with is refused before there are ranks */
+    LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
                                    .threads = (int)t->loop.recipe->threads,
                                    .argv = o->argv,
@@ -322,8 +322,8 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     LS_TRY(open_data(t, ui));
     mark(t, "data");
     if (!t->checkpoint[0] && strcmp(l->recipe->model.init, "random"))
-        LS_TRY(ls_setup_weights(
-            &t->init, l->recipe)); /* so that those of another model are refused before it is built */
+        LS_TRY(ls_setup_weights(&t->init,
+                                l->recipe)); /* weights of another model fail before the model is built */
     if (g)
         ls_group_doing(g, "compiling the step");
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
@@ -331,7 +331,7 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     LS_TRY(ls_setup_compile(compiled, &t->setup, l->recipe, t->known));
     double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark,
            plan = compiled->plan_seconds;
-    t->mark = compiled_at - plan; /* the two are interleaved program by program; show them apart */
+    t->mark = compiled_at - plan; /* building and planning alternate; their times are shown apart */
     t->startup.parts[t->startup.n].name = "build, compile";
     t->startup.parts[t->startup.n++].seconds = all - plan;
     mark(t, "plan");
@@ -407,7 +407,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    /* with the times that the page shows; finished it is when the page is there */
+    /* the report shows these times; the state becomes "finished" after the report is written */
     LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL));
     LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
     if (s == LS_OK)
@@ -419,7 +419,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
 static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
 {
     ls_rundir **d = &t->loop.run;
-    /* an existing run keeps the state it had */
+    /* an error before the loop does not change the state of an existing run */
     bool untouched = (*d)->before != LS_RUN_NEW && !t->begun, failed = s != LS_OK && s != LS_E_STOPPED;
     if (failed)
         ls_rundir_log(*d, LS_ERROR, message);
@@ -446,13 +446,13 @@ static void release(training *t)
     ls_group_destroy(&l->group);
 }
 
-/* The first error is the one to report: at once, to the other ranks, and to the user by the rank that speaks.
- * What is left to say then is the error message. */
+/* Reports the first error: to the other ranks at once, and to the user by the rank that prints. Leaves the
+ * error message that is still to be printed. */
 static ls_status report(const training *t, ls_status s, char message[4096], const ls_ui *ui)
 {
     snprintf(message, 4096, "%s", s == LS_OK ? "" : ls_error_message());
     if (t->loop.group && s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER)
-        ls_group_fail(t->loop.group, s, message); /* the others need not wait for what follows */
+        ls_group_fail(t->loop.group, s, message); /* so that they do not wait for this rank */
     return ls_place_say_now(t->loop.group, s, message, ui);
 }
 
