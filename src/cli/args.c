@@ -1,4 +1,4 @@
-/* args.c - words of the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv; `--`
+/* args.c - parses the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv. `--`
  * ends the options. */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static ls_status remember(ls_args *a, const ls_option *o, const char *value)
     return LS_OK;
 }
 
-/* Returns how many words it took, 0 on an error. */
+/* Returns the number of words that the option used; 0 on an error. */
 static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_status *s)
 {
     const char *word = words[0];
@@ -88,7 +88,7 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
         *s = ls_fail(LS_E_USAGE, "%s takes no value", o->name);
         return 0;
     }
-    /* then the next word is its value only if it is a number or a range of them */
+    /* "[X]" may be left out: the next word is its value only if it is a number or a range of numbers */
     bool optional = o->value && *o->value == '[';
     if (optional && !equals && n > 1 && words[1][0] && strspn(words[1], "0123456789:") == strlen(words[1])) {
         *s = remember(a, o, words[1]);
@@ -132,8 +132,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     for (int i = 0; i < out->n_words; i++)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
     for (int i = 0; i < out->n_given; i++)
-        if (out->given[i].value &&
-            strcmp(out->given[i].option->value, "TEXT")) /* which may be about anything */
+        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT")) /* others may name a file */
             LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,

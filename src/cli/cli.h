@@ -1,5 +1,5 @@
-/* cli.h - the command line: one table of verbs with their options (verbs.c) drives parsing, help,
- * suggestions, completion and the manual page. */
+/* cli.h - the command line. Parsing, help, suggestions, completion and the manual page all use one table of
+ * verbs and their options (verbs.c). */
 #pragma once
 #include "base/log.h"
 #include "base/str.h"
@@ -8,7 +8,7 @@
 typedef struct ls_option {
     const char *name;  /* "--set" */
     char letter;       /* 'q' for -q; 0: none */
-    const char *value; /* what --help calls its value; NULL: a switch; "[X]": only as --name=X */
+    const char *value; /* name of the value in --help; NULL: none; "[X]": only as --name=X */
     const char *help;
 } ls_option;
 
@@ -21,13 +21,13 @@ typedef struct ls_args {
     const struct ls_verb *verb;
     char *const *argv; /* the whole command line */
     int n_words;
-    const char *words[LS_MAX_ARGS]; /* what is no option, in order */
+    const char *words[LS_MAX_ARGS]; /* words that are no options, in order */
     int n_given;
     ls_given given[LS_MAX_ARGS];
     int n_sets;
     const char *sets[LS_MAX_ARGS]; /* of --set, --workers, --threads, --isa, in order, as "key=value" */
     int n_made;
-    char *made[LS_MAX_ARGS]; /* the texts that --workers and the like became; owned */
+    char *made[LS_MAX_ARGS]; /* texts of `sets` that were made of --workers and the like; owned */
 } ls_args;
 
 typedef struct ls_verb {
@@ -49,13 +49,14 @@ extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words);
 void ls_args_release(ls_args *a);
 bool ls_args_has(const ls_args *a, const char *option);
-const char *ls_args_value(const ls_args *a, const char *option); /* the last one given; NULL: not given */
+const char *ls_args_value(const ls_args *a,
+                          const char *option); /* of the last time that it is given; NULL: not given */
 int ls_args_count(const ls_args *a, const char *option);
-/* *out stays when not given */
+/* Leaves *out as it is if the option is not given. */
 ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out);
 /* the same */
 ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out);
-ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word with the sets */
+ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word, with all `sets` */
 const ls_verb *ls_verb_find(const char *name);
 ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
@@ -73,8 +74,9 @@ typedef struct ls_terminal_opts {
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
 
-/* lost_pages.c: SIGBUS, which a mapped file that is cut short raises, names the file and ends the process.
- * `bars`: a progress line may stand on the terminal; `rank`: of a launcher, which tells more; -1: none. */
+/* lost_pages.c: when a mapped file is cut short, SIGBUS prints the name of the file and ends the process.
+ * `bars`: the terminal may have a progress line. `rank`: the rank that a launcher started; -1: no launcher.
+ */
 void ls_lost_pages_take(bool json, bool bars, int rank);
 
 /* verb_*.c */

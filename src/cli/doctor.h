@@ -1,5 +1,5 @@
-/* doctor.h - pieces of `lockstep doctor`: each prints lines "  name   value" and says what is wrong through
- * doctor_note. */
+/* doctor.h - the parts of `lockstep doctor`. Each prints lines "  name   value", and reports a problem with
+ * ls_doctor_note. */
 #pragma once
 #include "cli.h"
 
@@ -13,10 +13,10 @@ typedef struct ls_doctor {
 void ls_doctor_section(ls_doctor *d, const char *title);
 void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* something to put right */
+/* a problem, and what to do about it */
 void ls_doctor_note(ls_doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* First line of a file that begins with `prefix` (NULL: any), without it, into buffer; false when there is
- * none. For /proc and /sys. */
+/* Copies the rest of the first line that begins with `prefix` (NULL: the first line) to the buffer; false if
+ * there is no such line. For files of /proc and /sys. */
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix);
 
 void ls_doctor_machine(ls_doctor *d);   /* doctor_machine.c: CPU, memory, limits, folders */

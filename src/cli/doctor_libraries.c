@@ -1,5 +1,5 @@
-/* doctor_libraries.c - versions of the libraries that this process uses or would open, asked of the loaded
- * library itself: what counts is what runs here, not what was there at build time. */
+/* doctor_libraries.c - versions of the libraries that this process uses or would open. Asks the loaded
+ * library, because its version may differ from that of the build. */
 #include <dlfcn.h>
 #include "doctor.h"
 
@@ -53,7 +53,7 @@ void ls_doctor_libraries(ls_doctor *d)
     ls_doctor_section(d, "Libraries");
     for (size_t i = 0; i < sizeof LIBRARIES / sizeof LIBRARIES[0]; i++) {
         char version[160];
-        /* what is linked already answers without being opened again (also under another soname) */
+        /* a linked library answers without being opened again, also if its soname differs */
         void *symbol = dlsym(RTLD_DEFAULT, LIBRARIES[i].symbol),
              *handle = symbol ? NULL : dlopen(LIBRARIES[i].file, RTLD_LAZY | RTLD_LOCAL);
         if (!symbol && handle)
@@ -65,7 +65,7 @@ void ls_doctor_libraries(ls_doctor *d)
             ls_doctor_line(d, LIBRARIES[i].name, "not found (%s)", LIBRARIES[i].use);
             ls_doctor_note(d, "%s is missing: %s", LIBRARIES[i].name, LIBRARIES[i].use);
         }
-        /* a library that was opened stays open: closing one that has made threads or handlers is not safe */
+        /* the library stays open: it may have made threads or handlers, which a close would break */
     }
     ls_doctor_section(d, "Modules");
     ls_doctor_line(d, "CUDA", "not part of this version (device cpu)");

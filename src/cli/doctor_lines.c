@@ -1,4 +1,4 @@
-/* doctor_lines.c - what the pieces of doctor print with, and read the system's files with. */
+/* doctor_lines.c - prints the lines of `doctor`, and reads lines of the system's files. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* doctor_machine.c - what the operating system tells: CPU, caches, memory, huge pages, shared memory, limits,
- * cache folder. Linux. */
+/* doctor_machine.c - CPU, caches, memory, huge pages, shared memory, limits and cache folder, as Linux
+ * reports them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "doctor.h"
 
-/* The features that choose or could choose a kernel, out of the long list. */
+/* The CPU features that choose a kernel, or could choose one. */
 static void cpu_features(ls_doctor *d)
 {
     static const char *const WANTED[] = { "avx2",        "fma",      "f16c",     "bmi2",        "avx512f",
@@ -99,7 +99,7 @@ static void memory(ls_doctor *d)
         ls_doctor_line(d, "huge pages", "not offered by this kernel");
     }
     struct statvfs shm;
-    if (!statvfs("/dev/shm", &shm)) /* our ranks do without; MPI's use it */
+    if (!statvfs("/dev/shm", &shm)) /* MPI uses it; Lockstep's own groups do not */
         ls_doctor_line(d, "/dev/shm", "%s free of %s",
                        ls_format_bytes(free_bytes, (uint64_t)shm.f_bavail * shm.f_frsize),
                        ls_format_bytes(bytes, (uint64_t)shm.f_blocks * shm.f_frsize));
@@ -131,7 +131,7 @@ static void limits(ls_doctor *d)
     limit(d, "address", RLIMIT_AS, true, (rlim_t)1 << 30);
 }
 
-/* The nearest folder of the path that exists must take files. */
+/* Checks that files can be written to the nearest existing folder of the path. */
 static void cache_folder(ls_doctor *d)
 {
     char *path = ls_cache_dir(), *probe = strdup(path ? path : "");

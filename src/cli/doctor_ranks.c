@@ -1,5 +1,5 @@
-/* doctor_ranks.c - several ranks: the cores that they would be bound to, the memory that they can share, MPI,
- * and who started this process. */
+/* doctor_ranks.c - several ranks: the cores that each would be bound to, the memory that they can share, MPI,
+ * and the launcher of this process. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"

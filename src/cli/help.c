@@ -1,4 +1,4 @@
-/* help.c - prints the table of verbs.c in three ways: for people, for one verb, and for the completion
+/* help.c - prints the table of verbs.c: all verbs, one verb with its options, or lines for the completion
  * script. */
 #include <stdlib.h>
 #include <string.h>

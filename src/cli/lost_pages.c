@@ -1,7 +1,7 @@
-/* lost_pages.c - what the user sees when a file that this process has mapped is cut short, or its disk fails:
- * the next look at a page that is gone raises SIGBUS. The kernel's table of mappings, /proc/self/maps, knows
- * which file it was; so the library keeps no table, and takes no signal: a program of one's own that uses it
- * may. Everything here is safe in a signal handler. */
+/* lost_pages.c - the message when a mapped file is cut short, or its disk fails. Reading a lost page raises
+ * SIGBUS. /proc/self/maps tells which file the page is of, so the library keeps no table. The command
+ * installs the handler; the library does not, because a program that uses it may have its own. All functions
+ * are safe in a signal handler. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,10 +13,10 @@
 #include "base/sys.h"
 #include "cli.h"
 
-enum { EXIT_FAILED = 1 }; /* the command's contract (main.c) */
+enum { EXIT_FAILED = 1 }; /* exit status of any other error (main.c) */
 
 static bool as_json, over_line;
-static int this_rank; /* -1: of no launcher */
+static int this_rank; /* -1: no launcher started this process */
 
 /* ---- which file */
 
@@ -48,8 +48,8 @@ static uintptr_t hexadecimal(reader *r, int *end)
     }
 }
 
-/* Of each line "BEGIN-END rwxp OFFSET DEVICE INODE   PATH"; "": none has this address, or no file is there.
- */
+/* Path of the file that is mapped at the address, from lines "BEGIN-END rwxp OFFSET DEVICE INODE   PATH"; ""
+ * if there is none. */
 static void find_file(char *path, size_t size, uintptr_t address)
 {
     static reader r;
@@ -82,7 +82,7 @@ static void add(line *l, const char *text)
         l->text[l->n++] = *text;
 }
 
-/* A name from outside: without control characters, and as JSON wants it. */
+/* Writes a file's name without control characters, escaped for JSON. */
 static void add_name(line *l, const char *name)
 {
     for (; *name; name++) {
@@ -138,20 +138,21 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     static char path[4096];
     (void)context;
-    if (info->si_code <= 0) { /* somebody sent it */
+    if (info->si_code <= 0) { /* a process sent the signal: no page is lost */
         signal(number, SIG_DFL);
         raise(number);
         return;
     }
-    while (atomic_flag_test_and_set(&taken)) /* another thread says it, and ends the process */
+    while (atomic_flag_test_and_set(&taken)) /* another thread prints the message and ends the process */
         pause();
     find_file(path, sizeof path, (uintptr_t)info->si_addr);
-    if (path[0] != '/') /* [heap], [stack]: no file */
+    if (path[0] != '/') /* "[heap]", "[stack]": not a file */
         path[0] = 0;
     say(path);
     if (this_rank < 0)
         _exit(EXIT_FAILED);
-    signal(number, SIG_DFL); /* the same access again: the launcher sees what it died of */
+    signal(number,
+           SIG_DFL); /* the access repeats and ends the process by SIGBUS, which the launcher reports */
 }
 
 void ls_lost_pages_take(bool json, bool bars, int rank)

@@ -1,5 +1,4 @@
-/* main.c - finds the verb, parses its options, runs it, turns its status into an exit status. Nothing is
- * touched before it is needed. */
+/* main.c - finds the verb, parses its options, runs it, and turns its status into an exit status. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@ static int exit_status(ls_status s)
     }
 }
 
-/* Results that did not reach their file (disk full, closed pipe) are an error like any other. */
+/* Results that could not be written to stdout (disk full, closed pipe) are an error. */
 static ls_status flush_results(void)
 {
     if (fflush(stdout) || ferror(stdout))
@@ -53,7 +52,7 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     if (ls_launch_rank() >= 0)
         prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be
                                                               "exe" to ps and top */
-    /* a write over ulimit -f says which file it was, instead of ending the process */
+    /* a write beyond ulimit -f then fails with a message that names the file, and does not end the process */
     signal(SIGXFSZ, SIG_IGN);
     ls_status s = ls_args_parse(&a, verb, argc - 2, argv + 2);
     a.argv = argv;
@@ -70,7 +69,7 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
         s = verb->run(&a, &ui);
     if (s == LS_OK)
         s = flush_results();
-    if (s != LS_OK && *ls_error_message()) { /* else another process has said it */
+    if (s != LS_OK && *ls_error_message()) { /* else another process has printed it */
         fflush(stdout);
         ls_log(s == LS_E_STOPPED ? LS_INFO : LS_ERROR, "%s", ls_error_message());
         if (*ls_error_trace())

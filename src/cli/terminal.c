@@ -19,23 +19,24 @@
 static struct {
     pthread_mutex_t lock;
     bool json, color, bars; /* bars: stderr is a terminal that takes a progress line */
-    bool silent;            /* another rank speaks */
-    bool drawn;             /* a progress line stands there now */
+    bool silent;            /* another rank prints */
+    bool drawn;             /* the terminal shows a progress line now */
     double last_draw;
-    ls_rundir *log_to; /* an open run: its log file gets the messages too */
+    ls_rundir *log_to; /* an open run, whose log file gets the messages, too */
 } T = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static volatile sig_atomic_t stop_wanted, saves_wanted;
-/* of a parent, which asks it to stop, perhaps after somebody who signals all processes of a job */
+/* A parent started this process and passes requests to stop on to it. The user may signal all processes of a
+ * job, so a rank can get the same request twice. */
 static bool is_rank;
 
-/* The first request to stop is a wish; a second one ends the process, with the signal's default action, and
- * its ranks with it. */
+/* The first request to stop sets a flag. The second one ends the process, and with it its ranks, by the
+ * signal's default action. */
 static void on_stop(int number)
 {
     if (stop_wanted && !is_rank) {
         signal(number, SIG_DFL);
-        raise(number); /* taken when this returns */
+        raise(number); /* delivered when the handler returns */
     }
     stop_wanted = 1;
 }
@@ -46,7 +47,7 @@ static void on_save(int number)
     saves_wanted++;
 }
 
-/* Also what a rank has drawn that was killed since. */
+/* Also removes the progress line of a rank that was killed. */
 static void clear_line(void)
 {
     if (T.drawn || T.bars)

@@ -1,5 +1,5 @@
-/* verb_doctor.c - what this machine offers, what is missing, and how fast it is. The measurement goes to the
- * user's cache, where `plan` finds it. */
+/* verb_doctor.c - `lockstep doctor`: the machine's resources, missing parts, and its speed. Stores the
+ * measured speed in the user's cache, where `plan` reads it. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "lockstep/data.h"
 #include "plan/plan.h"
 
-/* Text that has been tokenized. */
+/* Counts the tokenized texts in the cache. */
 static void texts(ls_doctor *d)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), size[32];
@@ -33,7 +33,7 @@ static void texts(ls_doctor *d)
     free(cache);
 }
 
-/* Looks where training would look, but neither downloads nor makes up anything. */
+/* Looks for data sets in the same places as training, but downloads nothing and uses no built-in set. */
 static void data(ls_doctor *d)
 {
     static const char *const SETS[] = { "fashion-mnist", "mnist" };
@@ -62,7 +62,7 @@ static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
     return LS_OK;
 }
 
-/* With all threads, then with what each of 2, 4, ... ranks would have. */
+/* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
 static ls_status speed(ls_doctor *d)
 {
     ls_calibration c, part;

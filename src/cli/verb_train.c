@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include "cli.h"
 
-/* "11:20", "11" (that step alone) or nothing (the default range). */
+/* Parses "11:20", "11" (one step) or nothing (the default range). */
 static ls_status parse_profile(const char *text, ls_train_opts *o)
 {
     if (!text)

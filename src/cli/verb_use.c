@@ -40,7 +40,7 @@ ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
     return ls_eval_command(&o, ui);
 }
 
-/* What only one of the two kinds of models knows. */
+/* Refuses options for images together with --prompt, and the other way round. */
 static ls_status check_kind(const ls_args *a, bool text)
 {
     static const char *const IMAGES[] = {

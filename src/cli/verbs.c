@@ -1,5 +1,5 @@
-/* verbs.c - the table of verbs: what `lockstep --help`, `lockstep VERB --help`, completion and the manual
- * page say, and which function runs. */
+/* verbs.c - the table of verbs: the function of each, and the texts of `lockstep --help`, `lockstep VERB
+ * --help`, completion and the manual page. */
 #include "cli.h"
 
 #define END \

@@ -44,7 +44,7 @@ const ls_key LS_KEYS[] = {
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true,
       .help = "folder that holds runs" },
     { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0,
-      .help = "of initial weights, sample order and dropout" },
+      .help = "seed of initial weights, sample order and dropout" },
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true, NEEDS(SAVES),
       .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, "
               "but a Slurm job's end counts always" },
@@ -56,7 +56,7 @@ const ls_key LS_KEYS[] = {
       .help = "threads of a rank; 0: cores / ranks" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
       .later = "this version has no GPU module",
-      .help = "`cpu`; `ref`: the slow, readable truth, also in f64" },
+      .help = "`cpu`; `ref`: slow and readable reference kernels, also in f64" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
       .help = "the most of the device's memory that a program may use; 0: no cap. What does not fit is "
               "refused; parallel.offload needs less" },
@@ -90,7 +90,7 @@ const ls_key LS_KEYS[] = {
     { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .type = "model.type",
       .help = "width of a head (llama, qwen2: even); 0: hidden_size / heads" },
     { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .type = "model.type",
-      .help = "of RMS norm" },
+      .help = "epsilon of RMS norm" },
     { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .type = "model.type",
       .help = "base of the rotary positions" },
     { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .type = "model.type",
@@ -102,14 +102,14 @@ const ls_key LS_KEYS[] = {
     { "model.feed_forward", LS_KEY_CHOICE, AT(model.feed_forward), "relu", WORDS("relu", "gated-gelu"),
       .type = "model.type", .help = "a block's MLP: `relu` (the first T5) or `gated-gelu` (T5 v1.1)" },
     { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .type = "model.type",
-      .help = "relative positions that are told apart; even" },
+      .help = "number of buckets of relative positions; even" },
     { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .type = "model.type",
-      .help = "from here on all distances are one; above position_buckets / 2" },
+      .help = "distances from here on share one bucket; above position_buckets / 2" },
     { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true,
-      .type = "model.type", .help = "of the deviations of initial weights" },
+      .type = "model.type", .help = "factor of the deviations of initial weights" },
     { "model.scale_output", LS_KEY_CHOICE, AT(model.scale_output), "auto", WORDS("auto", "true", "false"),
       .type = "model.type",
-      .help = "what the output layer takes is multiplied by hidden_size^-0.5; `auto`: if `tied`" },
+      .help = "the input of the output layer is multiplied by hidden_size^-0.5; `auto`: if `tied`" },
     { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .type = "model.type",
       .help = "id that the decoder begins with" },
     { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .type = "model.type",
@@ -125,8 +125,8 @@ const ls_key LS_KEYS[] = {
       .help = "size of the output" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random",
       .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, "
-              "PyTorch's distributed one, or one of Hugging Face's, whose config.json says what the recipe "
-              "does not say of the model. Looked for as data.tokenizer is" },
+              "PyTorch's distributed one, or one of Hugging Face's, whose config.json sets the keys of the "
+              "model that the recipe leaves out. Looked for in the places of data.tokenizer" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: "
@@ -147,7 +147,7 @@ const ls_key LS_KEYS[] = {
     { "data.download", LS_KEY_BOOL, AT(data.download), "true", .type = "data.type", .may_change = true,
       .help = "may fetch a missing set into the cache" },
     { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .type = "data.type", .may_change = true,
-      .help = "may use the built-in set when nothing else is to be had; false: that is an error" },
+      .help = "may use the built-in set when the files cannot be found or fetched; false: this is an error" },
     { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .type = "data.type", .may_change = true,
       NEEDS("data.path \"\"", "data.download true"),
       .help = "URL of a folder with the set's files; empty: the known mirrors" },
@@ -155,10 +155,10 @@ const ls_key LS_KEYS[] = {
       .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in "
               "LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
     { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .type = "data.type",
-      .help = "likewise, for evaluation; empty: `eval_fraction` of the documents or pairs" },
+      .help = "the same for evaluation; empty: `eval_fraction` of the documents or pairs" },
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true,
       .type = "data.type", NEEDS("data.eval_text \"\""),
-      .help = "part of them that is kept for evaluation when there is no `eval_text`" },
+      .help = "part of the documents or pairs that is kept for evaluation when there is no `eval_text`" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .type = "data.type",
       .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
               "the cache's folder `data`), or `bytes`, which is built in" },
@@ -167,22 +167,22 @@ const ls_key LS_KEYS[] = {
       .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each "
               "line's JSON object" },
     { "data.field", LS_KEY_TEXT, AT(data.field), "text", .type = "data.type", NEEDS("data.documents json"),
-      .help = "documents: json: name of the text in the object" },
+      .help = "with documents: json, the member of the object that has the text" },
     { "data.source", LS_KEY_TEXT, AT(data.source), "source", .type = "data.type",
       .help = "column, or member of each line's JSON object, that the model reads" },
     { "data.target", LS_KEY_TEXT, AT(data.target), "target", .type = "data.type",
-      .help = "likewise, that it shall write" },
+      .help = "the same for the text that the model writes" },
     { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .type = "data.type",
       .help = "put before each source, as in `\"summarize: \"`" },
     { "data.source_length", LS_KEY_INT, AT(data.source_length), "512", 2, 16777216, .type = "data.type",
       .help =
           "tokens of a source with its prefix and end token; longer ones are cut, shorter ones filled up" },
     { "data.target_length", LS_KEY_INT, AT(data.target_length), "150", 2, 16777216, .type = "data.type",
-      .help = "likewise, of a target" },
+      .help = "the same for a target" },
     { "data.train_samples", LS_KEY_INT, AT(data.train_samples), "0", 0, MAX_COUNT, .type = "data.type",
-      .help = "only the first so many pairs; 0: all" },
+      .help = "number of pairs that are used, from the first one on; 0: all" },
     { "data.eval_samples", LS_KEY_INT, AT(data.eval_samples), "0", 0, MAX_COUNT, .type = "data.type",
-      .help = "likewise, of those for evaluation" },
+      .help = "the same for evaluation" },
     { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .type = "data.type",
       .help = "token that ends a document, a source or a target; empty: the tokenizer's <|endoftext|>, "
               "<|end_of_text|>, </s> or <eos>" },
@@ -199,7 +199,7 @@ const ls_key LS_KEYS[] = {
       .help = "false: the order in the files, every epoch" },
 
     { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true,
-      .help = "times through the data" },
+      .help = "passes over the data" },
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true,
       .help = "stop after so many optimizer steps; 0: no limit" },
     { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9,
@@ -211,8 +211,9 @@ const ls_key LS_KEYS[] = {
               "bits on 1, 2 and 4 ranks" },
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true",
       .help =
-          "true (a DataLoader of PyTorch has false): samples that fill no batch are left out of an epoch; "
-          "false: the ragged last batch is trained on too, padded and masked; not with batch norm (resnet)" },
+          "true (a DataLoader of PyTorch has false): an epoch leaves out the samples of an incomplete last "
+          "batch; false: the incomplete last batch is trained on too, padded and masked; not with batch norm "
+          "(resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
       .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less "
               "memory)" },
@@ -236,7 +237,7 @@ const ls_key LS_KEYS[] = {
     { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true,
       .type = "optimizer.type", .help = "decay of the velocity; 0: none" },
     { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .type = "optimizer.type",
-      NEEDS("optimizer.momentum !0"), .help = "of the gradient inside the velocity" },
+      NEEDS("optimizer.momentum !0"), .help = "part of the gradient that the velocity leaves out" },
     { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .type = "optimizer.type",
       .help = "needs momentum, and no dampening" },
     { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6,
@@ -249,7 +250,7 @@ const ls_key LS_KEYS[] = {
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .type = "schedule.type",
       NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts" },
     { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .type = "schedule.type",
-      .help = "epochs between cuts, in place of `step_size`; 0: by that" },
+      .help = "epochs between cuts, in place of `step_size`; 0: `step_size` counts" },
     { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .type = "schedule.type",
       .help = "factor of a cut" },
     { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT,
@@ -294,8 +295,8 @@ const ls_key LS_KEYS[] = {
       .help = "units gathered ahead in the backward pass" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
-      .help = "bytes of units gathered ahead: as many, in both passes, as these hold, in place of `forward` "
-              "and `backward`; 0: by those" },
+      .help = "bytes of units gathered ahead, in both passes, in place of `forward` and `backward`; 0: those "
+              "count" },
     { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
       .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the "
               "ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and "
@@ -348,17 +349,17 @@ const ls_key LS_KEYS[] = {
       WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS(SAVES, "eval.every_epochs !-1"),
       .help = "what makes a checkpoint the best" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
-      .may_change = true, .help = "smallest or largest" },
+      .may_change = true, .help = "whether the smallest or the largest value is the best" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
-      .help = "copy the state, and write it while training goes on" },
+      .help = "true: copies the state, and writes it while training goes on" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
       NEEDS(SAVES), .help = "larger models are written as several files" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"),
       .may_change = true, .help = "what is checked when a checkpoint is opened" },
 
     { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,
-      .help = "killed, crashed or stalled ranks are started again from the last checkpoint so many times; "
-              "-1: without end" },
+      .help = "how often killed, crashed or stalled ranks are started again from the last checkpoint; -1: "
+              "without limit" },
     { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true,
       .may_change = true, .help = "waiting longer than this for data or for another rank is an error" },
 
