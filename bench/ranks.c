@@ -3,8 +3,7 @@
  * three channels.
  *
  *   bench_ranks [--model vit|resnet18] [--size 28] [--ranks 2] [--data fsdp|ddp] [--gather map|copy]
- * [--reshard true|false] [--batch 64]
- *               [--dtype f32|bf16] [--steps 10] [--serve]
+ *               [--reshard true|false] [--batch 64] [--dtype f32|bf16] [--steps 10] [--serve]
  *
  * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and
  * minimum, the GFLOP of its step and what a burst of multiply-adds reaches on its core before and after

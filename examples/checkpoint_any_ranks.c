@@ -2,13 +2,12 @@
  * any other, or by one process without ranks.
  *
  *     cc checkpoint_any_ranks.c $(pkg-config --cflags --libs lockstep) -pthread -o checkpoint_any_ranks
- *     ./checkpoint_any_ranks save checkpoint 4                 four ranks, threads of this process: a step of
- * training, then the checkpoint
- *     ./checkpoint_any_ranks load checkpoint 3 again           three ranks load it, and save it again: the
- * same bytes
- *     ./checkpoint_any_ranks load checkpoint                   one process
- *     mpirun -n 4 ./checkpoint_any_ranks save checkpoint       ranks that are processes, here or on several
- * hosts
+ *     ./checkpoint_any_ranks save checkpoint 4             four ranks, threads of this process: a step of
+ *                                                          training, then the checkpoint
+ *     ./checkpoint_any_ranks load checkpoint 3 again       three ranks load it, and save it again: the same
+ *                                                          bytes
+ *     ./checkpoint_any_ranks load checkpoint               one process
+ *     mpirun -n 4 ./checkpoint_any_ranks save checkpoint   ranks that are processes, here or on several hosts
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* generate.c - a language model continues a text, through the library:
  *
- *     cc generate.c $(pkg-config --cflags --libs lockstep) -o generate && ./generate
- * runs/my-llama/checkpoints/latest bytes "Once upon a time"
+ *     cc generate.c $(pkg-config --cflags --libs lockstep) -o generate
+ *     ./generate runs/my-llama/checkpoints/latest bytes "Once upon a time"
  *
  * The model is a checkpoint, or a folder of Hugging Face's; the tokenizer a tokenizer.json, a folder with
  * one, or `bytes`.

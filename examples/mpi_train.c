@@ -1,8 +1,8 @@
 /* mpi_train.c - training inside a program that has MPI already, on a communicator of its own: every rank but
  * the last trains, the last one does something else meanwhile.
  *
- *     mpicc mpi_train.c $(pkg-config --cflags --libs lockstep) -o mpi_train && mpirun -n 3 ./mpi_train mnist
- * model.safetensors
+ *     mpicc mpi_train.c $(pkg-config --cflags --libs lockstep) -o mpi_train
+ *     mpirun -n 3 ./mpi_train mnist model.safetensors
  */
 #include <mpi.h>
 #include <stdio.h>

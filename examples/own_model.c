@@ -1,7 +1,7 @@
 /* own_model.c - a model of one's own, trained and saved through the library, without the command:
  *
- *     cc own_model.c $(pkg-config --cflags --libs lockstep) -o own_model && ./own_model mnist
- * model.safetensors
+ *     cc own_model.c $(pkg-config --cflags --libs lockstep) -o own_model
+ *     ./own_model mnist model.safetensors
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* checkpoint.h - a program's own arrays, cut into blocks over the ranks: saved by all of them, each its
  * block, and loaded by any others.
  *
- *     double rows[4 + 2][512];                                      -- 4 rows of a field of this rank's,
- * between two that are its neighbours' const ls_type mine = LS_TYPE(LS_F64, 4, 512); const ls_array field = {
- * "temperature", LS_TYPE(LS_F64, 512, 512), .start = { 4 * rank }, .block = ls_tensor_of(rows[1], &mine) };
+ *     double rows[4 + 2][512]; -- 4 rows of a field of this rank's, between two that are its neighbours'
+ *     const ls_type mine = LS_TYPE(LS_F64, 4, 512);
+ *     const ls_array field = { "temperature", LS_TYPE(LS_F64, 512, 512), .start = { 4 * rank },
+ *                              .block = ls_tensor_of(rows[1], &mine) };
  *     LS_TRY(ls_arrays_save("step-100", 1, &field, group, .text = "{\"t\": 0.25}"));
  *     ...
- *     LS_TRY(ls_arrays_load("step-100", 1, &field, group));        -- with blocks cut otherwise, on any
- * number of ranks
+ *     LS_TRY(ls_arrays_load("step-100", 1, &field, group)); -- with blocks cut otherwise, on any number of ranks
  *
  * What is written is a checkpoint (docs/checkpoint.md): whole arrays in model.safetensors, whatever blocks
  * they came from, with checksums of all bytes; the folder is there when it is whole. The calls are

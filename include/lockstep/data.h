@@ -170,9 +170,13 @@ LS_API ls_pairs_options ls_pairs_options_default(void);
  * [source_length], the tokens of the source cut so that its end token fits, filled up with 0; and targets i32
  * [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and `tokenizer` are as
  * ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are kept in the cache:
- * docs/text.md. Local. ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150, .source =
- * "text", .target = "headline") Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record
- * that is not sound, and for an empty source or target. */
+ * docs/text.md. Local.
+ *
+ *     ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150,
+ *                   .source = "text", .target = "headline")
+ *
+ * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a record that is not sound, and for an
+ * empty source or target. */
 LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
                                     int64_t source_length, int64_t target_length,
                                     const ls_pairs_options *options LS_OR_DEFAULTS);

@@ -4,7 +4,7 @@
  *     ls_generator *g;
  *     LS_TRY(ls_generator_open(&g, "runs/my-llama/checkpoints/latest", .param = LS_BF16));
  *     LS_TRY(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = ids, .n_prompt = n,
- * .on_token = print, .context = t }, &made));
+ *                                                .on_token = print, .context = t }, &made));
  *
  * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a
  * bit of the logits, which are those of the evaluation of a trainer. All calls are local; a generator belongs

@@ -2,9 +2,11 @@
  * run, without a recipe.
  *
  *     ls_trainer *t;
- *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64, .optimizer = { LS_OPTIMIZER_DEFAULTS
- * })); LS_TRY(ls_trainer_init(t, seed)); for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr,
- * &result)); LS_TRY(ls_trainer_save(t, "model.safetensors"));
+ *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64,
+ *                              .optimizer = { LS_OPTIMIZER_DEFAULTS }));
+ *     LS_TRY(ls_trainer_init(t, seed));
+ *     for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr, &result));
+ *     LS_TRY(ls_trainer_save(t, "model.safetensors"));
  *
  * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added
  * in one balanced tree over the micro-batch number, and one run of `update`. After ls_trainer_create no call

@@ -6,9 +6,9 @@
  *   ... map_to      start: write my slice, tick.  wait: all have ticked.
  *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
  *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
- * elsewhere.
+ *                   elsewhere.
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
- * copy the other pieces; tick, all.
+ *                   copy the other pieces; tick, all.
  *
  * A member ticks for a later collective only after it has read the operands of an earlier one. The access
  * rules of comm.h follow from that. */

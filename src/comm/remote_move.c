@@ -3,10 +3,11 @@
  *
  *   share   Every position's slice goes to all. A member sends its slice to the members with the same local
  *           index on other machines. It puts its own slice and those that it receives into staging memory,
- * from which the other members of its machine copy them. reduce  Every position gets the sum of its slice. A
- * member adds its machine's operands, in the tree over the machine's members, for the slices of its local
- * index on all machines. It sends each sum to the machine that it belongs to, and adds the sums that it
- * receives, in the tree over the machines. With powers of two the two trees are one tree over all positions.
+ *           from which the other members of its machine copy them.
+ *   reduce  Every position gets the sum of its slice. A member adds its machine's operands, in the tree over
+ *           the machine's members, for the slices of its local index on all machines. It sends each sum to
+ *           the machine that it belongs to, and adds the sums that it receives, in the tree over the
+ *           machines. With powers of two the two trees are one tree over all positions.
  *
  * all_reduce is reduce followed by share. A fence shares one byte. */
 #include "remote_move.h"

@@ -9,10 +9,14 @@
  *
  *     r..   any number of dimensions, each a loop; row-wise: their elements, taken as one, may be split too
  *     b..   with any other letter than r: the same, but not row-wise
- *     f!    never split           h*    in multiples of attribute head_dim          .    no dimension
- *     @     the kernel wants the place of this operand in its whole tensor           +    added once, behind
- * the sum ~     may be cut where it is the same on all ranks                             |    another form,
- * told by its number of dimensions ; join v   splitting v takes more than a sum: the op's `expand` */
+ *     f!    never split
+ *     h*    in multiples of attribute head_dim
+ *     .     no dimension
+ *     @     the kernel wants the place of this operand in its whole tensor
+ *     +     added once, behind the sum
+ *     ~     may be cut where it is the same on all ranks
+ *     |     another form, told by its number of dimensions
+ *     ; join v   splitting v takes more than a sum: the op's `expand` */
 #pragma once
 #include "op.h"
 

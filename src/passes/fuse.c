@@ -5,10 +5,12 @@
  *     gelu(linear)                 -> linear act=gelu, whose second output is the value before it
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
- *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad, embedding_grad
- * likewise add(dropout, r)              -> dropout with addend r relu(add(batch_norm, r))     -> batch_norm
- * act=relu with residual r, or with one of the two batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad
- * act=relu of dy with y element-wise trees           -> fused */
+ *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad,
+ *                                     embedding_grad likewise
+ *     add(dropout, r)              -> dropout with addend r
+ *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
+ *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
+ *     element-wise trees           -> fused */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include <stdlib.h>
 

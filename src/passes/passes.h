@@ -2,8 +2,8 @@
  * returns the error. None knows a model; none changes what is computed by more than its comment says. Order
  * in a training step (step/compile.c):
  *
- *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward -> recompute,
- * reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward
+ *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "graph/graph.h"
 #include "lockstep/parallel.h"

@@ -1,11 +1,13 @@
 /* internal.h - what the planner's parts hand to each other. ls_plan_create runs them in this order:
  *
  *   schedule.c  which nodes run at all, and in which order
- *   births.c which kernel outputs are born inside a `pack` or inside the memory of a source
+ *   births.c    which kernel outputs are born inside a `pack` or inside the memory of a source
  *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot
- * follow them steps.c     the steps: kernels, and the two halves of each collective storage.c   lifetimes,
- * in-place reuse, one allocation per set of values that share memory, categories arena.c     offsets of the
- * allocations: packing, the brute-force check, the timeline cost.c      FLOPs, bytes and seconds per step
+ *               follow them
+ *   steps.c     the steps: kernels, and the two halves of each collective
+ *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
+ *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
+ *   cost.c      FLOPs, bytes and seconds per step
  *
  * Words: an "old" id is of the caller's graph, a "new" one of the lowered graph. A value's home says in whose
  * memory it lies. */

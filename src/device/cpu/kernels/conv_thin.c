@@ -2,9 +2,10 @@
  * would be thin, so one chain runs over the whole kernel. Nothing is copied as patches: a block of lines of
  * the picture is copied with its padding as zeros, and tiles read it in place,
  *
- *     y[position][o] = sum over c, i of  sum over j of  x[c][line + i][column + j] * w[c, i, j][o]       rows
- * of a tile: positions of a line dw[c, i, j][o] = sum over lines of  sum over positions of  x[c][line +
- * i][position + j] * dy[position][o]     rows of a tile: j
+ *     y[position][o] = sum over c, i of  sum over j of  x[c][line + i][column + j] * w[c, i, j][o]
+ *                      rows of a tile: positions of a line
+ *     dw[c, i, j][o] = sum over lines of  sum over positions of  x[c][line + i][position + j] * dy[position][o]
+ *                      rows of a tile: j
  *
  * A task works in scratch of its worker. For dw the images are cut into at most THIN_PARTS parts, whose sums
  * are added in a balanced tree. */

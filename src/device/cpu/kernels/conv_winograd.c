@@ -5,9 +5,9 @@
  * elements (G) are 16 points, of which the results are sums again (A); channels are added up point by point,
  * so each point is a matrix product
  *
- *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]        dx: source
- * dy, the kernel turned round dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares,
- * channels]
+ *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]
+ *             dx: source dy, the kernel turned round
+ *     dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares, channels]
  *
  * y, dx: a task is some rows of squares, from the source to the target, in scratch of its worker; a chain has
  * CHAIN channels. dw: rows of squares one lot after the other; in between, threads share points and panels; a

@@ -1,7 +1,8 @@
 /* simd.h - one vector of the level's width, so that a kernel is written once for all levels.
  *
- *   vf  VF_LANES f32 (16 / 8 / 4)      vi  as many i32      vm  one truth value a lane (a mask register, or
- * all-ones lanes)
+ *   vf  VF_LANES f32 (16 / 8 / 4)
+ *   vi  as many i32
+ *   vm  one truth value a lane (a mask register, or all-ones lanes)
  *
  * The operators + - * / (vf), + - * & | ^ ~ << >> (vi) work on them as on numbers. The generic level is 4
  * lanes of plain GCC vector code: multiplies and adds round separately (vf_fma too), so it gives the same
