@@ -7,7 +7,7 @@
  *                              .block = ls_tensor_of(rows[1], &mine) };
  *     LS_TRY(ls_arrays_save("step-100", 1, &field, group, .text = "{\"t\": 0.25}"));
  *     ...
- *     LS_TRY(ls_arrays_load("step-100", 1, &field, group)); -- with blocks cut otherwise, on any number of ranks
+ *     LS_TRY(ls_arrays_load("step-100", 1, &field, group)); -- other blocks, any number of ranks
  *
  * What is written is a checkpoint (docs/checkpoint.md): whole arrays in model.safetensors, whatever blocks
  * they came from, with checksums of all bytes; the folder is there when it is whole. The calls are

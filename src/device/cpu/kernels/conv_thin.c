@@ -4,7 +4,7 @@
  *
  *     y[position][o] = sum over c, i of  sum over j of  x[c][line + i][column + j] * w[c, i, j][o]
  *                      rows of a tile: positions of a line
- *     dw[c, i, j][o] = sum over lines of  sum over positions of  x[c][line + i][position + j] * dy[position][o]
+ *     dw[c, i, j][o] = sum over lines, sum over positions of  x[c][line + i][position + j] * dy[position][o]
  *                      rows of a tile: j
  *
  * A task works in scratch of its worker. For dw the images are cut into at most THIN_PARTS parts, whose sums
