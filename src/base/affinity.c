@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "check.h"
 
 enum { WORD = 8 * sizeof(unsigned long) };
 
@@ -130,7 +129,11 @@ bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int 
 {
     place *at = malloc(sizeof *at * LS_MAX_CPUS);
     int *begin = malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* of each core, in `at` */
-    LS_CHECK(at && begin, "out of memory");
+    if (!at || !begin) {
+        free(at);
+        free(begin);
+        return false;
+    }
     int n = read_places(at, all, sys), cores = 0;
     for (int i = 0; i < n; i++)
         if (!i || at[i].package != at[i - 1].package || at[i].node != at[i - 1].node ||

@@ -19,7 +19,8 @@ const char *ls_cpu_set_text(char *text, int size, const ls_cpu_set *s);
 
 /* parts[r], r < ranks: a contiguous run of `all`, in the order package, memory node, core: whole cores, so
  * that the hardware threads of a core stay together, or single hardware threads where there are fewer cores
- * than ranks. False, and nobody should be bound, when a part would be smaller than `threads`. `sys` is
+ * than ranks. False, and nobody should be bound, when a part would be smaller than `threads`, or
+ * without memory. `sys` is
  * "/sys/devices/system", or a copy of its form. */
 bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int threads, const char *sys);
 #define LS_SYS "/sys/devices/system"

@@ -9,19 +9,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/check.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "base/str.h"
 
 enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* braces in braces; bytes */
 
-static void add(ls_paths *p, const char *text)
+static ls_status add(ls_paths *p, const char *text)
 {
-    if ((p->n & (p->n - 1)) == 0) { /* room for 1, 2, 4, ... */
-        p->at = realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
-        LS_CHECK(p->at, "out of memory");
+    char *copy = strdup(text);
+    if (copy && (p->n & (p->n - 1)) == 0) { /* room for 1, 2, 4, ... */
+        char **at = ls_sys_realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
+        if (!at) {
+            free(copy);
+            copy = NULL;
+        } else
+            p->at = at;
     }
-    LS_CHECK((p->at[p->n++] = strdup(text)), "out of memory");
+    if (!copy)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for a list of files", text);
+    p->at[p->n++] = copy;
+    return LS_OK;
 }
 
 void ls_paths_release(ls_paths *p)
@@ -72,7 +80,7 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
                        "%s: its braces make more than %d patterns: use *, or name fewer files at a time",
                        pattern, LS_PATTERN_BRACES);
     if (!open)
-        return add(out, text), LS_OK;
+        return add(out, text);
     for (const char *p = open; p < close;) {
         const char *from = p + 1;
         ls_str one = { 0 };
@@ -136,9 +144,11 @@ static ls_status find(ls_paths *out, const char *one, const char *pattern)
                      .gl_lstat = look_at_link,
                      .gl_stat = look };
     const int result = glob(one, GLOB_NOSORT | GLOB_ALTDIRFUNC, on_error, &found);
-    for (size_t i = 0; result == 0 && i < found.gl_pathc; i++)
-        add(out, found.gl_pathv[i]);
+    ls_status s = LS_OK;
+    for (size_t i = 0; result == 0 && s == LS_OK && i < found.gl_pathc; i++)
+        s = add(out, found.gl_pathv[i]);
     globfree(&found);
+    LS_TRY(s);
     LS_TRY(ls_stop_check("looking for %s", pattern));
     if (looked_at > LS_PATTERN_NAMES)
         return ls_fail(LS_E_USAGE,

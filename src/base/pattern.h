@@ -16,6 +16,6 @@ typedef struct ls_paths {
 } ls_paths;
 
 /* Everything that matches, folders too, in no order. Nothing that matches is no error. LS_E_STOPPED when the
- * program is asked to stop meanwhile. */
+ * program is asked to stop meanwhile; LS_E_MEMORY. */
 ls_status ls_pattern_find(ls_paths *out, const char *pattern);
 void ls_paths_release(ls_paths *p); /* harmless twice */

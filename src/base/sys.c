@@ -87,6 +87,7 @@ void *ls_sys_calloc(size_t count, size_t size)
 {
     return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : calloc(count, size);
 }
+void *ls_sys_realloc(void *p, size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : realloc(p, n); }
 void *ls_sys_aligned_alloc(size_t align, size_t n)
 {
     return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : aligned_alloc(align, n);

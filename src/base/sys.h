@@ -26,4 +26,5 @@ int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context); /* re
 /* Where the caller reports that there is none. */
 void *ls_sys_malloc(size_t n);
 void *ls_sys_calloc(size_t count, size_t size);
+void *ls_sys_realloc(void *p, size_t n); /* NULL: p is as it was */
 void *ls_sys_aligned_alloc(size_t align, size_t n);

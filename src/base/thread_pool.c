@@ -166,21 +166,30 @@ static void wait_for_workers(void)
     atomic_store(&pool.caller_sleeps, 0);
 }
 
-static void add_workers(int threads)
+/* False: there is no memory for more threads. */
+static bool add_workers(int threads)
 {
     if (pool.workers >= threads - 1)
-        return;
+        return true;
+    range *ranges = aligned_alloc(64, (size_t)threads * sizeof *ranges);
+    if (!ranges)
+        return false;
     free(pool.ranges);
-    pool.ranges = aligned_alloc(64, (size_t)threads * sizeof *pool.ranges);
-    LS_CHECK(pool.ranges != NULL, "out of memory");
+    pool.ranges = ranges;
     while (pool.workers < threads - 1) {
         struct start *start = malloc(sizeof *start);
-        LS_CHECK(start != NULL, "out of memory");
-        *start = (struct start){ ++pool.workers, atomic_load(&pool.round) };
+        if (!start)
+            return false;
+        *start = (struct start){ pool.workers + 1, atomic_load(&pool.round) };
         pthread_t thread;
-        LS_CHECK(ls_sys_thread(&thread, work, start) == 0, "cannot start thread %d", pool.workers);
+        if (ls_sys_thread(&thread, work, start) != 0) {
+            free(start);
+            return false;
+        }
+        pool.workers++;
         pthread_detach(thread);
     }
+    return true;
 }
 
 static void run(int threads, int64_t n, ls_range_fn fn, void *context)
@@ -190,7 +199,11 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
         return;
     }
     LS_CHECK(n / threads < UINT32_MAX, "a loop of %lld tasks", (long long)n);
-    add_workers(threads);
+    if (!add_workers(threads)) { /* the loop is slower on its caller, and computes the same */
+        fn(context, 0, n, 0);
+        atomic_store(&pool.busy, 0);
+        return;
+    }
     pool.n = n;
     pool.fn = fn;
     pool.context = context;

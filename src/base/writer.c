@@ -50,8 +50,11 @@ static void release(ls_writer *w)
 
 ls_status ls_writer_open(ls_writer *w, const char *path)
 {
-    *w = (ls_writer){ .fd = -1, .path = strdup(path), .buffer = malloc(BUFFER_SIZE) };
-    LS_CHECK(w->path && w->buffer, "out of memory");
+    *w = (ls_writer){ .fd = -1, .path = strdup(path), .buffer = ls_sys_malloc(BUFFER_SIZE) };
+    if (!w->path || !w->buffer) {
+        release(w);
+        return ls_fail(LS_E_MEMORY, "%s: no memory to write it", path);
+    }
     struct stat st;
     bool there = stat(path, &st) == 0;
     int error = there && S_ISDIR(st.st_mode) ? EISDIR : 0;
@@ -61,8 +64,11 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
         uint32_t chance = 0;
         /* without it a meeting fails: the file is new (O_EXCL) */
         (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK);
-        LS_CHECK(asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) >= 0, "out of memory");
-        w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
+        if (asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) < 0) {
+            w->tmp = NULL;
+            errno = ENOMEM;
+        } else
+            w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
         if (w->fd >= 0 && there)
             (void)!fchmod(w->fd,
                           st.st_mode &
@@ -108,7 +114,8 @@ ls_status ls_writer_put(ls_writer *w, const void *data, size_t n)
 static int sync_folder(const char *path)
 {
     char *copy = strdup(path);
-    LS_CHECK(copy != NULL);
+    if (!copy)
+        return ENOMEM;
     int fd = ls_sys_open(dirname(copy), O_RDONLY | O_DIRECTORY);
     free(copy);
     if (fd < 0)

@@ -8,7 +8,6 @@
 
 #include "base/arena.h"
 #include "base/argument.h"
-#include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -301,7 +300,8 @@ ls_status ls_arrays_text(char **text, const char *dir)
     if (s == LS_OK) {
         const char *found = json_string_value(json_object_get(j, "text"));
         *text = strdup(found ? found : "");
-        LS_CHECK(*text, "out of memory");
+        if (!*text)
+            s = ls_fail(LS_E_MEMORY, "%s: no memory for its text", path);
     }
     json_decref(j);
     free(json);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/check.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
@@ -59,12 +58,14 @@ static ls_status make_files(ls_saving *v)
 
 ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_contents *c, ls_group *g)
 {
-    ls_saving *v = *out = calloc(1, sizeof *v);
-    LS_CHECK(v != NULL, "out of memory");
-    ls_folder_init(&v->folder, dir);
+    ls_saving *v = *out = ls_sys_calloc(1, sizeof *v);
+    if (!v)
+        return ls_checkpoint_together(g, ls_fail(LS_E_MEMORY, "saving checkpoint %s: no memory", dir));
     v->group = g;
-    ls_status s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
-                                 g ? ls_group_size(g) : 1);
+    ls_status s = ls_folder_init(&v->folder, dir);
+    if (s == LS_OK)
+        s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
+                           g ? ls_group_size(g) : 1);
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));
@@ -163,9 +164,9 @@ static ls_status open_all(ls_checkpoint *c, const char *dir)
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)
 {
     *out = (ls_checkpoint){ .dir = strdup(dir) };
-    out->manifest = calloc(1, sizeof *out->manifest);
-    LS_CHECK(out->dir && out->manifest, "out of memory");
-    ls_status s = ls_manifest_read(out->manifest, dir);
+    out->manifest = ls_sys_calloc(1, sizeof *out->manifest);
+    ls_status s = out->dir && out->manifest ? ls_manifest_read(out->manifest, dir)
+                                            : ls_fail(LS_E_MEMORY, "%s: no memory to open it", dir);
     if (s == LS_OK)
         s = ls_manifest_check(out->manifest, dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
     s = ls_checkpoint_together(g, s);
@@ -231,10 +232,11 @@ done:
 ls_status ls_checkpoint_remove(const char *dir)
 {
     ls_folder p;
-    ls_folder_init(&p, dir);
-    ls_status s;
+    ls_status s = ls_folder_init(&p, dir);
     struct stat st;
-    if (lstat(p.dir, &st) != 0)
+    if (s != LS_OK)
+        ;
+    else if (lstat(p.dir, &st) != 0)
         s = ls_fail_os(p.dir, "remove", errno);
     else if (!S_ISDIR(st.st_mode) || !ls_checkpoint_is(p.dir))
         s = ls_fail(LS_E_ARG, "%s: not a checkpoint (no " LS_MANIFEST "); not removed", p.dir);

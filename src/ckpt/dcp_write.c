@@ -188,9 +188,10 @@ ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace)
     *w = (ls_dcp_writer){ .out.fd = -1 };
     if (replace)
         LS_TRY(check_replaced(dir));
-    ls_folder_init(&w->folder, dir);
+    ls_status s = ls_folder_init(&w->folder, dir);
     w->folder.replace = replace;
-    ls_status s = ls_folder_begin(&w->folder);
+    if (s == LS_OK)
+        s = ls_folder_begin(&w->folder);
     if (s == LS_OK) {
         char *path = ls_path_join(w->folder.unfinished, DATA_FILE);
         s = ls_writer_open(&w->out, path);

@@ -10,27 +10,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
 
-void ls_folder_init(ls_folder *f, const char *path)
+ls_status ls_folder_init(ls_folder *f, const char *path)
 {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
     *f = (ls_folder){ .dir = strndup(path, n) };
-    LS_CHECK(f->dir != NULL, "out of memory");
+    if (!f->dir)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
     const char *slash = strrchr(f->dir, '/');
     f->parent = !slash            ? strdup(".")
                 : slash == f->dir ? strdup("/")
                                   : strndup(f->dir, (size_t)(slash - f->dir));
     f->name = strdup(slash ? slash + 1 : f->dir);
     char *hidden;
-    LS_CHECK(f->parent && f->name && asprintf(&hidden, LS_UNFINISHED "%s", f->name) >= 0, "out of memory");
+    if (!f->parent || !f->name || asprintf(&hidden, LS_UNFINISHED "%s", f->name) < 0)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
     f->unfinished = ls_path_join(f->parent, hidden);
     free(hidden);
+    return LS_OK;
 }
 
 void ls_folder_release(ls_folder *f)

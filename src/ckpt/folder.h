@@ -12,7 +12,7 @@ typedef struct ls_folder {
     bool replace;              /* an old PATH is deleted when the new one is whole */
 } ls_folder;
 
-void ls_folder_init(ls_folder *f, const char *path);
+ls_status ls_folder_init(ls_folder *f, const char *path); /* LS_E_MEMORY; to be released then too */
 /* makes the parent, and the unfinished folder anew. LS_E_IO where something has the name already, unless it
  * may be replaced */
 ls_status ls_folder_begin(ls_folder *f);

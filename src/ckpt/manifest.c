@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "ckpt/safetensors.h"
 
 #define FORMAT_NAME "lockstep checkpoint"
@@ -19,27 +20,44 @@
 #define DIGEST_LINE "\"digest\":\"%016" PRIx64 "\"}\n"
 #define DIGEST_BYTES (sizeof "\"digest\":\"0123456789abcdef\"}\n" - 1)
 
-int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size)
+static ls_status no_memory(void)
 {
-    m->files = realloc(m->files, sizeof *m->files * (size_t)(m->n_files + 1));
-    LS_CHECK(m->files != NULL && strlen(name) < sizeof m->files->name, "out of memory, or a long name: %s",
-             name);
-    struct ls_manifest_file *f = &m->files[m->n_files];
-    strcpy(f->name, name);
-    f->size = size;
-    return m->n_files++;
+    return ls_fail(LS_E_MEMORY, "no memory for a checkpoint's list of files");
 }
 
-void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces)
+ls_status ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size, int *file)
+{
+    LS_CHECK(strlen(name) < sizeof m->files->name, "a long name: %s", name);
+    struct ls_manifest_file *files = ls_sys_malloc(sizeof *files * (size_t)(m->n_files + 1));
+    if (!files)
+        return no_memory();
+    if (m->n_files > 0)
+        memcpy(files, m->files, sizeof *files * (size_t)m->n_files);
+    free(m->files);
+    m->files = files;
+    strcpy(files[m->n_files].name, name);
+    files[m->n_files].size = size;
+    *file = m->n_files++;
+    return LS_OK;
+}
+
+ls_status ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces)
 {
     if (m->n + n > m->room) {
-        m->room = 2 * m->room + n;
-        m->pieces = realloc(m->pieces, sizeof *m->pieces * (size_t)m->room);
-        LS_CHECK(m->pieces != NULL, "out of memory");
+        const int64_t room = 2 * m->room + n;
+        ls_piece *more = ls_sys_malloc(sizeof *more * (size_t)room);
+        if (!more)
+            return no_memory();
+        if (m->n > 0)
+            memcpy(more, m->pieces, sizeof *more * (size_t)m->n);
+        free(m->pieces);
+        m->pieces = more;
+        m->room = room;
     }
     if (n > 0)
         memcpy(m->pieces + m->n, pieces, sizeof *pieces * (size_t)n);
     m->n += n;
+    return LS_OK;
 }
 
 void ls_manifest_release(ls_manifest *m)
@@ -152,7 +170,8 @@ static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifes
                     path, ls_file_size(path), (int64_t)size);
     free(path);
     LS_TRY(s);
-    const int file = ls_manifest_add_file(m, name, (uint64_t)size);
+    int file;
+    LS_TRY(ls_manifest_add_file(m, name, (uint64_t)size, &file));
     uint64_t at = 0;
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         json_t *piece = json_array_get(pieces, i);
@@ -165,7 +184,7 @@ static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifes
                 LS_E_FORMAT,
                 "%s: piece %zu of \"%s\" is not [offset, length, checksum] following the piece before it",
                 manifest, i, ls_shown_name(shown, name));
-        ls_manifest_add(m, 1, &p);
+        LS_TRY(ls_manifest_add(m, 1, &p));
         at += p.length;
     }
     if (at != (uint64_t)size)
@@ -217,8 +236,9 @@ static ls_status read_all(ls_manifest *m, const char *dir, const char *path)
     }
     for (size_t i = 0; i < json_array_size(list); i++)
         LS_TRY_TO(s, read_entry(m, dir, path, json_array_get(list, i)), done);
-    m->proved = calloc((size_t)m->n + 1, sizeof *m->proved);
-    LS_CHECK(m->proved, "out of memory");
+    m->proved = ls_sys_calloc((size_t)m->n + 1, sizeof *m->proved);
+    if (!m->proved)
+        s = no_memory();
 done:
     json_decref(root);
     free(text);

@@ -31,8 +31,10 @@ typedef struct ls_manifest {
     int64_t n, room;
     bool *proved; /* [n] of one that was read: pieces whose bytes have been compared */
 } ls_manifest;
-int ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size); /* its number */
-void ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
+/* *file: its number. LS_E_MEMORY. */
+ls_status ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size, int *file);
+/* LS_E_MEMORY. */
+ls_status ls_manifest_add(ls_manifest *m, int64_t n, const ls_piece *pieces);
 void ls_manifest_sort(ls_manifest *m); /* pieces by file and place */
 /* The text of manifest.json. LS_E_ARG, naming file and bytes, where the pieces do not cover every byte
  * exactly once. Sorts them. */

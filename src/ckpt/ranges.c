@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -40,8 +39,8 @@ static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, co
     for (uint64_t at = 0; at < n; at += LS_MANIFEST_PIECE) {
         const char *p = (const char *)data + at;
         uint64_t length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
-        ls_manifest_add(&w->manifest, 1,
-                        &(ls_piece){ (uint64_t)file, offset + at, length, ls_hash64(p, length) });
+        LS_TRY(ls_manifest_add(&w->manifest, 1,
+                               &(ls_piece){ (uint64_t)file, offset + at, length, ls_hash64(p, length) }));
         LS_TRY(put(fd, path, p, length, offset + at));
     }
     return LS_OK;
@@ -70,7 +69,9 @@ static ls_status create_text(ls_ranges *w, const char *name, const char *text, s
     json_t *parsed = NULL;
     LS_TRY(ls_json_parse(&parsed, text, n, name)); /* a checkpoint that cannot be read must not be written */
     json_decref(parsed);
-    return create(w, ls_manifest_add_file(&w->manifest, name, n), text, n, n, true);
+    int file;
+    LS_TRY(ls_manifest_add_file(&w->manifest, name, n, &file));
+    return create(w, file, text, n, n, true);
 }
 
 /* Files of the layouts come first in the manifest, so every rank has the same number for each. */
@@ -201,7 +202,7 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
         memcpy(mine, w->manifest.pieces, sizeof *mine * (size_t)w->manifest.n);
     ls_status s = ls_group_all_gather(g, mine, sizeof *mine * each, all);
     for (int r = 1; r < w->ranks && s == LS_OK && w->rank == 0; r++)
-        ls_manifest_add(&w->manifest, counts[r], all + (size_t)r * each);
+        s = ls_manifest_add(&w->manifest, counts[r], all + (size_t)r * each);
     free(mine);
     free(all);
     free(counts);
@@ -213,9 +214,11 @@ ls_status ls_ranges_write_manifest(ls_ranges *w)
     ls_str text = { 0 };
     LS_TRY(ls_ranges_compact(w));
     ls_status s = ls_manifest_text(&text, &w->manifest);
+    int file = 0;
     if (s == LS_OK)
-        s = create(w, ls_manifest_add_file(&w->manifest, LS_MANIFEST, text.len), text.data, text.len,
-                   text.len, true);
+        s = ls_manifest_add_file(&w->manifest, LS_MANIFEST, text.len, &file);
+    if (s == LS_OK)
+        s = create(w, file, text.data, text.len, text.len, true);
     ls_str_release(&text);
     return s;
 }
@@ -229,12 +232,15 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
                       .trainer = strdup(c->trainer),
                       .lists = { c->model, c->optimizer },
                       .n_lists = c->optimizer.n > 0 ? 2 : 1 };
-    LS_CHECK(w->dir && w->config && w->trainer, "out of memory");
+    if (!w->dir || !w->config || !w->trainer)
+        return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
+    int file;
     static const char *const NAMES[2] = { "model", "optimizer" };
     for (int l = 0; l < w->n_lists; l++) {
         LS_TRY(ls_layout_make(&w->layouts[l], NAMES[l], c->max_file, w->lists[l].n, w->lists[l].tensors));
         for (int k = 0; k < w->layouts[l].n; k++)
-            ls_manifest_add_file(&w->manifest, w->layouts[l].files[k].name, w->layouts[l].files[k].size);
+            LS_TRY(ls_manifest_add_file(&w->manifest, w->layouts[l].files[k].name,
+                                        w->layouts[l].files[k].size, &file));
     }
     return LS_OK;
 }

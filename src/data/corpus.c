@@ -5,7 +5,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/check.h"
 #include "base/pattern.h"
 #include "base/stop.h"
 #include "base/sys.h"
@@ -16,21 +15,31 @@
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/* out->paths has room for it, or is NULL for want of memory. */
+static ls_status add(ls_corpus *out, const char *path)
+{
+    char *copy = out->paths ? strdup(path) : NULL;
+    if (!copy)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for a list of files", path);
+    out->paths[out->n++] = copy;
+    return LS_OK;
+}
+
 static ls_status match(ls_corpus *out, const char *pattern)
 {
     ls_paths found;
     if (ls_file_exists(pattern)) { /* also one with a * in its name */
-        out->paths = calloc(1, sizeof *out->paths);
-        LS_CHECK(out->paths && (out->paths[out->n++] = strdup(pattern)), "out of memory");
-        return LS_OK;
+        out->paths = ls_sys_calloc(1, sizeof *out->paths);
+        return add(out, pattern);
     }
     LS_TRY(ls_pattern_find(&found, pattern));
-    out->paths = calloc(found.n + 1, sizeof *out->paths);
-    LS_CHECK(out->paths, "out of memory");
-    for (size_t i = 0; i < found.n; i++)
+    out->paths = ls_sys_calloc(found.n + 1, sizeof *out->paths);
+    ls_status s = LS_OK;
+    for (size_t i = 0; s == LS_OK && i < found.n; i++)
         if (ls_file_exists(found.at[i]))
-            LS_CHECK((out->paths[out->n++] = strdup(found.at[i])), "out of memory");
+            s = add(out, found.at[i]);
     ls_paths_release(&found);
+    LS_TRY(s);
     if (out->n)
         qsort(out->paths, out->n, sizeof *out->paths,
               by_name); /* not by the language of whoever runs it, as glob does */

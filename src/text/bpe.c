@@ -3,18 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "text.h"
 
-void ls_tokens_add(ls_tokens *t, int32_t id)
+ls_status ls_tokens_add(ls_tokens *t, int32_t id)
 {
     if (t->n == t->room) {
-        t->room = t->room ? 2 * t->room : 64;
-        t->ids = realloc(t->ids, sizeof *t->ids * (size_t)t->room);
-        LS_CHECK(t->ids, "out of memory");
+        const int64_t room = t->room ? 2 * t->room : 64;
+        int32_t *ids = ls_sys_realloc(t->ids, sizeof *ids * (size_t)room);
+        if (!ids)
+            return ls_fail(LS_E_MEMORY, "no memory for %lld ids of a text", (long long)room);
+        t->ids = ids;
+        t->room = room;
     }
     t->ids[t->n++] = id;
+    return LS_OK;
 }
 
 /* ---- the table of merges */
@@ -153,18 +157,20 @@ static ls_status merge_all(work *w)
 ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
 {
     const int32_t whole = b->ignore_merges ? ls_vocab_find(b->vocab, piece, n) : -1;
-    if (whole >= 0) {
-        ls_tokens_add(out, whole);
-        return LS_OK;
-    }
+    if (whole >= 0)
+        return ls_tokens_add(out, whole);
     enum { FEW = 64 };
     symbol few_symbols[FEW];
     candidate few_heap[3 * FEW]; /* a pair at first, and two more for each merge */
     work w = { b, few_symbols, few_heap, 0, 0 };
     if (n > FEW) {
-        w.symbols = malloc(sizeof *w.symbols * n);
-        w.heap = malloc(sizeof *w.heap * 3 * n);
-        LS_CHECK(w.symbols && w.heap, "out of memory");
+        w.symbols = ls_sys_malloc(sizeof *w.symbols * n);
+        w.heap = ls_sys_malloc(sizeof *w.heap * 3 * n);
+        if (!w.symbols || !w.heap) {
+            free(w.symbols);
+            free(w.heap);
+            return ls_fail(LS_E_MEMORY, "no memory for a piece of %zu bytes", n);
+        }
     }
     uint32_t c;
     bool was_unknown = false;
@@ -172,10 +178,10 @@ ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens 
         bytes = ls_utf8_next(piece + i, &c);
         add_character(&w, piece + i, bytes, &was_unknown);
     }
-    const ls_status s = merge_all(&w);
+    ls_status s = merge_all(&w);
     for (int32_t i = 0; i < w.n && s == LS_OK; i++)
         if (w.symbols[i].id >= 0)
-            ls_tokens_add(out, w.symbols[i].id);
+            s = ls_tokens_add(out, w.symbols[i].id);
     if (n > FEW) {
         free(w.symbols);
         free(w.heap);

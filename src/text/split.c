@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "text.h"
 
 enum { PART = 1 << 20 }; /* bytes between two looks at the request to stop; ls_split reports it */
@@ -17,12 +17,22 @@ void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
     if (!n)
         return;
     if (p->n == p->room) {
-        p->room = p->room ? 2 * p->room : 64;
-        p->end = realloc(p->end, sizeof *p->end * (size_t)p->room);
-        LS_CHECK(p->end, "out of memory");
+        const int64_t room = p->room ? 2 * p->room : 64;
+        int64_t *end = p->no_memory ? NULL : ls_sys_realloc(p->end, sizeof *end * (size_t)room);
+        if (!end) {
+            p->no_memory = true;
+            return;
+        }
+        p->end = end;
+        p->room = room;
     }
     ls_str_add_n(&p->text, text, n);
     p->end[p->n++] = (int64_t)p->text.len;
+}
+
+ls_status ls_pieces_check(const ls_pieces *p)
+{
+    return p->no_memory ? ls_fail(LS_E_MEMORY, "no memory for the pieces of a text") : LS_OK;
 }
 
 void ls_pieces_clear(ls_pieces *p)
@@ -180,7 +190,8 @@ void ls_regex_free(void *regex) { pcre2_code_free(regex); }
 static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, ls_pieces *out)
 {
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(s->regex, NULL);
-    LS_CHECK(m, "out of memory");
+    if (!m)
+        return ls_fail(LS_E_MEMORY, "no memory to split %zu bytes of text", n);
     size_t done = 0;
     int found = 0;
     uint32_t turn = 0;
@@ -242,6 +253,8 @@ static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, l
         status = split_regex(s, text, n, &words);
     else
         ls_pieces_add(&words, text, n);
+    if (status == LS_OK)
+        status = ls_pieces_check(&words);
     for (int64_t i = 0, at = 0; i < words.n; at = words.end[i++])
         to_bytes(words.text.data + at, (size_t)(words.end[i] - at), out);
     ls_pieces_release(&words);
@@ -298,5 +311,6 @@ ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pie
         case LS_SPLIT_METASPACE: split_metaspace(s, text, n, first && i == 0, out); break;
         }
     }
+    LS_TRY(ls_pieces_check(out));
     return ls_stop_check("splitting a text of %zu bytes", in->text.len);
 }

@@ -49,8 +49,10 @@ typedef struct ls_pieces {
     ls_str text;
     int64_t *end;
     int64_t n, room;
+    bool no_memory; /* a piece is missing; ls_pieces_check says so */
 } ls_pieces;
 void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty one is left out */
+ls_status ls_pieces_check(const ls_pieces *p);                /* LS_E_MEMORY */
 void ls_pieces_clear(ls_pieces *p);
 void ls_pieces_release(ls_pieces *p);
 
@@ -109,7 +111,7 @@ typedef struct ls_unigram {
 void ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* from vocab and score */
 ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out);
 
-void ls_tokens_add(ls_tokens *t, int32_t id);
+ls_status ls_tokens_add(ls_tokens *t, int32_t id); /* LS_E_MEMORY */
 void ls_find_byte_ids(const ls_vocab *v, int32_t out[256]);
 
 /* ---- tokens that the file adds (added.c) */

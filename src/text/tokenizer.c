@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include "base/argument.h"
-#include "base/check.h"
+#include "base/sys.h"
 #include "base/file.h"
 #include "base/stop.h"
 #include "text.h"
@@ -51,8 +51,9 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
 {
     LS_ARG(out);
     LS_ARG(path);
-    ls_tokenizer *t = calloc(1, sizeof *t);
-    LS_CHECK(t, "out of memory");
+    ls_tokenizer *t = *out = ls_sys_calloc(1, sizeof *t);
+    if (!t)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for a tokenizer", path);
     ls_arena_init(&t->arena);
     ls_status s = strcmp(path, "bytes") ? read_file(t, path) : ls_tokenizer_read_bytes(t);
     if (s != LS_OK)
@@ -140,6 +141,7 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
 {
     ls_pieces_clear(&w->in);
     ls_pieces_add(&w->in, text, n);
+    LS_TRY(ls_pieces_check(&w->in));
     for (int i = 0; i < t->n_splitters; i++) {
         ls_pieces_clear(&w->out);
         LS_TRY(ls_split(&t->splitters[i], &w->in, first, &w->out));
@@ -189,7 +191,7 @@ static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, co
             LS_TRY((normalized ? encode_pieces : encode_normalized)(t, w, text + at, begin - at,
                                                                     first && at == 0, out));
         if (a)
-            ls_tokens_add(out, a->id);
+            LS_TRY(ls_tokens_add(out, a->id));
     }
     return LS_OK;
 }
@@ -207,11 +209,13 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
     if (sound < bytes)
         return ls_fail(LS_E_FORMAT, "the text is not UTF-8: byte %zu is 0x%02x; convert it first", sound,
                        (uint8_t)text[sound]);
-    for (int i = 0; special && i < t->n_before; i++)
-        ls_tokens_add(out, t->before[i]);
-    ls_status s = encode_rest(t, &w, false, text, bytes, true, out);
-    for (int i = 0; special && i < t->n_after; i++)
-        ls_tokens_add(out, t->after[i]);
+    ls_status s = LS_OK;
+    for (int i = 0; special && s == LS_OK && i < t->n_before; i++)
+        s = ls_tokens_add(out, t->before[i]);
+    if (s == LS_OK)
+        s = encode_rest(t, &w, false, text, bytes, true, out);
+    for (int i = 0; special && s == LS_OK && i < t->n_after; i++)
+        s = ls_tokens_add(out, t->after[i]);
     if (s != LS_OK)
         out->n = before;
     ls_pieces_release(&w.in);
@@ -272,8 +276,12 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
         else if (!added || !added->special)
             ls_pieces_add(&tokens, token, strlen(token));
     }
+    if (s == LS_OK)
+        s = ls_pieces_check(&tokens);
     for (int i = 0; i < t->n_decoders && s == LS_OK; i++)
         s = ls_decode(&t->decoders[i], &tokens);
+    if (s == LS_OK)
+        s = ls_pieces_check(&tokens);
     if (s == LS_OK)
         ls_str_add_n(out, ls_str_text(&tokens.text), tokens.text.len);
     ls_pieces_release(&tokens);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "base/sys.h"
 #include "text.h"
 
 #define UNKNOWN_PENALTY 10.0
@@ -95,20 +96,19 @@ static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, nod
 }
 
 /* An unknown run: its bytes, if there is a token for each, else the unknown token once. */
-static void add_unknown(const ls_unigram *u, const char *text, size_t n, ls_tokens *out)
+static ls_status add_unknown(const ls_unigram *u, const char *text, size_t n, ls_tokens *out)
 {
     bool known = u->byte_fallback;
     for (size_t i = 0; i < n; i++)
         known = known && u->byte_ids[(uint8_t)text[i]] >= 0;
     for (size_t i = 0; i < n && known; i++)
-        ls_tokens_add(out, u->byte_ids[(uint8_t)text[i]]);
-    if (!known)
-        ls_tokens_add(out, u->unknown);
+        LS_TRY(ls_tokens_add(out, u->byte_ids[(uint8_t)text[i]]));
+    return known ? LS_OK : ls_tokens_add(out, u->unknown);
 }
 
 ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out)
 {
-    node few[257], *best = n < 257 ? few : malloc(sizeof *best * (n + 1));
+    node few[257], *best = n < 257 ? few : ls_sys_malloc(sizeof *best * (n + 1));
     int64_t count = 0;
     if (!best)
         return ls_fail(LS_E_MEMORY, "out of memory for a piece of %zu bytes", n);
@@ -118,17 +118,17 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     for (int64_t at = (int64_t)n; at > 0;
          at = best[at].from) /* from the end: each node learns where the next one is */
         best[best[at].from].score = (double)at, count++;
-    for (int64_t at = 0; count > 0 && at < (int64_t)n;) {
+    for (int64_t at = 0; s == LS_OK && count > 0 && at < (int64_t)n;) {
         int64_t end = (int64_t)best[at].score;
         if (best[end].id != u->unknown) {
-            ls_tokens_add(out, best[end].id);
+            s = ls_tokens_add(out, best[end].id);
             at = end;
             continue;
         }
         const int64_t begin = at;
         while (at < (int64_t)n && best[(int64_t)best[at].score].id == u->unknown)
             at = (int64_t)best[at].score;
-        add_unknown(u, piece + begin, (size_t)(at - begin), out);
+        s = add_unknown(u, piece + begin, (size_t)(at - begin), out);
     }
     if (best != few)
         free(best);

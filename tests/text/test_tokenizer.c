@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -494,6 +495,34 @@ static void stops(void **state)
     }
 }
 
+/* Every allocation fails once: opening or encoding ends with LS_E_MEMORY, and nothing aborts. */
+static void no_memory(void **state)
+{
+    (void)state;
+    static const char *const FILES[] = { "tokenizer_bpe.json", "tokenizer_unigram.json" };
+    char text[512];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i % 7 ? (char)('a' + i % 26) : ' ';
+    for (int f = 0; f < 2; f++) {
+        char path[512];
+        snprintf(path, sizeof path, LS_TEST_SOURCE_DIR "/tests/golden/%s", FILES[f]);
+        int64_t failures = 0;
+        for (ls_status s = LS_E_MEMORY; s != LS_OK; failures++) {
+            ls_tokenizer *t = NULL;
+            ls_tokens ids = { 0 };
+            ls_fault_arm(1u << LS_POINT_MEMORY, failures, LS_FAIL_ONCE);
+            s = ls_tokenizer_open(&t, path);
+            if (s == LS_OK)
+                s = ls_tokenizer_encode(t, text, sizeof text, true, &ids);
+            ls_fault_disarm();
+            assert_true(s == LS_OK || s == LS_E_MEMORY);
+            free(ids.ids);
+            ls_tokenizer_close(&t);
+        }
+        assert_true(failures > 4);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -582,6 +611,7 @@ int main(void)
         cmocka_unit_test(from_many_threads),
         cmocka_unit_test(refusals),
         cmocka_unit_test(stops),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
