@@ -44,9 +44,9 @@ static void data(ls_doctor *d)
             ls_doctor_line(d, SETS[i], "%s", set->source);
             ls_dataset_close(&set);
         } else {
-            ls_doctor_line(
-                d, SETS[i],
-                "not here; training downloads it, or without a network takes the built-in set and says so");
+            ls_doctor_line(d, SETS[i],
+                           "not here; training downloads it, or without a network uses the built-in set, "
+                           "with a warning");
         }
     }
     texts(d);

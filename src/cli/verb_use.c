@@ -26,7 +26,7 @@ ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
     const char *storage = a->n_words ? a->words[0] : "runs";
     const bool csv = ls_args_has(a, "--csv"), json = ls_args_has(a, "--json");
     if (csv && json)
-        return ls_fail(LS_E_USAGE, "--csv and --json: one of them is needed");
+        return ls_fail(LS_E_USAGE, "--csv and --json: give one of them");
     if (ls_args_has(a, "--metrics"))
         return show_metrics(a, storage, ui);
     if (csv || ls_args_has(a, "--steps"))
@@ -71,8 +71,8 @@ static ls_status sampling(const ls_args *a, ls_sampling *s)
         return ls_fail(LS_E_USAGE, "--top-p %s: more than 0 is needed", ls_args_value(a, "--top-p"));
     for (const char *const *o = CHANCE; *o && s->temperature == 0; o++)
         if (ls_args_has(a, *o))
-            return ls_fail(LS_E_USAGE,
-                           "%s goes with --temperature T: without it the likeliest token is taken", *o);
+            return ls_fail(LS_E_USAGE, "%s needs --temperature T: without it the most likely token is taken",
+                           *o);
     return LS_OK;
 }
 
@@ -99,7 +99,7 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     LS_TRY(ls_args_int(a, "--first", 0, &o.first));
     LS_TRY(ls_args_int(a, "--count", 1, &o.count));
     if (o.show && o.json)
-        return ls_fail(LS_E_USAGE, "--show and --json: one of them is needed");
+        return ls_fail(LS_E_USAGE, "--show and --json: give one of them");
     if (o.n_inputs && (split || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
         return ls_fail(
             LS_E_USAGE,

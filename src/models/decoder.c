@@ -88,7 +88,8 @@ static ls_status check(const ls_decoder_config *c)
         return ls_fail(LS_E_SHAPE, "decoder: heads %lld is no multiple of kv_heads %lld", (long long)c->heads,
                        (long long)c->kv_heads);
     if (c->head_dim < 2 || c->head_dim % 2)
-        return ls_fail(LS_E_SHAPE, "decoder: rotary positions turn pairs of features, and head_dim is %lld",
+        return ls_fail(LS_E_SHAPE,
+                       "decoder: head_dim %lld must be even: rotary positions rotate pairs of features",
                        (long long)c->head_dim);
     return LS_OK;
 }

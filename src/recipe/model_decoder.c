@@ -46,9 +46,10 @@ static ls_status check(const ls_recipe *r)
     const long long heads = r->model.heads, kv = r->model.kv_heads;
     LS_TRY(ls_recipe_check_heads(r));
     if (ls_recipe_head_dim(r) % 2)
-        return ls_fail(LS_E_USAGE, "%s: heads are %lld wide, which must be even: rotary positions turn pairs",
-                       ls_recipe_where_either(r, "model.head_dim", "model.heads"),
-                       (long long)ls_recipe_head_dim(r));
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: the width of a head is %lld, and must be even: rotary positions rotate pairs of features",
+            ls_recipe_where_either(r, "model.head_dim", "model.heads"), (long long)ls_recipe_head_dim(r));
     if (kv && heads % kv)
         return ls_fail(LS_E_USAGE, "%s: %lld kv_heads do not divide %lld heads",
                        ls_recipe_where_either(r, "model.kv_heads", "model.heads"), kv, heads);

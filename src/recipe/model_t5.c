@@ -38,16 +38,17 @@ static ls_status check(const ls_recipe *r)
     const long long buckets = r->model.position_buckets, far = r->model.position_distance;
     LS_TRY(ls_recipe_check_heads(r));
     if (buckets % 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is odd; half of the buckets are for what comes after",
+        return ls_fail(LS_E_USAGE,
+                       "%s: %lld is odd, and must be even: half of the buckets are for later tokens",
                        ls_recipe_where(r, "model.position_buckets"), buckets);
     if (far <= buckets / 2)
-        return ls_fail(LS_E_USAGE, "%s: %lld is not above %lld, to where each distance has its own bucket",
-                       ls_recipe_where_either(r, "model.position_distance", "model.position_buckets"), far,
-                       buckets / 2);
+        return ls_fail(
+            LS_E_USAGE, "%s: %lld must be above %lld, because smaller distances have a bucket each",
+            ls_recipe_where_either(r, "model.position_distance", "model.position_buckets"), far, buckets / 2);
     if (r->model.start_token >= r->model.vocab_size)
-        return ls_fail(LS_E_USAGE, "%s: %lld is no id of a vocabulary of %lld",
+        return ls_fail(LS_E_USAGE, "%s: %lld is no token id: the vocabulary has ids 0 to %lld",
                        ls_recipe_where_either(r, "model.start_token", "model.vocab_size"),
-                       (long long)r->model.start_token, (long long)r->model.vocab_size);
+                       (long long)r->model.start_token, (long long)r->model.vocab_size - 1);
     return LS_OK;
 }
 

@@ -35,11 +35,11 @@ ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
 static ls_status check_decay(const ls_recipe *r)
 {
     if (r->schedule.total_steps && r->schedule.total_steps <= r->schedule.warmup_steps)
-        return ls_fail(LS_E_USAGE, "%s: %lld steps are over before the warm-up of %lld is",
+        return ls_fail(LS_E_USAGE, "%s: %lld steps are not more than the %lld of the warm-up",
                        ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
                        (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
     if (r->schedule.min_lr > r->optimizer.lr)
-        return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, which it should fall from",
+        return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, from which the rate falls",
                        ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
     return LS_OK;
 }

@@ -17,7 +17,7 @@ static ls_status missing(const ls_recipe_state *state, const ls_key *k)
     for (int i = 0; k->words && k->words[i]; i++)
         if (!k->now || ls_words_have(k->now, k->words[i]))
             ls_str_printf(&words, "%s%s", words.len ? ", " : "", k->words[i]);
-    ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe says it (one of %s)", state->name,
+    ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe needs it (one of %s)", state->name,
                           k->key, ls_str_text(&words));
     ls_str_release(&words);
     return s;

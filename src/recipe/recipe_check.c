@@ -124,8 +124,8 @@ static ls_status check_device(const ls_recipe *r)
     for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
         if (!r->state->record && r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
             return ls_fail(LS_E_USAGE,
-                           "%s: %s has no effect with precision.param f64, in which everything is then "
-                           "computed; leave it out",
+                           "%s: %s has no effect with precision.param f64, which computes everything in f64; "
+                           "leave it out",
                            at(r, types[i].key), ls_dtype_name(types[i].type));
     return LS_OK;
 }
@@ -141,7 +141,7 @@ static ls_status check_parallel(ls_recipe *r)
         return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"),
                        recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
-        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units to say what they are",
+        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names them",
                        at(r, "parallel.recompute"));
     return LS_OK;
 }

@@ -173,8 +173,8 @@ static ls_status check_known(const ls_config_key *keys, const json_t *object, co
             return ls_fail(
                 LS_E_UNSUPPORTED,
                 "%s: \"%s%s\" is a key that this version does not know, so the model may "
-                "compute something else than this version would; if the key changes nothing, delete it "
-                "from the file",
+                "compute something that this version does not; if the key has no effect, delete it from the "
+                "file",
                 path, prefix, key);
         char deeper[96];
         snprintf(deeper, sizeof deeper, "%s.", key);

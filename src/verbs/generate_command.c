@@ -115,9 +115,8 @@ static ls_status encode(job *j)
     }
     if (j->prompt.n > context)
         return ls_fail(LS_E_USAGE,
-                       "--prompt: %lld tokens, and the model's context is %lld: shorten it, or try a longer "
-                       "one than the model was made for: "
-                       "--set data.seq_length=%lld",
+                       "--prompt: %lld tokens, and the model's context is %lld: shorten the prompt, or try a "
+                       "longer context than the model was trained with: --set data.seq_length=%lld",
                        (long long)j->prompt.n, (long long)context, (long long)(j->prompt.n + j->tokens));
     for (int64_t i = 0; i < j->prompt.n; i++)
         LS_TRY(ls_text_stream_add(j->stream, j->prompt.ids[i], &text, &bytes));

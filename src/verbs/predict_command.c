@@ -146,10 +146,11 @@ static ls_status check_width(const job *j)
     const int width = j->ui->width, size = j->setup.size;
     if (!j->o->show || !width || size <= width)
         return LS_OK;
-    return ls_fail(LS_E_USAGE,
-                   "--show: a picture of %d x %d is %d columns wide, the terminal %d: make it wider, or have "
-                   "them drawn with --out FILE.png",
-                   size, size, size, width);
+    return ls_fail(
+        LS_E_USAGE,
+        "--show: a picture of %d x %d needs %d columns, and the terminal has %d: widen the terminal, "
+        "or write the pictures with --out FILE.png",
+        size, size, size, width);
 }
 
 /* Caption of a sample: its label, or the name of its file, and the prediction. */
@@ -279,14 +280,14 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS) {
         ls_target_release(&j.target);
         return ls_fail(LS_E_USAGE,
-                       "%s: this version does not write texts with a T5; its loss is shown by lockstep eval",
+                       "%s: this version does not generate text with T5; lockstep eval shows its loss",
                        o->target.name);
     }
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_TEXT) {
         ls_target_release(&j.target);
         return ls_fail(
             LS_E_USAGE,
-            "%s: a language model continues a text: --prompt TEXT; its loss is shown by lockstep eval",
+            "%s: a language model needs --prompt TEXT, which it continues; lockstep eval shows its loss",
             o->target.name);
     }
     ls_status s = ls_target_workers(&j.target) > 1

@@ -64,8 +64,8 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
         snprintf(out->why, sizeof out->why, "%s", why ? why : "");
     else
         snprintf(out->why, sizeof out->why,
-                 "axis %s: with another number of its ranks, sums over a layer's inputs are rounded "
-                 "elsewhere (data ranks make no difference)",
+                 "axis %s: another number of ranks on it rounds sums over a layer's inputs in other "
+                 "places (the number of data ranks does not matter)",
                  tensor);
 }
 

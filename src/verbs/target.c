@@ -63,7 +63,7 @@ static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_
         recipe = json_object_get(model, "model") ? own : NULL;
     }
     s = recipe ? ls_recipe_load_record(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
-               : ls_fail(LS_E_FORMAT, "%s tells no recipe: a program of its own wrote it", trainer);
+               : ls_fail(LS_E_FORMAT, "%s contains no recipe: your own program wrote it", trainer);
 end:
     json_decref(state);
     json_decref(model);
@@ -101,9 +101,8 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
         s = from_checkpoint(t, arg->name, arg);
     else if (ls_run_is(arg->name))
         s = ls_fail(LS_E_USAGE,
-                    "%s: the run of a program of its own (config.txt, no recipe.yaml), which alone knows its "
-                    "model; runs, inspect and export "
-                    "take it",
+                    "%s: your own program made this run (config.txt, no recipe.yaml), and only it knows the "
+                    "model; use runs, inspect or export",
                     arg->name);
     else
         s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",

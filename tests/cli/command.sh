@@ -48,7 +48,7 @@ try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint:
 try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
 try 2 train vit-fashion-mnist --log xml; has err "json or text"
 try 2 predict run --out picture.gif; has err ".svg or .png"
-try 2 predict run --show --json; has err "--show and --json: one of them"
+try 2 predict run --show --json; has err "--show and --json: give one of them"
 try 2 explain vit-fashion-mnist --rank 1; has err "the ranks are 0 to 0"
 try 2 export some/run --to x.pt; has err "some/run: no such run, checkpoint or weight file"
 try 2 export some/run; has err "--to FILE.safetensors"

@@ -59,6 +59,6 @@ refused 1 "none of them: text, headline" train recipe.yaml --set run.name=x --se
 refused 2 "--set model.vocab_size: the tokenizer .*the model's vocabulary is 256: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
 printf 'text,headline\na,b\nc\n' >ragged.csv
 refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.name=x --set data.train_text=ragged.csv
-refused 2 "does not write texts with a T5" predict runs/whole
+refused 2 "does not generate text with T5" predict runs/whole
 refused 2 "3 heads do not divide hidden_size 16" plan recipe.yaml --set model.heads=3
 finish

@@ -101,8 +101,8 @@ for name in nothing no/where; do refused 2 "$name: no such folder; give a checkp
 mkdir empty; refused 2 "empty: neither a run .* nor a model's folder \(no config.json\)" predict empty "${prompt[@]}"
 refused 2 "model.safetensors: a file, not a folder" predict folder/model.safetensors "${prompt[@]}"
 refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt "$(printf 'x%.0s' $(seq 33))"
-refused 2 "a language model continues a text: --prompt TEXT" predict runs/whole
-refused 2 "top-k goes with --temperature" predict runs/whole "${prompt[@]}" --top-k 3
+refused 2 "a language model needs --prompt TEXT" predict runs/whole
+refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
 refused 2 "count is for models of images" predict runs/whole "${prompt[@]}" --count 3
 refused 2 "seed goes with --prompt" predict runs/whole --seed 3
 refused 2 "leave workers out" predict runs/whole "${prompt[@]}" --workers 2

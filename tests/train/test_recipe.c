@@ -407,7 +407,7 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
     SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr",
-                "above optimizer.lr, which it should fall from");
+                "above optimizer.lr, from which the rate falls");
     REFUSED(
         "model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
         "3 kv_heads do not divide 4 heads");
@@ -422,9 +422,9 @@ static void impossible_combinations_are_refused(void **state)
             "3 heads do not divide hidden_size 128", "model.head_dim");
     REFUSED("model: {type: t5, position_buckets: 9}\n" PAIRS, "model.position_buckets", "9 is odd");
     REFUSED("model: {type: t5, position_distance: 16}\n" PAIRS, "model.position_distance",
-            "16 is not above 16");
+            "16 must be above 16");
     REFUSED("model: {type: t5, vocab_size: 300, start_token: 300}\n" PAIRS, "model.start_token",
-            "300 is no id of a vocabulary of 300");
+            "300 is no token id: the vocabulary has ids 0 to 299");
     REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text",
             "model.type t5 is one of pairs of texts");
     REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n",
