@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
 #include "passes/passes.h"

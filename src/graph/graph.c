@@ -9,7 +9,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/stop.h"
-#include "ops/op.h"
+#include "op.h"
 
 #define LS_NO_CALL_SITES
 #undef ls_output

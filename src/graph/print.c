@@ -8,7 +8,7 @@
 #include "base/argument.h"
 #include "base/str.h"
 #include "graph.h"
-#include "ops/op.h"
+#include "op.h"
 
 static void add_number(ls_str *s, double x)
 {

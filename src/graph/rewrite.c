@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/stop.h"
-#include "ops/op.h"
+#include "op.h"
 
 static void *zeroed(size_t n, size_t size)
 {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "graph.h"
-#include "ops/op.h"
+#include "op.h"
 
 static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
 {

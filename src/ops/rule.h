@@ -18,7 +18,7 @@
  *     |     another form, told by its number of dimensions
  *     ; join v   splitting v takes more than a sum: the op's `expand` */
 #pragma once
-#include "op.h"
+#include "graph/op.h"
 
 enum { LS_RULE_LOOPS = 32, LS_RULE_IN = 8 };
 

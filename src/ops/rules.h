@@ -5,8 +5,11 @@
 #define LS_NO_CALL_SITES /* gradients and layers keep the call site of the model's line */
 #endif
 #include <stddef.h>
-#include "op.h"
+#include "graph/op.h"
 #include "rule.h"
+
+extern const ls_op *const ls_ops[]; /* ended by NULL */
+const ls_op *ls_op_find(const char *name);
 
 #define LS_RULE_CHECK(i, e, ...)                    \
     do {                                            \

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/field.h"
 #include "graph/rewrite.h"
-#include "ops/op.h"
+#include "graph/op.h"
 #include "passes.h"
 
 /* Scope id of the outermost enclosing block of the class, -1 for none. */

@@ -308,7 +308,7 @@ ls_status ls_planner_lower(ls_planner *p)
     /* at worst every operand and output is copied */
     const int vals = g->n_vals + operands + g->n_outputs + 1;
     lowering l = { .p = p,
-                   .copy = ls_op_find("copy"),
+                   .copy = &ls_op_copy,
                    .operands = LS_ARENA_ARRAY(&p->scratch, ls_tensor, most),
                    .copied = LS_ARENA_ARRAY(&p->scratch, int, vals),
                    .born = LS_ARENA_ARRAY(&p->scratch, int, vals),

@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
-#include "ops/op.h"
+#include "graph/op.h"
 
 typedef enum ls_memory {
     LS_MEM_ARENA,

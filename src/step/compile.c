@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/field.h"
 #include "base/str.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
 #include "state.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "ops/op.h"
+#include "graph/op.h"
 
 /* 1234567 -> "1,234,567" */
 static const char *grouped(char b[32], int64_t x)

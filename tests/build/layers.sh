@@ -17,7 +17,7 @@ cat > "$root/src/data/good.c" << 'END'
 static const char *text = "printf(1)"; // exit(1)
 snprintf(a, 1, "x"); my_exit(1); ls_sys_rename(a, b); w->write(a); fd = open(path, O_RDONLY);
 END
-echo '#include "ops/op.h"' > "$root/src/graph/good.c"
+echo '#include "graph/op.h"' > "$root/src/ops/good.c"
 echo '#include "graph/graph.h"' > "$root/src/ops/good.c"
 printf '#include "data/good.h"\nint main(void) { printf("hello"); exit(2); }\n' > "$root/src/cli/good.c"
 "$checker" "$root" || { echo "a clean tree is refused" >&2; exit 1; }

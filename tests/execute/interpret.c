@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "ops/op.h"
+#include "graph/op.h"
 #include "support/support.h"
 
 static ls_tensor tensor(const ls_graph *g, void **values, ls_value v)

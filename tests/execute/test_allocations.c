@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/graph.h"
 #include "ops/rules.h"
 #include "execute/internal.h"

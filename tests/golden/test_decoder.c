@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 #include "execute/session.h"

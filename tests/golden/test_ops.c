@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/golden.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "plan/plan.h"
 #include "execute/session.h"
 #include "support/support.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/golden.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
 #include "passes/passes.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "device/position.h"
 #include "golden/training.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 #include "execute/session.h"

@@ -5,7 +5,7 @@
 
 #include "graph/rewrite.h"
 #include "lockstep/nn.h"
-#include "ops/op.h"
+#include "graph/op.h"
 #include "support/support.h"
 
 static ls_graph *new_graph(void)

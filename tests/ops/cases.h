@@ -4,7 +4,7 @@
 #pragma once
 #include <string.h>
 #include "device/device.h"
-#include "ops/op.h"
+#include "ops/rules.h"
 
 /* Element type of an operand: that of the data (the test chooses: f64, f32, bf16, f16), that of statistics
  * (f32, f64 with f64 data), or one of ls_dtype. */

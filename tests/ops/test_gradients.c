@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cases.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "interpret.h"
 #include "support/support.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cases.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/over_ranks.h"

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "device/ref/ref.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "execute/session.h"

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "device/ref/ref.h"
-#include "ops/op.h"
+#include "graph/op.h"
 #include "plan/plan.h"
 #include "execute/session.h"
 

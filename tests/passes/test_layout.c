@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
 #include "passes/passes.h"

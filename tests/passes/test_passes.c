@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"

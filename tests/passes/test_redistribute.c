@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/over_ranks.h"

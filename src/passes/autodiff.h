@@ -1,7 +1,7 @@
 /* autodiff.h - reverse-mode differentiation as a pass that appends ordinary nodes (phase backward) to the
  * graph. */
 #pragma once
-#include "graph.h"
+#include "graph/graph.h"
 
 /* Appends the gradients of scalar `loss` with respect to wrt[0..n-1] and writes their values to grads. `seed`
  * is d(objective)/d(loss), a scalar of the loss's type: 1, or a loss scale. A value that does not reach the

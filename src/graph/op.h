@@ -1,8 +1,9 @@
-/* op.h - an op is one row: its constants, shape rule, gradient and cost, in one file of src/ops. Kernels live
- * in src/device under the same name. To add an op: a file here with its row, a line in ops/table.c, kernels
- * in ref and cpu, a case in tests/ops/cases.c (a test walks the table and fails without one). */
+/* op.h - what an op is: one row with its constants, shape rule, gradient and cost, in one file of src/ops.
+ * Kernels live in src/device under the same name. To add an op: a file in src/ops with its row, a line in
+ * ops/table.c, kernels in ref and cpu, a case in tests/ops/cases.c (a test walks the table and fails without
+ * one). */
 #pragma once
-#include "graph/graph.h"
+#include "graph.h"
 
 #define LS_MAX_OUT 4
 
@@ -112,9 +113,6 @@ struct ls_op {
     int ew;              /* LS_OP_ELEMENTWISE: opcode */
     const char *summary; /* one line: formula, shapes, source */
 };
-
-extern const ls_op *const ls_ops[]; /* ended by NULL */
-const ls_op *ls_op_find(const char *name);
 
 /* Helpers on attribute records, driven by the field table. */
 bool ls_attrs_equal(const ls_op *op, const void *a, const void *b);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/autodiff.h"
+#include "passes/autodiff.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"
