@@ -36,7 +36,7 @@ refused() { # SOURCE LINE, MESSAGE
 }
 refused base/bad.c '#include "graph/graph.h"' 'of graph (level 2)'
 refused base/bad.c '# include  "lockstep/graph.h"' 'of graph (level 2)'
-refused data/bad.h '#include "ckpt/x.h"' 'of ckpt (level 5)'
+refused data/bad.h '#include "models/x.h"' 'of models (level 6)'
 refused graph/bad.c '#include "plan/plan.h"' 'of plan (level 3)'
 refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
 refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
