@@ -19,18 +19,19 @@
 /* ---- trainer.json */
 
 /* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
-#define NUMBERS(X)                                                                \
-    X("epoch_loss", sums.loss)                                                    \
-    X("epoch_seconds", sums.seconds)                                              \
-    X("loss", metrics.loss) X("lr", metrics.lr) X("eval_loss", metrics.eval_loss) \
-        X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                                   \
-    X("step", step)                                                                                 \
-    X("epoch", epoch)                                                                               \
-    X("epoch_step", epoch_step) X("epoch_samples", sums.samples) X("epoch_targets", sums.count)     \
-        X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
-            X("eval_step", metrics.eval_step) X("best_step", metrics.best_step)                     \
-                X("best_epoch", metrics.best_epoch)
+#define NUMBERS(X)                                                                                  \
+    X("epoch_loss", sums.loss)                                                                      \
+    X("epoch_seconds", sums.seconds)                                                                \
+    X("loss", metrics.loss)                                                                         \
+    X("lr", metrics.lr) X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) \
+        X("best_value", metrics.best_value)
+#define COUNTS(X)                                                                                         \
+    X("step", step)                                                                                       \
+    X("epoch", epoch)                                                                                     \
+    X("epoch_step", epoch_step)                                                                           \
+    X("epoch_samples", sums.samples) X("epoch_targets", sums.count) X("steps_per_epoch", steps_per_epoch) \
+        X("base_step", base_step) X("base_epoch", base_epoch) X("eval_step", metrics.eval_step)           \
+            X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -318,6 +319,14 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
                            t->group);
     if (s != LS_OK)
         return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path)) : s;
+    if (!c.optimizer) {
+        s = ls_fail(
+            LS_E_FORMAT,
+            "%s holds weights without optimizer state and cannot be continued; begin with them: --set "
+            "model.init=%s and another run.name",
+            path, path);
+        goto done;
+    }
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
     LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
     s = ls_trainer_load_state(t, &c, advice(text, path));

@@ -2,6 +2,8 @@
  * it. */
 #include "optim_row.h"
 
+#include <string.h>
+
 #include "recipe_place.h"
 
 static ls_status check_sgd(const ls_recipe *r)
@@ -12,11 +14,35 @@ static ls_status check_sgd(const ls_recipe *r)
     return LS_OK;
 }
 
+static int torch_adam(ls_dcp_setting *out, const ls_recipe *r)
+{
+    const ls_dcp_setting settings[] = {
+        { "betas", LS_DCP_PAIR, r->optimizer.betas[0], r->optimizer.betas[1] },
+        { "eps", LS_DCP_FLOAT, r->optimizer.eps, 0 },
+        { "amsgrad", LS_DCP_BOOL, false, 0 },
+        { "capturable", LS_DCP_BOOL, false, 0 },
+        { "decoupled_weight_decay", LS_DCP_BOOL, r->optimizer.type == LS_ADAMW, 0 },
+    };
+    memcpy(out, settings, sizeof settings);
+    return (int)(sizeof settings / sizeof settings[0]);
+}
+
+static int torch_sgd(ls_dcp_setting *out, const ls_recipe *r)
+{
+    const ls_dcp_setting settings[] = {
+        { "momentum", LS_DCP_FLOAT, r->optimizer.momentum, 0 },
+        { "dampening", LS_DCP_FLOAT, r->optimizer.dampening, 0 },
+        { "nesterov", LS_DCP_BOOL, r->optimizer.nesterov, 0 },
+    };
+    memcpy(out, settings, sizeof settings);
+    return (int)(sizeof settings / sizeof settings[0]);
+}
+
 const ls_choice_row LS_OPTIMIZERS[] = {
-    [LS_ADAM] = { "adam", "betas eps", NULL },
-    [LS_ADAMW] = { "adamw", "betas eps", NULL },
-    [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd },
-    { NULL, NULL, NULL },
+    [LS_ADAM] = { "adam", "betas eps", NULL, torch_adam },
+    [LS_ADAMW] = { "adamw", "betas eps", NULL, torch_adam },
+    [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd, torch_sgd },
+    { NULL, NULL, NULL, NULL },
 };
 const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", NULL };
 
@@ -45,11 +71,11 @@ static ls_status check_decay(const ls_recipe *r)
 }
 
 const ls_choice_row LS_SCHEDULES[] = {
-    [LS_SCHED_CONSTANT] = { "constant", "", NULL },
-    [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL },
-    [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay },
-    [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay },
-    { NULL, NULL, NULL },
+    [LS_SCHED_CONSTANT] = { "constant", "", NULL, NULL },
+    [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL, NULL },
+    [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay, NULL },
+    [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay, NULL },
+    { NULL, NULL, NULL, NULL },
 };
 const char *const LS_SCHEDULE_WORDS[] = { "constant", "step", "cosine", "linear", NULL };
 

@@ -2,12 +2,18 @@
  * and schedule.type, in the order of ls_optimizer_kind and ls_schedule_kind. To add one: its rule in
  * src/optim, a value of the enum, a row and a word in optim_row.c, its keys in recipe_fields.c. */
 #pragma once
+#include "ckpt/dcp.h"
 #include "lockstep/recipe.h"
 
+enum { LS_TORCH_SETTINGS = 8 };
 typedef struct ls_choice_row {
     const char *name;
-    const char *keys;                       /* that belong to it, by their last names: "betas eps" */
-    ls_status (*check)(const ls_recipe *r); /* of keys that must agree; NULL: none */
+    const char *keys; /* last names of the recipe keys that it has: "betas eps" */
+    /* Checks keys that must agree with each other. NULL: there are none. */
+    ls_status (*check)(const ls_recipe *r);
+    /* Of an optimizer: writes the settings that PyTorch's optimizer stores beside those of all (lr,
+     * weight_decay, ...), at most LS_TORCH_SETTINGS, and returns how many they are. */
+    int (*torch)(ls_dcp_setting *out, const ls_recipe *r);
 } ls_choice_row;
 
 /* Each ended by a row without name; and their names, ended by NULL. */

@@ -312,11 +312,10 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
 static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l)
 {
     if (!c->optimizer)
-        return ls_fail(
-            LS_E_FORMAT,
-            "%s holds weights without optimizer state and cannot be continued; a new run can begin with "
-            "its weights (model.init)",
-            c->dir);
+        return ls_fail(LS_E_FORMAT,
+                       "%s holds weights without optimizer state and cannot be continued; "
+                       "ls_trainer_load takes its weights",
+                       c->dir);
     LS_TRY(ls_trainer_lists(l, t));
     LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer,
                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));

@@ -6,9 +6,9 @@
 
 #include "base/json.h"
 #include "ckpt/dcp.h"
-#include "lockstep/recipe.h"
+#include "recipe/optim_row.h"
 
-enum { MOST = 16 };
+enum { MOST = 8 + LS_TORCH_SETTINGS };
 
 static int add_settings(ls_dcp_setting list[MOST], const ls_recipe *r, double lr)
 {
@@ -20,22 +20,10 @@ static int add_settings(ls_dcp_setting list[MOST], const ls_recipe *r, double lr
         { "foreach", LS_DCP_NONE, 0, 0 },
         { "differentiable", LS_DCP_BOOL, false, 0 },
         { "fused", LS_DCP_NONE, 0, 0 },
-    }, adam[] = {
-        { "betas", LS_DCP_PAIR, r->optimizer.betas[0], r->optimizer.betas[1] },
-        { "eps", LS_DCP_FLOAT, r->optimizer.eps, 0 },
-        { "amsgrad", LS_DCP_BOOL, false, 0 },
-        { "capturable", LS_DCP_BOOL, false, 0 },
-        { "decoupled_weight_decay", LS_DCP_BOOL, r->optimizer.type == LS_ADAMW, 0 },
-    }, sgd[] = {
-        { "momentum", LS_DCP_FLOAT, r->optimizer.momentum, 0 },
-        { "dampening", LS_DCP_FLOAT, r->optimizer.dampening, 0 },
-        { "nesterov", LS_DCP_BOOL, r->optimizer.nesterov, 0 },
     };
-    const bool is_sgd = r->optimizer.type == LS_SGD;
-    const size_t own = is_sgd ? sizeof sgd : sizeof adam;
+    const int n = (int)(sizeof both / sizeof both[0]);
     memcpy(list, both, sizeof both);
-    memcpy(list + sizeof both / sizeof *both, is_sgd ? sgd : adam, own);
-    return (int)((sizeof both + own) / sizeof *both);
+    return n + LS_OPTIMIZERS[r->optimizer.type].torch(list + n, r);
 }
 
 ls_status ls_export_optimizer(const ls_checkpoint *c, const char *dir, const ls_weights_export_opts *o)
@@ -48,8 +36,9 @@ ls_status ls_export_optimizer(const ls_checkpoint *c, const char *dir, const ls_
     ls_status s = LS_OK;
     if (!c->optimizer || !yaml)
         s = ls_fail(LS_E_UNSUPPORTED, "--optimizer: %s %s", c->dir,
-                    c->optimizer ? "is of a program of its own: no recipe tells its optimizer's settings"
-                                 : "holds no state of an optimizer");
+                    c->optimizer
+                        ? "was written by your own program: no recipe has the settings of its optimizer"
+                        : "holds no state of an optimizer");
     if (s == LS_OK)
         s = ls_recipe_load_record(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
     if (s == LS_OK) {

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "golden/training.h"
+#include "loop/resume.h"
 #include "support/ranks.h"
 #include "step/state.h"
 
@@ -241,7 +242,17 @@ static void refuses_what_does_not_fit(void **state)
                                               &(ls_range){ .count = 1, .data = &x } } },
         NULL, NULL));
     leg weights = { options(0, &LAYOUTS[0]), 1, 2, plain, other, losses };
-    ASSERT_FAILS(run_ranks(1, rank, &weights), LS_E_FORMAT, "without optimizer state", "model.init");
+    ASSERT_FAILS(run_ranks(1, rank, &weights), LS_E_FORMAT, "without optimizer state", "ls_trainer_load");
+    /* a run says what to do in words of its recipe */
+    static const char TEXT[] = "model: {type: mlp}\ndata: {type: shapes}\n";
+    ls_recipe *r;
+    ls_trainer alone = { 0 };
+    ls_resume_point point;
+    ls_resume_change change = { 0 };
+    ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "here.yaml", 0, NULL));
+    ASSERT_FAILS(ls_resume_load(&point, &change, plain, &alone, r, &(ls_resume_now){ 0 }), LS_E_FORMAT,
+                 "plain-0 holds weights without optimizer state", "--set model.init=");
+    ls_recipe_destroy(&r);
 }
 
 int main(void)
