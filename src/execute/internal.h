@@ -2,7 +2,8 @@
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
-#include "plan/internal.h"
+#include "plan/node.h"
+#include "plan/strides.h"
 #include "session.h"
 
 #if defined(__SANITIZE_ADDRESS__)

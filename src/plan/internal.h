@@ -13,23 +13,9 @@
  * memory it lies. */
 #pragma once
 #include "base/str.h"
+#include "node.h"
 #include "plan.h"
-
-#define LS_ALIGN 64u
-static inline size_t ls_align_up(size_t n) { return (n + (LS_ALIGN - 1)) & ~(size_t)(LS_ALIGN - 1); }
-
-/* strides.c: strides are elements. */
-void ls_strides_contiguous(int64_t *strides, const ls_type *t);
-/* Rewrites the strides of size-1 dims (which no element depends on) so that leading dims collapse by plain
- * multiplication. */
-void ls_strides_canonical(ls_tensor *t);
-bool ls_strides_are_contiguous(const ls_tensor *t); /* canonical input */
-/* last dim contiguous, the others one row stride; canonical input */
-bool ls_strides_are_rows(const ls_tensor *t);
-/* The same elements in the same order under other dims; false if no strides do that. */
-bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides);
-/* Elements from the first to one past the last. */
-int64_t ls_strides_extent(const ls_tensor *t);
+#include "strides.h"
 
 /* Bit of operand j in a kernel's mask; operands from 31 on share the last bit (pack and the norms take any
  * number). */
@@ -79,30 +65,10 @@ ls_status ls_planner_lower(ls_planner *p);
 void ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
-/* Values that peers read in place of a copy of their own: a mapped gather without conversion. */
-bool ls_is_alias_gather(const ls_graph *g, const ls_node *n);
 void ls_planner_store(ls_planner *p);
 bool ls_planner_pack_arena(ls_plan *p); /* false: stopped on request before anything was packed */
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
-/* Operands that a node's kernel may look at: also the trailing optional ones that the graph left out, which
- * are absent like any other. */
-static inline int ls_slots_in(const ls_node *n) { return n->op->max_in > n->n_in ? n->op->max_in : n->n_in; }
-static inline int ls_slots(const ls_node *n) { return ls_slots_in(n) + n->n_out; }
-static inline ls_value ls_slot_value(const ls_node *n, int i)
-{
-    const int k = i - ls_slots_in(n);
-    return k >= 0 ? n->out[k] : i < n->n_in ? n->in[i] : (ls_value){ 0 };
-}
 /* Types (and, without data, strides) of a node's operands; `operands` holds ls_slots(n). Absent inputs: ndim
  * -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);
-/* "linear(f32 [2, 3], f32 [4, 3])" into s; for messages. */
-void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n);
-static inline bool ls_is_source(const ls_node *n) { return n->op->flags & LS_OP_SOURCE; }
-static inline bool ls_is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
-static inline bool ls_is_view(const ls_node *n) { return n->op->flags & LS_OP_VIEW; }
-static inline const char *ls_source_name(const ls_node *n)
-{
-    return ((const ls_source_attrs *)n->attrs)->name;
-}

@@ -7,6 +7,7 @@
  * holds the lock has died; `lockstep runs` says so. */
 #pragma once
 #include <stdio.h>
+#include "metric_list.h"
 #include "base/log.h"
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
@@ -112,3 +113,9 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
 /* The table of `lockstep runs`: every run directory in `storage`, by name. width: columns of the terminal; 0:
  * as wide as it is. */
 ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width);
+
+/* As ls_rundir_add_checkpoint, with metrics (taken over) that are not those of this moment. */
+void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch,
+                               ls_metric_list metrics, bool best);
+/* How a program's run stands, by what it reported: as ls_run_metrics where they know the name. */
+void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics);

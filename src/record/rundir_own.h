@@ -31,8 +31,3 @@ struct ls_rundir_private {
 /* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing.
  * Ranks above 0 write nothing. */
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);
-/* As ls_rundir_add_checkpoint, with metrics (taken over) that are not those of this moment. */
-void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch,
-                               ls_metric_list metrics, bool best);
-/* How a program's run stands, by what it reported: as ls_run_metrics where they know the name. */
-void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics);

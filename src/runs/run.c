@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "comm/comm.h"
-#include "record/rundir_own.h"
+#include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
 #include "record/run_page.h"

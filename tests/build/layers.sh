@@ -18,21 +18,29 @@ static const char *text = "printf(1)"; // exit(1)
 snprintf(a, 1, "x"); my_exit(1); ls_sys_rename(a, b); w->write(a); fd = open(path, O_RDONLY);
 END
 echo '#include "graph/op.h"' > "$root/src/ops/good.c"
+mkdir -p "$root/include/lockstep"
+echo 'LS_API int ls_count(int a);' > "$root/include/lockstep/status.h"
+printf '#include "status.h"\nLS_API ls_value ls_graph_input(ls_graph *g,\n    int n);\n' > "$root/include/lockstep/graph.h"
+printf '#include "graph.h"\n' > "$root/include/lockstep/lockstep.h"
+printf 'int ls_count(int a)\n{\n}\n' > "$root/src/base/count.c"
+printf '#include "lockstep/graph.h"\nls_value ls_graph_input(ls_graph *g, int n)\n{\n}\n' > "$root/src/graph/good.c"
+printf '#include "internal.h"\n#include "data/set_own.h"\n' > "$root/src/data/own.c"
 echo '#include "graph/graph.h"' > "$root/src/ops/good.c"
 printf '#include "data/good.h"\nint main(void) { printf("hello"); exit(2); }\n' > "$root/src/cli/good.c"
 "$checker" "$root" || { echo "a clean tree is refused" >&2; exit 1; }
 
 refused() { # SOURCE LINE, MESSAGE
-    printf '%s\n' "$2" > "$root/src/$1"
+    case "$1" in include/*) file=$1 ;; *) file=src/$1 ;; esac
+    printf '%s\n' "$2" > "$root/$file"
     if found=$("$checker" "$root"); then
         echo "not found: $2" >&2
         exit 1
     fi
     case "$found" in
-        *"src/$1:1: "*"$3"*) ;;
+        *"$file:1: "*"$3"*) ;;
         *) printf 'for %s expected "%s", got:\n%s\n' "$2" "$3" "$found" >&2; exit 1 ;;
     esac
-    rm "$root/src/$1"
+    rm "$root/$file"
 }
 refused base/bad.c '#include "graph/graph.h"' 'of graph (level 2)'
 refused base/bad.c '# include  "lockstep/graph.h"' 'of graph (level 2)'
@@ -40,7 +48,13 @@ refused data/bad.h '#include "models/x.h"' 'of models (level 6)'
 refused graph/bad.c '#include "plan/plan.h"' 'of plan (level 3)'
 refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
 refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
-refused data/bad.c '#include "lockstep/unheard.h"' 'has no owner'
+refused data/bad.c '#include "lockstep/unheard.h"' 'there is no include/lockstep/unheard.h'
+refused include/lockstep/empty.h 'typedef int ls_empty;' 'no folder implements a function of this header'
+printf 'int ls_low(int a)\n{\n}\n' > "$root/src/base/low.c"
+refused include/lockstep/low.h '#include "graph.h" /* LS_API int ls_low(int a); */' 'of graph (level 2)'
+rm "$root/src/base/low.c"
+refused cli/bad.c '#include "data/internal.h"' 'is private to src/data'
+refused cli/bad.c '#include "data/set_own.h"' 'is private to src/data'
 refused graph/bad.c '#include <curl/curl.h>' 'only src/data may'
 refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
