@@ -133,7 +133,7 @@ const ls_key LS_KEYS[] = {
               "text files of your own, `pairs`: of source and "
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .type = "data.type", .may_change = true,
-      NEEDS("data.type fashion-mnist mnist"),
+      NEEDS("data.type @data.download"),
       .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, "
               "else the built-in set (said plainly)" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .type = "data.type",

@@ -33,7 +33,8 @@ typedef struct ls_key {
      */
     const char *type;
     /* "data.documents json": a value other than the default has an effect only with one of these values of
-     * that key, or, "KEY !VALUE", with another than this; ended by NULL */
+     * that key; "KEY !VALUE": with any other than this one; "data.type @data.download": with the types that
+     * have the key data.download. Ended by NULL. */
     const char *const *needs;
     const char *now;   /* words that this version accepts; NULL: all in range */
     const char *later; /* why the others are refused */

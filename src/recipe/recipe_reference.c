@@ -52,13 +52,17 @@ static void types_text(const ls_key *k, ls_str *out)
 void ls_key_need_text(ls_str *out, const char *need)
 {
     const int n = (int)strcspn(need, " ");
-    const char *values = need + n + 1;
+    ls_str types = { 0 };
+    if (need[n + 1] == '@')
+        ls_key_types(&types, &LS_KEYS[ls_key_find(need + n + 2)]);
+    const char *values = types.len ? types.data + 1 : need + n + 1;
     const bool other = *values == '!', empty = !strcmp(values, "\"\"");
     ls_str_printf(out, "%.*s%s ", n, need, other || empty ? "" : ":");
     if (other || empty)
         ls_str_printf(out, "%s", empty ? "empty" : "other than ");
     for (const char *v = values + other; !empty && *v; v++) /* "json or line" */
         ls_str_add_n(out, *v == ' ' ? " or " : v, *v == ' ' ? 4 : 1);
+    ls_str_release(&types);
 }
 
 static void needs_text(const ls_key *k, ls_str *out)

@@ -421,6 +421,8 @@ bool ls_key_condition(const char *condition, const ls_recipe *r)
     const char *wanted = condition + n + 1;
     const bool other = *wanted == '!';
     const int row = ls_key_find(decider);
+    if (*wanted == '@')
+        return ls_key_applies(&LS_KEYS[ls_key_find(wanted + 1)], r);
     ls_str is = { 0 };
     LS_CHECK(row >= 0, "%s: no such key", condition);
     ls_key_print(&LS_KEYS[row], r, &is);
