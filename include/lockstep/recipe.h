@@ -189,11 +189,10 @@ LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
 /* "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or what ls_recipe_set was told; NULL for
  * an unknown key. */
 LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
-/* Identity of what the run computes: keys that may change between two starts of one run (epochs, steps, log,
- * threads, ...) do not count. */
-LS_API uint64_t ls_recipe_hash(const ls_recipe *r);
-/* What of that differs, "train.global_batch: 128 here, 64 there" joined by "; " and malloc'ed; NULL when
- * nothing does. */
+/* How two recipes differ in what a run computes: "train.global_batch: 128 here, 64 there", joined by "; " and
+ * malloc'ed; NULL when they do not. Keys that may change between two starts of one run (epochs, steps, log,
+ * threads,
+ * ...) do not count. */
 LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there);
 
 /* Bundled recipes: name of the i-th, its one-line description and its text; NULL past the end. */

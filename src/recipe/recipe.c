@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/argument.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "recipe_check.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
@@ -268,24 +267,10 @@ const char *ls_recipe_origin(const ls_recipe *r, const char *key)
     return r->state->set[row].value ? r->state->set[row].origin : "default";
 }
 
+/* Two starts of one run have the same value of the key. */
 static bool is_identity(const ls_key *k, const ls_recipe *r)
 {
     return !k->may_change && ls_key_applies(k, r);
-}
-
-uint64_t ls_recipe_hash(const ls_recipe *r)
-{
-    LS_ARG_OR(r, 0);
-    ls_str all = { 0 };
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (is_identity(&LS_KEYS[i], r)) {
-            ls_str_printf(&all, "%s: ", LS_KEYS[i].key);
-            ls_key_print(&LS_KEYS[i], r, &all);
-            ls_str_add(&all, "\n");
-        }
-    uint64_t h = ls_hash64(all.data, all.len);
-    ls_str_release(&all);
-    return h;
 }
 
 char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)

@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ls_recipe_load_text(&r, (const char *)data, size, "fuzz.yaml", 0, NULL) != LS_OK)
         return *ls_error_message() ? 0 : (abort(), 0);
     char *yaml = ls_recipe_yaml(r, true);
-    if (ls_recipe_load_text(&again, yaml, strlen(yaml), "again.yaml", 0, NULL) != LS_OK ||
-        ls_recipe_hash(r) != ls_recipe_hash(again))
+    if (ls_recipe_load_text(&again, yaml, strlen(yaml), "again.yaml", 0, NULL) != LS_OK)
         abort();
     char *difference = ls_recipe_difference(r, again);
     if (difference)

@@ -192,7 +192,6 @@ static void every_key_is_set_printed_and_read_back(void **state)
             fail_msg("%s: %s in\n%s", set, ls_error_message(), yaml);
         char *yaml2 = ls_recipe_yaml(again, false), *yaml1 = ls_recipe_yaml(r, false);
         assert_string_equal(yaml1, yaml2);
-        assert_true(ls_recipe_hash(r) == ls_recipe_hash(again));
         assert_null(ls_recipe_difference(r, again));
         if (s == LS_OK && !k->now) {
             /* it did something: another value, and another run unless it may change */
@@ -200,7 +199,6 @@ static void every_key_is_set_printed_and_read_back(void **state)
             if (strcmp(k->key, "run.name"))
                 assert_string_not_equal(before, one);
             assert_int_equal(difference != NULL, !k->may_change);
-            assert_int_equal(ls_recipe_hash(r) != ls_recipe_hash(plain), !k->may_change);
             free(before);
             free(difference);
         }
@@ -735,11 +733,15 @@ static void set_changes_one_key_or_nothing(void **state)
     (void)state;
     ls_recipe *r;
     ASSERT_OK(load(&r, MINIMAL, 0, NULL));
-    uint64_t hash = ls_recipe_hash(r);
+    ls_recipe *before;
+    ASSERT_OK(load(&before, MINIMAL, 0, NULL));
     ASSERT_OK(ls_recipe_set(r, "train.micro_batch", "64", "resolved"));
     assert_int_equal(r->train.micro_batch, 64);
     assert_string_equal(ls_recipe_origin(r, "train.micro_batch"), "resolved");
-    assert_true(hash != ls_recipe_hash(r));
+    char *difference = ls_recipe_difference(r, before);
+    ASSERT_CONTAINS(difference, "train.micro_batch: 64 here, 0 there");
+    free(difference);
+    ls_recipe_destroy(&before);
     ASSERT_FAILS(ls_recipe_set(r, "train.micro_batch", "63", "resolved"), LS_E_USAGE,
                  "resolved train.micro_batch", "does not divide");
     ASSERT_FAILS(ls_recipe_set(r, "nonsense", "63", "resolved"), LS_E_USAGE, "nonsense");
