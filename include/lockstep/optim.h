@@ -27,22 +27,21 @@ LS_API ls_optimizer ls_optimizer_default(void);
 
 typedef struct ls_update_opts {
     ls_optimizer optimizer;
-    /* 0: none. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), norm over all of them, as
-     * clip_grad_norm_ */
+    /* 0: no clipping. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_
+     * does; the norm is that of all gradients together. */
     double clip_norm;
-    /* f16: gradients carry the state "loss_scale"; a step with a non-finite one is skipped and the scale
-     * backs off */
+    /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite is
+     * skipped, and lowers the scale. */
     bool loss_scaling;
-    /* Over ranks (docs/ranks.md): groups that shard and replicate the units, their sizes (1: none), whether
-     * gradients come unreduced, and the type their sums are rounded to; whether units rest in host memory
-     * while such gradients are made on the device. */
-    const char *shard, *replicate;
-    int shards, replicas;
-    bool reduce, offload;
-    const char *tensor; /* the axis that splits layers, */
-    /* its ranks, and which this is: units that are not split are theirs alike */
-    int tensors, tensor_position;
-    ls_dtype via;
+    /* The rest is for several ranks (docs/ranks.md). */
+    const char *shard, *replicate; /* groups over which units are sharded and replicated */
+    int shards, replicas;          /* sizes of these groups; 1: there is no such group */
+    bool reduce;                   /* the inputs are gradients of this rank alone: the program reduces them */
+    bool offload;                  /* units are in host memory, and gradients on the device */
+    const char *tensor;            /* axis that splits layers */
+    int tensors;                   /* ranks of that axis; 1: there is no such axis */
+    int tensor_position; /* of this rank on it. Units that are not split count for the norm at 0 only */
+    ls_dtype via;        /* type that sums over ranks are rounded to */
 } ls_update_opts;
 #define LS_UPDATE_DEFAULTS                                                                        \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "",   \
@@ -59,13 +58,14 @@ typedef enum ls_accumulation {
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {
     const char *name; /* of its state */
-    ls_type type;     /* of what this rank holds of it, flat */
-    bool split;       /* over the axis of role tensor */
+    ls_type type;     /* of this rank's part: [elements] */
+    bool split;       /* the axis of role tensor splits its parameters */
 } ls_update_unit;
 
-/* Builds the update program of n units: states, inputs "grad.<unit>" (f32 or f64; as the state, or `shards`
- * times as long where they come unreduced), "lr" f64 []; states "step" i64 and "<moment>.<unit>". Outputs
- * "grad_norm" (over all units and ranks) when clipping, "applied" i32 when scaling. Local. */
+/* Builds the update program of n units. Local.
+ * Inputs: "grad.<unit>" (f32 or f64; as long as the state, or with `reduce` `shards` times as long), "lr" f64
+ * []. States: "<unit>", "<moment>.<unit>", "step" i64 []. Outputs: with clipping "grad_norm", over all units
+ * and ranks; with loss scaling "applied" i32 []. */
 LS_API ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o);
 
 typedef enum ls_schedule_kind {
@@ -74,16 +74,17 @@ typedef enum ls_schedule_kind {
     LS_SCHED_COSINE,
     LS_SCHED_LINEAR
 } ls_schedule_kind;
-/* Rate of optimizer step s (from 0). With warmup_steps W the first W steps ramp linearly: base * (s+1)/W; the
- * schedule proper starts after them with its own step count s - W. step: base * gamma^floor((s +
- * step_offset)/step_size).
- * cosine: min + (base-min) * (1 + cos(pi * s/T)) / 2. linear: base + (min-base) * s/T, T = total_steps - W,
- * constant from there on. */
+/* The learning rate of an optimizer step. In the first W = warmup_steps steps, counted from 0, it is
+ * base * (step + 1) / W. After them, with s = step - W and T = total_steps - W:
+ *   constant  base
+ *   step      base * gamma^floor((s + step_offset) / step_size)
+ *   cosine    min_lr + (base - min_lr) * (1 + cos(pi * s / T)) / 2, and min_lr from T on
+ *   linear    base + (min_lr - base) * s / T, and min_lr from T on */
 typedef struct ls_schedule {
     ls_schedule_kind kind;
     int64_t warmup_steps, step_size, total_steps;
     double gamma, min_lr;
-    int64_t step_offset; /* step: cuts come so many steps sooner; 0 unless epochs that are over were longer */
+    int64_t step_offset; /* 0, unless cuts follow epochs and earlier epochs had another number of steps */
 } ls_schedule;
 LS_API double ls_schedule_rate(const ls_schedule *s, double base, int64_t step);
 

@@ -1,10 +1,11 @@
-/* recipe.h - a run, described. One table (src/recipe/recipe_fields.c) lists every key with its type, default,
- * range and help; the YAML reader,
- * --set, --help, the resolved recipe, recipe.yaml in the run directory and docs/recipe.md all come from it.
+/* recipe.h - the description of a run. One table (src/recipe/recipe_fields.c) lists every key with its type,
+ * default, range and help. The YAML reader, --set, --help, the resolved recipe, recipe.yaml in the run
+ * directory and docs/recipe.md use it.
  *
- * A loaded recipe is complete and checked: every field has a value in range, keys of another model, optimizer
- * or schedule were refused, and so was what this version cannot do. Any number of threads may read a recipe
- * while none changes it. All functions are local. Strings are never NULL and live as long as the recipe. */
+ * A loaded recipe is complete and checked: every field has a value in range, and loading refused keys of
+ * another model, data set, optimizer or schedule and values that this version does not support. Any number of
+ * threads may read a recipe while none changes it. All functions are local. Strings are never NULL and live
+ * as long as the recipe. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -157,42 +158,40 @@ typedef struct ls_recipe {
     struct ls_recipe_state *state; /* private: arena, origins */
 } ls_recipe;
 
-/* Reads a recipe from a file or the name of a bundled one (a name without '/' and without a .yaml ending that
- * is no existing file), then applies `sets` ("train.epochs=3"), then checks, and that the weights of
- * model.init are there. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot
- * be read. */
+/* Reads a recipe from a file, or a bundled one by its name: a name without '/' and .yaml that is no existing
+ * file. Then applies `sets` ("train.epochs=3"), checks all values, and checks that the weights of model.init
+ * exist. Errors: LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot be read. */
 LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets,
                                 const char *const *sets);
-/* The same from memory; `name` stands for the file in messages and its folder is where `include` looks. */
+/* The same from memory. Messages call the text `name`, and `include` looks in the folder of `name`. */
 LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name,
                                      int n_sets, const char *const *sets);
-/* Records of what was trained: DIR/recipe.yaml of a run, and a checkpoint's text. The weights of model.init
- * need not be there any more, and values without effect, which older versions accepted, are allowed except in
+/* Load the recipe of an existing run: DIR/recipe.yaml, or the text in a checkpoint. The weights of model.init
+ * need not exist any more. Values without effect, which older versions accepted, are allowed, except in
  * `sets`. */
 LS_API ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
 LS_API ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name,
                                        int n_sets, const char *const *sets);
 LS_API void ls_recipe_destroy(ls_recipe **r); /* nulls *r; null is fine */
 
-/* Sets one key of a loaded recipe and checks the whole again; `origin` is what the resolved recipe says about
- * it ("resolved", "--resume"). On an error the recipe is as before. */
+/* Sets one key of a loaded recipe and checks all values again. `origin` is the origin that the resolved
+ * recipe shows for it ("resolved", "--resume"). On an error the recipe does not change. */
 LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_value, const char *origin);
-/* Gives these keys (ended by NULL; each one of the table) their defaults back and checks the whole again. On
- * an error the recipe is as before. */
+/* Gives these keys (ended by NULL) their defaults back and checks all values again. On an error, which an
+ * unknown key is, the recipe does not change. */
 LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
 
-/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With origins, every line ends in a
- * comment saying where its value is from. */
+/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With `origins`, every line
+ * ends in a comment with the origin of its value. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
 /* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key. */
 LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
-/* "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or what ls_recipe_set was told; NULL for
- * an unknown key. */
+/* Origin of a value: "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or that of
+ * ls_recipe_set. NULL for an unknown key. */
 LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
-/* How two recipes differ in what a run computes: "train.global_batch: 128 here, 64 there", joined by "; " and
- * malloc'ed; NULL when they do not. Keys that may change between two starts of one run (epochs, steps, log,
- * threads,
- * ...) do not count. */
+/* The differences of two recipes, "train.global_batch: 128 here, 64 there", joined by "; "; malloc'ed. NULL:
+ * there is none. Keys that may change between two starts of one run (epochs, log, threads, ...) do not count.
+ */
 LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there);
 
 /* Bundled recipes: name of the i-th, its one-line description and its text; NULL past the end. */
