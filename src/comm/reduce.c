@@ -13,6 +13,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/bf16.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
 
@@ -39,14 +40,6 @@ LOOP uint32_t bits_of(float f)
         uint32_t u;
     } x = { .f = f };
     return x.u;
-}
-
-LOOP float from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
-
-LOOP uint16_t to_bf16(float f)
-{
-    uint32_t x = bits_of(f), even = (x + 0x7fff + (x >> 16 & 1)) >> 16, nan = x >> 16 | 0x40;
-    return (uint16_t)((x & 0x7fffffff) > 0x7f800000 ? nan : even);
 }
 
 LOOP float from_f16(uint16_t h)
@@ -85,7 +78,7 @@ typedef union block {
 LOOP void round_block(float *x, ls_dtype to, int64_t n)
 {
     if (to == LS_BF16)
-        EACH(n) x[i] = from_bf16(to_bf16(x[i]));
+        EACH(n) x[i] = ls_from_bf16(ls_to_bf16(x[i]));
     else if (to == LS_F16)
         EACH(n) x[i] = from_f16(to_f16(x[i]));
 }
@@ -95,7 +88,7 @@ LOOP void load_f32(float *x, const char *in, ls_dtype from, int64_t n)
     const uint16_t *h = (const uint16_t *)(const void *)in;
     const double *d = (const double *)(const void *)in;
     switch (from) {
-    case LS_BF16: EACH(n) x[i] = from_bf16(h[i]); break;
+    case LS_BF16: EACH(n) x[i] = ls_from_bf16(h[i]); break;
     case LS_F16: EACH(n) x[i] = from_f16(h[i]); break;
     case LS_F64: EACH(n) x[i] = (float)d[i]; break;
     default: memcpy(x, in, (size_t)n * 4);
@@ -107,7 +100,7 @@ LOOP void load_f64(double *x, const char *in, ls_dtype from, int64_t n)
     const uint16_t *h = (const uint16_t *)(const void *)in;
     const float *f = (const float *)(const void *)in;
     switch (from) {
-    case LS_BF16: EACH(n) x[i] = (double)from_bf16(h[i]); break;
+    case LS_BF16: EACH(n) x[i] = (double)ls_from_bf16(h[i]); break;
     case LS_F16: EACH(n) x[i] = (double)from_f16(h[i]); break;
     case LS_F32: EACH(n) x[i] = (double)f[i]; break;
     default: memcpy(x, in, (size_t)n * 8);
@@ -119,7 +112,7 @@ LOOP void store_f32(char *out, ls_dtype to, const float *x, int64_t n)
     uint16_t *h = (uint16_t *)(void *)out;
     double *d = (double *)(void *)out;
     switch (to) {
-    case LS_BF16: EACH(n) h[i] = to_bf16(x[i]); break;
+    case LS_BF16: EACH(n) h[i] = ls_to_bf16(x[i]); break;
     case LS_F16: EACH(n) h[i] = to_f16(x[i]); break;
     case LS_F64: EACH(n) d[i] = (double)x[i]; break;
     default: memcpy(out, x, (size_t)n * 4);
@@ -131,7 +124,7 @@ LOOP void store_f64(char *out, ls_dtype to, const double *x, int64_t n)
     uint16_t *h = (uint16_t *)(void *)out;
     float *f = (float *)(void *)out;
     switch (to) {
-    case LS_BF16: EACH(n) h[i] = to_bf16((float)x[i]); break;
+    case LS_BF16: EACH(n) h[i] = ls_to_bf16((float)x[i]); break;
     case LS_F16: EACH(n) h[i] = to_f16((float)x[i]); break;
     case LS_F32: EACH(n) f[i] = (float)x[i]; break;
     default: memcpy(out, x, (size_t)n * 8);

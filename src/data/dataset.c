@@ -223,7 +223,7 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
  * place than the first did. */
 static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the others; held during a download */
     static ls_str failed, reason;
     static ls_status status;
     ls_str key = { 0 };
@@ -273,7 +273,7 @@ static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_
 /* A process says it once for a reason: training opens two splits. */
 static void say_built_in(const ls_known *k, const char *why)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `said` */
     static ls_str said;
     pthread_mutex_lock(&lock);
     const bool again = !strcmp(ls_str_text(&said), why);

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/thread_pool.h"
+#include "base/bf16.h"
 #include "base/rng.h"
 
 typedef struct job {
@@ -19,11 +20,8 @@ typedef struct job {
 
 static void store(const job *j, int64_t i, double x)
 {
-    if (j->dtype == LS_BF16) { /* nearest even; no value here is a NaN */
-        const float f = (float)x;
-        uint32_t bits;
-        memcpy(&bits, &f, sizeof bits);
-        ((uint16_t *)j->data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (j->dtype == LS_BF16) {
+        ((uint16_t *)j->data)[i] = ls_to_bf16((float)x);
         return;
     }
     if (j->dtype == LS_F64)

@@ -48,7 +48,7 @@ static void one(void *context, int64_t begin, int64_t end, int worker)
 
 double ls_burst(ls_isa isa, int threads, int attempts)
 {
-    static job j; /* too large for a thread's stack; calibration is not reentrant */
+    job j = { 0 }; /* 14 KiB */
     j.burst = burst_generic;
 #ifdef __x86_64__
     if (isa >= LS_ISA_AVX512)

@@ -1,11 +1,10 @@
-/* run_lock.c - lock.txt of a run directory. The lock belongs to the open file (F_OFD_SETLK), so the kernel
- * gives it back however its owner ends, and others can see it without taking it, as they cannot with flock: a
- * look must not stand in the way of an owner. */
+/* run_lock.c - takes the lock of a run directory, on lock.txt. The lock belongs to the open file
+ * (F_OFD_SETLK): the kernel releases it however its owner ends. Unlike with flock, others can see it without
+ * taking it (run_owner.c). */
 #include "run_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +15,10 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "comm/launched.h"
+#include "run_owner.h"
 #include "rundir.h"
 
 enum { SIGN_OF_LIFE = 30 }; /* seconds: a run that trains writes result.json every ten */
-
-static struct flock whole_file(short type) { return (struct flock){ .l_type = type, .l_whence = SEEK_SET }; }
-
-/* "host NAME, process N": the first line. */
-static void read_owner(char text[256], int fd)
-{
-    const ssize_t n = pread(fd, text, 255, 0);
-    text[n > 0 ? n : 0] = 0;
-    text[strcspn(text, "\n")] = 0;
-}
 
 static ls_status write_owner(int fd, const char *path, const char *host)
 {
@@ -68,21 +58,21 @@ ls_status ls_run_lock(int *fd, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "lock.txt"), owner[256], host[128] = "?";
     gethostname(host, sizeof host - 1);
-    struct flock lock = whole_file(F_WRLCK);
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET }; /* the whole file */
     ls_status s = LS_OK;
     *fd = ls_sys_open(path, O_RDWR | O_CREAT);
     if (*fd < 0) {
         s = ls_fail_os(path, "open", errno);
     } else if (fcntl(*fd, F_OFD_SETLK, &lock)) {
         const int error = errno;
-        read_owner(owner, *fd);
+        ls_run_read_owner(owner, *fd);
         s = error == EAGAIN || error == EACCES
                 ? ls_fail(LS_E_USAGE,
                           "run %s is being trained by another process (%s); wait for it, or set run.name",
                           run_dir, owner)
                 : ls_fail_os(path, "lock", error);
     } else {
-        read_owner(owner, *fd);
+        ls_run_read_owner(owner, *fd);
         LS_TRY_TO(s, doubt(owner, run_dir, host), done);
         LS_TRY_TO(s, write_owner(*fd, path, host), done);
     }
@@ -93,31 +83,4 @@ done:
     }
     free(path);
     return s;
-}
-
-bool ls_run_is_held(const char *run_dir)
-{
-    char *path = ls_path_join(run_dir, "lock.txt");
-    struct flock lock = whole_file(F_RDLCK);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    free(path);
-    if (fd < 0)
-        return false;
-    bool held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    close(fd);
-    return held;
-}
-
-bool ls_run_owner_lives(const char *run_dir)
-{
-    char *path = ls_path_join(run_dir, "lock.txt"), owner[256], theirs[128], host[128] = "?";
-    int process, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    free(path);
-    if (fd < 0)
-        return false;
-    read_owner(owner, fd);
-    close(fd);
-    gethostname(host, sizeof host - 1);
-    return sscanf(owner, "host %127[^,], process %d", theirs, &process) == 2 && !strcmp(theirs, host) &&
-           (kill(process, 0) == 0 || errno == EPERM);
 }

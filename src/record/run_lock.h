@@ -2,13 +2,8 @@
  * back however its owner ends; it names the owner. On a file system over a network the kernels of other hosts
  * may not know of the lock: whom lock.txt names, and how old result.json is, decides. */
 #pragma once
-#include <stdbool.h>
 #include "lockstep/status.h"
 
 /* The lock lasts until *fd is closed. LS_E_USAGE when another process holds the run: its host and process are
  * named. Local. */
 ls_status ls_run_lock(int *fd, const char *run_dir);
-/* Of a run that says that it lives; looking takes nothing away. */
-bool ls_run_is_held(const char *run_dir); /* some process holds its lock */
-/* the process of this host that lock.txt names does: what holds the lock next may be its child */
-bool ls_run_owner_lives(const char *run_dir);

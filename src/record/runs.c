@@ -7,7 +7,7 @@
 #include <time.h>
 #include "base/file.h"
 #include "base/oserror.h"
-#include "run_lock.h"
+#include "run_owner.h"
 #include "rundir_own.h"
 #include "table.h"
 

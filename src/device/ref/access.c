@@ -2,6 +2,7 @@
  * nearest to the double: arithmetic on them is f32, rounded to nearest even on store (docs/ops.md). */
 #include "ref.h"
 #include <string.h>
+#include "base/bf16.h"
 
 /* IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits. */
 static double from_f16(uint16_t h)
@@ -30,23 +31,6 @@ static uint16_t to_f16(float x)
     return (uint16_t)(sign | ((exponent + 14) * 1024 + (m - 1024)));
 }
 
-static double from_bf16(uint16_t h)
-{
-    const uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
-
-static uint16_t to_bf16(float x) /* the upper half of an f32 */
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof x);
-    if (isnan(x))
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static int64_t to_integer(double x, int64_t low, int64_t high) /* towards zero, as C */
 {
     if (isnan(x))
@@ -61,7 +45,7 @@ double ls_ref_get(const ls_tensor *t, int64_t offset)
     switch (t->type.dtype) {
     case LS_F32: return (double)((const float *)t->data)[offset];
     case LS_F64: return ((const double *)t->data)[offset];
-    case LS_BF16: return from_bf16(((const uint16_t *)t->data)[offset]);
+    case LS_BF16: return (double)ls_from_bf16(((const uint16_t *)t->data)[offset]);
     case LS_F16: return from_f16(((const uint16_t *)t->data)[offset]);
     case LS_I32: return ((const int32_t *)t->data)[offset];
     case LS_I64: return (double)((const int64_t *)t->data)[offset];
@@ -76,7 +60,7 @@ void ls_ref_put(const ls_tensor *t, int64_t offset, double x)
     switch (t->type.dtype) {
     case LS_F32: ((float *)t->data)[offset] = (float)x; break;
     case LS_F64: ((double *)t->data)[offset] = x; break;
-    case LS_BF16: ((uint16_t *)t->data)[offset] = to_bf16((float)x); break;
+    case LS_BF16: ((uint16_t *)t->data)[offset] = ls_to_bf16((float)x); break;
     case LS_F16: ((uint16_t *)t->data)[offset] = to_f16((float)x); break;
     case LS_I32: ((int32_t *)t->data)[offset] = (int32_t)to_integer(x, INT32_MIN, INT32_MAX); break;
     case LS_I64: ((int64_t *)t->data)[offset] = to_integer(x, INT64_MIN, INT64_MAX); break;
