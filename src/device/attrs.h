@@ -24,8 +24,16 @@ typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } 
 /* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
 /* of a parameter, block number `at` of `of` equal ones along `dim`; of 0: all of it */
 typedef struct ls_tp_split { int64_t dim, at, of; } ls_tp_split;
+/* What a source or an output is to the programs of a step (graph/identity.h). NAMED: nothing but its name, as
+ * a model or a caller declares it. Of unit number `unit`: its parameters, a moment of them, their gradient,
+ * and the whole of it where it is one mapping. Then the numbers of a step, one of each. */
+typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED, LS_IS_STEP,
+    LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED } ls_what;
+/* in the order of their names */
+typedef enum ls_moment { LS_EXP_AVG, LS_EXP_AVG_SQ, LS_MOMENTUM_BUFFER, LS_MOMENTS } ls_moment;
+typedef struct ls_identity { int64_t what, unit, moment; } ls_identity;
 typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
-    ls_tp_split split; } ls_source_attrs;
+    ls_tp_split split; ls_identity is; } ls_source_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
 typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
 /* mul_const, add_const, max_const */
@@ -61,32 +69,39 @@ typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_
     width; } ls_max_pool_attrs;
 /* of the output: adaptive_avg_pool2d, and its gradient */
 typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;
-/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's */
+/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's;
+ * first_head: number in the whole of the first query head here */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
-    double dropout; uint64_t purpose; } ls_attention_attrs;
+    double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
 /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both;
     } ls_position_bias_attrs;
 /* shift_right: first id of a row; in place of ids below 0 */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
-/* embedding_grad: of the table */
-typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;
+/* A table, or classes, of which a rank of the tensor axis has some: numbers `first` and on, of `of`
+ * altogether; of 0: all are here. rows: of the table, for embedding_grad */
+/* embedding and its gradient */
+typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;
 /* rope; inverse 1: turns back, which is its gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
 /* cross_entropy, its gradient and its part */
-typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;
+typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;
+/* argmax_part: the number of column 0 */
+typedef struct ls_argmax_attrs { int64_t first; } ls_argmax_attrs;
 /* decoupled 1: AdamW */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs;
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
 /* dynamic loss scaling */
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs;
-/* dropout. purpose: hash of the scope path */
-typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;
+/* dropout. purpose: hash of the scope path. extent not 0: of dimension `dim` (not 0), which has `extent`
+ * elements, those from `start` on are here */
+typedef struct ls_dropout_attrs { double p; uint64_t purpose; int64_t dim, start, extent; } ls_dropout_attrs;
 
 /* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is
  * what it is for, for people. */
 /* all_gather: result type; type of its gradient's sums; 1 = a mapping */
-typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; } ls_gather_attrs;
+typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; ls_identity is; }
+    ls_gather_attrs;
 /* reduce_scatter, all_reduce: result type, type that sums are rounded to */
 typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
 /* replicate: its gradient is summed over the group */

@@ -38,7 +38,7 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
     *b = (ls_binding){ .own = t.data, .bytes = ls_type_bytes(&t.type) };
     for (int i = 0; i < s->n_names; i++)
-        if (!strcmp(s->names[i].name, name))
+        if (s->names[i].tensor.data == t.data && !strcmp(s->names[i].name, name))
             b->copies = has_other_readers(s, &s->names[i]);
     for (int i = 0; i < s->n_programs; i++)
         b->n += find_operands(&s->programs[i], b, NULL);

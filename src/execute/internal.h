@@ -28,6 +28,7 @@ typedef struct ls_call {                     /* one kernel call, everything reso
  * parameter). */
 typedef struct ls_named {
     const char *name;
+    ls_identity is;
     ls_tensor tensor; /* data is set when all memory is laid out */
     ls_memory memory;
     int owner;            /* names index, -1: own memory */

@@ -13,19 +13,27 @@
 
 #include "base/hash.h"
 #include "base/sys.h"
+#include "graph/identity.h"
 #include "internal.h"
 #include "ops/rules.h"
 
-static int find_name(const ls_session *s, const char *name)
+static bool is_same(const ls_named *e, ls_identity is, const char *name)
+{
+    return !ls_identity_order(e->is, e->name, is, name);
+}
+
+static int find_name(const ls_session *s, ls_identity is, const char *name)
 {
     for (uint32_t h = (uint32_t)ls_hash_text(name);; h++) {
         const int k = s->table[h & s->table_mask];
-        if (!k || !strcmp(s->names[k - 1].name, name))
+        if (!k || is_same(&s->names[k - 1], is, name))
             return k - 1;
     }
 }
 
-static ls_named *add_name(ls_session *s, const char *name, const ls_type *type)
+static int find_alloc(const ls_session *s, const ls_alloc *a) { return find_name(s, a->is, a->name); }
+
+static ls_named *add_name(ls_session *s, ls_identity is, const char *name, const ls_type *type)
 {
     uint32_t h = (uint32_t)ls_hash_text(name);
     while (s->table[h & s->table_mask])
@@ -33,6 +41,7 @@ static ls_named *add_name(ls_session *s, const char *name, const ls_type *type)
     ls_named *e = &s->names[s->n_names++];
     s->table[h & s->table_mask] = s->n_names;
     *e = (ls_named){ .name = ls_arena_strdup(&s->arena, name),
+                     .is = is,
                      .tensor = ls_tensor_of(NULL, type),
                      .owner = -1,
                      .bytes = ls_type_bytes(type) };
@@ -40,13 +49,13 @@ static ls_named *add_name(ls_session *s, const char *name, const ls_type *type)
 }
 
 /* A program's own memory of that name: new, or the same as another program's. */
-static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const ls_type *type,
+static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const char *name, const ls_type *type,
                        ls_memory memory, bool reads_only)
 {
     char a[128], b[128];
-    const int k = find_name(s, name);
+    const int k = find_name(s, is, name);
     if (k < 0) {
-        add_name(s, name, type)->memory = memory;
+        add_name(s, is, name, type)->memory = memory;
         return LS_OK;
     }
     ls_named *e = &s->names[k];
@@ -66,20 +75,20 @@ static ls_status claim(ls_session *s, const ls_plan *p, const char *name, const 
 }
 
 /* Mapped units, and the states that are slices of them. */
-static void add_mapped(ls_session *s, const ls_plan *p, const char **owners)
+static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const ls_type *type = a->value < 0 ? NULL : &p->graph->vals[a->value].type;
-        if (a->memory == LS_MEM_NODE && find_name(s, a->name) < 0) {
-            ls_named *e = add_name(s, a->name, type);
+        if (a->memory == LS_MEM_NODE && find_alloc(s, a) < 0) {
+            ls_named *e = add_name(s, a->is, a->name, type);
             e->memory = LS_MEM_NODE;
             for (int c = 0; c < p->n_collectives; c++)
                 if (p->places[p->graph->nodes[p->collectives[c].node]->out[0].id].alloc == i)
                     e->axis = ls_ranks_axis(s->ranks, p->collectives[c].group);
         }
-        if (a->inside && find_name(s, a->name) < 0) {
-            ls_named *e = add_name(s, a->name, type);
+        if (a->inside && find_alloc(s, a) < 0) {
+            ls_named *e = add_name(s, a->is, a->name, type);
             e->memory = LS_MEM_NODE;
             e->owner = 0; /* marks a part until name_everything is through */
             e->offset = a->inside_at;
@@ -93,29 +102,30 @@ static void mark_shared(ls_session *s, const ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].shared)
-            s->names[find_name(s, p->allocs[i].name)].shared = true;
+            s->names[find_alloc(s, &p->allocs[i])].shared = true;
 }
 
 /* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up
  * at the end. */
-static ls_status add_parts(ls_session *s, const ls_plan *p, const char **owners)
+static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **owners)
 {
     for (int i = 0; i < p->graph->n_outputs; i++) {
         const ls_output_entry *o = &p->graph->outputs[i];
         const ls_place *at = &p->places[o->value.id];
-        const char *owner = p->allocs[at->alloc].name;
-        if (!strcmp(owner, o->name))
+        const ls_alloc *owner = &p->allocs[at->alloc];
+        if (!ls_identity_order(owner->is, owner->name, o->is, o->name))
             continue;
-        const int k = find_name(s, o->name);
+        const int k = find_name(s, o->is, o->name);
         if (k >= 0) {
-            if (s->names[k].offset != at->offset || strcmp(owners[k], owner))
+            if (s->names[k].offset != at->offset ||
+                ls_identity_order(owners[k]->is, owners[k]->name, owner->is, owner->name))
                 return ls_fail(
                     LS_E_UNSUPPORTED,
                     "session: output \"%s\" lies inside \"%s\" in program \"%s\" but elsewhere in another",
-                    o->name, owner, p->graph->name);
+                    o->name, owner->name, p->graph->name);
             continue;
         }
-        ls_named *e = add_name(s, o->name, ls_type_of(p->graph, o->value));
+        ls_named *e = add_name(s, o->is, o->name, ls_type_of(p->graph, o->value));
         memcpy(e->tensor.strides, at->strides, sizeof e->tensor.strides);
         e->offset = at->offset;
         e->owner = 0; /* marks a part until resolve_parts */
@@ -130,14 +140,14 @@ static ls_status add_owned(ls_session *s, const ls_plan *p)
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n))
-            LS_TRY(claim(s, p, ls_source_name(n), ls_type_of(g, n->out[0]),
+            LS_TRY(claim(s, p, ls_source_is(n), ls_source_name(n), ls_type_of(g, n->out[0]),
                          p->allocs[p->places[n->out[0].id].alloc].memory, n->op == &ls_op_input));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
         const ls_alloc *a = &p->allocs[p->places[o->value.id].alloc];
-        if (!strcmp(a->name, o->name))
-            LS_TRY(claim(s, p, o->name, ls_type_of(g, o->value), a->memory, false));
+        if (!ls_identity_order(a->is, a->name, o->is, o->name))
+            LS_TRY(claim(s, p, o->is, o->name, ls_type_of(g, o->value), a->memory, false));
     }
     return LS_OK;
 }
@@ -156,7 +166,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
     s->names = LS_ARENA_ARRAY(&s->arena, ls_named, most);
     s->table = LS_ARENA_ARRAY(&s->arena, int, slots);
     s->table_mask = slots - 1;
-    const char **owners = LS_ARENA_ARRAY(&s->arena, const char *, most);
+    const ls_alloc **owners = LS_ARENA_ARRAY(&s->arena, const ls_alloc *, most);
     for (int i = 0; i < n_plans; i++)
         add_mapped(s, plans[i], owners);
     for (int i = 0; i < n_plans; i++)
@@ -165,7 +175,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
         LS_TRY(add_owned(s, plans[i]));
     for (int k = 0; k < s->n_names; k++)
         if (s->names[k].owner >= 0)
-            s->names[k].owner = find_name(s, owners[k]);
+            s->names[k].owner = find_alloc(s, owners[k]);
     for (int i = 0; i < n_plans; i++)
         mark_shared(s, plans[i]);
     return LS_OK;
@@ -311,8 +321,7 @@ static void resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const bool transient = a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
-        g->where[i] = transient ? s->region[a->memory] + a->offset
-                                : s->names[find_name(s, a->name)].tensor.data;
+        g->where[i] = transient ? s->region[a->memory] + a->offset : s->names[find_alloc(s, a)].tensor.data;
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
@@ -333,7 +342,6 @@ static void resolve(ls_session *s, ls_program *g)
                                            .in = in,
                                            .out = out,
                                            .attrs = n->attrs,
-                                           .at = n->at,
                                            .workspace = step->workspace < 0 ? NULL
                                                                             : g->where[step->workspace],
                                            .threads = p->device.threads,
@@ -414,11 +422,23 @@ void ls_session_destroy(ls_session **sp)
 
 ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
 {
-    const int k = find_name(s, name);
+    int k = find_name(s, (ls_identity){ .what = LS_IS_NAMED }, name);
+    for (int i = 0; i < s->n_names && k < 0; i++)
+        k = strcmp(s->names[i].name, name) ? -1 : i;
     if (k < 0)
         return ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name);
     *out = s->names[k].tensor;
     return LS_OK;
+}
+
+ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out)
+{
+    for (int i = 0; i < s->n_names; i++)
+        if (is_same(&s->names[i], is, name)) {
+            *out = s->names[i].tensor;
+            return LS_OK;
+        }
+    return ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name);
 }
 
 size_t ls_session_bytes(const ls_session *s) { return s->bytes + (s->ranks ? s->ranks->window->bytes : 0); }

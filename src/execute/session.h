@@ -1,9 +1,9 @@
 /* session.h - memory for a set of plans, and the loop that runs them. A step allocates nothing: everything is
  * resolved here.
  *
- * Several programs (micro, update, eval) share one session: STATE by name, IO by name (an output of one
- * program named like an input of another is the same memory: how gradients go from `micro` to `update`), and
- * one arena as large as the largest needs. */
+ * Several programs (micro, update, eval) share one session: STATE and IO by identity (graph/identity.h; an
+ * output of one program that is what an input of another is has the same memory: how gradients go from
+ * `micro` to `update`), and one arena as large as the largest needs. */
 #pragma once
 #include "plan/plan.h"
 
@@ -27,9 +27,13 @@ void ls_session_label(ls_session *s, const char *text);
 /* Bytes that collectives brought in since the session was made, and seconds waited; zeros with one rank. */
 ls_ledger ls_session_ledger(const ls_session *s);
 
-/* STATE or IO memory by name; LS_E_ARG if no plan has it. The tensor stays valid and in place for the
+/* STATE or IO memory by name, one that is known by its name alone before others (graph/identity.h); LS_E_ARG
+ * if no plan has it. The tensor stays valid and in place for the
  * session's life. Local. */
 ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);
+
+/* The same by what it is, whatever its name; `name` counts for LS_IS_NAMED, and in messages. */
+ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out);
 
 /* An input that programs read where the caller has it, instead of in the session's memory. Made once:
  * LS_E_ARG if no plan has the name. Lives as long as the session. Local. */

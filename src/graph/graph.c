@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/stop.h"
+#include "identity.h"
 #include "op.h"
 
 #define LS_NO_CALL_SITES
@@ -115,7 +116,6 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
         return NULL;
     }
     ls_infer infer = { .op = op, .n_in = n_in, .attrs = attrs, .n_out = op->n_out };
-    infer.at = op->flags & LS_OP_AT ? g->at : NULL;
     ls_type *types = malloc(sizeof(ls_type) * (size_t)(n_in + 1));
     LS_CHECK(types, "out of memory");
     for (int i = 0; i < n_in; i++) {
@@ -155,8 +155,6 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
         n->in[i].graph = 0; /* inside its graph a value is its id */
     n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
     n->attrs = ls_attrs_copy(&g->arena, op, attrs);
-    n->at = infer.at && !ls_box_is_whole(infer.at) ? ls_arena_dup(&g->arena, infer.at, sizeof *infer.at)
-                                                   : NULL;
     for (int i = 0; i < infer.n_out; i++) {
         g->vals = grown(g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals);
         g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };
@@ -251,23 +249,33 @@ void ls_scope_pop(ls_graph *g)
     g->scope = g->scope->parent;
 }
 
-void(ls_output)(ls_graph *g, const char *name, ls_value v)
+void ls_output_like(ls_graph *g, const ls_output_entry *like, ls_value v)
 {
-    LS_ARG_VOID(g);
-    LS_BUILD_ARG(g, name, );
     if (v.id <= 0 || !ls_graph_has(g, v)) {
-        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value%s", name,
+        ls_graph_error(g, LS_E_ARG, "output \"%s\" is not a value%s", like->name,
                        v.id > 0 ? " of this graph: another one made it" : "");
         return;
     }
     v.graph = 0;
     for (int i = 0; i < g->n_outputs; i++)
-        if (!strcmp(g->outputs[i].name, name)) {
-            ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", name);
+        if (!ls_identity_order(g->outputs[i].is, g->outputs[i].name, like->is, like->name)) {
+            ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", like->name);
             return;
         }
     g->outputs = grown(g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs);
-    g->outputs[g->n_outputs++] = (ls_output_entry){ ls_arena_strdup(&g->arena, name), v };
+    g->outputs[g->n_outputs++] = (ls_output_entry){ ls_arena_strdup(&g->arena, like->name), v, like->is };
+}
+
+void(ls_output)(ls_graph *g, const char *name, ls_value v)
+{
+    LS_ARG_VOID(g);
+    LS_BUILD_ARG(g, name, );
+    ls_output_like(g, &(ls_output_entry){ .name = name }, v);
+}
+
+void ls_output_of(ls_graph *g, ls_identity is, const char *unit, ls_value v)
+{
+    ls_output_like(g, &(ls_output_entry){ .name = ls_identity_name(&g->arena, is, unit), .is = is }, v);
 }
 
 ls_status ls_graph_finish(ls_graph *g)

@@ -3,6 +3,7 @@
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "base/hash.h"
+#include "graph/identity.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 
@@ -17,7 +18,7 @@ static ls_value random_key(ls_graph *g)
     const ls_type number = LS_SCALAR(LS_I64);
     g->scope = &g->root;
     ls_value in[] = { ls_state(g, "random_seed", number, (ls_init){ 0 }),
-                      ls_state(g, "step", number, (ls_init){ 0 }),
+                      ls_state_of(g, (ls_identity){ .what = LS_IS_STEP }, "", number, (ls_init){ 0 }),
                       ls_input(g, "sample_places", LS_TYPE(LS_I64, 2)) };
     ls_value key = ls_graph_apply(g, &ls_op_random_key, 3, in, NULL);
     g->scope = scope;

@@ -20,7 +20,8 @@ int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u)
                                           .ranks = u->shards,
                                           .to = u->to,
                                           .via = u->via,
-                                          .map = u->map } };
+                                          .map = u->map,
+                                          .is = { .what = LS_IS_UNIT, .unit = u->number } } };
     return n;
 }
 

@@ -1,9 +1,9 @@
 /* source.c - values that come from outside the step (input), live between steps (param, state) or are
  * constant (fill). */
-#include "rules.h"
+#define LS_NO_CALL_SITES
 #include "base/argument.h"
-
-#include <string.h>
+#include "graph/identity.h"
+#include "rules.h"
 
 static ls_status infer_source(ls_infer *i)
 {
@@ -23,12 +23,19 @@ static ls_status infer_fill(ls_infer *i)
 
 static const char *const INIT_WORDS[] = { "zero", "one", "const", "normal", "uniform", "trunc_normal", NULL };
 
+static const char *const WHAT_WORDS[] = { "named",      "unit",      "moment",  "gradient",
+                                          "gathered",   "step",      "rate",    "loss_scale",
+                                          "good_steps", "grad_norm", "applied", NULL };
+
 static const ls_attr_field SOURCE_FIELDS[] = {
     { "name", LS_FIELD_TEXT, offsetof(ls_source_attrs, name), NULL },
     { "type", LS_FIELD_TYPE, offsetof(ls_source_attrs, type), NULL },
     { "init", LS_FIELD_I64, offsetof(ls_source_attrs, init), INIT_WORDS },
     { "a", LS_FIELD_F64, offsetof(ls_source_attrs, init_a), NULL },
     { "b", LS_FIELD_F64, offsetof(ls_source_attrs, init_b), NULL },
+    { "is", LS_FIELD_I64, offsetof(ls_source_attrs, is.what), WHAT_WORDS },
+    { "unit", LS_FIELD_I64, offsetof(ls_source_attrs, is.unit), NULL },
+    { "moment", LS_FIELD_I64, offsetof(ls_source_attrs, is.moment), NULL },
     { 0 },
 };
 static const ls_attr_field FILL_FIELDS[] = {
@@ -83,20 +90,22 @@ const ls_op ls_op_fill = {
     .summary = "a constant",
 };
 
-static ls_value source(ls_graph *g, const ls_op *op, const char *name, ls_type type, ls_init init)
+static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char *name, ls_type type,
+                       ls_init init)
 {
     if (g->status != LS_OK)
         return (ls_value){ .id = -1 };
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if ((n->op->flags & LS_OP_SOURCE) && !strcmp(((const ls_source_attrs *)n->attrs)->name, name)) {
+        if ((n->op->flags & LS_OP_SOURCE) &&
+            !ls_identity_order(ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name, is, name)) {
             ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name,
                            n->file ? n->file : "?", n->line);
             return (ls_value){ .id = -1 };
         }
     }
     ls_source_attrs a = {
-        .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b
+        .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b, .is = is
     };
     return ls_graph_apply(g, op, 0, NULL, &a);
 }
@@ -105,7 +114,7 @@ ls_value ls_input(ls_graph *g, const char *name, ls_type type)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
-    return source(g, &ls_op_input, name, type, (ls_init){ 0 });
+    return source(g, &ls_op_input, (ls_identity){ 0 }, name, type, (ls_init){ 0 });
 }
 
 ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
@@ -113,8 +122,8 @@ ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
-    return source(g, &ls_op_param, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type,
-                  init);
+    return source(g, &ls_op_param, (ls_identity){ 0 },
+                  path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
 
 /* A buffer is a state whose name is a path, as a parameter's is. */
@@ -123,15 +132,25 @@ ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     const char *path = g->scope->path;
-    return source(g, &ls_op_buffer, path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type,
-                  init);
+    return source(g, &ls_op_buffer, (ls_identity){ 0 },
+                  path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
 
 ls_value ls_state(ls_graph *g, const char *name, ls_type type, ls_init init)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
-    return source(g, &ls_op_state, name, type, init);
+    return source(g, &ls_op_state, (ls_identity){ 0 }, name, type, init);
+}
+
+ls_value ls_input_of(ls_graph *g, ls_identity is, const char *unit, ls_type type)
+{
+    return source(g, &ls_op_input, is, ls_identity_name(&g->arena, is, unit), type, (ls_init){ 0 });
+}
+
+ls_value ls_state_of(ls_graph *g, ls_identity is, const char *unit, ls_type type, ls_init init)
+{
+    return source(g, &ls_op_state, is, ls_identity_name(&g->arena, is, unit), type, init);
 }
 
 ls_value ls_fill(ls_graph *g, ls_type type, double value)

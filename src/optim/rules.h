@@ -4,8 +4,9 @@
 #include "lockstep/optim.h"
 #include "ops/rules.h"
 
-/* What an update reads besides the unit's state. */
+/* What an update is of, and what it reads besides the unit's state. */
 typedef struct ls_update_inputs {
+    int unit;          /* its number */
     ls_value gradient; /* of the unit, as its state is laid out */
     ls_value step;     /* i64 []: of this update, from 1 */
     ls_value lr;       /* f64 [] */
@@ -21,5 +22,7 @@ void ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer 
 void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                       const ls_update_inputs *in);
 
-/* The state PREFIX.UNIT, of the unit's type, zeros at first. */
-ls_value ls_moment(ls_graph *g, const char *prefix, const ls_update_unit *u);
+/* States of the unit's type: its parameters; a moment of them, zeros at first. A new kind of moment is a
+ * value of ls_moment and its name in graph/identity.c. */
+ls_value ls_update_parameters(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in);
+ls_value ls_update_moment(ls_graph *g, ls_moment m, const ls_update_unit *u, const ls_update_inputs *in);

@@ -4,9 +4,9 @@
 
 void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o, const ls_update_inputs *in)
 {
-    const ls_value p = ls_state(g, u->name, u->type, (ls_init){ 0 });
+    const ls_value p = ls_update_parameters(g, u, in);
     const ls_sgd_attrs a = { o->momentum, o->dampening, o->weight_decay, o->nesterov };
-    const ls_value buffer = o->momentum != 0 ? ls_moment(g, "momentum_buffer", u) : LS_NONE;
+    const ls_value buffer = o->momentum != 0 ? ls_update_moment(g, LS_MOMENTUM_BUFFER, u, in) : LS_NONE;
     ls_graph_apply(g, &ls_op_sgd, 7,
                    (ls_value[]){ p, in->gradient, buffer, in->step, in->lr, in->scale, in->apply }, &a);
 }

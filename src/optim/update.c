@@ -3,11 +3,36 @@
  * included. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
+#include "graph/identity.h"
 #include "rules.h"
 
-ls_value ls_moment(ls_graph *g, const char *prefix, const ls_update_unit *u)
+static ls_value state_of(ls_graph *g, ls_identity is, const ls_update_unit *u)
 {
-    return ls_state(g, ls_arena_printf(&g->arena, "%s.%s", prefix, u->name), u->type, (ls_init){ 0 });
+    return ls_state_of(g, is, u->name, u->type, (ls_init){ 0 });
+}
+
+ls_value ls_update_parameters(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in)
+{
+    return state_of(g, (ls_identity){ .what = LS_IS_UNIT, .unit = in->unit }, u);
+}
+
+ls_value ls_update_moment(ls_graph *g, ls_moment m, const ls_update_unit *u, const ls_update_inputs *in)
+{
+    return state_of(g, (ls_identity){ .what = LS_IS_MOMENT, .unit = in->unit, .moment = m }, u);
+}
+
+/* A number of the step: read, kept or given. */
+static ls_value number_in(ls_graph *g, ls_what what, ls_dtype t)
+{
+    return ls_input_of(g, (ls_identity){ .what = what }, "", LS_SCALAR(t));
+}
+static ls_value number_kept(ls_graph *g, ls_what what, ls_dtype t, ls_init init)
+{
+    return ls_state_of(g, (ls_identity){ .what = what }, "", LS_SCALAR(t), init);
+}
+static void number_out(ls_graph *g, ls_what what, ls_value v)
+{
+    ls_output_of(g, (ls_identity){ .what = what }, "", v);
 }
 
 static ls_value scalar(ls_graph *g, ls_value like, double x)
@@ -24,16 +49,17 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-/* The gradient of this rank's part of the unit. The program `micro` has reduced it over the ranks, or
+/* The gradient of this rank's part of unit k. The program `micro` has reduced it over the ranks, or
  * (o->reduce) this program does. */
-static ls_value gradient(ls_graph *g, const ls_update_unit *u, const ls_update_opts *o)
+static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_link links[LS_UNIT_LINKS];
     ls_type t = u->type;
     if (o->reduce)
         t.dims[0] *= o->shards;
-    const ls_value v = ls_input(g, ls_arena_printf(&g->arena, "grad.%s", u->name), t);
+    const ls_value v = ls_input_of(g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = k }, u->name, t);
     const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = u->name,
+                                                       .number = k,
                                                        .shard = o->shard,
                                                        .replicate = o->replicate,
                                                        .shards = o->shards,
@@ -72,19 +98,19 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     g->phase = LS_PHASE_UPDATE;
     ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, &units[i], o);
-    ls_value lr = ls_input(g, "lr", LS_SCALAR(LS_F64));
-    ls_value counter = ls_state(g, "step", LS_SCALAR(LS_I64), (ls_init){ 0 });
+        grads[i] = gradient(g, i, &units[i], o);
+    ls_value lr = number_in(g, LS_IS_RATE, LS_F64);
+    ls_value counter = number_kept(g, LS_IS_STEP, LS_I64, (ls_init){ 0 });
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
     if (o->clip_norm > 0 || o->loss_scaling)
         largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
     if (o->loss_scaling) {
-        loss_scale = ls_state(g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 });
-        good = ls_state(g, "loss_scale_good_steps", LS_SCALAR(LS_I32), (ls_init){ 0 });
+        loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, 65536, 0 });
+        good = number_kept(g, LS_IS_GOOD_STEPS, LS_I32, (ls_init){ 0 });
         apply = ls_graph_apply(g, &ls_op_is_finite, 1, &largest, NULL);
         scale = ls_div(g, scalar(g, loss_scale, 1.0), loss_scale);
-        ls_output(g, "applied", apply);
+        number_out(g, LS_IS_APPLIED, apply);
     }
     if (o->clip_norm > 0) {
         ls_value *mine = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
@@ -98,13 +124,13 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares },
                                        NULL);
         norm = times(g, scale, norm);
-        ls_output(g, "grad_norm", norm);
+        number_out(g, LS_IS_GRAD_NORM, norm);
         scale = times(g, scale, clip_factor(g, norm, o->clip_norm));
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++)
         RULES[o->optimizer.kind](g, &units[i], &o->optimizer,
-                                 &(ls_update_inputs){ grads[i], step, lr, scale, apply });
+                                 &(ls_update_inputs){ i, grads[i], step, lr, scale, apply });
     if (o->loss_scaling) { /* last: it overwrites what the others read */
         /* torch.amp.GradScaler's defaults */
         ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 };

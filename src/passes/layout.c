@@ -198,9 +198,11 @@ static ls_status master_type(ls_units *u)
 typedef struct layout {
     ls_units *u;
     const ls_scope **scope; /* per unit; NULL for the root and buckets */
+    int *bucket;            /* per unit; 0: none */
 } layout;
 
-static int unit_named(layout *l, const char *name, const ls_scope *scope, const ls_slot *slot)
+/* The unit of a scope, or of a bucket (from 1; 0: of none), for what is stored like this slot. */
+static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucket, const ls_slot *slot)
 {
     ls_units *u = l->u;
     char full[640];
@@ -209,13 +211,16 @@ static int unit_named(layout *l, const char *name, const ls_scope *scope, const 
              slot->split.of > 1 ? " split" : "", other ? " " : "",
              other ? ls_dtype_name(slot->type.dtype) : "");
     for (int i = 0; i < u->n; i++)
-        if (l->scope[i] == scope && !strcmp(u->units[i].state, full))
+        if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
+            u->units[i].frozen == slot->frozen && u->units[i].split == (slot->split.of > 1))
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
                                 .frozen = slot->frozen,
+                                .root = !scope && !bucket && !slot->frozen && slot->split.of <= 1,
                                 .split = slot->split.of > 1 };
     l->scope[u->n] = scope;
+    l->bucket[u->n] = bucket;
     return u->n++;
 }
 
@@ -237,23 +242,23 @@ static void fill_buckets(layout *l, int64_t bytes)
     char name[32];
     for (int split = 0; split < 2; split++) {
         int64_t limit = first < bytes ? first : bytes, used = 0;
-        int bucket = -1;
+        int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
             if (s->frozen || (s->split.of > 1) != split)
                 continue;
-            if (bucket < 0 || used >= limit) {
-                limit = bucket < 0 ? limit : bytes;
+            if (!bucket || used >= limit) {
+                limit = bucket ? bytes : limit;
                 used = 0;
-                snprintf(name, sizeof name, "unit bucket %d", ++bucket);
+                snprintf(name, sizeof name, "unit bucket %d", bucket++);
             }
-            put(l, &l->u->slots[i], unit_named(l, name, NULL, s));
+            put(l, &l->u->slots[i], unit_of(l, name, NULL, bucket, s));
             used += ls_type_count(&s->type) * size;
         }
     }
     for (int i = 0; i < l->u->n_slots; i++)
         if (l->u->slots[i].frozen)
-            put(l, &l->u->slots[i], unit_named(l, "unit", NULL, &l->u->slots[i]));
+            put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, &l->u->slots[i]));
 }
 
 static void fill_units(layout *l, const policy *by, const ls_node **params)
@@ -266,7 +271,7 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
         const ls_scope *scope = l->u->sharding.shards > 1 ? scope_of_unit(by, params[i]) : NULL;
         char name[600];
         snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
-        put(l, &l->u->slots[i], unit_named(l, name, scope, &l->u->slots[i]));
+        put(l, &l->u->slots[i], unit_of(l, name, scope, 0, &l->u->slots[i]));
     }
 }
 
@@ -298,7 +303,9 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     if (p)
         LS_TRY(choose(&by, p->units, &u->arena));
     const ls_sharding *s = &u->sharding;
-    layout l = { .u = u, .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1) };
+    layout l = { .u = u,
+                 .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1),
+                 .bucket = LS_ARENA_ARRAY(&u->arena, int, u->n_slots + 1) };
     if (s->replicas > 1 && s->shards == 1)
         fill_buckets(&l, p->bucket_bytes);
     else

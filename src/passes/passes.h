@@ -56,12 +56,14 @@ typedef struct ls_slot {
     int64_t offset;
 } ls_slot;
 
-/* Parameters that are gathered, and whose gradients are reduced, together: one flat state named "unit NAME",
- * of which a rank holds slice `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen
- * parameters lie in units of their own, which have no gradient and no moments. */
+/* Parameters that are gathered, and whose gradients are reduced, together: one flat state, of which a rank
+ * holds slice `position` of `shards` equal ones that begin at multiples of 64 bytes. Frozen parameters lie in
+ * units of their own, which have no gradient and no moments. */
 typedef struct ls_unit {
-    /* "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones end in " frozen" */
+    /* its name, for people: "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0"; frozen ones
+     * end in " frozen". Programs know it by its number (graph/identity.h) */
     const char *state;
+    bool root;          /* of the trained parameters outside every block */
     ls_dtype dtype;     /* of what is stored */
     bool frozen, split; /* of parameters that are; that the axis of role tensor has blocks of */
     int64_t elements;   /* of the whole buffer, padding included */
@@ -109,7 +111,7 @@ ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *
  * first reader there, so that the first copy dies in the forward pass; with a number N, from a 1/N slice that
  * is kept, over blocks of N neighbours. The root keeps its copy (it is needed first), and so do mappings
  * (they are no rank's own). After differentiation. */
-ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p);
+ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p, const ls_units *units);
 
 /* Activation checkpointing: for each block of the given class, forward values that the backward pass reads
  * are computed again in front of their first reader there; only what enters the block is kept. LS_E_USAGE

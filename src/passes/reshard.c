@@ -13,6 +13,7 @@
 typedef struct state {
     ls_rewrite r;
     const ls_parallel *p;
+    const ls_units *units;
     int64_t n;       /* as ls_parallel_reshards says */
     ls_value *kept;  /* per old value, a forward gather's result: the slice that stays; {0} none */
     ls_value *again; /* per old value (a gather's result or a view of one): the backward pass's */
@@ -33,17 +34,18 @@ static const ls_node *gather_under(const ls_graph *g, ls_value v)
 
 /* Dropped after the forward pass: not the root, which the backward pass needs at once, nor what is one copy
  * for the host anyway. */
-static bool dropped(const ls_node *gather)
+static bool dropped(const state *t, const ls_node *gather)
 {
     const ls_gather_attrs *a = gather->attrs;
-    return gather->phase == LS_PHASE_FORWARD && !a->map && strcmp(a->unit, "unit root");
+    return gather->phase == LS_PHASE_FORWARD && !a->map &&
+           !(a->is.what == LS_IS_UNIT && t->units->units[a->is.unit].root);
 }
 
 /* Of a unit: activations that an axis of the model gathers (passes/place.c) are this rank's tokens already.
  */
 static bool keeps_slice(const state *t, const ls_node *gather)
 {
-    return t->n > 1 && !strncmp(((const ls_gather_attrs *)gather->attrs)->unit, "unit ", 5);
+    return t->n > 1 && ((const ls_gather_attrs *)gather->attrs)->is.what == LS_IS_UNIT;
 }
 
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])
@@ -103,10 +105,10 @@ static ls_value twin(state *t, ls_value v)
     return t->again[v.id] = copy->out[0];
 }
 
-ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
+ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p, const ls_units *units)
 {
     const ls_graph *g = *gp;
-    state t = { .p = p, .n = p ? ls_parallel_reshards(p) : 0 };
+    state t = { .p = p, .units = units, .n = p ? ls_parallel_reshards(p) : 0 };
     if (t.n == 0)
         return LS_OK;
     LS_TRY(ls_rewrite_begin(&t.r, g));
@@ -117,10 +119,10 @@ ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p)
         ls_value *in = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++) {
             const ls_node *gather = n->phase == LS_PHASE_BACKWARD ? gather_under(g, n->in[k]) : NULL;
-            in[k] = gather && dropped(gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
+            in[k] = gather && dropped(&t, gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
         }
         ls_rewrite_copy_with(&t.r, n, in, n->attrs);
-        if (n->op == &ls_op_all_gather && dropped(n) && keeps_slice(&t, n))
+        if (n->op == &ls_op_all_gather && dropped(&t, n) && keeps_slice(&t, n))
             keep_slice(&t, n);
     }
     return ls_rewrite_end(&t.r, gp);

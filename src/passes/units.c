@@ -3,6 +3,7 @@
  * flat buffer and reduces it over the ranks. Also the precision policy, which is a matter of the same chain.
  */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+#include "graph/identity.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
@@ -57,9 +58,11 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
     ls_unit *unit = &u->units[k];
     const char *name = unit->state;
     const int64_t via = p ? (int64_t)(u->dtype == LS_F64 ? LS_F64 : p->reduce) : LS_F32;
-    ls_value v = unit->use = ls_state(g, name, LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
+    ls_value v = unit->use = ls_state_of(g, (ls_identity){ .what = LS_IS_UNIT, .unit = k }, name,
+                                         LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
     ls_link links[LS_UNIT_LINKS];
     const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name,
+                                                       .number = k,
                                                        .shard = s->shard,
                                                        .replicate = s->replicate,
                                                        .shards = s->shards,

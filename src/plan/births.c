@@ -97,10 +97,11 @@ int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j)
 }
 
 /* The source of that name, or 0. */
-static int source_named(const ls_graph *g, const char *name)
+static int source_of(const ls_graph *g, const ls_output_entry *o)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        if (ls_is_source(g->nodes[i]) && !strcmp(ls_source_name(g->nodes[i]), name))
+        if (ls_is_source(g->nodes[i]) &&
+            !ls_identity_order(ls_source_is(g->nodes[i]), ls_source_name(g->nodes[i]), o->is, o->name))
             return g->nodes[i]->out[0].id;
     return 0;
 }
@@ -131,12 +132,12 @@ ls_status ls_planner_place(ls_planner *p)
 {
     const ls_graph *g = p->old;
     p->placed = LS_ARENA_ARRAY(&p->scratch, ls_birth, g->n_vals);
-    p->named = LS_ARENA_ARRAY(&p->scratch, const char *, g->n_vals);
+    p->named = LS_ARENA_ARRAY(&p->scratch, bool, g->n_vals);
     p->replaces = LS_ARENA_ARRAY(&p->scratch, int, g->n_outputs + 1);
 
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
-        const int v = o->value.id, r = p->root[v], source = source_named(g, o->name);
+        const int v = o->value.id, r = p->root[v], source = source_of(g, o);
         if (source && source != r) {
             if (!ls_type_equal(&g->vals[v].type, &g->vals[source].type)) {
                 char a[128], b[128];
@@ -155,7 +156,7 @@ ls_status ls_planner_place(ls_planner *p)
             p->replaces[i] = source;
         } else if (!ls_is_source(g->nodes[g->vals[r].node]) && !p->named[r] &&
                    ls_type_bytes(&g->vals[v].type) == ls_type_bytes(&g->vals[r].type)) {
-            p->named[r] = o->name;
+            p->named[r] = true;
         }
     }
 

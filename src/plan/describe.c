@@ -22,15 +22,19 @@ void ls_step_label(ls_str *out, const ls_plan *p, int step)
 }
 
 typedef struct named_bytes {
-    const char *name;
     const ls_alloc *alloc;
     size_t bytes;
 } named_bytes;
 
+static int name_order(const ls_alloc *a, const ls_alloc *b)
+{
+    return ls_identity_order(a->is, a->name, b->is, b->name);
+}
+
 static int by_name(const void *pa, const void *pb)
 {
     const named_bytes *a = pa, *b = pb;
-    const int order = strcmp(a->name, b->name);
+    const int order = name_order(a->alloc, b->alloc);
     /* state first: it decides */
     return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE);
 }
@@ -66,8 +70,7 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
             if (!ls_is_transient(&p->allocs[k]))
-                names[n++] = (named_bytes){ p->allocs[k].name, &p->allocs[k],
-                                            ls_align_up(p->allocs[k].bytes) };
+                names[n++] = (named_bytes){ &p->allocs[k], ls_align_up(p->allocs[k].bytes) };
         out->arena = larger(out->arena, p->arena_bytes);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         if (p->live_peak_bytes > worst || i == 0) {
@@ -78,7 +81,7 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
     qsort(names, (size_t)n, sizeof *names, by_name);
     for (int k = 0, end; k < n; k = end) {
         bool inside = false; /* a slice of a mapped unit, which only the programs that gather it know */
-        for (end = k; end < n && !strcmp(names[end].name, names[k].name); end++)
+        for (end = k; end < n && !name_order(names[end].alloc, names[k].alloc); end++)
             inside = inside || names[end].alloc->inside;
         if (!inside)
             count_name(out, &names[k]);

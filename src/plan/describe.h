@@ -70,6 +70,7 @@ void ls_explain_json(ls_json *j, const char *key, const ls_plan *p);
  * from p * slice. */
 typedef struct ls_stored_at {
     const char *name, *state;
+    int unit; /* whose parameters the source is */
     int64_t offset;
     ls_type type;
     ls_tp_split split; /* `type` is of this block of the parameter; of 0: of all of it */

@@ -20,7 +20,7 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
     }
     const ls_alloc *a = &p->allocs[at->alloc];
     if (a->inside)
-        ls_str_printf(out, "node \"%s\" +%zu", a->inside, a->inside_at + at->offset);
+        ls_str_printf(out, "node \"%s\" +%zu", a->inside->name, a->inside_at + at->offset);
     else if (a->name && !at->offset)
         ls_str_printf(out, "%s \"%s\"", MEMORIES[a->memory], a->name);
     else if (a->name)
@@ -300,7 +300,7 @@ static void value_json(ls_json *j, const ls_plan *p, ls_value v)
         const ls_alloc *a = &p->allocs[at->alloc];
         ls_json_text(j, "memory", MEMORIES[a->inside ? LS_MEM_NODE : a->memory]);
         if (a->name)
-            ls_json_text(j, "name", a->inside ? a->inside : a->name);
+            ls_json_text(j, "name", a->inside ? a->inside->name : a->name);
         ls_json_int(j, "offset",
                     (int64_t)((a->inside ? a->inside_at
                                : a->name ? 0

@@ -1,7 +1,7 @@
 /* explain_param.c - one parameter from storage to update. A parameter is a range of its unit's flat buffer,
  * which is a source or gathered from slices; what shows that range, whole or in part, is followed through
- * casts, views, transfers and collectives; its gradient is the part of the output "grad.<source>" at that
- * range. */
+ * casts, views, transfers and collectives; its unit's gradient is
+ * the output that says so, and the parameter's the part of it at that range. */
 #include <string.h>
 
 #include "describe.h"
@@ -28,6 +28,11 @@ static void happen(life *l, const char *kind, int program, int node)
     l->events[i] = (event){ kind, program, node };
 }
 
+static bool of_unit(ls_identity is, ls_what what, const ls_stored_at *at)
+{
+    return is.what == (int64_t)what && is.unit == at->unit;
+}
+
 static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
 
@@ -39,11 +44,11 @@ static bool passes_on(const ls_node *n)
 
 static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_node_of(g, n->in[0]); }
 
-/* What makes the output "grad.<source>"; NULL: another program does. */
+/* What makes the unit's gradient; NULL: another program does. */
 static const ls_node *gradient_of(const ls_graph *g, const ls_stored_at *at)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (!strncmp(g->outputs[i].name, "grad.", 5) && !strcmp(g->outputs[i].name + 5, at->state)) {
+        if (of_unit(g->outputs[i].is, LS_IS_GRADIENT, at)) {
             const ls_node *n = ls_node_of(g, g->outputs[i].value);
             return ls_is_source(n) ? NULL : n;
         }
@@ -57,8 +62,7 @@ static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_store
         return false;
     while (passes_on(n))
         n = before(g, n);
-    return n->op == &ls_op_input && !strncmp(ls_source_name(n), "grad.", 5) &&
-           !strcmp(ls_source_name(n) + 5, at->state);
+    return n->op == &ls_op_input && of_unit(ls_source_is(n), LS_IS_GRADIENT, at);
 }
 
 /* Marks the values of a program that show elements [begin, end) of the source, and lists who reads them. */
@@ -74,7 +78,7 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n)) {
-            if (!strcmp(ls_source_name(n), at->state))
+            if (of_unit(ls_source_is(n), LS_IS_UNIT, at))
                 shows[n->out[0].id] = !at->slice && ls_type_count(ls_type_of(g, n->out[0])) == count
                                           ? THE_PARAMETER
                                           : WHOLE_SOURCE;
@@ -224,7 +228,7 @@ static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
             ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
             continue;
         const ls_node *from = chain_text(out, g, g->nodes[i]);
-        if (!ls_is_source(from) || strcmp(ls_source_name(from), at->state))
+        if (!ls_is_source(from) || !of_unit(ls_source_is(from), LS_IS_UNIT, at))
             ls_str_clear(out);
     }
 }

@@ -13,6 +13,7 @@
  * memory it lies. */
 #pragma once
 #include "base/str.h"
+#include "graph/identity.h"
 #include "node.h"
 #include "plan.h"
 #include "strides.h"
@@ -40,13 +41,12 @@ typedef struct ls_birth {
 typedef struct ls_planner {
     ls_plan *plan;
     const ls_graph *old;
-    ls_graph *graph;     /* the lowered one, becomes plan->graph */
-    ls_arena scratch;    /* dies with the planner */
-    int *order, n_order; /* old node ids in execution order, dead ones left out */
-    int *when;           /* old node -> position in `order`, -1 dead */
-    int *root;           /* old value -> value whose memory its views and mandatory aliases name */
-    /* old value -> name, where the value as a whole is a root that a graph output names */
-    const char **named;
+    ls_graph *graph;             /* the lowered one, becomes plan->graph */
+    ls_arena scratch;            /* dies with the planner */
+    int *order, n_order;         /* old node ids in execution order, dead ones left out */
+    int *when;                   /* old node -> position in `order`, -1 dead */
+    int *root;                   /* old value -> value whose memory its views and mandatory aliases name */
+    bool *named;                 /* old value: as a whole it is a root that a graph output names */
     ls_birth *placed;            /* old value */
     const ls_kernel **kernel;    /* old node; NULL: source, view or collective */
     int *replaces;               /* old output -> the source (old value) whose content it replaces, 0: none */

@@ -53,7 +53,6 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
                              .in = operands,
                              .out = operands + ls_slots_in(n),
                              .attrs = n->attrs,
-                             .at = n->at,
                              .threads = d->threads,
                              .isa = d->isa };
 }
@@ -260,7 +259,7 @@ static ls_status lower_outputs(lowering *l)
         }
         if (replace)
             p->home[v.id].base = p->map[p->replaces[i]].id;
-        (ls_output)(l->r.to, o->name, v);
+        ls_output_like(l->r.to, o, v);
     }
     return ls_graph_status(l->r.to);
 }

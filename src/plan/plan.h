@@ -44,9 +44,10 @@ typedef struct ls_alloc {
     ls_memory memory;
     ls_category category;
     const char *name; /* STATE and IO: the source's or output's name; ARENA: NULL */
+    ls_identity is;   /* and what it is */
     int value;        /* the value whose storage this is; -1: workspace of node `first` */
     /* STATE: of a unit that is mapped: the NODE allocation that it is a slice of, NULL otherwise */
-    const char *inside;
+    const struct ls_alloc *inside;
     size_t inside_at;
     bool shared;          /* STATE, IO: others read it, so it lies in the window */
     bool host;            /* parallel.offload: rests in host memory, does not count for the device */
@@ -83,7 +84,8 @@ typedef struct ls_plan_collective { /* in order of their starts, which is the sa
     ls_dtype from, to, via;
     bool settled;     /* gathers state: nothing to wait for */
     bool map;         /* all_gather: a mapping of node memory; with equal types not even a write */
-    const char *unit; /* "unit root", ...; "" for scalars */
+    const char *unit; /* "unit root", ...; "" for scalars: for people */
+    ls_identity is;   /* a gather's: of whose parameters, where they are a unit's */
     double bytes;     /* that this rank takes in (0 for a mapping without conversion) */
     double seconds;   /* estimate, 0 without a calibration */
 } ls_plan_collective;

@@ -77,6 +77,7 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.kind = LS_ALL_GATHER;
         c.group = a->group;
         c.unit = a->unit;
+        c.is = a->is;
         c.n = (int)a->ranks;
         c.map = a->map;
         c.count = ls_type_count(in);
@@ -195,7 +196,7 @@ static void place_gather(maker *m, int e, int c, const int *waited, int before)
     m->wait[c] = e;
 }
 
-static bool of_unit(const ls_plan_collective *c) { return !strncmp(c->unit, "unit ", 5); }
+static bool of_unit(const ls_plan_collective *c) { return c->is.what == LS_IS_UNIT; }
 
 static void place_halves(maker *m)
 {

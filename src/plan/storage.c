@@ -14,6 +14,7 @@ typedef struct set { /* indexed by base value */
     int first, last; /* steps; last INT_MAX: the caller reads it */
     size_t bytes;
     const char *name; /* sources and outputs */
+    ls_identity is;
     bool source, used;
     bool symmetric; /* peers read it */
     bool node;      /* one copy for the ranks of an axis on this host */
@@ -49,6 +50,7 @@ static void make_sets(storage *s)
         set *t = &s->sets[g->nodes[i]->out[0].id];
         t->source = t->used = true;
         t->name = ls_source_name(g->nodes[i]);
+        t->is = ls_source_is(g->nodes[i]);
         t->last = INT_MAX;
     }
     for (int v = 1; v < g->n_vals; v++)
@@ -69,6 +71,7 @@ static void make_sets(storage *s)
             if (t->name || (whole && ls_type_bytes(&g->vals[v].type) != t->bytes))
                 continue;
             t->name = g->outputs[i].name;
+            t->is = g->outputs[i].is;
             t->last = INT_MAX;
         }
 }
@@ -134,6 +137,7 @@ static void reuse(storage *s, int i)
         p->home[v].offset = 0;
         s->sets[base].last = s->sets[v].last;
         s->sets[base].name = s->sets[v].name;
+        s->sets[base].is = s->sets[v].is;
         s->sets[v].used = false;
         return;
     }
@@ -146,11 +150,10 @@ static bool moves_only(const ls_node *n)
            n->op == &ls_op_pack || n->op == &ls_op_copy || n->op == &ls_op_fused;
 }
 
-/* Trained tensors: as the model declares them, or in their unit's flat state (passes.h names it "unit NAME").
- */
+/* Trained tensors: as the model declares them, or in their unit's flat state. */
 static bool is_parameter(const ls_node *n)
 {
-    return n->op == &ls_op_param || (n->op == &ls_op_state && !strncmp(ls_source_name(n), "unit ", 5));
+    return n->op == &ls_op_param || (ls_is_source(n) && ls_source_is(n).what == LS_IS_UNIT);
 }
 
 /* State of the model that is not trained. Never offloaded: ops use it where it lies. */
@@ -182,7 +185,7 @@ static void classify(storage *s)
     for (int i = 0; i < g->n_outputs; i++) {
         const int v = g->outputs[i].value.id;
         read[v] = true;
-        elsewhere[v] = strncmp(g->outputs[i].name, "grad.", 5) != 0;
+        elsewhere[v] = g->outputs[i].is.what != LS_IS_GRADIENT;
     }
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
@@ -193,7 +196,7 @@ static void classify(storage *s)
             all = all && s->gradient[v];
         }
         if (ls_is_source(n) && n->out[0].id)
-            s->gradient[n->out[0].id] = !strncmp(ls_source_name(n), "grad.", 5);
+            s->gradient[n->out[0].id] = ls_source_is(n).what == LS_IS_GRADIENT;
         for (int j = 0; j < n->n_in; j++) {
             read[n->in[j].id] = true;
             if (n->phase != LS_PHASE_UPDATE && !(all && moves_only(n)))
@@ -228,12 +231,13 @@ static void name_mapped(storage *s)
         const ls_node *n = s->g->nodes[c->node];
         const int state = ls_planner_base(s->p, n->in[0].id, NULL);
         ls_alloc *whole = &plan->allocs[s->sets[ls_planner_base(s->p, n->out[0].id, NULL)].alloc];
-        whole->name = ls_arena_printf(&plan->arena, "%s, gathered", c->unit);
+        whole->is = (ls_identity){ .what = LS_IS_GATHERED, .unit = c->is.unit };
+        whole->name = ls_identity_name(&plan->arena, whole->is, c->unit);
         if (!ls_is_alias_gather(s->g, n))
             continue;
         const int position = ls_mesh_position(&s->p->parallel->mesh, s->p->parallel->rank, c->group);
         ls_alloc *slice = &plan->allocs[s->sets[state].alloc];
-        slice->inside = whole->name;
+        slice->inside = whole;
         slice->inside_at = (size_t)position * slice->bytes;
     }
 }
@@ -263,6 +267,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
                                      : LS_MEM_ARENA,
             .category = category_of(s, v),
             .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL,
+            .is = t->is,
             .value = v,
             .bytes = t->bytes,
             .first = t->name || t->node ? 0 : t->first,

@@ -42,6 +42,7 @@ ls_stored_at ls_stored_of(const ls_units *u, int slot)
     const ls_unit *unit = &u->units[s->unit];
     return (ls_stored_at){ .name = s->name,
                            .state = unit->state,
+                           .unit = s->unit,
                            .offset = s->offset,
                            .type = s->type,
                            .split = s->split,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/field.h"
 #include "base/str.h"
+#include "graph/identity.h"
 #include "passes/autodiff.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
@@ -131,7 +132,7 @@ static ls_status finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
-/* Appends the backward pass; the gradient of each unit's flat buffer is the output "grad.<unit>": this rank's
+/* Appends the backward pass; each unit's flat buffer has its gradient as an output: this rank's
  * slice of the sum over ranks, or, where the update program reduces, the whole of this rank's. */
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
 {
@@ -140,19 +141,19 @@ static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
-    ls_value seed = o->param == LS_F16
-                        ? ls_state(*g, "loss_scale", LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
-                        : ls_fill(*g, ls_value_type(*g, loss), 1.0);
+    ls_value seed = o->param == LS_F16 ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "",
+                                                     LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
+                                       : ls_fill(*g, ls_value_type(*g, loss), 1.0);
     LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
     for (int i = 0; i < u->trained; i++)
-        (ls_output)(*g, ls_arena_printf(&(*g)->arena, "grad.%s", u->units[i].state),
-                    ls_cast(*g, grad[i], u->dtype));
+        ls_output_of(*g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, u->units[i].state,
+                     ls_cast(*g, grad[i], u->dtype));
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* so that only what the backward pass reads is cloned */
     if (o->recompute)
         LS_TRY(ls_pass_recompute(g, o->recompute));
-    return ls_pass_reshard(g, &o->parallel);
+    return ls_pass_reshard(g, &o->parallel, u);
 }
 
 static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel *parallel,
@@ -335,8 +336,10 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     ls_status s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
         s = check_device_memory(c);
-    if (s == LS_OK && o->stage_saves && !o->eval_only)
-        s = ls_state_share_bytes(&c->staging_bytes, c);
+    size_t share = 0;
+    if (s == LS_OK && !o->eval_only)
+        s = ls_state_share_bytes(&share, c); /* refuses what no checkpoint can hold */
+    c->staging_bytes = o->stage_saves ? share : 0;
     if (s != LS_OK)
         ls_compiled_release(c);
     return s;

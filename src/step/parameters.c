@@ -50,7 +50,7 @@ static ls_status init_states(ls_trainer *t, const ls_graph *g)
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
         ls_tensor x;
-        LS_TRY(ls_session_tensor(t->session, a->name, &x));
+        LS_TRY(ls_session_find(t->session, a->is, a->name, &x));
         if (t->used) /* fresh memory is zero already, and untouched */
             memset(x.data, 0, ls_type_bytes(&x.type));
         if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)

@@ -9,6 +9,7 @@
 
 #include "base/argument.h"
 #include "base/thread_pool.h"
+#include "graph/identity.h"
 #include "trainer.h"
 #include "ops/rules.h"
 
@@ -16,7 +17,7 @@ typedef struct listing {
     const ls_compiled *compiled;
     ls_session *session; /* NULL: without memory */
     ls_arena *arena;
-    const char *moments[8]; /* "exp_avg": states named MOMENT.UNIT */
+    bool has_moment[LS_MOMENTS];
     int n_moments;
     const ls_node **others; /* states that belong to no unit */
     int n_others;
@@ -25,21 +26,11 @@ typedef struct listing {
 static const char *name_of(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }
 static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
-static ls_status add_moment(listing *l, const char *state, size_t length)
-{
-    for (int i = 0; i < l->n_moments; i++)
-        if (strlen(l->moments[i]) == length && !strncmp(l->moments[i], state, length))
-            return LS_OK;
-    if (l->n_moments == (int)(sizeof l->moments / sizeof l->moments[0]))
-        return ls_fail(LS_E_INTERNAL, "more kinds of optimizer state than a checkpoint can hold");
-    l->moments[l->n_moments++] = ls_arena_printf(l->arena, "%.*s", (int)length, state);
-    return LS_OK;
-}
-
 static void add_other(listing *l, const ls_node *n)
 {
     for (int i = 0; i < l->n_others; i++)
-        if (!strcmp(name_of(l->others[i]), name_of(n)))
+        if (!ls_identity_order(ls_source_is(l->others[i]), name_of(l->others[i]), ls_source_is(n),
+                               name_of(n)))
             return; /* several programs use it */
     l->others[l->n_others++] = n;
 }
@@ -48,13 +39,9 @@ static int by_name(const void *a, const void *b)
 {
     return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
 }
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
-/* Sorts the states of all programs: units, their moments, others. */
-static ls_status find_states(listing *l)
+/* Among the states of all programs: which moments there are, and what belongs to no unit. */
+static void find_states(listing *l)
 {
     const ls_compiled *c = l->compiled;
     int nodes = 0;
@@ -65,16 +52,17 @@ static ls_status find_states(listing *l)
         const ls_graph *g = c->plans[p] ? c->plans[p]->graph : NULL;
         for (int i = 0; g && i < g->n_nodes; i++) {
             const ls_node *n = g->nodes[i];
-            const char *unit = n->op == &ls_op_state ? strstr(name_of(n), "unit ") : NULL;
-            if (is_buffer(n) || (!unit && n->op == &ls_op_state))
+            if (n->op != &ls_op_buffer && n->op != &ls_op_state)
+                continue;
+            if (ls_source_is(n).what == LS_IS_MOMENT)
+                l->has_moment[ls_source_is(n).moment] = true;
+            else if (ls_source_is(n).what != LS_IS_UNIT)
                 add_other(l, n);
-            else if (unit && unit != name_of(n))
-                LS_TRY(add_moment(l, name_of(n), (size_t)(unit - name_of(n)) - 1));
         }
     }
+    for (int m = 0; m < LS_MOMENTS; m++)
+        l->n_moments += l->has_moment[m];
     qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
-    qsort(l->moments, (size_t)l->n_moments, sizeof *l->moments, by_text);
-    return LS_OK;
 }
 
 typedef struct appending {
@@ -89,25 +77,26 @@ static void append(appending *a, const char *name, const ls_type *type, ls_range
     a->mine[a->n++] = mine;
 }
 
-/* Parameters, or the moments that belong to them: `moment` NULL or "exp_avg". */
-static ls_status append_slots(appending *a, listing *l, const char *moment)
+/* Parameters (LS_IS_UNIT), or a moment of theirs. */
+static ls_status append_slots(appending *a, listing *l, ls_identity is)
 {
     const ls_units *u = &l->compiled->units;
+    const bool moments = is.what == LS_IS_MOMENT;
+    const char *prefix = moments ? ls_moment_name((ls_moment)is.moment) : "";
     ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
     for (int i = 0; i < u->n && l->session; i++) {
-        const char *state = u->units[i].state;
-        if (!moment || !u->units[i].frozen)
-            LS_TRY(ls_session_tensor(
-                l->session, moment ? ls_arena_printf(l->arena, "%s.%s", moment, state) : state, &flat[i]));
+        is.unit = i;
+        if (!moments || !u->units[i].frozen)
+            LS_TRY(ls_session_find(l->session, is, u->units[i].state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        if (moment && s->frozen)
+        if (moments && s->frozen)
             continue;
         const ls_held h = ls_slot_held(u, s);
         const ls_type type = ls_slot_whole(s);
         const size_t size = ls_dtype_size(type.dtype);
-        append(a, moment ? ls_arena_printf(l->arena, "%s.%s", moment, s->name) : s->name, &type,
+        append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &type,
                (ls_range){ .first = h.first,
                            .count = h.n,
                            .data = l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL,
@@ -125,7 +114,7 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
         if (is_buffer(n) != buffers)
             continue;
         if (l->session)
-            LS_TRY(ls_session_tensor(l->session, name_of(n), &x));
+            LS_TRY(ls_session_find(l->session, ls_source_is(n), name_of(n), &x));
         append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
                (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
     }
@@ -138,18 +127,41 @@ static appending begin(ls_arena *arena, int64_t room)
                         0 };
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A file knows tensors by name, and a model's own state may have that of a moment or of the step counter. */
+static ls_status names_differ(ls_arena *arena, const appending *a)
+{
+    const char **names = LS_ARENA_ARRAY(arena, const char *, a->n + 1);
+    for (int64_t i = 0; i < a->n; i++)
+        names[i] = a->tensors[i].name;
+    qsort(names, (size_t)a->n, sizeof *names, by_text);
+    for (int64_t i = 1; i < a->n; i++)
+        if (!strcmp(names[i - 1], names[i]))
+            return ls_fail(LS_E_ARG,
+                           "the model has a state \"%s\", the name under which a checkpoint keeps the "
+                           "trainer's own; give it another",
+                           names[i]);
+    return LS_OK;
+}
+
 static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_session *session)
 {
     listing l = { .compiled = c, .session = session, .arena = &out->arena };
-    LS_TRY(find_states(&l));
+    find_states(&l);
     appending model = begin(l.arena, c->units.n_slots + l.n_others);
     appending optimizer = begin(l.arena, (int64_t)l.n_moments * c->units.n_slots + l.n_others);
-    LS_TRY(append_slots(&model, &l, NULL));
+    LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
     LS_TRY(append_others(&model, &l, true));
-    for (int i = 0; i < l.n_moments; i++)
-        LS_TRY(append_slots(&optimizer, &l, l.moments[i]));
+    for (int m = 0; m < LS_MOMENTS; m++)
+        if (l.has_moment[m])
+            LS_TRY(append_slots(&optimizer, &l, (ls_identity){ .what = LS_IS_MOMENT, .moment = m }));
     out->sliced_optimizer = optimizer.n;
     LS_TRY(append_others(&optimizer, &l, false));
+    LS_TRY(names_differ(l.arena, &optimizer));
     out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
     out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
     out->sliced_model = c->units.n_slots;

@@ -39,16 +39,22 @@ static ls_status bind_units(ls_trainer *t, bool training)
 {
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n; i++) {
-        char grad[700];
-        snprintf(grad, sizeof grad, "grad.%s", u->units[i].state);
-        LS_TRY(ls_session_tensor(t->session, u->units[i].state, &t->units[i]));
+        const char *name = u->units[i].state;
+        LS_TRY(
+            ls_session_find(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name, &t->units[i]));
         if (!training || u->units[i].frozen)
             continue;
-        LS_TRY(ls_session_tensor(t->session, grad, &t->grads[i]));
+        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, name,
+                               &t->grads[i]));
         LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
                               t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
+}
+
+static ls_status number(ls_session *s, ls_what what, const char *name, bool wanted, ls_tensor *out)
+{
+    return wanted ? ls_session_find(s, (ls_identity){ .what = what }, name, out) : LS_OK;
 }
 
 static int count_buffers(const ls_graph *g)
@@ -68,6 +74,14 @@ static bool has_input(const ls_graph *g, const char *name)
     return false;
 }
 
+static bool has_output(const ls_graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!strcmp(g->outputs[i].name, name))
+            return true;
+    return false;
+}
+
 /* Buffers in the order of the model, and the input that says when they change. */
 static ls_status bind_buffers(ls_trainer *t)
 {
@@ -81,7 +95,7 @@ static ls_status bind_buffers(ls_trainer *t)
         if (g->nodes[i]->op != &ls_op_buffer)
             continue;
         b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
-        LS_TRY(ls_session_tensor(t->session, b->name, &b->tensor));
+        LS_TRY(ls_session_find(t->session, (ls_identity){ 0 }, b->name, &b->tensor));
         t->n_buffers++;
     }
     return optional(t->session, "track", micro && has_input(micro, "track"), &t->track);
@@ -94,24 +108,26 @@ static ls_status bind(ls_trainer *t)
     bool training = c->plans[LS_MICRO] != NULL;
     LS_TRY(bind_units(t, training));
     LS_TRY(bind_buffers(t));
-    const bool text = has_input(c->plans[LS_EVAL]->graph, "ids");
-    LS_TRY(ls_session_tensor(s, text ? "ids" : "images", &t->inputs));
-    LS_TRY(ls_session_tensor(s, text ? "targets" : "labels", &t->targets));
-    LS_TRY(ls_session_binding(s, text ? "ids" : "images", &t->inputs_at));
-    LS_TRY(ls_session_binding(s, text ? "targets" : "labels", &t->targets_at));
+    const ls_graph *eval = c->plans[LS_EVAL]->graph;
+    const char *inputs, *targets;
+    LS_TRY(ls_batch_inputs(eval, &inputs, &targets));
+    LS_TRY(ls_session_tensor(s, inputs, &t->inputs));
+    LS_TRY(ls_session_tensor(s, targets, &t->targets));
+    LS_TRY(ls_session_binding(s, inputs, &t->inputs_at));
+    LS_TRY(ls_session_binding(s, targets, &t->targets_at));
     LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
     LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
-    LS_TRY(optional(s, "eval.probability", !text, &t->eval_probability));
+    LS_TRY(optional(s, "eval.probability", has_output(eval, "eval.probability"), &t->eval_probability));
     LS_TRY(ls_session_tensor(s, "count", &t->count));
     LS_TRY(optional(s, "loss", training, &t->loss));
-    LS_TRY(optional(s, "lr", training, &t->lr));
-    LS_TRY(optional(s, "step", training, &t->step));
+    LS_TRY(number(s, LS_IS_RATE, "lr", training, &t->lr));
+    LS_TRY(number(s, LS_IS_STEP, "step", training, &t->step));
     const bool random = training && has_input(c->plans[LS_MICRO]->graph, "sample_places");
     LS_TRY(optional(s, "random_seed", random, &t->random_seed));
     LS_TRY(optional(s, "sample_places", random, &t->sample_places));
-    LS_TRY(optional(s, "grad_norm", training && c->clipping, &t->grad_norm));
-    LS_TRY(optional(s, "applied", training && c->loss_scaling, &t->applied));
-    LS_TRY(optional(s, "loss_scale", training && c->loss_scaling, &t->loss_scale));
+    LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
+    LS_TRY(number(s, LS_IS_APPLIED, "applied", training && c->loss_scaling, &t->applied));
+    LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
     return LS_OK;
 }
 

@@ -36,10 +36,10 @@ struct ls_trainer {
     ls_tensor eval_rows, eval_predicted, eval_probability; /* the last has data NULL for a language model */
     ls_tensor grad_norm, applied, loss_scale;              /* data NULL when the program has none */
     double *losses;                                        /* of the step's M micro-batches */
-    double *exchange;      /* request and losses of this rank, then those of every rank */
-    char *staging;         /* compiled.staging_bytes of them; NULL: none */
+    double *exchange;       /* request and losses of this rank, then those of every rank */
+    char *staging;          /* compiled.staging_bytes of them; NULL: none */
     ls_background prefault; /* takes their page faults while the process goes on, */
-    bool closing;          /* unless this is set; atomic */
+    bool closing;           /* unless this is set; atomic */
     /* ls_trainer_parameters over ranks: all masters, one behind the other; NULL until then */
     void *whole;
     /* LS_REQUEST_ bits: what this rank sets before a step; after it, what any rank had set */
@@ -63,6 +63,10 @@ void ls_trainer_leave(ls_trainer **entered);
 
 /* Creates the trainer around programs that were compiled before; takes them over. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
+
+/* The two inputs that a batch fills: the targets, "labels" or "targets", and the only other one that is not a
+ * number of the step. LS_E_ARG where there are fewer or more. */
+ls_status ls_batch_inputs(const ls_graph *g, const char **inputs, const char **targets);
 
 /* LS_E_ARG for `call` ("a step") on a trainer that has no weights yet; the same on all ranks. */
 ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);

@@ -5,6 +5,7 @@
 
 #include "passes/autodiff.h"
 #include "lockstep/models.h"
+#include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/passes.h"
 #include "support/support.h"
@@ -65,7 +66,7 @@ static ls_graph *step(const ls_parallel *p, ls_dtype param, ls_units *u)
     for (int i = 0; i < u->n; i++)
         ls_output(g, u->units[i].state, grads[i]);
     ASSERT_OK(ls_pass_dce(&g));
-    ASSERT_OK(ls_pass_reshard(&g, p));
+    ASSERT_OK(ls_pass_reshard(&g, p, u));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_graph_verify(g));
     return g;
@@ -307,6 +308,27 @@ static void other_strategies(void **state)
     done(g, &u);
 }
 
+/* A module that is called as what lies outside all modules: two units, whatever their names. */
+static void a_module_called_root(void **state)
+{
+    (void)state;
+    const ls_parallel p = over(2, LS_DATA_FSDP, "class:Block");
+    ls_graph *g;
+    ls_units u;
+    ASSERT_OK(ls_graph_create(&g, "m"));
+    ls_value x = ls_linear(g, "first", ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), 8);
+    ls_scope_push(g, "root", "Block");
+    x = ls_linear(g, "second", x, 8);
+    ls_scope_pop(g);
+    ls_output(g, "y", x);
+    ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, &p, NULL, &u));
+    ASSERT_OK(ls_graph_verify(g));
+    assert_int_equal(u.n, 2);
+    assert_true(u.units[0].root && !u.units[1].root);
+    assert_int_equal(count(g, "all_gather", NULL), 2);
+    done(g, &u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +340,7 @@ int main(void)
         cmocka_unit_test(resharded_reads),
         cmocka_unit_test(other_strategies),
         cmocka_unit_test(frozen_units),
+        cmocka_unit_test(a_module_called_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

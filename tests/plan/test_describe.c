@@ -9,6 +9,8 @@
 #include "plan/internal.h"
 #include "support/support.h"
 
+static const ls_identity UNIT = { .what = LS_IS_UNIT }, GRADIENT = { .what = LS_IS_GRADIENT };
+
 /* A training step in small: flat state "unit root" = w [4, 8] at 0 and b [4] at 48; gradient lands in
  * "grad.unit root"; then sgd. */
 static void programs(ls_graph *g[2], ls_plan *p[2])
@@ -17,7 +19,7 @@ static void programs(ls_graph *g[2], ls_plan *p[2])
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     const ls_type flat = LS_TYPE(LS_F32, 64), w_type = LS_TYPE(LS_F32, 4, 8), b_type = LS_TYPE(LS_F32, 4);
     ASSERT_OK(ls_graph_create(&g[0], "micro"));
-    ls_value root = ls_state(g[0], "unit root", flat, (ls_init){ 0 });
+    ls_value root = ls_state_of(g[0], UNIT, "unit root", flat, (ls_init){ 0 });
     ls_value x = ls_input(g[0], "x", LS_TYPE(LS_F32, 16, 8));
     ls_scope_push(g[0], "fc", "Layer");
     ls_value w = ls_flat_view(g[0], root, 0, &w_type), b = ls_flat_view(g[0], root, 48, &b_type);
@@ -27,12 +29,12 @@ static void programs(ls_graph *g[2], ls_plan *p[2])
     ls_value parts[2] = { ls_reshape(g[0], dw, 32), ls_nth(g[0], dw, 1) };
     ls_value grad = ls_pack(g[0], 2, parts, 0, 64, (int64_t[]){ 0, 48 });
     ls_scope_pop(g[0]);
-    ls_output(g[0], "grad.unit root", grad);
+    ls_output_of(g[0], GRADIENT, "unit root", grad);
     ASSERT_OK(ls_graph_create(&g[1], "update"));
     g[1]->phase = LS_PHASE_UPDATE;
     const ls_sgd_attrs sgd = { 0 };
-    ls_value in[7] = { ls_state(g[1], "unit root", flat, (ls_init){ 0 }),
-                       ls_input(g[1], "grad.unit root", flat), LS_NONE,
+    ls_value in[7] = { ls_state_of(g[1], UNIT, "unit root", flat, (ls_init){ 0 }),
+                       ls_input_of(g[1], GRADIENT, "unit root", flat), LS_NONE,
                        ls_state(g[1], "step", LS_SCALAR(LS_I64), (ls_init){ 0 }),
                        ls_input(g[1], "lr", LS_SCALAR(LS_F64)) };
     ls_graph_apply(g[1], &ls_op_sgd, 7, in, &sgd);
@@ -94,11 +96,15 @@ static void estimates_of_collectives(void **state)
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
-        ls_value slice = ls_state(g, "unit a", LS_TYPE(LS_F32, 16), (ls_init){ 0 });
-        ls_value whole = ls_all_gather(
-            g, slice,
-            &(ls_gather_attrs){
-                .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32, .map = map });
+        ls_value slice = ls_state_of(g, UNIT, "unit a", LS_TYPE(LS_F32, 16), (ls_init){ 0 });
+        ls_value whole = ls_all_gather(g, slice,
+                                       &(ls_gather_attrs){ .group = "dp",
+                                                           .unit = "unit a",
+                                                           .ranks = 4,
+                                                           .to = LS_F32,
+                                                           .via = LS_F32,
+                                                           .map = map,
+                                                           .is = UNIT });
         ls_value sum = ls_reduce_scatter(
             g, ls_tanh(g, whole),
             &(ls_reduce_attrs){ .group = "dp", .unit = "unit a", .ranks = 4, .to = LS_F32, .via = LS_F32 });
@@ -206,7 +212,8 @@ static void texts(void **state)
         ASSERT_CONTAINS(s.data, life[i]);
     ls_str_clear(&s);
     ls_explain_param_text(
-        &s, &(ls_stored_at){ .name = "gone", .state = "unit other", .type = LS_TYPE(LS_F32, 4) }, 2, p);
+        &s, &(ls_stored_at){ .name = "gone", .state = "unit other", .unit = 1, .type = LS_TYPE(LS_F32, 4) },
+        2, p);
     ASSERT_CONTAINS(s.data, "no program reads it");
     ls_str_release(&s);
     release(g, p);

@@ -189,6 +189,8 @@ static void in_place_needs_the_whole(void **state)
     done(p, g);
 }
 
+static const ls_identity GRADIENT = { .what = LS_IS_GRADIENT };
+
 /* Weight gradients land in the flat buffer, which is the output "grad.flat"; one pack with a gap runs
  * (zeros), one without is dropped. */
 static void flat_gradients(void **state)
@@ -200,7 +202,8 @@ static void flat_gradients(void **state)
         g->phase = LS_PHASE_BACKWARD;
         ls_value dw = ls_linear_dw(g, dy, x, true), db = ls_nth(g, dw, 1);
         ls_value parts[2] = { ls_reshape(g, dw, 32), db };
-        ls_output(g, "grad.flat", ls_pack(g, 2, parts, 0, gap ? 52 : 36, (int64_t[]){ 0, gap ? 48 : 32 }));
+        ls_output_of(g, GRADIENT, "flat",
+                     ls_pack(g, 2, parts, 0, gap ? 52 : 36, (int64_t[]){ 0, gap ? 48 : 32 }));
         ls_plan *p = plan_of(g);
         const ls_place *flat = place(p, "pack", 0), *w = place(p, "linear_dw", 0);
         assert_int_equal(w->alloc, flat->alloc);
@@ -225,7 +228,7 @@ static void sums_in_place(void **state)
         g->phase = LS_PHASE_BACKWARD;
         ls_value head = ls_linear_dw(g, dy, x, false), late = ls_linear_dw(g, ls_relu(g, dy), x, false);
         ls_value parts[2] = { ls_fill(g, LS_TYPE(LS_F32, 16), 0), ls_reshape(g, ls_add(g, head, late), 32) };
-        ls_output(g, "grad.flat", ls_pack(g, 2, parts, 0, 48, (int64_t[]){ 0, 16 }));
+        ls_output_of(g, GRADIENT, "flat", ls_pack(g, 2, parts, 0, 48, (int64_t[]){ 0, 16 }));
         if (read_later)
             ls_output(g, "y", ls_exp(g, head));
         ls_plan *p = plan_of(g);
@@ -248,7 +251,8 @@ static void sums_with_themselves(void **state)
     ls_graph *g = graph();
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 16, 8)), dy = ls_input(g, "dy", LS_TYPE(LS_F32, 16, 4));
     ls_value dw = ls_linear_dw(g, dy, x, false), sum = ls_add(g, dw, ls_slice(g, dw, 0, 0, 1));
-    ls_output(g, "grad.flat", ls_pack(g, 1, (ls_value[]){ ls_reshape(g, sum, 32) }, 0, 32, (int64_t[]){ 0 }));
+    ls_output_of(g, GRADIENT, "flat",
+                 ls_pack(g, 1, (ls_value[]){ ls_reshape(g, sum, 32) }, 0, 32, (int64_t[]){ 0 }));
     ls_plan *p = plan_of(g);
     assert_int_equal(place(p, "add", 0)->alloc, place(p, "pack", 0)->alloc);
     assert_int_not_equal(place(p, "linear_dw", 0)->alloc, place(p, "pack", 0)->alloc);
@@ -385,7 +389,8 @@ static void state_in_place(void **state)
     ls_value now = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ step, LS_NONE }, NULL);
     ls_value up[2];
     for (int i = 0; i < 2; i++) {
-        ls_value grad = ls_input(g, i ? "grad.1" : "grad.0", part);
+        ls_value grad = ls_input_of(g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, i ? "1" : "0",
+                                    part);
         up[i] = adam(g, ls_flat_view(g, w, 32 * i, &part), grad, ls_flat_view(g, m, 32 * i, &part),
                      ls_flat_view(g, v, 32 * i, &part), now, lr);
     }

@@ -36,17 +36,19 @@ static ls_graph *chain(bool map, bool state_operand)
     ASSERT_OK(ls_graph_create(&g, "chain"));
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, N));
     for (int k = 0; k < UNITS; k++) {
-        ls_value s = ls_state(g, NAMES[k], LS_TYPE(LS_F32, N / 2), (ls_init){ 0 });
+        const ls_identity unit = { .what = LS_IS_UNIT, .unit = k },
+                          gradient = { .what = LS_IS_GRADIENT, .unit = k };
+        ls_value s = ls_state_of(g, unit, NAMES[k], LS_TYPE(LS_F32, N / 2), (ls_init){ 0 });
         if (!state_operand)
             s = ls_exp(g, s);
         ls_value w = ls_all_gather(
             g, s,
-            &(ls_gather_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32, .map = map });
+            &(ls_gather_attrs){
+                .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32, .map = map, .is = unit });
         x = ls_relu(g, ls_mul(g, x, w));
         ls_value r = ls_reduce_scatter(
             g, x, &(ls_reduce_attrs){ .group = "dp", .unit = NAMES[k], .ranks = 2, .to = LS_F32 });
-        static const char *const OUT[UNITS] = { "grad.a", "grad.b", "grad.c", "grad.d" };
-        ls_output(g, OUT[k], r);
+        ls_output_of(g, gradient, NAMES[k], r);
     }
     ls_output(g, "y", x);
     ASSERT_OK(ls_graph_finish(g));
