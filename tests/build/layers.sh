@@ -58,6 +58,7 @@ refused cli/bad.c '#include "data/set_own.h"' 'is private to src/data'
 refused graph/bad.c '#include <curl/curl.h>' 'only src/data may'
 refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
+refused data/bad.c 'return ls_fail(LS_E_USAGE, "data.path %s: no such folder", path);' 'names a key of recipes'
 refused data/bad.c 'fprintf(stderr, "x");' 'prints or exits'
 refused data/bad.c '    exit(1);' 'prints or exits'
 refused cli/bad.c 'if (rename(a, b)) return;' 'no fault point'

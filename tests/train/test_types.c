@@ -156,7 +156,7 @@ static void what_cannot_be(void **state)
     job j = on(1, LS_DATA_FSDP, LS_GATHER_AUTO);
     j.o.freeze = NULL;
     ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED,
-                 "parameter base.weight is bf16: trained parameters are f32", "freeze it");
+                 "parameter base.weight is bf16: trained parameters are stored as f32", "freeze it");
     j.o.freeze = "base";
     type = LS_F16;
     ASSERT_FAILS(ls_compile(&c, build, &type, &j.o, NULL), LS_E_UNSUPPORTED,
