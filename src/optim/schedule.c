@@ -46,5 +46,7 @@ double ls_schedule_rate(const ls_schedule *s, double base, int64_t step)
     LS_ARG_OR(s, 0);
     if (step < s->warmup_steps)
         return base * (double)(step + 1) / (double)s->warmup_steps;
+    if ((size_t)s->kind >= sizeof RATE / sizeof RATE[0])
+        return base;
     return RATE[s->kind](s, base, step - s->warmup_steps);
 }

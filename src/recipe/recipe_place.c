@@ -8,7 +8,7 @@
 
 const ls_setting *ls_recipe_setting(const ls_recipe_state *state, const char *key)
 {
-    static const ls_setting none;
+    static const ls_setting none = { 0 };
     for (int i = 0; i < LS_KEY_MAX; i++)
         if (state->set[i].key && !strcmp(state->set[i].key, key))
             return &state->set[i];
