@@ -38,15 +38,14 @@ typedef struct ls_update_opts {
     int shards, replicas;          /* sizes of these groups; 1: there is no such group */
     bool reduce;                   /* the inputs are gradients of this rank alone: the program reduces them */
     bool offload;                  /* units are in host memory, and gradients on the device */
-    const char *tensor;            /* axis that splits layers */
-    int tensors;                   /* ranks of that axis; 1: there is no such axis */
-    int tensor_position; /* of this rank on it. Units that are not split count for the norm at 0 only */
-    ls_dtype via;        /* type that sums over ranks are rounded to */
+    const char *model;             /* group of ranks that compute the same samples, each its part of them */
+    int models;                    /* ranks of that group; 1: there is no such group */
+    ls_dtype via;                  /* type that sums over ranks are rounded to */
 } ls_update_opts;
-#define LS_UPDATE_DEFAULTS                                                                        \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "",   \
-    .replicate = "", .shards = 1, .replicas = 1, .reduce = false, .offload = false, .tensor = "", \
-    .tensors = 1, .tensor_position = 0, .via = LS_F32
+#define LS_UPDATE_DEFAULTS                                                                       \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "",  \
+    .replicate = "", .shards = 1, .replicas = 1, .reduce = false, .offload = false, .model = "", \
+    .models = 1, .via = LS_F32
 LS_API ls_update_opts ls_update_opts_default(void);
 
 /* How the gradients of a step's micro-batches are added. */
@@ -59,7 +58,7 @@ typedef enum ls_accumulation {
 typedef struct ls_update_unit {
     const char *name; /* of its state */
     ls_type type;     /* of this rank's part: [elements] */
-    bool split;       /* the axis of role tensor splits its parameters */
+    bool copy;        /* another rank of `model` has the same, and counts it in the norm */
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.

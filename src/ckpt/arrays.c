@@ -22,7 +22,6 @@ typedef struct blocks {
     ls_group *group;
     ls_arena arena;
     ls_box *boxes;
-    ls_box_rows *rows;
     ls_tensor_list list;
     char *packed; /* of blocks with strides, side by side */
 } blocks;
@@ -60,7 +59,6 @@ static ls_status make_list(blocks *b)
     if (b->n < 1)
         return ls_fail(LS_E_ARG, "%s: a checkpoint holds at least one array", b->dir);
     b->boxes = LS_ARENA_ARRAY(&b->arena, ls_box, b->n);
-    b->rows = LS_ARENA_ARRAY(&b->arena, ls_box_rows, b->n);
     ls_named_tensor *tensors = LS_ARENA_ARRAY(&b->arena, ls_named_tensor, b->n);
     ls_range *mine = LS_ARENA_ARRAY(&b->arena, ls_range, b->n);
     b->list = (ls_tensor_list){ b->n, tensors, mine };
@@ -69,9 +67,8 @@ static ls_status make_list(blocks *b)
         mine[i].count = ls_type_count(&a->block.type);
         LS_TRY(check_array(b, i, &b->boxes[i]));
         tensors[i] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &a->type) };
-        mine[i].rows = &b->rows[i];
-        if (mine[i].count > 0)
-            b->rows[i] = ls_box_rows_of(&b->boxes[i]);
+        mine[i].box = &b->boxes[i];
+        mine[i].differ = true;
     }
     return LS_OK;
 }

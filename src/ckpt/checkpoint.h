@@ -13,18 +13,13 @@
 #include "lockstep/group.h"
 #include "lockstep/weights.h"
 
-/* A block of a tensor: runs of `run` elements, `stride` apart, from element `offset` of it on. run 0: the
- * whole tensor. */
-typedef struct ls_block {
-    int64_t offset, run, stride;
-} ls_block;
 /* What this rank has, or wants, of a tensor: `count` elements from number `first` of its block, row-major.
- * count 0: nothing. The block is that of `rows`, where they are not NULL. */
+ * count 0: nothing. */
 typedef struct ls_range {
     int64_t first, count;
     void *data;
-    ls_block block;
-    const ls_box_rows *rows;
+    const ls_box *box; /* the block; NULL: the whole tensor */
+    bool differ;       /* other ranks' blocks of it may have other shapes */
 } ls_range;
 /* The part of a range that lies in one piece in the tensor from its element `at` (0 .. count-1) on: where
  * there, and how many. */

@@ -75,13 +75,10 @@ static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file
     return LS_OK;
 }
 
-/* A row's part of a block is short; a block that is split by rows is one run. What the other ranks' blocks of
- * an array are is not known here. */
+/* A row's part of a block is short; a block that is split by rows is one run. */
 static bool strided(const ls_tensor_list *l, int64_t i)
 {
-    if (l->mine[i].rows)
-        return true;
-    return l->mine[i].block.run && ls_type_count(&l->tensors[i].tensor.type) > l->mine[i].block.stride;
+    return l->mine[i].differ || (l->mine[i].box && ls_box_rows_of(l->mine[i].box).n > 1);
 }
 
 static ls_status compact_file(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list,

@@ -116,11 +116,11 @@ static ls_status write_texts(ls_ranges *w)
 
 int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count)
 {
-    const int64_t left = r->count - at, i = r->first + at, run = r->rows ? r->rows->length : r->block.run;
-    *count = run && run - i % run < left ? run - i % run : left;
-    if (r->rows)
-        return ls_box_row(r->rows, i / run) + i % run;
-    return run ? r->block.offset + i / run * r->block.stride + i % run : i;
+    const int64_t left = r->count - at;
+    int64_t run = left;
+    const int64_t first = r->box ? ls_box_run(r->box, r->first + at, &run) : r->first + at;
+    *count = run < left ? run : left;
+    return first;
 }
 
 static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)

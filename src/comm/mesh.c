@@ -317,6 +317,15 @@ const char *ls_mesh_model_axes(const ls_mesh *m)
     return kept(all);
 }
 
+bool ls_mesh_group_has(const char *group, const char *axis)
+{
+    const size_t n = strlen(axis);
+    for (const char *p = group; *p; p += strcspn(p, "*"), p += *p == '*')
+        if (strcspn(p, "*/") == n && !strncmp(p, axis, n))
+            return true;
+    return false;
+}
+
 const char *ls_mesh_text(char text[128], const ls_mesh *m)
 {
     LS_ARG_OR(text, NULL);

@@ -22,8 +22,9 @@ typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } 
 
 /* clang-format off */
 /* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
-/* of a parameter, block number `at` of `of` equal ones along `dim`; of 0: all of it */
-typedef struct ls_tp_split { int64_t dim, at, of; } ls_tp_split;
+/* of a parameter, for each axis of the mesh 1 + the dimension that it cuts into equal blocks; 0: none. `type`
+ * is of one block */
+typedef struct ls_cuts { int8_t dim[8]; } ls_cuts;
 /* What a source or an output is to the programs of a step (graph/identity.h). NAMED: nothing but its name, as
  * a model or a caller declares it. Of unit number `unit`: its parameters, a moment of them, their gradient,
  * and the whole of it where it is one mapping. Then the numbers of a step, one of each. */
@@ -33,7 +34,7 @@ typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_MOMENT, LS_IS_GRADIENT, LS
 typedef enum ls_moment { LS_EXP_AVG, LS_EXP_AVG_SQ, LS_MOMENTUM_BUFFER, LS_MOMENTS } ls_moment;
 typedef struct ls_identity { int64_t what, unit, moment; } ls_identity;
 typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
-    ls_tp_split split; ls_identity is; } ls_source_attrs;
+    ls_cuts cuts; ls_identity is; } ls_source_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
 typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
 /* mul_const, add_const, max_const */

@@ -73,10 +73,10 @@ static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_u
 /* Combines a number of each rank over all ranks: the maximum, or the exact sum. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
-    const char *group = o->tensors == 1  ? o->shard
-                        : o->shards == 1 ? o->tensor
-                                         : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->tensor);
-    const int ranks = o->shards * o->tensors;
+    const char *group = o->models == 1   ? o->shard
+                        : o->shards == 1 ? o->model
+                                         : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->model);
+    const int ranks = o->shards * o->models;
     return ranks == 1
                ? v
                : ls_all_reduce(g, v,
@@ -117,7 +117,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         int count = 0;
         mine[count++] = largest;
         for (int i = 0; i < n; i++)
-            if (units[i].split || o->tensor_position == 0) /* each once */
+            if (!units[i].copy)
                 mine[count++] = grads[i];
         ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, count, mine, NULL), o,
                                   LS_HOW_WIDE);

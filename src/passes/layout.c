@@ -25,12 +25,11 @@ int64_t ls_units_frozen(const ls_units *u)
 
 ls_sharding ls_sharding_of(const ls_parallel *p)
 {
-    ls_sharding s = { .shard = "", .replicate = "", .tensor = "", .shards = 1, .replicas = 1, .each = true };
+    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
     if (!p)
         return s;
     s.shard = ls_parallel_shard_axes(p);
     s.replicate = ls_parallel_replicate_axes(p);
-    s.tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
     if (*s.shard) {
         s.shards = ls_mesh_group_size(&p->mesh, s.shard);
         s.position = ls_mesh_position(&p->mesh, p->rank, s.shard);
@@ -207,18 +206,18 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     ls_units *u = l->u;
     char full[640];
     const bool other = slot->type.dtype != u->dtype;
-    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "",
-             slot->split.of > 1 ? " split" : "", other ? " " : "",
-             other ? ls_dtype_name(slot->type.dtype) : "");
+    const unsigned cut_by = ls_cuts_axes(&slot->cuts);
+    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "", cut_by ? " split" : "",
+             other ? " " : "", other ? ls_dtype_name(slot->type.dtype) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
-            u->units[i].frozen == slot->frozen && u->units[i].split == (slot->split.of > 1))
+            u->units[i].frozen == slot->frozen && u->units[i].cut_by == cut_by)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
                                 .frozen = slot->frozen,
-                                .root = !scope && !bucket && !slot->frozen && slot->split.of <= 1,
-                                .split = slot->split.of > 1 };
+                                .root = !scope && !bucket && !slot->frozen && !cut_by,
+                                .cut_by = cut_by };
     l->scope[u->n] = scope;
     l->bucket[u->n] = bucket;
     return u->n++;
@@ -240,12 +239,12 @@ static void fill_buckets(layout *l, int64_t bytes)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
     char name[32];
-    for (int split = 0; split < 2; split++) {
+    for (unsigned cut_by = 0; cut_by < 1U << LS_MESH_AXES; cut_by++) {
         int64_t limit = first < bytes ? first : bytes, used = 0;
         int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
-            if (s->frozen || (s->split.of > 1) != split)
+            if (s->frozen || ls_cuts_axes(&s->cuts) != cut_by)
                 continue;
             if (!bucket || used >= limit) {
                 limit = bucket ? bytes : limit;
@@ -293,8 +292,12 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         const ls_source_attrs *a = g->nodes[i]->attrs;
         u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name),
                                  .type = a->type,
-                                 .split = a->split,
+                                 .whole = a->type,
+                                 .cuts = a->cuts,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
+        for (int axis = 0; p && axis < p->mesh.n; axis++)
+            if (a->cuts.dim[axis])
+                u->slots[k].whole.dims[a->cuts.dim[axis] - 1] *= p->mesh.axes[axis].size;
         params[k++] = g->nodes[i];
     }
     LS_TRY(freeze_slots(u, freeze));
@@ -311,7 +314,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     else
         fill_units(&l, &by, params);
     for (int i = 0; i < u->n_slots; i++)
-        u->parameters += ls_type_count(&u->slots[i].type) * (u->slots[i].split.of ? u->slots[i].split.of : 1);
+        u->parameters += ls_type_count(&u->slots[i].whole);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
         const size_t narrow = ls_dtype_size(param) < ls_dtype_size(x->dtype) ? ls_dtype_size(param)

@@ -5,6 +5,7 @@
  *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward
  *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
+#include "base/box.h"
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
 
@@ -26,7 +27,6 @@ ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);
 /* ls_parallel resolved for one rank: which group shards a unit's buffer, and over which it is replicated. */
 typedef struct ls_sharding {
     const char *shard, *replicate; /* group names (lockstep/mesh.h); of one rank when there is none */
-    const char *tensor;            /* the axis that splits layers */
     int shards, replicas;          /* their sizes */
     int position;                  /* of the rank among the shards */
     /* gathers are mappings; states rest on the host; gradients are reduced in `micro` */
@@ -47,8 +47,9 @@ ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
 /* One parameter inside its unit's flat buffer. */
 typedef struct ls_slot {
     const char *name; /* FQN */
-    ls_type type;     /* as the model declared it; with `split`, of this rank's block */
-    ls_tp_split split;
+    ls_type type;     /* of the block that a rank has, */
+    ls_type whole;    /* and of all of it, as the model declared it */
+    ls_cuts cuts;     /* which axes of the mesh cut it into blocks */
     ls_init init;
     bool frozen; /* trained no further */
     int unit;
@@ -65,7 +66,8 @@ typedef struct ls_unit {
     const char *state;
     bool root;          /* of the trained parameters outside every block */
     ls_dtype dtype;     /* of what is stored */
-    bool frozen, split; /* of parameters that are; that the axis of role tensor has blocks of */
+    bool frozen;        /* of parameters that are */
+    unsigned cut_by;    /* bit i: axis i of the mesh cuts all of them */
     int64_t elements;   /* of the whole buffer, padding included */
     int64_t slice;      /* elements / shards */
     int64_t parameters; /* elements without padding */
@@ -87,6 +89,24 @@ typedef struct ls_units {
 } ls_units;
 void ls_units_release(ls_units *u);
 int64_t ls_units_frozen(const ls_units *u); /* elements of the parameters that are */
+
+/* What a rank stores of a parameter: `count` elements from number `first` on of its block, at element `at` of
+ * its slice of the unit. */
+typedef struct ls_held {
+    ls_box box; /* the block, in the whole parameter */
+    int64_t first, count, at;
+    /* This number of so many ranks that store the same; and its number among those of them that compute the
+     * same samples: of these the first counts in a sum over shards and blocks. */
+    int copy, copies, model_copy;
+} ls_held;
+ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank);
+bool ls_held_all(const ls_held *h);      /* its whole block */
+unsigned ls_cuts_axes(const ls_cuts *c); /* ls_unit.cut_by */
+/* Every rank stores all of it; of every one. */
+bool ls_slot_everywhere(const ls_units *u, int slot);
+bool ls_units_everywhere(const ls_units *u);
+/* The number of a block among equal ones, row-major, and how many they are. */
+int64_t ls_box_number(const ls_box *box, int64_t *of);
 
 /* Decides which unit each parameter lies in, and where (layout.c). `freeze`: ls_trainer_opts. LS_E_USAGE when
  * the policy, or a word of `freeze`, finds nothing in this model. */

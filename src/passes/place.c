@@ -406,7 +406,7 @@ static ls_status param(walk *w, const ls_node *n)
     w->at[v.id] = (spot){ .param = true };
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
-        a.split = (ls_tp_split){ seed->dim, w->axis.position, w->axis.ranks };
+        a.cuts.dim[w->axis.number] = (int8_t)(seed->dim + 1);
         w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim),
                               .param = true,
                               .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s",
@@ -477,8 +477,10 @@ ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, co
 ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
 {
     const char *name = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
-    const ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
-                                 ls_mesh_position(&p->mesh, p->rank, name) };
+    ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
+                           ls_mesh_position(&p->mesh, p->rank, name), 0 };
+    while (axis.number < p->mesh.n && strcmp(p->mesh.axes[axis.number].name, name))
+        axis.number++;
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
     return axis.ranks == 1 ? LS_OK : ls_place(gp, p, seeds, &axis, NULL);

@@ -17,6 +17,7 @@
 typedef struct ls_place_axis {
     const char *name;
     int ranks, position;
+    int number; /* of the axis in the mesh */
 } ls_place_axis;
 
 /* What a rank has of a value of type `whole`. False: the ranks do not divide it. */

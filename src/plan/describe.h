@@ -2,6 +2,7 @@
  * for programs. */
 #pragma once
 #include "base/json.h"
+#include "passes/passes.h"
 #include "plan.h"
 
 /* Memory of a session over these plans: names are shared, the arenas are as large as the neediest program
@@ -73,16 +74,14 @@ typedef struct ls_stored_at {
     int unit; /* whose parameters the source is */
     int64_t offset;
     ls_type type;
-    ls_tp_split split; /* `type` is of this block of the parameter; of 0: of all of it */
-    const char *axis;  /* over which it is split */
-    int64_t slice;     /* 0: the source is the whole buffer, or the parameter itself */
+    ls_box box;                    /* `type` is of this block of the parameter; ndim 0: of all of it */
+    const char *axes[LS_MAX_DIMS]; /* that split each of its dimensions */
+    int64_t slice;                 /* 0: the source is the whole buffer, or the parameter itself */
     int shards;
 } ls_stored_at;
-/* Elements [first, end) of the flattened tensor that the rank at a position of the sharding group stores;
- * equal: none. */
-void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_t *end);
-/* "elements 0 to 5120 of 16384: rows 0 to 39", "all of it", "nothing of it" */
-void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position);
+/* What a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39" of its block, "of block 1
+ * all of it", "nothing of it" */
+void ls_held_text(ls_str *out, const ls_held *h);
 /* Its life through the programs: the chain of ops from storage to use, every step that reads it, its
  * gradient's birth, its update. */
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans);

@@ -169,22 +169,14 @@ static int step_of(const ls_plan *p, int node)
     return -1;
 }
 
-void ls_stored_part(const ls_stored_at *at, int position, int64_t *first, int64_t *end)
+void ls_held_text(ls_str *out, const ls_held *h)
 {
-    const int64_t count = ls_type_count(&at->type), from = position * at->slice - at->offset,
-                  to = from + at->slice;
-    *first = !at->slice || from < 0 ? 0 : from < count ? from : count;
-    *end = !at->slice || to > count ? count : to < *first ? *first : to;
-}
-
-void ls_stored_part_text(ls_str *out, const ls_stored_at *at, int position)
-{
-    int64_t first, end;
-    const int64_t count = ls_type_count(&at->type),
-                  row = at->type.ndim > 1 && at->type.dims[0] > 1 ? count / at->type.dims[0] : 1;
-    ls_stored_part(at, position, &first, &end);
-    if (first == end || end - first == count) {
-        ls_str_add(out, first == end ? "nothing of it" : "all of it");
+    const int64_t count = ls_box_count(&h->box), rows = h->box.ndim > 1 ? h->box.size[0] : 1,
+                  row = rows > 1 ? count / rows : 1, first = h->first, end = h->first + h->count;
+    if (!ls_box_is_whole(&h->box))
+        ls_str_printf(out, "of block %lld ", (long long)ls_box_number(&h->box, &(int64_t){ 0 }));
+    if (!h->count || ls_held_all(h)) {
+        ls_str_add(out, h->count ? "all of it" : "nothing of it");
         return;
     }
     ls_str_printf(out, "elements %lld to %lld of %lld", (long long)first, (long long)end, (long long)count);
@@ -267,9 +259,11 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
-    if (at->split.of)
-        ls_str_printf(out, ", block %lld of %lld along dimension %lld (axis %s)", (long long)at->split.at,
-                      (long long)at->split.of, (long long)at->split.dim, at->axis);
+    for (int d = 0; d < at->box.ndim; d++)
+        if (at->axes[d])
+            ls_str_printf(out, ", block %lld of %lld along dimension %d (axis %s)",
+                          (long long)(at->box.start[d] / at->box.size[d]),
+                          (long long)(at->box.whole[d] / at->box.size[d]), d, at->axes[d]);
     ls_str_printf(out, "\n  stored in \"%s\", elements %lld to %lld", at->state, (long long)at->offset,
                   (long long)(at->offset + ls_type_count(&at->type)));
     if (at->slice)
@@ -306,11 +300,13 @@ void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_p
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_json_text(j, "name", at->name);
     ls_json_text(j, "type", ls_type_text(type, &at->type));
-    if (at->split.of) {
+    for (int d = 0; d < at->box.ndim; d++) {
+        if (!at->axes[d])
+            continue;
         ls_json_object(j, "block");
-        ls_json_int(j, "dimension", at->split.dim);
-        ls_json_int(j, "number", at->split.at);
-        ls_json_int(j, "of", at->split.of);
+        ls_json_int(j, "dimension", d);
+        ls_json_int(j, "number", at->box.start[d] / at->box.size[d]);
+        ls_json_int(j, "of", at->box.whole[d] / at->box.size[d]);
         ls_json_close_object(j);
     }
     ls_json_text(j, "stored_in", at->state);

@@ -36,40 +36,35 @@ void ls_compiled_recipe_release(ls_compiled_recipe *c)
     ls_recipe_destroy(&c->recipe);
 }
 
-ls_stored_at ls_stored_of(const ls_units *u, int slot)
+ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
 {
     const ls_slot *s = &u->slots[slot];
     const ls_unit *unit = &u->units[s->unit];
-    return (ls_stored_at){ .name = s->name,
-                           .state = unit->state,
-                           .unit = s->unit,
-                           .offset = s->offset,
-                           .type = s->type,
-                           .split = s->split,
-                           .axis = u->sharding.tensor,
-                           .slice = u->sharding.shards > 1 ? unit->slice : 0,
-                           .shards = u->sharding.shards };
+    ls_stored_at at = { .name = s->name,
+                        .state = unit->state,
+                        .unit = s->unit,
+                        .offset = s->offset,
+                        .type = s->type,
+                        .box = ls_slot_held(u, &p->mesh, slot, p->rank).box,
+                        .slice = u->sharding.shards > 1 ? unit->slice : 0,
+                        .shards = u->sharding.shards };
+    for (int i = 0; i < p->mesh.n; i++)
+        if (s->cuts.dim[i])
+            at.axes[s->cuts.dim[i] - 1] = p->mesh.axes[i].name;
+    return at;
 }
 
-int ls_shard_position(const ls_parallel *p, int rank)
-{
-    ls_parallel of = *p;
-    of.rank = rank;
-    return ls_sharding_of(&of).position;
-}
-
-void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, const ls_parallel *p)
+void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const ls_parallel *p, int slot)
 {
     ls_json_array(j, key);
     for (int r = 0; r < ls_mesh_ranks(&p->mesh); r++) {
-        int64_t first, end;
-        ls_stored_part(at, ls_shard_position(p, r), &first, &end);
+        const ls_held h = ls_slot_held(u, &p->mesh, slot, r);
         ls_json_object(j, NULL);
         ls_json_int(j, "rank", r);
-        if (at->split.of)
-            ls_json_int(j, "block", ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
-        ls_json_int(j, "first", first);
-        ls_json_int(j, "end", end);
+        if (!ls_box_is_whole(&h.box))
+            ls_json_int(j, "block", ls_box_number(&h.box, &(int64_t){ 0 }));
+        ls_json_int(j, "first", h.first);
+        ls_json_int(j, "end", h.first + h.count);
         ls_json_close_object(j);
     }
     ls_json_close_array(j);

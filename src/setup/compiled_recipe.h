@@ -20,11 +20,10 @@ ls_status ls_compiled_recipe_make(ls_compiled_recipe *out, const ls_recipe_arg *
                                   int64_t ranks_per_host);
 void ls_compiled_recipe_release(ls_compiled_recipe *c);
 
-/* Where parameter `slot` is stored; a rank's position in the group that shards it. */
-ls_stored_at ls_stored_of(const ls_units *u, int slot);
-int ls_shard_position(const ls_parallel *p, int rank);
-/* of all ranks */
-void ls_stored_parts_json(ls_json *j, const char *key, const ls_stored_at *at, const ls_parallel *p);
+/* Where parameter `slot` is stored, on rank p->rank. */
+ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot);
+/* What each rank holds of it. */
+void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const ls_parallel *p, int slot);
 
 /* "dp=2 x shard=2, hybrid in 11 units (class:EncoderBlock), reshard_after_forward true, gather map" */
 void ls_layout_text(ls_str *out, const ls_compiled *c);

@@ -7,9 +7,10 @@
 #include "base/clock.h"
 #include "base/field.h"
 #include "base/str.h"
+#include "comm/axes.h"
 #include "graph/identity.h"
-#include "passes/autodiff.h"
 #include "ops/rules.h"
+#include "passes/autodiff.h"
 #include "plan/describe.h"
 #include "state.h"
 
@@ -186,7 +187,8 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
 static ls_status update_program(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
 {
     const ls_sharding *s = &u->sharding;
-    const char *tensor = ls_mesh_axis(&o->parallel.mesh, LS_ROLE_TENSOR);
+    const ls_parallel *p = &o->parallel;
+    const char *model = ls_mesh_model_axes(&p->mesh);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .loss_scaling = loss_scaling,
@@ -196,16 +198,16 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
                               .replicas = s->replicas,
                               .reduce = !s->each,
                               .offload = s->offload,
-                              .tensor = tensor,
-                              .tensors = ls_mesh_group_size(&o->parallel.mesh, tensor),
-                              .tensor_position = ls_mesh_position(&o->parallel.mesh, o->parallel.rank,
-                                                                  tensor),
-                              .via = u->dtype == LS_F64 ? LS_F64 : o->parallel.reduce };
+                              .model = model,
+                              .models = ls_mesh_group_size(&p->mesh, model),
+                              .via = u->dtype == LS_F64 ? LS_F64 : p->reduce };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)
-        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice),
-                                     u->units[i].split };
+        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice), false };
+    for (int i = 0; i < u->n_slots; i++) /* the slots of a unit are held alike */
+        if (u->slots[i].unit < u->trained)
+            units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
     ls_status status = ls_update_build(*g, u->trained, units, &update);
     if (status != LS_OK)
         ls_graph_destroy(g);

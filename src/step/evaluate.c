@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "comm/axes.h"
 #include "trainer.h"
 
 typedef struct sums {
@@ -54,7 +55,7 @@ static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
         return ls_fail(LS_E_MEMORY, "out of memory for the sums of %d ranks", ranks);
     ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
     for (int r = 0; r < ranks && status == LS_OK; r++) {
-        if (ls_mesh_position(mesh, r, ls_mesh_axis(mesh, LS_ROLE_TENSOR)) > 0)
+        if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) > 0)
             continue; /* it computed the same samples */
         total.loss += all[r].loss;
         total.correct += all[r].correct;

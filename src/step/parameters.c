@@ -15,33 +15,20 @@
 #include "trainer.h"
 #include "ops/rules.h"
 
-static ls_held held_at(const ls_units *u, const ls_slot *s, int position)
+/* What `rank` has of parameter i: the memory is that of its slice of the unit. */
+static ls_range range_of(const ls_units *u, int i, const ls_held *h, const void *slice)
 {
-    const int64_t slice = u->units[s->unit].slice, begin = position * slice;
-    const int64_t from = s->offset > begin ? s->offset : begin, end = s->offset + ls_type_count(&s->type);
-    const int64_t to = end < begin + slice ? end : begin + slice;
-    return (ls_held){ .first = from - s->offset, .n = to > from ? to - from : 0, .at = from - begin };
+    return (ls_range){ .first = h->first,
+                       .count = h->count,
+                       .data = (char *)(uintptr_t)slice +
+                               (size_t)h->at * ls_dtype_size(u->slots[i].type.dtype),
+                       .box = &h->box };
 }
 
-ls_held ls_slot_held(const ls_units *u, const ls_slot *s) { return held_at(u, s, u->sharding.position); }
-
-ls_type ls_slot_whole(const ls_slot *s)
+static ls_held held(const ls_trainer *t, int i, int rank)
 {
-    ls_type t = s->type;
-    if (s->split.of)
-        t.dims[s->split.dim] *= s->split.of;
-    return t;
+    return ls_slot_held(&t->compiled.units, &t->compiled.parallel.mesh, i, rank);
 }
-
-static ls_block block_at(const ls_slot *s, int64_t at)
-{
-    int64_t run = 1;
-    for (int d = (int)s->split.dim; d < s->type.ndim; d++)
-        run *= s->type.dims[d];
-    return s->split.of ? (ls_block){ run * at, run, run * s->split.of } : (ls_block){ 0 };
-}
-
-ls_block ls_slot_block(const ls_slot *s) { return block_at(s, s->split.at); }
 
 static ls_status init_states(ls_trainer *t, const ls_graph *g)
 {
@@ -65,17 +52,13 @@ static void init_slots(ls_trainer *t, uint64_t seed)
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        const ls_held h = ls_slot_held(u, s);
-        const size_t size = ls_dtype_size(s->type.dtype);
-        const ls_range r = { .first = h.first,
-                             .count = h.n,
-                             .data = (char *)t->units[s->unit].data + (size_t)h.at * size,
-                             .block = ls_slot_block(s) };
-        for (int64_t k = 0, n; k < h.n; k += n) {
+        const ls_held h = held(t, i, t->compiled.parallel.rank);
+        const ls_range r = range_of(u, i, &h, t->units[s->unit].data);
+        for (int64_t k = 0, n; k < r.count; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
             /* the other cores take page faults meanwhile (execute/session.c) */
-            ls_init_values((char *)r.data + (size_t)k * size, s->type.dtype, first, n, s->init, seed, s->name,
-                           1);
+            ls_init_values((char *)r.data + (size_t)k * ls_dtype_size(s->type.dtype), s->type.dtype, first, n,
+                           s->init, seed, s->name, 1);
         }
     }
 }
@@ -117,41 +100,26 @@ static size_t unit_bytes(const ls_unit *u, int64_t elements)
 static size_t start(const ls_units *u, int i)
 {
     size_t at = 0;
-    for (int k = 0; k < i; k++) {
-        const ls_type whole = ls_slot_whole(&u->slots[k]);
-        at += (ls_type_bytes(&whole) + 63) / 64 * 64;
-    }
+    for (int k = 0; k < i; k++)
+        at += (ls_type_bytes(&u->slots[k].whole) + 63) / 64 * 64;
     return at;
 }
 
-static const char *tensor_axis(const ls_trainer *t)
-{
-    return ls_mesh_axis(&t->compiled.parallel.mesh, LS_ROLE_TENSOR);
-}
-static int position_of(const ls_trainer *t, int rank, const char *axes)
-{
-    return *axes ? ls_mesh_position(&t->compiled.parallel.mesh, rank, axes) : 0;
-}
-
-/* What `rank` has of parameter i, in its slice of the unit, to its place in the copy. */
-static void place(ls_trainer *t, int i, int rank, const char *slice)
+/* What a rank has of parameter i, in its slice of the unit, to its place in the copy. */
+static void place(ls_trainer *t, int i, const ls_held *h, const char *slice)
 {
     const ls_units *u = &t->compiled.units;
-    const ls_slot *s = &u->slots[i];
-    const size_t size = ls_dtype_size(s->type.dtype);
-    const ls_held h = held_at(u, s, position_of(t, rank, u->sharding.shard));
-    const ls_range r = { .first = h.first,
-                         .count = h.n,
-                         .block = block_at(s, position_of(t, rank, tensor_axis(t))) };
+    const ls_range r = range_of(u, i, h, slice);
+    const size_t size = ls_dtype_size(u->slots[i].type.dtype);
     char *to = (char *)t->whole + start(u, i);
-    for (int64_t k = 0, n; k < h.n; k += n) {
+    for (int64_t k = 0, n; k < r.count; k += n) {
         const int64_t first = ls_range_piece(&r, k, &n);
-        memcpy(to + (size_t)first * size, slice + (size_t)(h.at + k) * size, (size_t)n * size);
+        memcpy(to + (size_t)first * size, (const char *)r.data + (size_t)k * size, (size_t)n * size);
     }
 }
 
-/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: those of the first
- * replica, and of what is not split over the tensor axis, its first rank's. Collective. */
+/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: the first copies of each.
+ * Collective. */
 static ls_status collect(ls_trainer *t, bool everywhere)
 {
     const ls_units *u = &t->compiled.units;
@@ -174,18 +142,14 @@ static ls_status collect(ls_trainer *t, bool everywhere)
         s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
         for (int r = 0; r < ranks && keep && s == LS_OK; r++)
             for (int k = 0; k < u->n_slots; k++)
-                if (u->slots[k].unit == i && position_of(t, r, u->sharding.replicate) == 0 &&
-                    (u->units[i].split || position_of(t, r, tensor_axis(t)) == 0))
-                    place(t, k, r, slices + (size_t)r * bytes);
+                if (u->slots[k].unit == i) {
+                    const ls_held h = held(t, k, r);
+                    if (h.copy == 0)
+                        place(t, k, &h, slices + (size_t)r * bytes);
+                }
     }
     free(slices);
     return s;
-}
-
-static bool in_parts(const ls_trainer *t)
-{
-    return t->compiled.units.sharding.shards > 1 ||
-           ls_mesh_group_size(&t->compiled.parallel.mesh, tensor_axis(t)) > 1;
 }
 
 /* Parameter i in t->whole, or on its own. */
@@ -193,11 +157,10 @@ static ls_named_tensor parameter(const ls_trainer *t, int i)
 {
     const ls_units *u = &t->compiled.units;
     const ls_slot *s = &u->slots[i];
-    const ls_type type = ls_slot_whole(s);
-    char *at = in_parts(t)
-                   ? (char *)t->whole + start(u, i)
-                   : (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
-    return (ls_named_tensor){ s->name, ls_tensor_of(at, &type) };
+    char *at = ls_units_everywhere(u)
+                   ? (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype)
+                   : (char *)t->whole + start(u, i);
+    return (ls_named_tensor){ s->name, ls_tensor_of(at, &s->whole) };
 }
 
 int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
@@ -207,7 +170,7 @@ int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
     if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
         return -1;
     int n = t->compiled.units.n_slots;
-    if (out && in_parts(t) && collect(t, true) != LS_OK)
+    if (out && !ls_units_everywhere(&t->compiled.units) && collect(t, true) != LS_OK)
         return -1;
     for (int i = 0; out && i < n && i < max; i++)
         out[i] = parameter(t, i);
@@ -282,7 +245,7 @@ ls_status ls_trainer_save(ls_trainer *t, const char *path)
     LS_ARG(path);
     LS_TRAINER_USE(t);
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save"));
-    if (in_parts(t))
+    if (!ls_units_everywhere(&t->compiled.units))
         LS_TRY(collect(t, false));
     return ls_checkpoint_together(t->group,
                                   t->group && ls_group_rank(t->group) != 0 ? LS_OK : save_all(t, path));

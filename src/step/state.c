@@ -68,6 +68,7 @@ static void find_states(listing *l)
 typedef struct appending {
     ls_named_tensor *tensors;
     ls_range *mine;
+    ls_copies *copies;
     int64_t n;
 } appending;
 
@@ -93,14 +94,15 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         const ls_slot *s = &u->slots[i];
         if (moments && s->frozen)
             continue;
-        const ls_held h = ls_slot_held(u, s);
-        const ls_type type = ls_slot_whole(s);
-        const size_t size = ls_dtype_size(type.dtype);
-        append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &type,
-               (ls_range){ .first = h.first,
-                           .count = h.n,
-                           .data = l->session ? (char *)flat[s->unit].data + (size_t)h.at * size : NULL,
-                           .block = ls_slot_block(s) });
+        ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
+        *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
+        const size_t size = ls_dtype_size(s->type.dtype);
+        a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
+        append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
+               (ls_range){ .first = h->first,
+                           .count = h->count,
+                           .data = l->session ? (char *)flat[s->unit].data + (size_t)h->at * size : NULL,
+                           .box = &h->box });
     }
     return LS_OK;
 }
@@ -124,7 +126,7 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
 static appending begin(ls_arena *arena, int64_t room)
 {
     return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room),
-                        0 };
+                        LS_ARENA_ARRAY(arena, ls_copies, room), 0 };
 }
 
 static int by_text(const void *a, const void *b)
@@ -165,6 +167,8 @@ static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_sessio
     out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
     out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
     out->sliced_model = c->units.n_slots;
+    out->model_copies = model.copies;
+    out->optimizer_copies = optimizer.copies;
     return LS_OK;
 }
 
@@ -191,33 +195,28 @@ void ls_state_lists_release(ls_state_lists *l)
 
 /* ---- saving */
 
-/* What of a list this rank writes. A slice that `replicas` ranks hold alike is cut between them, by elements;
- * what every rank of the tensor axis has alike is the first one's; what is whole everywhere is rank 0's. */
-static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced)
+/* What of a list this rank writes. What several ranks store alike is cut between them, by elements, as one
+ * piece for all tensors whose copies are on the same ranks; what is whole everywhere is rank 0's. */
+static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced,
+                               const ls_copies *copies)
 {
-    const ls_sharding *h = &c->units.sharding;
-    const int rank = c->parallel.rank,
-              me = h->replicas > 1 ? ls_mesh_position(&c->parallel.mesh, rank, h->replicate) : 0;
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    const bool first = ls_mesh_position(&c->parallel.mesh, rank,
-                                        ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR)) == 0;
-    int64_t all = 0, at = 0;
+    int64_t all[1U << LS_MESH_AXES] = { 0 }, passed[1U << LS_MESH_AXES] = { 0 };
     for (int64_t i = 0; i < sliced; i++)
-        if (!first && !mine[i].block.run)
-            mine[i].count = 0;
-    for (int64_t i = 0; i < sliced; i++)
-        all += mine[i].count;
-    const int64_t from = all * me / h->replicas, to = all * (me + 1) / h->replicas;
+        all[copies[i].cut_by] += mine[i].count;
     for (int64_t i = 0; i < sliced; i++) {
+        const ls_copies *s = &copies[i];
         ls_range *r = &mine[i];
-        const int64_t cut = from > at ? from - at : 0, end = to - at < r->count ? to - at : r->count;
-        at += r->count;
+        const int64_t at = passed[s->cut_by], from = all[s->cut_by] * s->copy / s->copies - at,
+                      to = all[s->cut_by] * (s->copy + 1) / s->copies - at;
+        const int64_t cut = from > 0 ? from : 0, end = to < r->count ? to : r->count;
+        passed[s->cut_by] += r->count;
         r->first += cut;
         if (r->data)
             r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
         r->count = end > cut ? end - cut : 0;
     }
-    for (int64_t i = sliced; i < l->n && rank > 0; i++)
+    for (int64_t i = sliced; i < l->n && c->parallel.rank > 0; i++)
         mine[i].count = 0;
     return (ls_tensor_list){ l->n, l->tensors, mine };
 }
@@ -225,12 +224,13 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
 static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, const char *config,
                                        const char *trainer, uint64_t max_file)
 {
-    return (
-        ls_checkpoint_contents){ .config = config,
-                                 .trainer = trainer,
-                                 .max_file = max_file,
-                                 .model = my_share(c, &l->arena, &l->model, l->sliced_model),
-                                 .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer) };
+    return (ls_checkpoint_contents){
+        .config = config,
+        .trainer = trainer,
+        .max_file = max_file,
+        .model = my_share(c, &l->arena, &l->model, l->sliced_model, l->model_copies),
+        .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies)
+    };
 }
 
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json,

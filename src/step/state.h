@@ -5,8 +5,11 @@
 #include "compile.h"
 #include "lockstep/trainer.h"
 
-ls_block ls_slot_block(const ls_slot *s); /* of the whole parameter, that this rank of the tensor axis has */
-ls_type ls_slot_whole(const ls_slot *s);  /* the whole parameter */
+/* Which of the ranks that store the same of a tensor this is (ls_held). */
+typedef struct ls_copies {
+    int copy, copies;
+    unsigned cut_by; /* tensors with an equal one have their copies on the same ranks */
+} ls_copies;
 
 /* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them
  * in memory. The model: parameters in the order of the model, then buffers. The optimizer: MOMENT.NAME for
@@ -16,6 +19,7 @@ typedef struct ls_state_lists {
     ls_tensor_list model, optimizer;
     /* the first so many tensors lie in units; the rest is whole on every rank */
     int64_t sliced_model, sliced_optimizer;
+    const ls_copies *model_copies, *optimizer_copies; /* of those */
 } ls_state_lists;
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
 /* Bytes of what one rank writes of them, each range at a multiple of 64. Local. */

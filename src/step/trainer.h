@@ -73,10 +73,3 @@ ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);
 /* Every rank gets rank 0's buffers, where those have changed. Collective; no more than a branch when nothing
  * has. */
 ls_status ls_trainer_share_buffers(ls_trainer *t);
-
-/* The part of a parameter that lies in this rank's slice of its unit: `n` elements from number `first` of the
- * parameter, at `at` of the slice. */
-typedef struct ls_held {
-    int64_t first, n, at;
-} ls_held;
-ls_held ls_slot_held(const ls_units *u, const ls_slot *s);

@@ -63,33 +63,31 @@ static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compil
 
 /* ---- one parameter */
 
-static void parts_text(ls_str *out, const ls_compiled_recipe *c, const ls_stored_at *at)
+static void parts_text(ls_str *out, const ls_compiled_recipe *c, int slot)
 {
-    for (int r = 0; r < c->ranks && (at->slice || at->split.of); r++) {
+    const ls_units *u = &c->step.units;
+    for (int r = 0; r < c->ranks && !ls_slot_everywhere(u, slot); r++) {
+        const ls_held h = ls_slot_held(u, &c->step.parallel.mesh, slot, r);
         ls_str_printf(out, "  rank %-3d holds ", r);
-        if (at->split.of)
-            ls_str_printf(out, "of block %d ",
-                          ls_mesh_position(&c->step.parallel.mesh, r,
-                                           ls_mesh_axis(&c->step.parallel.mesh, LS_ROLE_TENSOR)));
-        ls_stored_part_text(out, at, ls_shard_position(&c->step.parallel, r));
+        ls_held_text(out, &h);
         ls_str_add(out, "\n");
     }
 }
 
-static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c,
-                  const ls_stored_at *at)
+static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c, int slot)
 {
+    const ls_stored_at at = ls_stored_of(&c->step.units, &c->step.parallel, slot);
     ls_json j = { 0 };
     ls_str s = { 0 };
     if (o->json) {
         ls_json_object(&j, NULL);
-        ls_explain_param_json(&j, at, LS_PROGRAMS, c->step.plans);
-        ls_stored_parts_json(&j, "parts", at, &c->step.parallel);
+        ls_explain_param_json(&j, &at, LS_PROGRAMS, c->step.plans);
+        ls_stored_parts_json(&j, "parts", &c->step.units, &c->step.parallel, slot);
         ls_json_close_object(&j);
         ls_str_add(&j.out, "\n");
     } else {
-        ls_explain_param_text(&s, at, LS_PROGRAMS, c->step.plans);
-        parts_text(&s, c, at);
+        ls_explain_param_text(&s, &at, LS_PROGRAMS, c->step.plans);
+        parts_text(&s, c, slot);
     }
     fputs(o->json ? ls_str_text(&j.out) : ls_str_text(&s), ui->out);
     ls_str_release(&j.out);
@@ -101,8 +99,7 @@ static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_
     const ls_units *u = &c->step.units;
     for (int i = 0; i < u->n_slots; i++)
         if (!strcmp(u->slots[i].name, o->param)) {
-            const ls_stored_at at = ls_stored_of(u, i);
-            param(ui, o, c, &at);
+            param(ui, o, c, i);
             return LS_OK;
         }
     const char *names[4096];

@@ -28,24 +28,22 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
 }
 
 /* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */
-static void note_text(ls_str *out, const model *m, const ls_stored_at *at)
+static void note_text(ls_str *out, const model *m, int slot)
 {
-    const ls_parallel *p = &m->setup.trainer.parallel;
+    const ls_mesh *mesh = &m->setup.trainer.parallel.mesh;
     const char *between = " ";
-    ls_str_add(out, at->state);
-    for (int r = 0; r < ls_mesh_ranks(&p->mesh); r++) {
-        int64_t first, end;
-        ls_stored_part(at, ls_shard_position(p, r), &first, &end);
-        if (first == end)
+    ls_str_add(out, m->units.units[m->units.slots[slot].unit].state);
+    for (int r = 0; r < ls_mesh_ranks(mesh); r++) {
+        const ls_held h = ls_slot_held(&m->units, mesh, slot, r);
+        if (!h.count)
             continue;
         ls_str_printf(out, "%s rank %d: ", between, r);
-        if (at->split.of)
-            ls_str_printf(out, "of block %d ",
-                          ls_mesh_position(&p->mesh, r, ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)));
-        if (end - first == ls_type_count(&at->type))
+        if (!ls_box_is_whole(&h.box))
+            ls_str_printf(out, "of block %lld ", (long long)ls_box_number(&h.box, &(int64_t){ 0 }));
+        if (ls_held_all(&h))
             ls_str_add(out, "all");
         else
-            ls_str_printf(out, "%lld-%lld", (long long)first, (long long)end);
+            ls_str_printf(out, "%lld-%lld", (long long)h.first, (long long)(h.first + h.count));
         between = ",";
     }
 }
@@ -57,11 +55,10 @@ static void print_text(const model *m, const ls_ui *ui)
     ls_arena_init(&scratch);
     ls_tree_item *items = LS_ARENA_ARRAY(&scratch, ls_tree_item, u->n_slots);
     for (int i = 0; i < u->n_slots; i++) {
-        const ls_stored_at at = ls_stored_of(u, i);
         ls_str note = { 0 };
-        items[i] = (ls_tree_item){ .name = at.name, .type = ls_slot_whole(&u->slots[i]) };
-        if (at.slice || at.split.of)
-            note_text(&note, m, &at);
+        items[i] = (ls_tree_item){ .name = u->slots[i].name, .type = u->slots[i].whole };
+        if (!ls_slot_everywhere(u, i))
+            note_text(&note, m, i);
         if (note.len)
             items[i].note = ls_arena_strdup(&scratch, note.data);
         ls_str_release(&note);
@@ -80,18 +77,17 @@ static void print_json(const model *m, const ls_ui *ui)
     ls_json_text(&j, "path", m->recipe->run.name);
     ls_json_array(&j, "tensors");
     for (int i = 0; i < u->n_slots; i++) {
-        const ls_stored_at at = ls_stored_of(u, i);
-        const ls_type whole = ls_slot_whole(&u->slots[i]);
+        const ls_slot *slot = &u->slots[i];
         ls_json_object(&j, NULL);
-        ls_json_text(&j, "name", at.name);
-        ls_json_text(&j, "dtype", ls_dtype_name(at.type.dtype));
+        ls_json_text(&j, "name", slot->name);
+        ls_json_text(&j, "dtype", ls_dtype_name(slot->type.dtype));
         ls_json_array(&j, "shape");
-        for (int d = 0; d < whole.ndim; d++)
-            ls_json_int(&j, NULL, whole.dims[d]);
+        for (int d = 0; d < slot->whole.ndim; d++)
+            ls_json_int(&j, NULL, slot->whole.dims[d]);
         ls_json_close_array(&j);
-        ls_json_text(&j, "stored_in", at.state);
-        ls_json_int(&j, "offset", at.offset);
-        ls_stored_parts_json(&j, "parts", &at, &m->setup.trainer.parallel);
+        ls_json_text(&j, "stored_in", u->units[slot->unit].state);
+        ls_json_int(&j, "offset", slot->offset);
+        ls_stored_parts_json(&j, "parts", u, &m->setup.trainer.parallel, i);
         ls_json_close_object(&j);
     }
     ls_json_close_array(&j);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/remote.h"
 
@@ -57,8 +58,8 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
-    const char *why = against_same_bits(c), *tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
-    const bool splits = ls_mesh_group_size(&p->mesh, tensor) > 1;
+    const char *why = against_same_bits(c), *model = ls_mesh_model_axes(&p->mesh);
+    const bool splits = ls_mesh_group_size(&p->mesh, model) > 1;
     out->same_bits = !why && !splits;
     if (why || !splits)
         snprintf(out->why, sizeof out->why, "%s", why ? why : "");
@@ -66,7 +67,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
         snprintf(out->why, sizeof out->why,
                  "axis %s: another number of ranks on it rounds sums over a layer's inputs in other "
                  "places (the number of data ranks does not matter)",
-                 tensor);
+                 model);
 }
 
 static void memory_json(ls_json *j, const ls_step_cost *s)

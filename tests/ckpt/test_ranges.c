@@ -233,8 +233,10 @@ static ls_status save_columns(ls_group *g, void *context)
         data[i] = (float)(i / mine * WIDE + rank * mine + i % mine);
     const ls_named_tensor t[2] = { { "bias", ls_tensor_of(NULL, &LS_TYPE(LS_F32, 1)) },
                                    { "weight", ls_tensor_of(NULL, &LS_TYPE(LS_F32, LONG, WIDE)) } };
+    ls_box box = ls_box_of(&t[1].tensor.type);
+    RANK_CHECK(ls_box_split(&box, 1, ranks, rank));
     const ls_range r[2] = { { .count = rank == 0, .data = &bias },
-                            { .count = LONG * mine, .data = data, .block = { rank * mine, mine, WIDE } } };
+                            { .count = LONG * mine, .data = data, .box = &box } };
     const ls_checkpoint_contents c = { "{}", "{}", .model = { 2, t, r } };
     ls_saving *v = NULL;
     ls_status s = ls_saving_begin(&v, x->dir, &c, g);

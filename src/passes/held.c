@@ -1,0 +1,73 @@
+/* held.c - who holds what of a parameter. A parameter is split into equal blocks by the axes that cut it,
+ * axis by axis in the order of the mesh; a block lies in its unit's buffer, of which the ranks of the
+ * sharding group have a slice each; and whatever axis is left has copies. That is all there is to know: what
+ * saves, loads, counts or prints parameters asks here, and knows no axis. */
+#include "base/check.h"
+#include "comm/axes.h"
+#include "passes.h"
+
+_Static_assert(sizeof((ls_cuts){ 0 }.dim) == LS_MESH_AXES, "a dimension for each axis of a mesh");
+
+unsigned ls_cuts_axes(const ls_cuts *c)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < LS_MESH_AXES; i++)
+        axes |= c->dim[i] ? 1U << i : 0;
+    return axes;
+}
+
+ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank)
+{
+    const ls_slot *s = &u->slots[slot];
+    const char *models = ls_mesh_model_axes(m);
+    ls_held h = { .box = ls_box_of(&s->whole), .copies = 1 };
+    for (int i = 0; i < m->n; i++) {
+        const char *axis = m->axes[i].name;
+        const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
+        if (s->cuts.dim[i]) {
+            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1, n, at), "a block that cannot be");
+        } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
+            h.copy = h.copy * n + at;
+            h.copies *= n;
+            if (ls_mesh_group_has(models, axis))
+                h.model_copy = h.model_copy * n + at;
+        }
+    }
+    const int64_t slice = u->units[s->unit].slice,
+                  begin = ls_mesh_position(m, rank, u->sharding.shard) * slice,
+                  end = s->offset + ls_box_count(&h.box);
+    const int64_t from = s->offset > begin ? s->offset : begin,
+                  to = end < begin + slice ? end : begin + slice;
+    h.first = from < end ? from - s->offset : end - s->offset;
+    h.count = to > from ? to - from : 0;
+    h.at = from - begin;
+    return h;
+}
+
+bool ls_held_all(const ls_held *h) { return h->count == ls_box_count(&h->box); }
+
+int64_t ls_box_number(const ls_box *box, int64_t *of)
+{
+    int64_t number = 0;
+    *of = 1;
+    for (int d = 0; d < box->ndim; d++) {
+        const int64_t n = box->size[d] ? box->whole[d] / box->size[d] : 1;
+        number = number * n + (n > 1 ? box->start[d] / box->size[d] : 0);
+        *of *= n;
+    }
+    return number;
+}
+
+bool ls_slot_everywhere(const ls_units *u, int slot)
+{
+    const ls_unit *unit = &u->units[u->slots[slot].unit];
+    return unit->slice == unit->elements && !unit->cut_by;
+}
+
+bool ls_units_everywhere(const ls_units *u)
+{
+    bool all = true;
+    for (int i = 0; i < u->n_slots; i++)
+        all = all && ls_slot_everywhere(u, i);
+    return all;
+}
