@@ -106,7 +106,9 @@ const ls_verb LS_VERBS[] = {
     { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
       "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every collective "
       "with its unit, bytes and what it overlaps. Blocks\n"
-      "that repeat are shown once. With --param the life of one parameter from storage to update, and which "
+      "that repeat are shown once. Where an axis splits layers, values say how they lie over its ranks: "
+      "Shard(d), Partial, Replicate, Invariant.\n"
+      "With --param the life of one parameter from storage to update, and which "
       "rank holds which part of it.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
