@@ -1,8 +1,8 @@
 /* describe.h - plans in words: what `lockstep plan` and `lockstep explain` print, as text for people and JSON
  * for programs. */
 #pragma once
+#include "base/box.h"
 #include "base/json.h"
-#include "passes/passes.h"
 #include "plan.h"
 
 /* Memory of a session over these plans: names are shared, the arenas are as large as the neediest program
@@ -79,9 +79,6 @@ typedef struct ls_stored_at {
     int64_t slice;                 /* 0: the source is the whole buffer, or the parameter itself */
     int shards;
 } ls_stored_at;
-/* What a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39" of its block, "of block 1
- * all of it", "nothing of it" */
-void ls_held_text(ls_str *out, const ls_held *h);
 /* Its life through the programs: the chain of ops from storage to use, every step that reads it, its
  * gradient's birth, its update. */
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans);

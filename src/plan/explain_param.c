@@ -169,27 +169,6 @@ static int step_of(const ls_plan *p, int node)
     return -1;
 }
 
-void ls_held_text(ls_str *out, const ls_held *h)
-{
-    const int64_t count = ls_box_count(&h->box), rows = h->box.ndim > 1 ? h->box.size[0] : 1,
-                  row = rows > 1 ? count / rows : 1, first = h->first, end = h->first + h->count;
-    if (!ls_box_is_whole(&h->box))
-        ls_str_printf(out, "of block %lld ", (long long)ls_box_number(&h->box, &(int64_t){ 0 }));
-    if (!h->count || ls_held_all(h)) {
-        ls_str_add(out, h->count ? "all of it" : "nothing of it");
-        return;
-    }
-    ls_str_printf(out, "elements %lld to %lld of %lld", (long long)first, (long long)end, (long long)count);
-    if (row == 1)
-        return;
-    ls_str_printf(out, ": rows %lld to %lld", (long long)(first / row), (long long)((end - 1) / row));
-    if (first % row || end % row)
-        ls_str_printf(out, ", %s in part",
-                      first % row && end % row ? "first and last"
-                      : first % row            ? "the first"
-                                               : "the last");
-}
-
 static void link_text(ls_str *out, const ls_node *n)
 {
     ls_str_printf(out, "%s", n->op->name);

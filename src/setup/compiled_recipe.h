@@ -22,6 +22,9 @@ void ls_compiled_recipe_release(ls_compiled_recipe *c);
 
 /* Where parameter `slot` is stored, on rank p->rank. */
 ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot);
+/* What a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39" of its block, "of block 1
+ * all of it", "nothing of it" */
+void ls_held_text(ls_str *out, const ls_held *h);
 /* What each rank holds of it. */
 void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const ls_parallel *p, int slot);
 
