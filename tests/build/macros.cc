@@ -6,6 +6,11 @@
 
 static_assert(LS_VERSION_MAJOR >= 0 && LS_VERSION_MINOR >= 0 && LS_VERSION_PATCH >= 0, LS_VERSION);
 static const int64_t sizes[] = { LS_MAX_DIMS, LS_MESH_AXES, LS_RECIPE_LIST, LS_IGNORE_LABEL };
+#define ROLE(name, role) { name, role },
+static const struct {
+    const char *name;
+    ls_axis_role role;
+} roles[] = { LS_MESH_NAMES(ROLE) };
 
 LS_API ls_status tried(ls_status s, const ls_trainer_opts *o LS_OR_DEFAULTS);
 ls_status tried(ls_status s, const ls_trainer_opts *)
@@ -127,7 +132,7 @@ int main()
     values(g, x, ids);
     ls_graph_destroy(&g);
     const bool sane = defaults() && objects(nullptr) == LS_E_ARG && tried(LS_E_IO) == LS_E_IO &&
-                      sizes[0] == 8;
+                      sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
     std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t),
                 (int)sane);
     return 0;
