@@ -1,5 +1,5 @@
-/* affinity.h - the hardware threads that this process may run on, and how the ranks of a host divide them.
- * Read from /sys: loading a topology library takes ten milliseconds, which every start would pay. */
+/* affinity.h - the hardware threads that this process may run on, and how the ranks of a machine divide them.
+ * It reads /sys: loading a topology library takes ten milliseconds at every start. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@ typedef struct ls_cpu_set {
     unsigned long bits[LS_MAX_CPUS / (8 * sizeof(unsigned long))];
 } ls_cpu_set;
 
-bool ls_cpu_set_read(ls_cpu_set *out);      /* of the calling thread; false: not to be had */
+bool ls_cpu_set_read(ls_cpu_set *out);      /* of the calling thread; false: the system does not say */
 bool ls_cpu_set_apply(const ls_cpu_set *s); /* to the calling thread and those it starts from now on */
 int ls_cpu_set_count(const ls_cpu_set *s);
 bool ls_cpu_set_meet(const ls_cpu_set *a, const ls_cpu_set *b); /* have one in common */

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 
-/* A control block (shm.c) is an open file without a name. Whoever merely has such variables in the
- * environment was not started by ls_launch, and nobody else says what is wrong with them. */
+/* The variables alone do not prove that ls_launch started this process: the descriptor must be a control
+ * block (shm.c), an open file without a name. environment.c reports what is wrong with the variables. */
 static int find_rank(void)
 {
     const char *rank = getenv("LOCKSTEP_RANK"), *ranks = getenv("LOCKSTEP_RANKS"),

@@ -2,12 +2,12 @@
  * Everything here is local. */
 #pragma once
 
-/* What a rank finds in its environment, besides its place (LOCKSTEP_RANK, LOCKSTEP_RANKS,
- * LOCKSTEP_CONTROL_FD). SIGINT is ignored; SIGTERM, which asks it to stop, and SIGUSR1, which asks it to
- * save, are blocked until it can take them. */
+/* Environment variables of a rank, besides LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD
+ * (environment.h). The rank starts with SIGINT ignored. SIGTERM (stop) and SIGUSR1 (save) are blocked until
+ * it can handle them. */
 #define LS_LAUNCH_STARTED \
     "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
-#define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* those at which the command began */
+#define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* monotonic seconds at which the command began */
 #define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
 
 /* The rank that ls_launch made of this process; -1: none. */

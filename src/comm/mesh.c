@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/str.h"
+#include "mesh_own.h"
 #include "comm/axes.h"
 
 #define ROW(name, role) { name, role },
@@ -208,13 +209,13 @@ static bool select_axes(selection *s, const ls_mesh *m, const char *name)
 }
 
 /* number of a rank among the selected axes, and among the others */
-typedef struct place {
+typedef struct coordinate {
     int inside, outside;
-} place;
+} coordinate;
 
-static place place_of(const ls_mesh *m, const selection *s, int rank)
+static coordinate coordinate_of(const ls_mesh *m, const selection *s, int rank)
 {
-    place p = { 0, 0 };
+    coordinate p = { 0, 0 };
     int below = (int)ls_mesh_ranks(m);
     for (int i = 0; i < m->n; i++) {
         int size = (int)m->axes[i].size;
@@ -225,7 +226,7 @@ static place place_of(const ls_mesh *m, const selection *s, int rank)
     return p;
 }
 
-static int rank_at(const ls_mesh *m, const selection *s, place p)
+static int rank_at(const ls_mesh *m, const selection *s, coordinate p)
 {
     int rank = 0, stride = 1;
     for (int i = m->n - 1; i >= 0; i--) {
@@ -247,12 +248,21 @@ int ls_mesh_group(const ls_mesh *m, int rank, const char *name, int *members, in
     selection s;
     if (!select_axes(&s, m, name))
         return -1;
-    place p = place_of(m, &s, rank);
+    coordinate p = coordinate_of(m, &s, rank);
     int first = p.inside / s.block * s.block;
     for (int i = 0; i < s.block; i++)
-        members[i] = rank_at(m, &s, (place){ first + i, p.outside });
+        members[i] = rank_at(m, &s, (coordinate){ first + i, p.outside });
     *position = p.inside - first;
     return s.block;
+}
+
+int ls_mesh_member(const ls_mesh *m, int rank, const char *name, int position)
+{
+    selection s;
+    if (!select_axes(&s, m, name))
+        return -1;
+    coordinate p = coordinate_of(m, &s, rank);
+    return rank_at(m, &s, (coordinate){ p.inside / s.block * s.block + position, p.outside });
 }
 
 int ls_mesh_position(const ls_mesh *m, int rank, const char *name)
@@ -260,7 +270,7 @@ int ls_mesh_position(const ls_mesh *m, int rank, const char *name)
     LS_ARG_OR(m, -1);
     LS_ARG_OR(name, -1);
     selection s;
-    return select_axes(&s, m, name) ? place_of(m, &s, rank).inside % s.block : -1;
+    return select_axes(&s, m, name) ? coordinate_of(m, &s, rank).inside % s.block : -1;
 }
 
 int ls_mesh_group_size(const ls_mesh *m, const char *name)
@@ -278,7 +288,7 @@ int ls_mesh_group_index(const ls_mesh *m, int rank, const char *name)
     selection s;
     if (!select_axes(&s, m, name))
         return -1;
-    place p = place_of(m, &s, rank);
+    coordinate p = coordinate_of(m, &s, rank);
     return p.outside * (s.size / s.block) + p.inside / s.block;
 }
 

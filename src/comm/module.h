@@ -1,5 +1,5 @@
-/* module.h - finding and opening the transports that are modules. A module stays open once it is: its library
- * has threads and handlers. */
+/* module.h - finds and opens modules with transports. An opened module is never closed: its library has
+ * threads and handlers. */
 #pragma once
 #include "base/str.h"
 #include "transport.h"

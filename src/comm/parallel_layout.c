@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/argument.h"
-#include "base/check.h"
 #include "base/field.h"
 #include "base/str.h"
 #include "comm/axes.h"
+#include "mesh_own.h"
 
 /* ---- choices, resolved */
 
@@ -50,23 +50,14 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
 static bool gathers_on_one_host(const ls_parallel *p)
 {
     const char *axes = ls_parallel_shard_axes(p);
-    size_t ranks = (size_t)ls_mesh_ranks(&p->mesh);
+    const int ranks = (int)ls_mesh_ranks(&p->mesh), last = ls_mesh_group_size(&p->mesh, axes) - 1;
     if (!p->ranks_per_host)
         return true;
-    int *members = malloc(sizeof *members * ranks), position;
-    bool *seen = calloc(ranks, sizeof *seen), one = true;
-    LS_CHECK(members && seen, "out of memory");
-    for (int r = 0; one && r < (int)ranks; r++) {
-        int group = ls_mesh_group_index(&p->mesh, r, axes);
-        if (seen[group])
-            continue;
-        seen[group] = true;
-        int n = ls_mesh_group(&p->mesh, r, axes, members, &position);
-        one = members[0] / p->ranks_per_host == members[n - 1] / p->ranks_per_host;
-    }
-    free(members);
-    free(seen);
-    return one;
+    for (int r = 0; r < ranks; r++)
+        if (ls_mesh_member(&p->mesh, r, axes, 0) / p->ranks_per_host !=
+            ls_mesh_member(&p->mesh, r, axes, last) / p->ranks_per_host)
+            return false;
+    return true;
 }
 
 bool ls_parallel_maps(const ls_parallel *p)

@@ -7,5 +7,5 @@
 /* This process becomes local rank `rank` of `size`. LS_E_PEER with those that did not come; LS_E_USAGE when
  * the name is taken. Collective over them. */
 ls_status ls_rendezvous_join(ls_group **out, const char *name, int rank, int size);
-/* As above, until so many seconds have gone. */
+/* As above, within so many seconds. */
 ls_status ls_rendezvous_join_within(ls_group **out, const char *name, int rank, int size, double seconds);
