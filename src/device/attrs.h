@@ -70,33 +70,27 @@ typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_
     width; } ls_max_pool_attrs;
 /* of the output: adaptive_avg_pool2d, and its gradient */
 typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;
-/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's;
- * first_head: number in the whole of the first query head here */
+/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
-    double dropout; uint64_t purpose; int64_t first_head; } ls_attention_attrs;
+    double dropout; uint64_t purpose; } ls_attention_attrs;
 /* position_bias and its gradient; both 1: keys after the query have buckets of their own */
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both;
     } ls_position_bias_attrs;
 /* shift_right: first id of a row; in place of ids below 0 */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
-/* A table, or classes, of which a rank of the tensor axis has some: numbers `first` and on, of `of`
- * altogether; of 0: all are here. rows: of the table, for embedding_grad */
-/* embedding and its gradient */
-typedef struct ls_embedding_attrs { int64_t rows, first, of; } ls_embedding_attrs;
+/* embedding_grad: of the table */
+typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;
 /* rope; inverse 1: turns back, which is its gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
 /* cross_entropy, its gradient and its part */
-typedef struct ls_loss_attrs { int64_t ignore_index, first, of; } ls_loss_attrs;
-/* argmax_part: the number of column 0 */
-typedef struct ls_argmax_attrs { int64_t first; } ls_argmax_attrs;
+typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;
 /* decoupled 1: AdamW */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs;
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
 /* dynamic loss scaling */
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs;
-/* dropout. purpose: hash of the scope path. extent not 0: of dimension `dim` (not 0), which has `extent`
- * elements, those from `start` on are here */
-typedef struct ls_dropout_attrs { double p; uint64_t purpose; int64_t dim, start, extent; } ls_dropout_attrs;
+/* dropout. purpose: hash of the scope path */
+typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;
 
 /* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is
  * what it is for, for people. */

@@ -10,6 +10,7 @@
  * to nearest even when stored. Kernels of one level give the same bits on every machine that has it. */
 #pragma once
 #include "attrs.h"
+#include "base/box.h"
 
 typedef enum ls_isa { LS_ISA_GENERIC, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_AVX512BF16, LS_ISA_COUNT } ls_isa;
 const char *ls_isa_name(ls_isa isa); /* "generic" "avx2" "avx512" "avx512bf16" */
@@ -24,10 +25,18 @@ typedef struct ls_kernel_args {
     /* may share memory with an input only where the op's row says so (in place, or a mandatory alias) */
     const ls_tensor *out;
     const void *attrs; /* the op's struct of attrs.h, NULL if it has none */
+    const ls_box *at;  /* where the operand that the op's row names is in its whole tensor; NULL: all of it */
     void *workspace;   /* as many bytes as `workspace` asked for, 64-byte aligned, contents undefined */
     int threads;
     ls_isa isa;
 } ls_kernel_args;
+
+/* Where dimension d of that operand begins in the whole, and its size there. */
+static inline int64_t ls_at_start(const ls_kernel_args *a, int d) { return a->at ? a->at->start[d] : 0; }
+static inline int64_t ls_at_whole(const ls_kernel_args *a, int d, int64_t here)
+{
+    return a->at ? a->at->whole[d] : here;
+}
 
 typedef struct ls_kernel {
     const char *op; /* name of the op's row */

@@ -3,6 +3,7 @@
  * and layouts drop the same ones. */
 #pragma once
 #include "attrs.h"
+#include "base/box.h"
 #include "base/rng.h"
 
 typedef struct ls_dropping {
@@ -10,9 +11,8 @@ typedef struct ls_dropping {
     uint64_t sample, apart; /* positions in the step: of the first sample here, and from one to the next */
     int32_t below;          /* elements whose 16 bits are below this are kept */
     double scale;           /* of those */
-    int64_t run;            /* elements of a sample that are neighbours here and in the whole sample; */
-    int64_t runs, step;     /* how many runs a sample has, and from one to the next in the whole sample */
-    int64_t start;          /* of the first of them */
+    ls_box box;             /* what is here of each sample; */
+    int64_t count;          /* so many elements */
 } ls_dropping;
 
 /* key: result of random_key. */
@@ -26,18 +26,19 @@ static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_
                           .scale = 1 / (1 - p) };
 }
 
-static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a)
+/* at: of x [samples, ..]; NULL: x is whole. */
+static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a,
+                                            const ls_box *at)
 {
     ls_dropping d = ls_dropping_of(key, a->p, a->purpose);
-    const int dim = a->extent ? (int)a->dim : 1;
-    int64_t inner = 1;
-    d.run = d.runs = 1;
-    for (int k = 1; k < x->ndim; k++)
-        *(k < dim ? &d.runs : &d.run) *= x->dims[k];
-    for (int k = dim + 1; k < x->ndim; k++)
-        inner *= x->dims[k];
-    d.step = a->extent ? a->extent * inner : d.run;
-    d.start = a->extent ? a->start * inner : 0;
+    const ls_box all = at ? *at : ls_box_of(x);
+    d.sample += (uint64_t)all.start[0] * d.apart;
+    for (d.box.ndim = 0; d.box.ndim < all.ndim - 1; d.box.ndim++) {
+        d.box.whole[d.box.ndim] = all.whole[d.box.ndim + 1];
+        d.box.start[d.box.ndim] = all.start[d.box.ndim + 1];
+        d.box.size[d.box.ndim] = all.size[d.box.ndim + 1];
+    }
+    d.count = ls_box_count(&d.box);
     return d;
 }
 
@@ -48,10 +49,10 @@ static inline uint64_t ls_dropping_row(int64_t head, int64_t query, int64_t quer
     return (uint64_t)(head * queries + query) * (uint64_t)((keys + 63) / 64) * 64;
 }
 
-/* Element i of the tensor: its number in its whole sample; *sample is the sample's in the step. */
-static inline uint64_t ls_dropping_index(const ls_dropping *d, int64_t i, uint64_t *sample)
+/* Element i of the tensor: its number in its whole sample; *sample is the sample's in the step, and *run how
+ * many elements from there on are neighbours here and in the whole sample. */
+static inline uint64_t ls_dropping_index(const ls_dropping *d, int64_t i, uint64_t *sample, int64_t *run)
 {
-    const int64_t r = i / d->run;
-    *sample = d->sample + (uint64_t)(r / d->runs) * d->apart;
-    return (uint64_t)(d->start + r % d->runs * d->step + i % d->run);
+    *sample = d->sample + (uint64_t)(i / d->count) * d->apart;
+    return (uint64_t)ls_box_run(&d->box, i % d->count, run);
 }

@@ -342,6 +342,7 @@ static void resolve(ls_session *s, ls_program *g)
                                            .in = in,
                                            .out = out,
                                            .attrs = n->attrs,
+                                           .at = n->at,
                                            .workspace = step->workspace < 0 ? NULL
                                                                             : g->where[step->workspace],
                                            .threads = p->device.threads,

@@ -116,6 +116,7 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
         return NULL;
     }
     ls_infer infer = { .op = op, .n_in = n_in, .attrs = attrs, .n_out = op->n_out };
+    infer.at = op->flags & LS_OP_AT ? g->at : NULL;
     ls_type *types = malloc(sizeof(ls_type) * (size_t)(n_in + 1));
     LS_CHECK(types, "out of memory");
     for (int i = 0; i < n_in; i++) {
@@ -155,6 +156,8 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
         n->in[i].graph = 0; /* inside its graph a value is its id */
     n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
     n->attrs = ls_attrs_copy(&g->arena, op, attrs);
+    n->at = infer.at && !ls_box_is_whole(infer.at) ? ls_arena_dup(&g->arena, infer.at, sizeof *infer.at)
+                                                   : NULL;
     for (int i = 0; i < infer.n_out; i++) {
         g->vals = grown(g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals);
         g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };

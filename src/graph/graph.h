@@ -6,6 +6,7 @@
  * a valid execution order by construction. */
 #pragma once
 #include "base/arena.h"
+#include "base/box.h"
 #include "device/attrs.h"
 #include "graph/placement.h"
 #include "lockstep/graph.h"
@@ -29,6 +30,8 @@ typedef struct ls_node {
     ls_value *in; /* an absent optional input is {0} */
     ls_value *out;
     void *attrs;
+    /* with LS_OP_AT: where the operand with @ in the op's rule is in its whole tensor; NULL: all of it */
+    const ls_box *at;
     const ls_scope *scope;
     ls_phase phase;
     /* recompute: id of the node this one repeats (its own when that is gone), else -1; common subexpressions
@@ -64,6 +67,7 @@ struct ls_graph {
     ls_scope root;
     int n_scopes;
     ls_phase phase;
+    const ls_box *at;        /* new nodes have it, if their op has LS_OP_AT; copied */
     bool evaluation;         /* layers are those of evaluation */
     const char *tensor_plan; /* the model's own words of parallel.tensor; NULL: none */
     ls_status status;        /* sticky: first error of a builder call */

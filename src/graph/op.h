@@ -35,6 +35,10 @@ enum ls_op_flags {
     /* never differentiated: integer results, gradients, optimizers (an op without `grad` is refused on a
        gradient's path) */
     LS_OP_NO_GRAD = 1 << 6,
+    /* nodes keep where an operand is in its whole tensor (ls_node.at): that with @ in the op's rule.
+       Gradients and expansions have it from the node that they stand for, for the same tensor or one of its
+       shape */
+    LS_OP_AT = 1 << 8,
 };
 
 /* What a shape rule sees. Pure: reads types and attrs, writes out[] and n_out; returns ls_fail(LS_E_SHAPE,
@@ -44,7 +48,8 @@ typedef struct ls_infer {
     int n_in;
     const ls_type *in; /* absent: ndim -1 */
     const void *attrs;
-    int n_out; /* starts as op->n_out */
+    const ls_box *at; /* with LS_OP_AT */
+    int n_out;        /* starts as op->n_out */
     ls_type out[LS_MAX_OUT];
 } ls_infer;
 
@@ -76,13 +81,6 @@ typedef struct ls_expansion {
     int ranks, position;
 } ls_expansion;
 
-/* What a rank has of the operand with @ in the op's rule: `size` elements of `extent` along dimension `dim`,
- * from `start` on. */
-typedef struct ls_block_of {
-    int dim;
-    int64_t start, size, extent;
-} ls_block_of;
-
 struct ls_op {
     const char *name;
     /* its loops (ops/rule.h); LS_RULE_LATER: it is made after values are placed. NULL: `dims`, or it has no
@@ -93,9 +91,8 @@ struct ls_op {
     ls_status (*expand)(ls_expansion *e); /* over a loop that the rule joins */
     /* rewrites sizes in attributes for a result of type `out` */
     void (*local)(ls_arena *a, void *attrs, const ls_type *out);
-    ls_status (*part)(void *attrs, const ls_block_of *p); /* tells a rank's op where its operand is */
-    int min_in, max_in;                                   /* max_in -1: any number */
-    int n_out;                                            /* outputs, unless infer says otherwise */
+    int min_in, max_in; /* max_in -1: any number */
+    int n_out;          /* outputs, unless infer says otherwise */
     uint32_t flags;
     uint32_t optional_in; /* bit j: input j may be absent */
     size_t attrs_size;

@@ -71,6 +71,21 @@ static void add_attrs(ls_str *s, const ls_node *n)
             add_field(s, f, n->attrs);
 }
 
+/* Of each dimension its size, or which elements of how many: at=[4, 64..127 of 256] */
+static void add_at(ls_str *s, const ls_box *at)
+{
+    ls_str_add(s, "  at=[");
+    for (int d = 0; d < at->ndim; d++) {
+        ls_str_add(s, d ? ", " : "");
+        if (at->size[d] == at->whole[d])
+            ls_str_printf(s, "%lld", (long long)at->whole[d]);
+        else
+            ls_str_printf(s, "%lld..%lld of %lld", (long long)at->start[d],
+                          (long long)(at->start[d] + at->size[d] - 1), (long long)at->whole[d]);
+    }
+    ls_str_add(s, "]");
+}
+
 char *ls_graph_print(const ls_graph *g, bool with_sites)
 {
     LS_ARG_OR(g, NULL);
@@ -99,6 +114,8 @@ char *ls_graph_print(const ls_graph *g, bool with_sites)
             else
                 ls_str_add(&s, " -");
         add_attrs(&s, n);
+        if (n->at)
+            add_at(&s, n->at);
         if (n->clone_of >= 0)
             ls_str_add(&s, "  (recomputed)");
         ls_str_add(&s, "    ");

@@ -54,6 +54,7 @@ void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
 {
     r->to->scope = scope_of(r, n->scope);
     r->to->phase = n->phase;
+    r->to->at = n->at;
     r->to->file = n->file ? ls_arena_strdup(&r->to->arena, n->file) : NULL;
     r->to->line = n->line;
 }
@@ -79,9 +80,8 @@ static int clone_of(const ls_rewrite *r, const ls_node *n, const ls_node *copy)
     return repeated.id > 0 ? ls_node_of(r->to, repeated)->id : copy->id;
 }
 
-ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs)
+static ls_node *copy_here(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs)
 {
-    ls_rewrite_like(r, n);
     ls_node *copy = ls_graph_add(r->to, n->op, n->n_in, in, attrs);
     if (!copy)
         return NULL;
@@ -91,6 +91,19 @@ ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *i
         keep_placement(r, n->out[i], copy->out[i]);
     }
     return copy;
+}
+
+ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs)
+{
+    ls_rewrite_like(r, n);
+    return copy_here(r, n, in, attrs);
+}
+
+ls_node *ls_rewrite_copy_at(ls_rewrite *r, const ls_node *n, const ls_value *in, const ls_box *at)
+{
+    ls_rewrite_like(r, n);
+    r->to->at = at;
+    return copy_here(r, n, in, n->attrs);
 }
 
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n)
@@ -125,6 +138,7 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
             keep_placement(r, (ls_value){ .id = i }, r->map[i]);
     r->to->scope = &r->to->root;
     r->to->phase = r->from->phase;
+    r->to->at = NULL;
     free(r->map);
     free(r->scopes);
     ls_graph_destroy(g);

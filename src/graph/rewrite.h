@@ -19,12 +19,14 @@ typedef struct ls_rewrite {
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from);
 /* absent stays absent; -1 if its producer was dropped */
 ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old);
-/* New nodes take scope, phase and call site of old node `n` from here on. */
+/* New nodes take scope, phase, place and call site of old node `n` from here on. */
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n);
 /* Copies n with mapped operands and maps its outputs; NULL after an error. */
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n);
 /* The same with other operands or attributes. */
 ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs);
+/* The same with operands of which that with @ is `at` of its whole tensor. */
+ls_node *ls_rewrite_copy_at(ls_rewrite *r, const ls_node *n, const ls_value *in, const ls_box *at);
 /* Copies the outputs, destroys *g and puts the new graph in its place; after an error *g stays and the error
  * is returned. */
 ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g);

@@ -10,6 +10,8 @@
 static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
 {
     const char *name = n->op->name;
+    if (n->at && !(n->op->flags & LS_OP_AT))
+        return ls_fail(LS_E_INTERNAL, "node %d (%s) has a place that its op does not ask for", index, name);
     if (n->id != index)
         return ls_fail(LS_E_INTERNAL, "node %d (%s) carries the id %d", index, name, n->id);
     ls_type *types = malloc(sizeof(ls_type) * (size_t)(n->n_in + 1));
@@ -27,7 +29,9 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
         else
             types[i] = g->vals[v].type;
     }
-    ls_infer infer = { .op = n->op, .n_in = n->n_in, .in = types, .attrs = n->attrs, .n_out = n->op->n_out };
+    ls_infer infer = {
+        .op = n->op, .n_in = n->n_in, .in = types, .attrs = n->attrs, .at = n->at, .n_out = n->op->n_out
+    };
     if (s == LS_OK)
         s = n->op->infer(&infer);
     free(types);

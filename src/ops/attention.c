@@ -31,6 +31,7 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
                   "q, k and v are [batch, tokens, heads * head_dim]");
     LS_RULE_CHECK(i, ls_dtype_is_float(q->dtype) && q->dtype == k->dtype && q->dtype == v->dtype,
                   "q, k and v have different types");
+    LS_TRY(ls_infer_at(i, q));
     LS_RULE_CHECK(i, ls_type_equal(k, v), "k and v have different shapes");
     LS_RULE_CHECK(i, q->dims[0] == k->dims[0], "q and k have different batches");
     LS_RULE_CHECK(i, a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0,
@@ -110,26 +111,15 @@ static void grad_attention(ls_grad *c)
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
-/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here; so are the samples
- * where dropout asks for theirs. */
+/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here. */
 static ls_status dims_attention(ls_rule *r, const ls_infer *i)
 {
     const ls_attention_attrs *a = i->attrs;
     const ls_type *bias = i->n_in > BIAS && i->in[BIAS].ndim >= 0 ? &i->in[BIAS] : NULL;
     if (a->causal || a->dropout > 0 || (bias && bias->ndim == 2))
         ls_rule_fix(r, 't');
-    if (a->dropout > 0)
-        ls_rule_fix(r, 'b');
     if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
         r->in[BIAS][0] = -1; /* one for all samples */
-    return LS_OK;
-}
-
-static ls_status part_attention(void *attrs, const ls_block_of *p)
-{
-    ls_attention_attrs *a = attrs;
-    if (p->dim == 2)
-        a->first_head += p->start / a->head_dim;
     return LS_OK;
 }
 
@@ -140,17 +130,16 @@ static const ls_attr_field FIELDS[] = {
     { "pad", LS_FIELD_I64, offsetof(ls_attention_attrs, pad), NULL },
     { "dropout", LS_FIELD_F64, offsetof(ls_attention_attrs, dropout), NULL },
     { "purpose", LS_FIELD_I64, offsetof(ls_attention_attrs, purpose), NULL },
-    { "first_head", LS_FIELD_I64, offsetof(ls_attention_attrs, first_head), NULL },
     { 0 },
 };
 const ls_op ls_op_attention = {
     .name = "attention",
     .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k! -> b t h, b h t",
     .dims = dims_attention,
-    .part = part_attention,
     .min_in = 3,
     .max_in = 6,
     .n_out = 2,
+    .flags = LS_OP_AT,
     .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
     .attrs_size = sizeof(ls_attention_attrs),
     .fields = FIELDS,
@@ -166,7 +155,7 @@ const ls_op ls_op_attention_grad = {
     .max_in = 9,
     .n_out = 3,
     .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
-    .flags = LS_OP_NO_GRAD,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .attrs_size = sizeof(ls_attention_attrs),
     .fields = FIELDS,
     .infer = infer_attention_grad,

@@ -20,35 +20,11 @@ static ls_status infer_dropout(ls_infer *i)
     const ls_type *x = &i->in[X], key = LS_TYPE(LS_I64, 3);
     LS_RULE_CHECK(i, ls_dtype_is_float(x->dtype) && x->ndim > 0, "x is a float tensor of samples");
     LS_RULE_CHECK(i, a->p >= 0 && a->p < 1, "p %g is not in [0, 1)", a->p);
-    LS_RULE_CHECK(i,
-                  !a->extent || (a->dim > 0 && a->dim < x->ndim && a->start >= 0 &&
-                                 a->start + x->dims[a->dim] <= a->extent),
-                  "elements %lld .. of %lld in dimension %lld", (long long)a->start, (long long)a->extent,
-                  (long long)a->dim);
+    LS_TRY(ls_infer_at(i, x));
     LS_TRY(ls_infer_expect(i, KEY, &key, "key"));
     if (i->n_in > ADDEND && i->in[ADDEND].ndim >= 0)
         LS_TRY(ls_infer_expect(i, ADDEND, x, "addend"));
     i->out[0] = *x;
-    return LS_OK;
-}
-
-/* Dimension 0 numbers the samples, which have numbers in the step. */
-static ls_status dims_dropout(ls_rule *r, const ls_infer *i)
-{
-    (void)i;
-    if (r->in[X][0] >= 0)
-        r->loop[r->in[X][0]].fixed = true;
-    return LS_OK;
-}
-
-static ls_status part_dropout(void *attrs, const ls_block_of *p)
-{
-    ls_dropout_attrs *a = attrs;
-    if (a->extent)
-        return ls_fail(LS_E_UNSUPPORTED, "has only a part of it already");
-    a->dim = p->dim;
-    a->start = p->start;
-    a->extent = p->extent;
     return LS_OK;
 }
 
@@ -74,20 +50,15 @@ const ls_op ls_op_random_key = {
 static const ls_attr_field FIELDS[] = {
     { "p", LS_FIELD_F64, offsetof(ls_dropout_attrs, p), NULL },
     { "purpose", LS_FIELD_I64, offsetof(ls_dropout_attrs, purpose), NULL },
-    { "dim", LS_FIELD_I64, offsetof(ls_dropout_attrs, dim), NULL },
-    { "start", LS_FIELD_I64, offsetof(ls_dropout_attrs, start), NULL },
-    { "extent", LS_FIELD_I64, offsetof(ls_dropout_attrs, extent), NULL },
     { 0 },
 };
 const ls_op ls_op_dropout = {
     .name = "dropout",
     .rule = "@r.., k!, +r.. -> r..",
-    .dims = dims_dropout,
-    .part = part_dropout,
     .min_in = 2,
     .max_in = 3,
     .n_out = 1,
-    .flags = LS_OP_RANDOM,
+    .flags = LS_OP_RANDOM | LS_OP_AT,
     .optional_in = 1 << ADDEND,
     .attrs_size = sizeof(ls_dropout_attrs),
     .fields = FIELDS,

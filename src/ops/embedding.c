@@ -25,9 +25,7 @@ static ls_status infer_embedding(ls_infer *i)
     const ls_type *table = &i->in[TABLE];
     LS_TRY(check_ids(i, &i->in[IDS]));
     LS_RULE_CHECK(i, table->ndim == 2 && ls_dtype_is_float(table->dtype), "needs a float table [rows, K]");
-    const ls_embedding_attrs *a = i->attrs;
-    LS_RULE_CHECK(i, !a->of || a->first + table->dims[0] <= a->of, "rows %lld and on of %lld",
-                  (long long)a->first, (long long)a->of);
+    LS_TRY(ls_infer_at(i, table));
     i->out[0] = rows_of(&i->in[IDS], table);
     return LS_OK;
 }
@@ -42,6 +40,7 @@ static ls_status infer_embedding_grad(ls_infer *i)
                                   dy->dims[dy->ndim - 1]),
                   want = rows_of(ids, &table);
     LS_RULE_CHECK(i, table.dims[0] > 0, "a table of %lld rows", (long long)table.dims[0]);
+    LS_TRY(ls_infer_at(i, &table));
     LS_TRY(ls_infer_expect(i, DY, &want, "dy"));
     if (i->n_in > ADDEND && i->in[ADDEND].ndim >= 0)
         LS_TRY(ls_infer_expect(i, ADDEND, &table, "addend"));
@@ -52,21 +51,10 @@ static ls_status infer_embedding_grad(ls_infer *i)
 static void grad_embedding(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_embedding_attrs a = *(const ls_embedding_attrs *)n->attrs;
-    a.rows = ls_type_of(c->g, n->in[TABLE])->dims[0];
+    const ls_embedding_attrs a = { .rows = ls_type_of(c->g, n->in[TABLE])->dims[0] };
     if (c->needs[TABLE])
         c->din[TABLE] = ls_graph_apply(c->g, &ls_op_embedding_grad, 2, (ls_value[]){ c->dout[0], n->in[IDS] },
                                        &a);
-}
-
-static ls_status part_embedding(void *attrs, const ls_block_of *p)
-{
-    ls_embedding_attrs *a = attrs;
-    if (p->dim == 0) {
-        a->first += p->start;
-        a->of = a->of ? a->of : p->extent;
-    }
-    return LS_OK;
 }
 
 static ls_cost cost_embedding(const ls_infer *i)
@@ -82,21 +70,16 @@ static ls_cost cost_embedding_grad(const ls_infer *i)
                       .bytes = dy + (i->n_in > ADDEND ? 2 * dy : table) };
 }
 
-#define PART(T) \
-    { "first", LS_FIELD_I64, offsetof(T, first), NULL }, { "of", LS_FIELD_I64, offsetof(T, of), NULL }
-static const ls_attr_field FIELDS[] = { PART(ls_embedding_attrs), { 0 } };
 static const ls_attr_field GRAD_FIELDS[] = {
-    { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, PART(ls_embedding_attrs), { 0 }
+    { "rows", LS_FIELD_I64, offsetof(ls_embedding_attrs, rows), NULL }, { 0 }
 };
 const ls_op ls_op_embedding = {
     .name = "embedding",
     .rule = "i.., @v f -> i.. f",
-    .part = part_embedding,
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .attrs_size = sizeof(ls_embedding_attrs),
-    .fields = FIELDS,
+    .flags = LS_OP_AT,
     .infer = infer_embedding,
     .grad = grad_embedding,
     .cost = cost_embedding,
@@ -109,7 +92,7 @@ const ls_op ls_op_embedding_grad = {
     .max_in = 3,
     .n_out = 1,
     .optional_in = 1 << ADDEND,
-    .flags = LS_OP_NO_GRAD,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .attrs_size = sizeof(ls_embedding_attrs),
     .fields = GRAD_FIELDS,
     .infer = infer_embedding_grad,
@@ -121,5 +104,5 @@ const ls_op ls_op_embedding_grad = {
 ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_embedding, 2, (ls_value[]){ ids, table }, &(ls_embedding_attrs){ 0 });
+    return ls_graph_apply(g, &ls_op_embedding, 2, (ls_value[]){ ids, table }, NULL);
 }

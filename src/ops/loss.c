@@ -36,6 +36,7 @@ static ls_status infer_cross_entropy(ls_infer *i)
     const ls_type *z = &i->in[0];
     LS_RULE_CHECK(i, z->ndim == 2 && ls_dtype_is_float(z->dtype), "needs float logits [rows, classes]");
     ls_dtype stat = ls_stat_dtype(z->dtype);
+    LS_TRY(ls_infer_at(i, z));
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
     if (i->n_in > 3 && i->in[3].ndim >= 0)
@@ -51,6 +52,7 @@ static ls_status infer_cross_entropy_grad(ls_infer *i) /* logits, labels, lse, c
     const ls_type *z = &i->in[0];
     LS_RULE_CHECK(i, z->ndim == 2, "needs logits [rows, classes]");
     ls_type scalar = LS_SCALAR(ls_stat_dtype(z->dtype));
+    LS_TRY(ls_infer_at(i, z));
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     LS_TRY(ls_infer_expect(i, 2, &LS_TYPE(scalar.dtype, z->dims[0]), "lse"));
     LS_TRY(ls_infer_expect(i, 3, &scalar, "count"));
@@ -73,6 +75,7 @@ static ls_status infer_cross_entropy_part(ls_infer *i)
 {
     const ls_type *z = &i->in[0];
     LS_RULE_CHECK(i, z->ndim == 2 && ls_dtype_is_float(z->dtype), "needs float logits [rows, classes]");
+    LS_TRY(ls_infer_at(i, z));
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     i->out[0] = LS_TYPE(ls_stat_dtype(z->dtype), z->dims[0], 3);
     return LS_OK;
@@ -82,9 +85,10 @@ static ls_status infer_argmax_part(ls_infer *i)
 {
     const ls_type *a = &i->in[0];
     LS_RULE_CHECK(i, a->ndim >= 1 && ls_dtype_is_float(a->dtype), "needs float a [.., C]");
-    const int64_t end = ((const ls_argmax_attrs *)i->attrs)->first + a->dims[a->ndim - 1];
+    LS_TRY(ls_infer_at(i, a));
+    const int64_t columns = i->at ? i->at->whole[a->ndim - 1] : a->dims[a->ndim - 1];
     /* the parts are gathered as floats */
-    LS_RULE_CHECK(i, end <= 1 << 24, "column %lld: floats count to 2^24", (long long)end);
+    LS_RULE_CHECK(i, columns <= 1 << 24, "%lld columns: floats count to 2^24", (long long)columns);
     i->out[0] = *a;
     i->out[0].dtype = ls_stat_dtype(a->dtype);
     i->out[0].dims[a->ndim - 1] = 2;
@@ -105,6 +109,7 @@ static ls_status infer_argmax_join(ls_infer *i)
 static ls_status infer_argmax(ls_infer *i)
 {
     LS_RULE_CHECK(i, i->in[0].ndim >= 1 && ls_dtype_is_float(i->in[0].dtype), "needs float a [.., C]");
+    LS_TRY(ls_infer_at(i, &i->in[0]));
     i->out[0] = ls_type_drop_last(&i->in[0], LS_I32);
     return LS_OK;
 }
@@ -129,12 +134,8 @@ static ls_value of_all(const ls_expansion *e, ls_value part)
 static ls_status expand_cross_entropy(ls_expansion *e)
 {
     ls_value in[4] = { e->in[0], e->in[1], e->in[2] };
-    ls_loss_attrs a = *(const ls_loss_attrs *)e->node->attrs;
-    const int64_t columns = ls_value_type(e->g, in[0]).dims[1];
-    a.first = e->position * columns;
-    a.of = e->ranks * columns;
-    in[3] = of_all(e, ls_graph_apply(e->g, &ls_op_cross_entropy_part, 2, in, &a));
-    const ls_value loss = ls_graph_apply(e->g, &ls_op_cross_entropy, 4, in, &a);
+    in[3] = of_all(e, ls_graph_apply(e->g, &ls_op_cross_entropy_part, 2, in, NULL));
+    const ls_value loss = ls_graph_apply(e->g, &ls_op_cross_entropy, 4, in, e->node->attrs);
     for (int k = 0; k < e->node->n_out; k++)
         e->out[k] = ls_nth(e->g, loss, k);
     return LS_OK;
@@ -143,20 +144,13 @@ static ls_status expand_cross_entropy(ls_expansion *e)
 /* Likewise, with two numbers. */
 static ls_status expand_argmax(ls_expansion *e)
 {
-    const ls_type t = ls_value_type(e->g, e->in[0]);
-    const ls_argmax_attrs a = { .first = e->position * t.dims[t.ndim - 1] };
-    const ls_value all = of_all(e, ls_graph_apply(e->g, &ls_op_argmax_part, 1, e->in, &a));
+    const ls_value all = of_all(e, ls_graph_apply(e->g, &ls_op_argmax_part, 1, e->in, NULL));
     e->out[0] = ls_graph_apply(e->g, &ls_op_argmax_join, 1, &all, NULL);
     return LS_OK;
 }
 
-static const ls_attr_field LOSS_FIELDS[] = { { "ignore_index", LS_FIELD_I64,
-                                               offsetof(ls_loss_attrs, ignore_index), NULL },
-                                             { "first", LS_FIELD_I64, offsetof(ls_loss_attrs, first), NULL },
-                                             { "of", LS_FIELD_I64, offsetof(ls_loss_attrs, of), NULL },
-                                             { 0 } };
-static const ls_attr_field ARGMAX_FIELDS[] = {
-    { "first", LS_FIELD_I64, offsetof(ls_argmax_attrs, first), NULL }, { 0 }
+static const ls_attr_field LOSS_FIELDS[] = {
+    { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL }, { 0 }
 };
 
 const ls_op ls_op_softmax = {
@@ -189,6 +183,7 @@ const ls_op ls_op_cross_entropy = {
     .min_in = 3,
     .max_in = 4,
     .n_out = 3,
+    .flags = LS_OP_AT,
     .optional_in = 1 << 3,
     .attrs_size = sizeof(ls_loss_attrs),
     .fields = LOSS_FIELDS,
@@ -203,7 +198,7 @@ const ls_op ls_op_cross_entropy_grad = {
     .min_in = 5,
     .max_in = 5,
     .n_out = 1,
-    .flags = LS_OP_NO_GRAD,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .attrs_size = sizeof(ls_loss_attrs),
     .fields = LOSS_FIELDS,
     .infer = infer_cross_entropy_grad,
@@ -217,9 +212,7 @@ const ls_op ls_op_cross_entropy_part = {
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LS_OP_NO_GRAD,
-    .attrs_size = sizeof(ls_loss_attrs),
-    .fields = LOSS_FIELDS,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .infer = infer_cross_entropy_part,
     .cost = cost_rows,
     .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0",
@@ -230,9 +223,7 @@ const ls_op ls_op_argmax_part = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LS_OP_NO_GRAD,
-    .attrs_size = sizeof(ls_argmax_attrs),
-    .fields = ARGMAX_FIELDS,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .infer = infer_argmax_part,
     .cost = cost_rows,
     .summary = "of these columns: the largest, and its number",
@@ -255,7 +246,7 @@ const ls_op ls_op_argmax = {
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
-    .flags = LS_OP_NO_GRAD,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .infer = infer_argmax,
     .cost = cost_rows,
     .summary = "index of the largest of the last dimension, the first of equals",

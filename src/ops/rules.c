@@ -38,6 +38,15 @@ ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char
     return LS_OK;
 }
 
+ls_status ls_infer_at(const ls_infer *i, const ls_type *t)
+{
+    bool fits = !i->at || (i->at->ndim == t->ndim && ls_box_inside(i->at));
+    for (int d = 0; i->at && fits && d < t->ndim; d++)
+        fits = i->at->size[d] == t->dims[d];
+    LS_RULE_CHECK(i, fits, "its place in the whole tensor is a box of another shape, or leads out of it");
+    return LS_OK;
+}
+
 ls_dtype ls_stat_dtype(ls_dtype data) { return data == LS_F64 ? LS_F64 : LS_F32; }
 
 ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype)

@@ -152,6 +152,7 @@ static void differentiate(tape *t, const ls_node *node)
     g->scope = node->scope;
     g->file = node->file;
     g->line = node->line;
+    g->at = node->at;
     for (int k = 0; k < node->n_out; k++) {
         dout[k] = total(t, node->out[k]);
         any_out |= ls_present(dout[k]);
@@ -191,6 +192,7 @@ ls_status ls_backward(ls_graph *g, ls_value loss, ls_value seed, int n, const ls
         if (!(g->nodes[i]->op->flags & LS_OP_SOURCE))
             differentiate(&t, g->nodes[i]);
     g->scope = scope;
+    g->at = NULL;
     for (int i = 0; i < n && g->status == LS_OK; i++) {
         grads[i] = total(&t, wrt[i]);
         if (!ls_present(grads[i]))

@@ -43,7 +43,8 @@ static uint64_t digest(const ls_node *n, const ls_value *in)
 static bool same(const ls_node *a, const ls_node *b, const ls_value *in)
 {
     return a->op == b->op && a->n_in == b->n_in && !memcmp(a->in, in, sizeof *in * (size_t)a->n_in) &&
-           ls_attrs_equal(a->op, a->attrs, b->attrs);
+           ls_attrs_equal(a->op, a->attrs, b->attrs) &&
+           (a->at && b->at ? ls_box_equal(a->at, b->at) : a->at == b->at);
 }
 
 ls_status ls_pass_cse(ls_graph **gp)

@@ -45,7 +45,9 @@ typedef struct step {
 
 ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n)
 {
-    p->infer = (ls_infer){ .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .n_out = n->n_out };
+    p->infer = (ls_infer){
+        .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .at = n->at, .n_out = n->n_out
+    };
     if (n->n_in > LS_PLACED_IN)
         return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TENSOR,
                              "%s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path,
@@ -209,7 +211,7 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
 
 /* ---- nodes */
 
-/* Attributes for this rank: sizes, and where it is in the whole. */
+/* Attributes for this rank: sizes. */
 static ls_status localize(walk *w, const step *s, void **attrs)
 {
     const ls_op *op = s->n->op;
@@ -221,16 +223,19 @@ static ls_status localize(walk *w, const step *s, void **attrs)
             return cannot_take(w, s->n, s->by);
         op->local(&w->r.to->arena, *attrs, &mine);
     }
-    const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
-    if (dim >= 0 && op->part) {
-        const int64_t all = s->types.in[at].dims[dim], size = all / w->axis.ranks;
-        if (op->part(*attrs,
-                     &(ls_block_of){
-                         .dim = dim, .start = w->axis.position * size, .size = size, .extent = all }) !=
-            LS_OK)
-            return refuse(w, s->n, ls_error_message());
-    }
     return LS_OK;
+}
+
+/* Where the operand with @ is from here on: of what this node has of it, the rank's block. */
+static void locate(walk *w, const step *s)
+{
+    const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
+    if (dim < 0)
+        return;
+    ls_box *box = LS_ARENA_NEW(&w->r.to->arena, ls_box);
+    *box = s->n->at ? *s->n->at : ls_box_of(&s->types.in[at]);
+    LS_CHECK(ls_box_split(box, dim, w->axis.ranks, w->axis.position), "a block that cannot be");
+    w->r.to->at = box;
 }
 
 static ls_status expand(walk *w, step *s)
@@ -246,6 +251,7 @@ static ls_status expand(walk *w, step *s)
             return conflict(w, s, k, s->by);
         s->in[k] = ls_rewrite_value(&w->r, n->in[k]);
     }
+    locate(w, s);
     LS_TRY(n->op->expand(&(ls_expansion){ .g = w->r.to,
                                           .node = n,
                                           .in = s->in,
@@ -312,6 +318,7 @@ static ls_status split_loop(walk *w, step *s)
         n_in = k + 1;
     }
     LS_TRY(localize(w, s, &attrs));
+    locate(w, s);
     const ls_node *made = ls_graph_add(w->r.to, n->op, sums ? n_in : n->n_in, s->in, attrs);
     for (int k = 0; made && k < n->n_out; k++) {
         const int dim = ls_rule_out_dim(&s->rule, types, k, s->loop);
@@ -365,7 +372,7 @@ static ls_status split_rows(walk *w, step *s)
             return has ? cannot_take(w, n, k) : conflict(w, s, k, s->by);
         s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }
-    if ((s->rule.at >= 0 && n->op->part) || n->op->local)
+    if (s->rule.at >= 0 || n->op->local) /* rows, taken as one, are no box */
         return cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_out; k++) {
         if (!are_rows(s, s->rule.out[k], whole(w, n->out[k])->ndim, rows, first))

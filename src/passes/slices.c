@@ -134,14 +134,21 @@ static void emit_slice(ls_rewrite *r, const demand *wanted, const ls_node *n)
     r->map[n->out[0].id] = v;
 }
 
-/* Of range d only: drops the elements that the whole would drop there. */
-static ls_dropout_attrs dropout_of(const ls_graph *g, const ls_node *n, demand d)
+/* Where the operand with @ of n is when only range d of the result is computed. */
+static const ls_box *place_of(ls_rewrite *r, const ls_node *n, demand d)
 {
-    ls_dropout_attrs a = *(const ls_dropout_attrs *)n->attrs;
-    a.dim = d.dim;
-    a.start = d.start;
-    a.extent = ls_type_of(g, n->out[0])->dims[d.dim];
-    return a;
+    ls_placed_node p;
+    ls_rule rule;
+    if (d.kind != RANGE || !(n->op->flags & LS_OP_AT) || ls_placed_node_of(&p, r->from, n) != LS_OK ||
+        ls_rule_of(&rule, &p.infer) != LS_OK || rule.at < 0)
+        return n->at;
+    const demand part = operand_demand(r->from, n, rule.at, d);
+    if (part.kind != RANGE)
+        return n->at;
+    ls_box *box = LS_ARENA_NEW(&r->to->arena, ls_box);
+    *box = n->at ? *n->at : ls_box_of(&p.in[rule.at]);
+    ls_box_slice(box, (int)part.dim, part.start, part.count);
+    return box;
 }
 
 ls_status ls_pass_slices_up(ls_graph **gp)
@@ -163,12 +170,7 @@ ls_status ls_pass_slices_up(ls_graph **gp)
             in[k] = ls_present(n->in[k]) ? range_of(&r, wanted, n->in[k],
                                                     d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING)
                                          : LS_NONE;
-        if (d.kind == RANGE && n->op == &ls_op_dropout) {
-            const ls_dropout_attrs part = dropout_of(g, n, d);
-            ls_rewrite_copy_with(&r, n, in, &part);
-        } else {
-            ls_rewrite_copy_with(&r, n, in, n->attrs);
-        }
+        ls_rewrite_copy_at(&r, n, in, place_of(&r, n, d));
     }
     free(wanted);
     return ls_rewrite_end(&r, gp);

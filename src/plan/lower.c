@@ -53,6 +53,7 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
                              .in = operands,
                              .out = operands + ls_slots_in(n),
                              .attrs = n->attrs,
+                             .at = n->at,
                              .threads = d->threads,
                              .isa = d->isa };
 }

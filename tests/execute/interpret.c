@@ -67,6 +67,7 @@ void interpret(const ls_graph *g, void **values)
                              .in = operands,
                              .out = operands + n->n_in,
                              .attrs = n->attrs,
+                             .at = n->at,
                              .threads = 1 };
         const char *why;
         const ls_kernel *kernel = ls_device_find(&d, n->op->name, &a, &why);

@@ -69,8 +69,8 @@ static void prepare_attention(const op_case *c, ls_tensor *in)
     if (c->n_in > 7 && c->in[7].fill == FILL_RESULT)
         fill_ids(&in[7]);
     const ls_tensor none = { .type.ndim = -1 };
-    run_op(
-        &d, "attention", c->attrs, 6,
+    run_op_at(
+        &d, "attention", c->attrs, c->at, 6,
         (ls_tensor[]){ in[1], in[2], in[3], in[4], c->n_in > 7 ? in[7] : none, c->n_in > 8 ? in[8] : none },
         2, in + 5);
 }
@@ -145,15 +145,17 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
 }
 
 /* clang-format off */
+/* BOX(n, { sizes of the whole }, { starts }, { sizes }) */
+#define BOX(n, ...) (&(const ls_box){ n, __VA_ARGS__ })
 #define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s, .pad = -100)
 #define ATTENTION_DROPPED(D, c) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = 0.4, \
-    .dropout = 0.3, .purpose = 0x1234567890abcdef, .first_head = 2)
+    .dropout = 0.3, .purpose = 0x1234567890abcdef)
 #define KEY { LS_I64, FILL_ID, 1e15, 1, { 3 } }
 #define LINEAR_ACT(a) ATTRS(ls_linear_attrs, .act = a)
 /* Rows of no whole number of groups of 64, parts of them, a plane beyond 2^32. */
-#define DROPOUT(about, x, dim, start, extent) \
+#define DROPOUT(about, x, ...) \
     { .op = "dropout", .what = about, .n_in = 2, .in = { x, KEY }, \
-      .attrs = ATTRS(ls_dropout_attrs, 0.3, 0x1234567890abcdef, dim, start, extent), \
+      .attrs = ATTRS(ls_dropout_attrs, 0.3, 0x1234567890abcdef), __VA_ARGS__, \
       .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL }
 #define BINARY(name, ...) { .op = name, .n_in = 2, .in = { __VA_ARGS__ }, .compare = COMPARE_EXACT, \
     .extreme = EXTREME_SPECIAL }
@@ -193,12 +195,12 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
         .attrs = ATTRS(ls_norm_attrs, 1e-5), \
       .prepare = prepare_rms_norm, .compare = COMPARE_SUM, .reduce = K > R ? K : R, \
           .batch_in = 1 | 2 | 8 | (n > 4 ? 16 : 0) }
-#define EMBEDDING(about, first, of, ids, table, ...) \
+#define EMBEDDING(about, ids, table, ...) \
     { .op = "embedding", .what = about, .n_in = 2, .in = { ids, table }, \
-        .attrs = ATTRS(ls_embedding_attrs, 0, first, of), .compare = COMPARE_EXACT, __VA_ARGS__ }
+        .compare = COMPARE_EXACT, __VA_ARGS__ }
 #define EMBEDDING_GRAD(about, rows, n, ...) \
     { .op = "embedding_grad", .what = about, .n_in = n, .in = { __VA_ARGS__ }, \
-        .attrs = ATTRS(ls_embedding_attrs, rows, 0, 0), .compare = COMPARE_SUM, \
+        .attrs = ATTRS(ls_embedding_attrs, rows), .compare = COMPARE_SUM, \
       .reduce = 131, .extreme = EXTREME_WIDE }
 #define ROPE(about, D, back, n, ...) \
     { .op = "rope", .what = about, .n_in = n, .in = { __VA_ARGS__ }, \
@@ -216,16 +218,20 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .attrs = ATTENTION(D, c, 0.4), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, \
           .reduce = Tq + Tk + D, \
       .batch_in = n > 3 ? 0 : 1 | 2 | 4 | 8 | 32 | 64 }
-/* The same with dropout */
+/* The same with dropout, of samples and heads 2 and on of more */
+#define LATER_HEADS(B, Tq, H, D) \
+    BOX(3, { B + 3, Tq, (H + 3) * D }, { 2, 0, 2 * D }, { B, Tq, H * D })
 #define ATTEND_DROPPED(about, B, H, G, D, Tq, Tk, c, bias) \
     { .op = "attention", .what = about, .n_in = 6, \
         .in = { X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, ABSENT, KEY }, \
-      .attrs = ATTENTION_DROPPED(D, c), .compare = COMPARE_SUM, .reduce = Tk + D, \
+      .attrs = ATTENTION_DROPPED(D, c), .at = LATER_HEADS(B, Tq, H, D), .compare = COMPARE_SUM, \
+          .reduce = Tk + D, \
           .extreme = EXTREME_LARGE }, \
     { .op = "attention_grad", .what = about, .n_in = 9, \
       .in = { X(B, Tq, H * D), X(B, Tq, H * D), X(B, Tk, G * D), X(B, Tk, G * D), bias, \
           RESULT(DATA, B, Tq, H * D), RESULT(STAT, B, H, Tq), ABSENT, KEY }, \
-      .attrs = ATTENTION_DROPPED(D, c), .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, \
+      .attrs = ATTENTION_DROPPED(D, c), .at = LATER_HEADS(B, Tq, H, D), .prepare = prepare_attention, \
+          .compare = COMPARE_SUM, .ulps = 4, \
           .reduce = Tq + Tk + D }
 /* The same with ids of the keys, some of which are padding */
 #define ATTEND_PADDED(about, B, H, G, D, Tq, Tk, c, bias, ids) \
@@ -263,25 +269,27 @@ static void prepare_batch_norm(const op_case *c, ls_tensor *in)
       .reduce = C, .batch_in = 3 }
 #define CROSS_ENTROPY(R, C, n) \
     { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, \
-        .attrs = ATTRS(ls_loss_attrs, -100, 0, 0), \
+        .attrs = ATTRS(ls_loss_attrs, -100), \
       .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy_grad", .n_in = 5, .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), \
         SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100, 0, 0), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
+      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
           .absolute = 0.75 / n, .reduce = C, \
       .extreme = EXTREME_LARGE }
 /* Columns 9 and on of C classes: this rank's. */
+#define FROM_NINE(R, n, C) BOX(2, { R, C }, { 0, 9 }, { R, n })
 #define CROSS_ENTROPY_PART(R, n, C, parts) \
     { .op = "cross_entropy_part", .n_in = 2, .in = { X(R, n), INDEX(C, R) }, \
-        .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .reduce = n, \
+        .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, .reduce = n, \
       .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy", .what = "of parts", .n_in = 4, \
         .in = { X(R, n), INDEX(C, R), SCALAR(STAT, R), TYPED_POSITIVE(STAT, parts, R, 3) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .reduce = parts, \
-          .no_gradient = true }, \
+      .attrs = ATTRS(ls_loss_attrs, -100), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
+          .reduce = parts, .no_gradient = true }, \
     { .op = "cross_entropy_grad", .what = "of a part", .n_in = 5, \
         .in = { X(R, n), INDEX(C, R), TYPED_POSITIVE(STAT, R), SCALAR(STAT, R), SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100, 9, C), .compare = COMPARE_SUM, .absolute = 0.75 / R, .reduce = n }
+      .attrs = ATTRS(ls_loss_attrs, -100), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
+          .absolute = 0.75 / R, .reduce = n }
 #define ADAM(about, n, wd, dec, t, ...) \
     { .op = "adam", .what = about, .n_in = n, \
       .in = { TYPED(LS_F32, 3, 41), X(3, 41), TYPED(LS_F32, 3, 41), TYPED_POSITIVE(LS_F32, 3, 41), \
@@ -499,9 +507,12 @@ const op_case ls_test_cases[] = {
 
     { .op = "random_key", .n_in = 3, .in = { SCALAR(LS_I64, 7), SCALAR(LS_I64, 1e12),
         { LS_I64, FILL_ID, 1e6, 1, { 2 } } }, .compare = COMPARE_EXACT, .f32_only = true },
-    DROPOUT("", X(3, 67), 0, 0, 0), DROPOUT("whole groups", X(2, 4, 128), 0, 0, 0),
-        DROPOUT("a sample is one element", X(70), 0, 0, 0),
-    DROPOUT("columns of more", X(3, 5, 33), 2, 33, 66), DROPOUT("rows of more", X(3, 2, 37), 1, 4, 9),
+    DROPOUT("", X(3, 67), .at = NULL), DROPOUT("whole groups", X(2, 4, 128), .at = NULL),
+        DROPOUT("a sample is one element", X(70), .at = NULL),
+    DROPOUT("columns of more", X(3, 5, 33), .at = BOX(3, { 3, 5, 66 }, { 0, 0, 33 }, { 3, 5, 33 })),
+    DROPOUT("rows of more", X(3, 2, 37), .at = BOX(3, { 3, 9, 37 }, { 0, 4, 0 }, { 3, 2, 37 })),
+    DROPOUT("samples, rows and columns of more", X(3, 2, 37),
+        .at = BOX(3, { 7, 9, 90 }, { 2, 4, 41 }, { 3, 2, 37 })),
     { .op = "dropout", .what = "addend", .n_in = 3, .in = { X(3, 5, 41), KEY, X(3, 5, 41) },
         .attrs = ATTRS(ls_dropout_attrs, .p = 0.5, .purpose = 99),
       .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL, .no_gradient = true },
@@ -562,13 +573,15 @@ const op_case ls_test_cases[] = {
         RMS_NORM_GRAD(5, 19, 5, X(5, 19)),
     RMS_NORM_GRAD(2, 300, 5, X(2, 300)),
 
-    EMBEDDING("", 0, 0, ID(7, 5), X(7, 19), .extreme = EXTREME_SPECIAL, .batch_in = 1),
-    EMBEDDING("two dimensions", 0, 0, ID(1000, 3, 37), X(1000, 33), .batch_in = 1),
-    EMBEDDING("no such rows", 0, 0, INDEX(9, 11), X(7, 8), .no_gradient = true),
-    EMBEDDING("rows 4 and on of 20", 4, 20, ID(20, 131), X(7, 8), .batch_in = 1),
-    EMBEDDING("rows 4 and on of 12, others missing", 4, 12, INDEX(20, 131), X(7, 8), .no_gradient = true),
+    EMBEDDING("", ID(7, 5), X(7, 19), .extreme = EXTREME_SPECIAL, .batch_in = 1),
+    EMBEDDING("two dimensions", ID(1000, 3, 37), X(1000, 33), .batch_in = 1),
+    EMBEDDING("no such rows", INDEX(9, 11), X(7, 8), .no_gradient = true),
+    EMBEDDING("rows 4 and on of 20", ID(20, 131), X(7, 8), .at = BOX(2, { 20, 8 }, { 4, 0 }, { 7, 8 }),
+        .batch_in = 1),
+    EMBEDDING("rows 4 and on of 12, others missing", INDEX(20, 131), X(7, 8),
+        .at = BOX(2, { 12, 8 }, { 4, 0 }, { 7, 8 }), .no_gradient = true),
     { .op = "embedding_grad", .what = "rows 4 and on of 20", .n_in = 2, .in = { X(131, 37), ID(20, 131) },
-        .attrs = ATTRS(ls_embedding_attrs, 7, 4, 20),
+        .attrs = ATTRS(ls_embedding_attrs, 7), .at = BOX(2, { 20, 37 }, { 4, 0 }, { 7, 37 }),
       .compare = COMPARE_SUM, .reduce = 131, .extreme = EXTREME_WIDE },
     EMBEDDING_GRAD("", 7, 2, X(5, 19), ID(7, 5)), EMBEDDING_GRAD("one row", 1, 2, X(3, 5, 8), ID(1, 3, 5)),
     EMBEDDING_GRAD("rows of many places", 9, 2, X(131, 37), ID(9, 131)),
@@ -618,9 +631,11 @@ const op_case ls_test_cases[] = {
     CROSS_ENTROPY(7, 10, 6), CROSS_ENTROPY(1, 3, 1), CROSS_ENTROPY(131, 37, 256), CROSS_ENTROPY(3, 1000, 3),
     CROSS_ENTROPY_PART(7, 10, 40, 4), CROSS_ENTROPY_PART(131, 37, 50, 2),
         CROSS_ENTROPY_PART(3, 1000, 2000, 3),
-    { .op = "argmax_part", .n_in = 1, .in = { X(37, 100) }, .attrs = ATTRS(ls_argmax_attrs, 300),
+    { .op = "argmax_part", .n_in = 1, .in = { X(37, 100) },
+        .at = BOX(2, { 37, 500 }, { 0, 300 }, { 37, 100 }),
         .compare = COMPARE_EXACT, .extreme = EXTREME_SPECIAL },
-    { .op = "argmax_part", .n_in = 1, .in = { X(2, 3, 33) }, .attrs = ATTRS(ls_argmax_attrs, 33),
+    { .op = "argmax_part", .n_in = 1, .in = { X(2, 3, 33) },
+        .at = BOX(3, { 2, 3, 66 }, { 0, 0, 33 }, { 2, 3, 33 }),
         .compare = COMPARE_EXACT },
     { .op = "argmax_join", .n_in = 1, .in = { TYPED(STAT, 4, 37, 2) }, .compare = COMPARE_EXACT },
     { .op = "argmax_join", .what = "ties", .n_in = 1, .in = { { STAT, FILL_CONST, 2, 4, { 3, 2, 5, 2 } } },

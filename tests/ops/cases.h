@@ -52,6 +52,7 @@ typedef struct op_case {
     int n_in;
     case_operand in[CASE_MAX_IN];
     const void *attrs;
+    const ls_box *at; /* of the operand with @; NULL: it is whole */
     /* fills the FILL_RESULT operands from the others, with ref */
     void (*prepare)(const struct op_case *c, ls_tensor *in);
     bool no_gradient; /* a form that only exists after differentiation (fused epilogues) */
@@ -86,6 +87,8 @@ void *exact_alloc(size_t bytes);
 /* Runs one op on a device with these tensors. Fails the test if the device has no such kernel. */
 void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out,
             const ls_tensor *out);
+void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
+               const ls_tensor *in, int n_out, const ls_tensor *out);
 
 /* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and
  * tests/train/test_ranks.c have them. */

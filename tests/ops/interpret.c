@@ -92,6 +92,6 @@ void interpret_run(interpreter *it, int n_nodes)
         }
         for (int o = 0; o < n->n_out; o++)
             out[o] = it->values[n->out[o].id];
-        run_op(&it->ref, n->op->name, n->attrs, n->n_in, in, n->n_out, out);
+        run_op_at(&it->ref, n->op->name, n->attrs, n->at, n->n_in, in, n->n_out, out);
     }
 }

@@ -101,7 +101,9 @@ int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
     ls_type types[CASE_MAX_IN];
     for (int j = 0; j < c->n_in; j++)
         types[j] = in[j].type;
-    ls_infer i = { .op = op, .n_in = c->n_in, .in = types, .attrs = c->attrs, .n_out = op->n_out };
+    ls_infer i = {
+        .op = op, .n_in = c->n_in, .in = types, .attrs = c->attrs, .at = c->at, .n_out = op->n_out
+    };
     ASSERT_OK(op->infer(&i));
     memcpy(out, i.out, sizeof i.out);
     return i.n_out;
@@ -109,6 +111,12 @@ int case_outputs(const op_case *c, const ls_tensor *in, ls_type out[LS_MAX_OUT])
 
 void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, const ls_tensor *in, int n_out,
             const ls_tensor *out)
+{
+    run_op_at(d, op, attrs, NULL, n_in, in, n_out, out);
+}
+
+void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
+               const ls_tensor *in, int n_out, const ls_tensor *out)
 {
     const int max_in = ls_op_find(op)->max_in, slots = max_in > n_in ? max_in : n_in;
     /* trailing optional operands that were left out are there, and absent: as the planner does it */
@@ -120,6 +128,7 @@ void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, con
                          .in = all,
                          .out = out,
                          .attrs = attrs,
+                         .at = at,
                          .threads = d->threads,
                          .isa = d->isa };
     const char *why = NULL;

@@ -51,8 +51,10 @@ static void build(subject *s, const op_case *c)
     }
     /* cast's target follows the data here: a rounding to f32 has no useful difference quotient */
     const ls_cast_attrs exact = { .to = LS_F64 };
+    s->g->at = c->at;
     s->out = ls_graph_apply(s->g, op, c->n_in, s->operand,
                             op->ew == LS_EW_CAST && !strcmp(c->op, "cast") ? &exact : c->attrs);
+    s->g->at = NULL;
     if (op->flags & LS_OP_SOURCE)
         s->operand[0] = s->out;
     ASSERT_OK(ls_graph_status(s->g));

@@ -132,7 +132,7 @@ static void run_on(const ls_device *d, const run *r, ls_tensor out[LS_MAX_OUT])
         result[o].t.type = r->out_type[o];
         out_t[o] = result[o].t;
     }
-    run_op(d, c->op, c->attrs, c->n_in, in_t, r->n_out, out_t);
+    run_op_at(d, c->op, c->attrs, c->at, c->n_in, in_t, r->n_out, out_t);
     for (int o = 0; o < r->n_out; o++) {
         if (!untouched_around(&result[o]))
             WRONG("%s, device %s, %d threads: bytes around output %d were written", r->label, d->ops->name,
@@ -214,6 +214,7 @@ static const ls_kernel *kernel_of(const ls_device *d, const run *r)
                                .in = r->in,
                                .out = out,
                                .attrs = r->c->attrs,
+                               .at = r->c->at,
                                .threads = d->threads,
                                .isa = d->isa };
     const char *why = NULL;

@@ -18,6 +18,10 @@ static void every_op_has_a_rule(void **state)
             print_error("%s: no rule; say its loops (ops/rule.h), or LS_RULE_LATER\n", (*op)->name);
             missing++;
         }
+        if (!is_later(*op) && !((*op)->flags & LS_OP_AT) != !((*op)->rule && strchr((*op)->rule, '@'))) {
+            print_error("%s: LS_OP_AT goes with an operand with @\n", (*op)->name);
+            missing++;
+        }
         if (is_later(*op) && (*op)->dims) {
             print_error("%s: is made later, and has loops\n", (*op)->name);
             missing++;
@@ -121,18 +125,6 @@ static void rows_are_what_is_before_the_features(void **state)
     assert_int_equal(ls_rule_in(&r, 1, 0), ls_rule_in(&r, 0, 2));
 }
 
-/* A table that is a part of one already. */
-static void a_part_of_a_part(void **state)
-{
-    (void)state;
-    ls_embedding_attrs a = { .first = 8, .of = 32 };
-    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 0, .start = 4, .extent = 8 }));
-    assert_int_equal(a.first, 12);
-    assert_int_equal(a.of, 32);
-    ASSERT_OK(ls_op_embedding.part(&a, &(ls_block_of){ .dim = 1, .start = 4, .extent = 8 })); /* columns */
-    assert_int_equal(a.first, 12);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,7 +132,6 @@ int main(void)
         cmocka_unit_test(shape_rules_take_blocks),
         cmocka_unit_test(an_activation_wants_the_whole_sum),
         cmocka_unit_test(rows_are_what_is_before_the_features),
-        cmocka_unit_test(a_part_of_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,11 @@ static void find_dropout(shape *s, const ls_kernel_args *a, int key)
 {
     const ls_attention_attrs *at = a->attrs;
     s->drops = given(a, key);
-    s->first_head = at->first_head;
-    if (s->drops)
-        s->drop = ls_dropping_of(&a->in[key], at->dropout, at->purpose);
+    s->first_head = ls_at_start(a, 2) / at->head_dim;
+    if (!s->drops)
+        return;
+    s->drop = ls_dropping_of(&a->in[key], at->dropout, at->purpose);
+    s->drop.sample += (uint64_t)ls_at_start(a, 0) * s->drop.apart;
 }
 
 /* What dropout multiplies a probability by. */

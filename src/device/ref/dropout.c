@@ -15,11 +15,11 @@ void ls_ref_random_key(const ls_kernel_args *a) /* seed, step, places -> key */
 void ls_ref_dropout(const ls_kernel_args *a) /* x, key, addend? -> y */
 {
     const ls_type *type = &a->out[0].type;
-    const ls_dropping d = ls_dropping_of_op(&a->in[1], type, a->attrs);
+    const ls_dropping d = ls_dropping_of_op(&a->in[1], type, a->attrs, a->at);
     const double scale = type->dtype == LS_F64 ? d.scale : (double)(float)d.scale;
     for (int64_t i = 0; i < ls_type_count(type); i++) {
         uint64_t sample;
-        const uint64_t index = ls_dropping_index(&d, i, &sample);
+        const uint64_t index = ls_dropping_index(&d, i, &sample, NULL);
         const bool kept = ls_rng_bits16(d.key, sample, index) < (uint32_t)d.below;
         const double y = ls_ref_round(kept ? flat_get(&a->in[0], i) * scale : 0, type->dtype);
         flat_put(&a->out[0], i, given(a, 2) ? y + flat_get(&a->in[2], i) : y);

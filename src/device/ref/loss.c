@@ -62,11 +62,10 @@ static int64_t largest(ls_ref_row x, int64_t n)
 
 void ls_ref_cross_entropy_part(const ls_kernel_args *a) /* logits, labels -> parts */
 {
-    const ls_loss_attrs *at = a->attrs;
     const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1];
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r), part = ref_row(&a->out[0], r);
-        const int64_t label = (int64_t)flat_get(&a->in[1], r) - at->first;
+        const int64_t label = (int64_t)flat_get(&a->in[1], r) - ls_at_start(a, 1);
         const double max = row_get(z, largest(z, classes));
         double sum = 0;
         for (int64_t c = 0; c < classes && max != -HUGE_VAL; c++)
@@ -97,7 +96,7 @@ void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, par
 {
     const ls_loss_attrs *at = a->attrs;
     const int64_t rows = a->in[0].type.dims[0], here = a->in[0].type.dims[1],
-                  classes = at->of ? at->of : here;
+                  classes = ls_at_whole(a, 1, here);
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
@@ -118,7 +117,7 @@ void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, par
 void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, count, dloss -> dlogits */
 {
     const ls_loss_attrs *at = a->attrs;
-    const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1];
+    const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1], first = ls_at_start(a, 1);
     const double weight = scalar_get(&a->in[4]) / scalar_get(&a->in[3]);
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r), dz = ref_row(&a->out[0], r);
@@ -126,9 +125,8 @@ void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, 
         const double lse = flat_get(&a->in[2], r);
         for (int64_t c = 0; c < classes; c++)
             row_put(dz, c,
-                    label == at->ignore_index
-                        ? 0
-                        : (exp(row_get(z, c) - lse) - (at->first + c == label)) * weight);
+                    label == at->ignore_index ? 0
+                                              : (exp(row_get(z, c) - lse) - (first + c == label)) * weight);
     }
 }
 
@@ -141,12 +139,13 @@ void ls_ref_argmax(const ls_kernel_args *a)
 
 void ls_ref_argmax_part(const ls_kernel_args *a) /* a -> parts */
 {
-    const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
+    const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type),
+                  first = ls_at_start(a, a->in[0].type.ndim - 1);
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row x = ref_row(&a->in[0], r), part = ref_row(&a->out[0], r);
         const int64_t best = largest(x, n);
         row_put(part, 0, row_get(x, best));
-        row_put(part, 1, (double)(((const ls_argmax_attrs *)a->attrs)->first + best));
+        row_put(part, 1, (double)(first + best));
     }
 }
 

@@ -4,11 +4,10 @@
 
 void ls_ref_embedding(const ls_kernel_args *a) /* ids, table -> y */
 {
-    const ls_embedding_attrs *at = a->attrs;
     const int64_t n = ls_type_count(&a->in[0].type), rows = a->in[1].type.dims[0], K = a->in[1].type.dims[1];
     for (int64_t i = 0; i < n; i++) {
-        const int64_t id = (int64_t)flat_get(&a->in[0], i), row = id - at->first;
-        const bool here = row >= 0 && row < rows, elsewhere = id >= 0 && id < at->of;
+        const int64_t id = (int64_t)flat_get(&a->in[0], i), row = id - ls_at_start(a, 0);
+        const bool here = row >= 0 && row < rows, elsewhere = id >= 0 && id < ls_at_whole(a, 0, rows);
         for (int64_t k = 0; k < K; k++)
             row_put(ref_row(&a->out[0], i), k,
                     here        ? row_get(ref_row(&a->in[1], row), k)
@@ -21,7 +20,7 @@ void ls_ref_embedding_grad(const ls_kernel_args *a) /* dy, ids, addend? -> dtabl
 {
     const int64_t n = ls_type_count(&a->in[1].type), rows = a->out[0].type.dims[0],
                   K = a->out[0].type.dims[1];
-    const int64_t first = ((const ls_embedding_attrs *)a->attrs)->first;
+    const int64_t first = ls_at_start(a, 0);
     double *sum = a->workspace; /* [K] */
     for (int64_t v = 0; v < rows; v++) {
         for (int64_t k = 0; k < K; k++)

@@ -29,8 +29,8 @@ typedef struct heads {
     /* Dropout of probabilities. */
     bool drops;
     ls_dropping drop;
-    int64_t first_head;
-    float kept; /* what is kept is multiplied by this; 1: no dropout */
+    int64_t first_head; /* number in the whole of the first query head here */
+    float kept;         /* what is kept is multiplied by this; 1: no dropout */
 } heads;
 
 enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
@@ -45,7 +45,7 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
                 .D = at->head_dim,
                 .causal = at->causal != 0,
                 .scale = (float)at->scale,
-                .first_head = at->first_head,
+                .first_head = ls_at_start(a, 2) / at->head_dim,
                 .kept = 1.0f };
     s.H = q->type.dims[2] / s.D;
     s.G = k->type.dims[2] / s.D;
@@ -95,6 +95,7 @@ SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *ke
         return;
     s->drops = true;
     s->drop = ls_dropping_of(key, at->dropout, at->purpose);
+    s->drop.sample += (uint64_t)ls_at_start(a, 0) * s->drop.apart;
     s->kept = (float)s->drop.scale;
 }
 

@@ -50,16 +50,19 @@ SIMD_FN void drop_block(ls_dtype T, const job *j, int64_t begin, int64_t end)
     const ls_dropping *d = &j->d;
     const bool add = j->a->n_in > 2 && present(&j->a->in[2]);
     int32_t keep[2 * KEEP_GROUP + VF_LANES] = { 0 }; /* the last vector may be read beyond */
-    for (int64_t i = begin, n; i < end; i += n) {
-        uint64_t sample;
-        const uint64_t index = ls_dropping_index(d, i, &sample), group = index / KEEP_GROUP;
-        const int64_t at = (int64_t)(index % KEEP_GROUP);
-        n = min_i64(min_i64(end - i, d->run - i % d->run), 2 * KEEP_GROUP - at);
-        LS_NAME(ls_keep_groups)(keep, d->key, sample, group, sample, group + 1, d->below);
-        if (add)
-            drop_range(T, j, keep + at, i, n, true);
-        else
-            drop_range(T, j, keep + at, i, n, false);
+    for (int64_t i = begin, run; i < end;) {
+        uint64_t sample, index = ls_dropping_index(d, i, &sample, &run);
+        for (const int64_t stop = min_i64(end, i + run); i < stop;) {
+            const uint64_t group = index / KEEP_GROUP;
+            const int64_t at = (int64_t)(index % KEEP_GROUP), n = min_i64(stop - i, 2 * KEEP_GROUP - at);
+            LS_NAME(ls_keep_groups)(keep, d->key, sample, group, sample, group + 1, d->below);
+            if (add)
+                drop_range(T, j, keep + at, i, n, true);
+            else
+                drop_range(T, j, keep + at, i, n, false);
+            i += n;
+            index += (uint64_t)n;
+        }
     }
 }
 
@@ -74,6 +77,6 @@ static void drop_task(void *context, int64_t begin, int64_t end, int worker)
 KERNEL(dropout)
 { /* x, key, addend? -> y */
     const int64_t n = count_of(&a->out[0]);
-    job j = { a, ls_dropping_of_op(&a->in[1], &a->out[0].type, a->attrs) };
+    job j = { a, ls_dropping_of_op(&a->in[1], &a->out[0].type, a->attrs, a->at) };
     ls_parallel_for(threads_for(a, n), (n + BLOCK - 1) / BLOCK, drop_task, &j);
 }

@@ -20,8 +20,7 @@ typedef struct embedding_job {
 SIMD_FN void gather_rows(ls_dtype T, const embedding_job *j, int64_t begin, int64_t end)
 {
     const ls_tensor *table = &j->a->in[1], *out = &j->a->out[0];
-    const int64_t from = row_stride(table), to = row_stride(out),
-                  of = ((const ls_embedding_attrs *)j->a->attrs)->of;
+    const int64_t from = row_stride(table), to = row_stride(out), of = ls_at_whole(j->a, 0, j->rows);
     for (int64_t i = begin; i < end; i++) {
         char *y = elem_at(out, i * to);
         const int64_t row = j->ids[i] - j->first;
@@ -49,7 +48,7 @@ KERNEL(embedding)
                         .n = count_of(&a->in[0]),
                         .rows = a->in[1].type.dims[0],
                         .k = cols_of(&a->in[1]),
-                        .first = ((const ls_embedding_attrs *)a->attrs)->first };
+                        .first = ls_at_start(a, 0) };
     ls_parallel_for(threads_for(a, j.n * j.k), j.n, gather_task, &j);
 }
 
@@ -167,7 +166,7 @@ KERNEL(embedding_grad)
                         .n = count_of(&a->in[1]),
                         .rows = a->out[0].type.dims[0],
                         .k = cols_of(&a->in[0]),
-                        .first = ((const ls_embedding_attrs *)a->attrs)->first };
+                        .first = ls_at_start(a, 0) };
     sort_places(&j, a->workspace, (int32_t *)a->workspace + j.n);
     ls_parallel_for(threads_for(a, j.rows * j.k), (j.rows + BLOCK_ROWS - 1) / BLOCK_ROWS, table_task, &j);
 }

@@ -52,7 +52,7 @@ enum { TOP, SUM, AT_LABEL, PARTS };
 SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
 {
     const ls_kernel_args *a = j->a;
-    const int64_t first = ((const ls_loss_attrs *)a->attrs)->first;
+    const int64_t first = ls_at_start(a, 1);
     const int32_t *labels = a->in[1].data;
     for (int64_t r = begin; r < end; r++) {
         const void *x = elem_at(&a->in[0], r * j->k);
@@ -101,7 +101,7 @@ SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
     const ls_kernel_args *a = j->a;
     const ls_loss_attrs *at = a->attrs;
     const ls_tensor *parts = a->n_in > 3 && present(&a->in[3]) ? &a->in[3] : NULL;
-    const int64_t classes = at->of ? at->of : j->k;
+    const int64_t classes = ls_at_whole(a, 1, j->k);
     const int32_t *labels = a->in[1].data;
     float *lse = a->out[1].data, *rows = a->out[2].data;
     for (int64_t r = begin; r < end; r++) {
@@ -147,7 +147,7 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
 {
     const ls_kernel_args *a = j->a;
     const ls_loss_attrs *at = a->attrs;
-    const int64_t k = j->k, classes = at->of ? at->of : k;
+    const int64_t k = j->k, first = ls_at_start(a, 1), classes = ls_at_whole(a, 1, k);
     const int32_t *labels = a->in[1].data;
     const float *lse = a->in[2].data;
     const float weight = *(const float *)a->in[4].data / *(const float *)a->in[3].data;
@@ -159,7 +159,7 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
             memset(dx, 0, (size_t)(k * elem_size(T)));
             continue;
         }
-        const int64_t hot = label - at->first;
+        const int64_t hot = label - first;
         const bool valid = label >= 0 && label < classes, here = valid && hot >= 0 && hot < k;
         const float at_label = here ? f_get(x, T, hot) : 0.0f; /* read first: dx may be x */
         const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
@@ -215,6 +215,7 @@ SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k)
 SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
 {
     const ls_tensor *out = &j->a->out[0];
+    const int64_t first = ls_at_start(j->a, j->a->in[0].type.ndim - 1);
     for (int64_t r = begin; r < end; r++) {
         const char *x = elem_at(&j->a->in[0], r * j->k);
         const int64_t c = largest(T, x, j->k);
@@ -223,7 +224,7 @@ SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t e
             continue;
         }
         ((float *)out->data)[2 * r] = f_get(x, T, c);
-        ((float *)out->data)[2 * r + 1] = (float)(((const ls_argmax_attrs *)j->a->attrs)->first + c);
+        ((float *)out->data)[2 * r + 1] = (float)(first + c);
     }
 }
 
