@@ -31,7 +31,7 @@ typedef struct ls_kernel_args {
     ls_isa isa;
 } ls_kernel_args;
 
-/* Where dimension d of that operand begins in the whole, and its size there. */
+/* Of that operand's dimension d: where it begins in the whole, and the size of the whole. */
 static inline int64_t ls_at_start(const ls_kernel_args *a, int d) { return a->at ? a->at->start[d] : 0; }
 static inline int64_t ls_at_whole(const ls_kernel_args *a, int d, int64_t here)
 {

@@ -19,7 +19,7 @@ typedef struct ls_rewrite {
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from);
 /* absent stays absent; -1 if its producer was dropped */
 ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old);
-/* New nodes take scope, phase, place and call site of old node `n` from here on. */
+/* New nodes take scope, phase, box and call site of old node `n` from here on. */
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n);
 /* Copies n with mapped operands and maps its outputs; NULL after an error. */
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n);

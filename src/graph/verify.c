@@ -11,7 +11,7 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
 {
     const char *name = n->op->name;
     if (n->at && !(n->op->flags & LS_OP_AT))
-        return ls_fail(LS_E_INTERNAL, "node %d (%s) has a place that its op does not ask for", index, name);
+        return ls_fail(LS_E_INTERNAL, "node %d (%s) has a box that its op does not ask for", index, name);
     if (n->id != index)
         return ls_fail(LS_E_INTERNAL, "node %d (%s) carries the id %d", index, name, n->id);
     ls_type *types = malloc(sizeof(ls_type) * (size_t)(n->n_in + 1));

@@ -12,7 +12,7 @@
  *     f!    never split
  *     h*    in multiples of attribute head_dim
  *     .     no dimension
- *     @     the kernel wants the place of this operand in its whole tensor
+ *     @     the kernel wants the box of this operand in its whole tensor (ls_node.at)
  *     +     added once, behind the sum
  *     ~     may be cut where it is the same on all ranks
  *     |     another form, told by its number of dimensions

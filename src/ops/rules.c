@@ -43,7 +43,7 @@ ls_status ls_infer_at(const ls_infer *i, const ls_type *t)
     bool fits = !i->at || (i->at->ndim == t->ndim && ls_box_inside(i->at));
     for (int d = 0; i->at && fits && d < t->ndim; d++)
         fits = i->at->size[d] == t->dims[d];
-    LS_RULE_CHECK(i, fits, "its place in the whole tensor is a box of another shape, or leads out of it");
+    LS_RULE_CHECK(i, fits, "its box in the whole tensor has another shape, or leads out of it");
     return LS_OK;
 }
 

@@ -22,7 +22,7 @@ ls_status ls_infer_same(ls_infer *i); /* out 0 like in 0 */
 ls_status ls_infer_broadcast(ls_infer *i);
 /* Fails unless input j has this type exactly. */
 ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
-/* Fails unless what is here of a tensor with a place, of type t, is the place's box. */
+/* Fails unless the operand whose box i->at is has type t's sizes. */
 ls_status ls_infer_at(const ls_infer *i, const ls_type *t);
 ls_dtype ls_stat_dtype(ls_dtype data);   /* f64 for f64, else f32 */
 ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: every operand and the result moved once */

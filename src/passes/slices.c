@@ -134,8 +134,8 @@ static void emit_slice(ls_rewrite *r, const demand *wanted, const ls_node *n)
     r->map[n->out[0].id] = v;
 }
 
-/* Where the operand with @ of n is when only range d of the result is computed. */
-static const ls_box *place_of(ls_rewrite *r, const ls_node *n, demand d)
+/* The box of the operand with @ of n when only range d of the result is computed. */
+static const ls_box *box_of(ls_rewrite *r, const ls_node *n, demand d)
 {
     ls_placed_node p;
     ls_rule rule;
@@ -170,7 +170,7 @@ ls_status ls_pass_slices_up(ls_graph **gp)
             in[k] = ls_present(n->in[k]) ? range_of(&r, wanted, n->in[k],
                                                     d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING)
                                          : LS_NONE;
-        ls_rewrite_copy_at(&r, n, in, place_of(&r, n, d));
+        ls_rewrite_copy_at(&r, n, in, box_of(&r, n, d));
     }
     free(wanted);
     return ls_rewrite_end(&r, gp);

@@ -1,4 +1,4 @@
-/* test_places.c - where a node's operand is in its whole tensor (ls_node.at): slices and splits add up, every
+/* test_boxes.c - where a node's operand is in its whole tensor (ls_node.at): slices and splits add up, every
  * pass keeps it, and random masks are those of the whole. */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static ls_graph *sliced(ls_dtype type, bool residual)
 {
     ls_graph *g;
     ls_value dropped;
-    ASSERT_OK(ls_graph_create(&g, "places"));
+    ASSERT_OK(ls_graph_create(&g, "boxes"));
     const ls_value x = ls_param(g, "x", LS_TYPE(type, B, T, F), (ls_init){ 0 });
     {
         LS_SCOPE(g, "block", "Block");
@@ -66,7 +66,7 @@ static ls_box rows_of_columns(int position)
     return box;
 }
 
-/* As a trainer compiles it, in bf16: the op, its gradient and its clone have one place, whatever passes put
+/* As a trainer compiles it, in bf16: the op, its gradient and its clone have one box, whatever passes put
  * around them. */
 static void every_pass_keeps_it(void **state)
 {
@@ -98,8 +98,8 @@ static void every_pass_keeps_it(void **state)
     ls_graph_destroy(&g);
 }
 
-/* Equal ops on equal operands at different places are two. */
-static void common_subexpressions_are_at_one_place(void **state)
+/* Equal ops on equal operands with different boxes are two. */
+static void common_subexpressions_have_one_box(void **state)
 {
     (void)state;
     ls_graph *g;
@@ -116,14 +116,14 @@ static void common_subexpressions_are_at_one_place(void **state)
         ls_output(g, names[k], ls_attention(g, x, x, x, LS_NONE, 4, 1, false));
     }
     g->at = &box[1];
-    const ls_node *n = ls_node_of(g, ls_tanh(g, x)); /* asks for no place */
+    const ls_node *n = ls_node_of(g, ls_tanh(g, x)); /* asks for no box */
     assert_null(n->at);
     ASSERT_OK(ls_pass_cse(&g));
     assert_int_equal(count_ops(g, "attention"), 3);
     ls_graph_destroy(&g);
 }
 
-static void a_place_fits_its_operand(void **state)
+static void a_box_fits_its_operand(void **state)
 {
     (void)state;
     static const struct {
@@ -142,7 +142,7 @@ static void a_place_fits_its_operand(void **state)
         box.size[2] = cases[k].size;
         g->at = &box;
         assert_int_equal(ls_attention(g, x, x, x, LS_NONE, 4, 1, false).id, -1);
-        ASSERT_FAILS(ls_graph_status(g), LS_E_SHAPE, "attention", "place in the whole tensor");
+        ASSERT_FAILS(ls_graph_status(g), LS_E_SHAPE, "attention", "box in the whole tensor");
         ls_graph_destroy(&g);
     }
 }
@@ -225,8 +225,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pass_keeps_it),
-        cmocka_unit_test(common_subexpressions_are_at_one_place),
-        cmocka_unit_test(a_place_fits_its_operand),
+        cmocka_unit_test(common_subexpressions_have_one_box),
+        cmocka_unit_test(a_box_fits_its_operand),
         cmocka_unit_test(masks_are_those_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
