@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/autodiff.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
+#include "passes/autodiff.h"
 #include "passes/evaluate.h"
 #include "passes/over_ranks.h"
 #include "passes/place.h"
