@@ -14,6 +14,7 @@ static ls_status infer_rope(ls_infer *i)
                   "x is float [batch, tokens, heads * head_dim]");
     LS_RULE_CHECK(i, a->head_dim > 0 && a->head_dim % 2 == 0 && x->dims[2] % a->head_dim == 0,
                   "head_dim %lld is odd or does not divide the features", (long long)a->head_dim);
+    LS_TRY(ls_infer_at(i, x));
     LS_RULE_CHECK(i, a->theta > 0, "theta must be positive");
     if (i->n_in > POSITIONS && i->in[POSITIONS].ndim >= 0)
         LS_TRY(ls_infer_expect(i, POSITIONS, &LS_TYPE(LS_I32, x->dims[0], x->dims[1]), "positions"));
@@ -36,14 +37,6 @@ static ls_cost cost_rope(const ls_infer *i)
                       .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
 }
 
-/* Without positions they are the numbers of the tokens. */
-static ls_status dims_rope(ls_rule *r, const ls_infer *i)
-{
-    if (i->n_in <= POSITIONS || i->in[POSITIONS].ndim < 0)
-        ls_rule_fix(r, 't');
-    return LS_OK;
-}
-
 static const ls_attr_field FIELDS[] = {
     { "head_dim", LS_FIELD_I64, offsetof(ls_rope_attrs, head_dim), NULL },
     { "inverse", LS_FIELD_I64, offsetof(ls_rope_attrs, inverse), NULL },
@@ -52,11 +45,11 @@ static const ls_attr_field FIELDS[] = {
 };
 const ls_op ls_op_rope = {
     .name = "rope",
-    .rule = "b t h*, b t -> b t h",
-    .dims = dims_rope,
+    .rule = "@b t h*, b t -> b t h",
     .min_in = 1,
     .max_in = 2,
     .n_out = 1,
+    .flags = LS_OP_AT,
     .optional_in = 1 << POSITIONS,
     .attrs_size = sizeof(ls_rope_attrs),
     .fields = FIELDS,

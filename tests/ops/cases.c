@@ -591,6 +591,9 @@ const op_case ls_test_cases[] = {
     ROPE("", 8, 0, 1, X(2, 7, 24)), ROPE("odd half", 38, 0, 1, X(3, 5, 76)),
         ROPE("vectors", 64, 0, 1, X(1, 70, 128)),
     ROPE("back", 8, 1, 1, X(2, 7, 24)),
+    { .op = "rope", .what = "tokens 5 and on of 20", .n_in = 1, .in = { X(2, 7, 24) },
+        .attrs = ATTRS(ls_rope_attrs, .head_dim = 8, .theta = 1e4),
+      .at = BOX(3, { 2, 20, 24 }, { 0, 5, 0 }, { 2, 7, 24 }), .compare = COMPARE_SUM, .reduce = 2 },
     ROPE("positions", 6, 0, 2, X(2, 7, 18), ID(100000, 2, 7)),
 
     ATTEND("", 2, 2, 2, 8, 5, 5, 0, 3, ABSENT),

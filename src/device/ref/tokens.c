@@ -47,7 +47,8 @@ void ls_ref_rope(const ls_kernel_args *a) /* x, positions? -> y; y may be x */
     const int64_t rows = ls_type_rows(&a->in[0].type), half = at->head_dim / 2,
                   heads = columns(&a->in[0].type) / at->head_dim;
     for (int64_t r = 0; r < rows; r++) {
-        const double position = given(a, 1) ? flat_get(&a->in[1], r) : (double)(r % a->in[0].type.dims[1]);
+        const double position = given(a, 1) ? flat_get(&a->in[1], r)
+                                            : (double)(ls_at_start(a, 1) + r % a->in[0].type.dims[1]);
         const ls_ref_row x = ref_row(&a->in[0], r), y = ref_row(&a->out[0], r);
         for (int64_t i = 0; i < half; i++) {
             const double angle = position * pow(at->theta, -(double)i / (double)half);

@@ -45,11 +45,11 @@ SIMD_FN void turn_rows(ls_dtype T, const rope_job *j, int64_t begin, int64_t end
     const ls_kernel_args *a = j->a;
     const int32_t *positions = a->n_in > 1 && present(&a->in[1]) ? a->in[1].data : NULL;
     const int64_t xs = row_stride(&a->in[0]), ys = row_stride(&a->out[0]), tokens = a->in[0].type.dims[1],
-                  half = j->half;
+                  half = j->half, first = ls_at_start(a, 1); /* token */
     const bool back = ((const ls_rope_attrs *)a->attrs)->inverse != 0;
     float s[HALF_MAX], c[HALF_MAX];
     for (int64_t r = begin; r < end; r++) {
-        const double position = (double)(positions ? positions[r] : r % tokens);
+        const double position = (double)(positions ? positions[r] : first + r % tokens);
         for (int64_t i = 0; i < half; i++)
             sine(back ? -position * j->frequency[i] : position * j->frequency[i], s + i, c + i);
         const char *x = elem_at(&a->in[0], r * xs);
