@@ -280,12 +280,3 @@ void ls_output_of(ls_graph *g, ls_identity is, const char *unit, ls_value v)
 {
     ls_output_like(g, &(ls_output_entry){ .name = ls_identity_name(&g->arena, is, unit), .is = is }, v);
 }
-
-ls_status ls_graph_finish(ls_graph *g)
-{
-    LS_ARG(g);
-    LS_TRY(ls_graph_status(g));
-    if (g->scope != &g->root)
-        return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);
-    return ls_graph_verify(g);
-}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/check.h"
 #include "graph.h"
 #include "op.h"
@@ -61,4 +62,13 @@ ls_status ls_graph_verify(const ls_graph *g)
         if (g->outputs[i].value.id <= 0 || g->outputs[i].value.id >= g->n_vals)
             return ls_fail(LS_E_INTERNAL, "output \"%s\" is no value", g->outputs[i].name);
     return LS_OK;
+}
+
+ls_status ls_graph_finish(ls_graph *g)
+{
+    LS_ARG(g);
+    LS_TRY(ls_graph_status(g));
+    if (g->scope != &g->root)
+        return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);
+    return ls_graph_verify(g);
 }

@@ -2,6 +2,8 @@
 #include "rules.h"
 #include "base/argument.h"
 
+#include <string.h>
+
 static ls_status infer_broadcast_to(ls_infer *i)
 {
     const ls_broadcast_attrs *a = i->attrs;
@@ -121,4 +123,14 @@ ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
         LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
     ls_broadcast_attrs at = { .dims = { ndim, dims } };
     return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
+}
+
+ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like)
+{
+    if (v.id <= 0 || like.id <= 0)
+        return v;
+    const ls_type a = *ls_type_of(g, v), b = *ls_type_of(g, like);
+    if (a.ndim == b.ndim && !memcmp(a.dims, b.dims, sizeof(int64_t) * (size_t)a.ndim))
+        return v;
+    return ls_sum_to(g, v, b.ndim, b.dims);
 }

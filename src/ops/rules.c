@@ -1,8 +1,6 @@
 /* rules.c - what several shape rules need. */
 #include "rules.h"
 
-#include <string.h>
-
 ls_status ls_infer_same(ls_infer *i)
 {
     i->out[0] = i->in[0];
@@ -56,22 +54,6 @@ ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype)
     r.ndim = t->ndim > 0 ? t->ndim - 1 : 0;
     r.dims[r.ndim] = 0;
     return r;
-}
-
-ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like)
-{
-    if (v.id <= 0 || like.id <= 0)
-        return v;
-    const ls_type a = *ls_type_of(g, v), b = *ls_type_of(g, like);
-    if (a.ndim == b.ndim && !memcmp(a.dims, b.dims, sizeof(int64_t) * (size_t)a.ndim))
-        return v;
-    return ls_sum_to(g, v, b.ndim, b.dims);
-}
-
-ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like)
-{
-    const ls_type t = ls_value_type(g, like);
-    return ls_reshape_dims(g, v, t.ndim, t.dims);
 }
 
 ls_cost ls_cost_move(const ls_infer *i)

@@ -428,3 +428,9 @@ ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
     }
     return ls_pack(g, n, parts, d, extent, starts);
 }
+
+ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like)
+{
+    const ls_type t = ls_value_type(g, like);
+    return ls_reshape_dims(g, v, t.ndim, t.dims);
+}

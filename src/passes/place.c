@@ -8,6 +8,7 @@
  * ends where it is made. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "place.h"
+#include "placed_node.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,22 +43,6 @@ typedef struct step {
     int loop, by; /* that is split; the operand that says so */
     ls_value *in; /* this rank's operands */
 } step;
-
-ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n)
-{
-    p->infer = (ls_infer){
-        .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .at = n->at, .n_out = n->n_out
-    };
-    if (n->n_in > LS_PLACED_IN)
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TENSOR,
-                             "%s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path,
-                             n->n_in, LS_PLACED_IN);
-    for (int k = 0; k < n->n_in; k++)
-        p->in[k] = *ls_type_of(g, n->in[k]);
-    for (int k = 0; k < n->n_out; k++)
-        p->infer.out[k] = *ls_type_of(g, n->out[k]);
-    return LS_OK;
-}
 
 static bool split(const walk *w, ls_value old) { return w->at[old.id].p.kind == LS_SHARD; }
 static const ls_type *whole(const walk *w, ls_value old) { return ls_type_of(w->r.from, old); }

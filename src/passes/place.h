@@ -16,12 +16,3 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
 /* The walk: `seeds` per value. outputs[k]: how output k then lies; NULL: a split one is refused. */
 ls_status ls_place(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
                    ls_placement *outputs);
-
-/* A node with the types of its operands and results, for rules. LS_E_UNSUPPORTED with more of them than there
- * is room for. */
-enum { LS_PLACED_IN = 64 };
-typedef struct ls_placed_node {
-    ls_infer infer;
-    ls_type in[LS_PLACED_IN];
-} ls_placed_node;
-ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node *n);

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "ops/rules.h"
 #include "place.h"
+#include "placed_node.h"
 
 enum { KIND = 8 }; /* bytes of "colwise:" and of "rowwise:" */
 

@@ -8,6 +8,7 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "place.h"
+#include "placed_node.h"
 
 /* What is wanted of a value: nothing, one range of one dimension, or all of it. */
 typedef enum kind { NOTHING, RANGE, ALL } kind;

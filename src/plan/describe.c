@@ -285,3 +285,14 @@ const char *ls_plan_step_text(ls_arena *a, const ls_plan *p, int step)
     return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "",
                            n->scope->path[0] ? " in " : "", n->scope->path);
 }
+
+void ls_placed_json(ls_json *j, const ls_placed *p)
+{
+    char text[32];
+    if (!p)
+        return;
+    ls_json_object(j, "placement");
+    for (; p; p = p->next)
+        ls_json_text(j, p->axis, ls_placement_text(text, p->p));
+    ls_json_close_object(j);
+}

@@ -277,17 +277,6 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
     ls_arena_release(&scratch);
 }
 
-void ls_placed_json(ls_json *j, const ls_placed *p)
-{
-    char text[32];
-    if (!p)
-        return;
-    ls_json_object(j, "placement");
-    for (; p; p = p->next)
-        ls_json_text(j, p->axis, ls_placement_text(text, p->p));
-    ls_json_close_object(j);
-}
-
 static void value_json(ls_json *j, const ls_plan *p, ls_value v)
 {
     char type[128];

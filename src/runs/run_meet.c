@@ -1,0 +1,83 @@
+/* run_meet.c - the same call on every rank: each collective call of a run begins with it. */
+#include "lockstep/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "comm/comm.h"
+#include "run_own.h"
+
+#define MAGIC 0x6c736c6c61636c73u
+
+typedef struct meeting {
+    uint64_t magic, calls;
+    int32_t status, word;
+    char call[48];
+} meeting;
+
+/* The same message on every rank, whose calls all come to this. */
+static ls_status compare(const ls_run *r, const meeting *all)
+{
+    for (int k = 1; k < r->place.ranks; k++)
+        if (strcmp(all[k].call, all[0].call))
+            return ls_fail(
+                LS_E_USAGE,
+                "run %s: rank %d came to %s, rank 0 to %s: every rank makes the same calls in the same order",
+                r->place.name, k, all[k].call, all[0].call);
+    return LS_OK;
+}
+
+/* Somebody shares this exchange who meant another one; that rank hears of it at its next call. */
+static ls_status elsewhere(const ls_run *r, int rank, const char *call)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "run %s: rank %d made a collective call that is none of the run's, while others came to %s: "
+             "every rank makes the "
+             "same calls in the same order",
+             r->place.name, rank, call);
+    ls_group_fail(r->group, LS_E_USAGE, text);
+    return ls_fail(LS_E_USAGE, "%s", text);
+}
+
+/* The first rank that failed says it to all: nothing else has happened yet, so the group is as good as
+ * before. */
+static ls_status share_failure(ls_run *r, int first, ls_status s)
+{
+    char text[1024] = "";
+    if (r->place.rank == first)
+        snprintf(text, sizeof text, "%s", ls_error_message());
+    LS_TRY(ls_group_broadcast(r->group, text, sizeof text, first));
+    return r->place.ranks > 1 ? ls_fail(s, "rank %d: %s", first, text) : ls_fail(s, "%s", text);
+}
+
+ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word)
+{
+    const int n = r->place.ranks;
+    meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word },
+            *all = calloc((size_t)n, sizeof *all);
+    LS_CHECK(all, "out of memory");
+    char doing[120];
+    int first = -1;
+    snprintf(me.call, sizeof me.call, "%s", call);
+    snprintf(doing, sizeof doing, "%s of run %.60s", me.call, r->place.name);
+    ls_group_doing(r->group, doing);
+    ls_status s = ls_group_all_gather(r->group, &me, sizeof me, all), failed = LS_OK;
+    for (int k = 0; k < n && s == LS_OK; k++)
+        if (all[k].magic != MAGIC || all[k].calls != me.calls)
+            s = elsewhere(r, k, call);
+    if (s == LS_OK)
+        s = compare(r, all);
+    for (int k = n - 1; k >= 0; k--) {
+        r->words[k] = all[k].word;
+        if (all[k].status != LS_OK) {
+            first = k;
+            failed = (ls_status)all[k].status;
+        }
+    }
+    free(all);
+    LS_TRY(s);
+    return first < 0 ? LS_OK : share_failure(r, first, failed);
+}
