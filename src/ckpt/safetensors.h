@@ -20,7 +20,13 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
 /* What comes before the data of these tensors (whose `data` are not looked at): length and header. */
 void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);
 
-/* load.c: the same type, shape and bits, wherever their elements lie. False when either is not loadable. */
+/* elements.c: elements `first` to `first + n` in row-major order, converted to type `to`. `out` has room for
+ * n elements. LS_E_UNSUPPORTED or LS_E_SHAPE: the stored type cannot be loaded, or not as `to`. */
+ls_status ls_weight_read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out);
+/* The stored type and `to` are both float types. */
+bool ls_weight_convertible(const ls_weight *t, ls_dtype to);
+/* Both have the same type, shape and bits; their elements may be stored differently (strides, parts). False
+ * when either cannot be loaded. */
 bool ls_weight_equal(const ls_weight *a, const ls_weight *b);
 
 /* Names come from outside: cut to a readable length, control characters as '?'. */

@@ -50,42 +50,6 @@ void ls_pieces_release(ls_pieces *p)
 
 /* ---- characters */
 
-void ls_utf8_add(ls_str *out, uint32_t c)
-{
-    char s[4];
-    size_t n = 0;
-    if (c < 0x80)
-        s[n++] = (char)c;
-    else if (c < 0x800)
-        s[n++] = (char)(0xc0 | c >> 6);
-    else if (c < 0x10000)
-        s[n++] = (char)(0xe0 | c >> 12);
-    else
-        s[n++] = (char)(0xf0 | c >> 18);
-    if (c >= 0x10000)
-        s[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-    if (c >= 0x800)
-        s[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-    if (c >= 0x80)
-        s[n++] = (char)(0x80 | (c & 0x3f));
-    ls_str_add_n(out, s, n);
-}
-
-/* White_Space of Unicode since 6.3: first and last of each range. */
-static const uint32_t WHITE[][2] = {
-    { 9, 13 },          { 0x20, 0x20 },     { 0x85, 0x85 },     { 0xa0, 0xa0 },     { 0x1680, 0x1680 },
-    { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
-};
-enum { WHITES = sizeof WHITE / sizeof *WHITE };
-
-bool ls_is_white(uint32_t c)
-{
-    for (int i = 0; i < WHITES; i++)
-        if (c >= WHITE[i][0] && c <= WHITE[i][1])
-            return true;
-    return false;
-}
-
 /* Printable bytes of Latin-1 stand for themselves, the 68 others, in order, for 256 and on. */
 static bool stands_for_itself(int b)
 {
@@ -119,12 +83,12 @@ int ls_byte_of_char(uint32_t c)
 static void add_white(ls_str *out, bool white)
 {
     uint32_t from = 0;
-    for (int i = 0; i < WHITES; i++) {
+    for (int i = 0; i < LS_WHITE_RANGES; i++) {
         if (white)
-            ls_str_printf(out, "\\x{%x}-\\x{%x}", WHITE[i][0], WHITE[i][1]);
+            ls_str_printf(out, "\\x{%x}-\\x{%x}", ls_white_ranges[i][0], ls_white_ranges[i][1]);
         else
-            ls_str_printf(out, "\\x{%x}-\\x{%x}", from, WHITE[i][0] - 1);
-        from = WHITE[i][1] + 1;
+            ls_str_printf(out, "\\x{%x}-\\x{%x}", from, ls_white_ranges[i][0] - 1);
+        from = ls_white_ranges[i][1] + 1;
     }
     if (!white)
         ls_str_printf(out, "\\x{%x}-\\x{10ffff}", from);

@@ -6,7 +6,36 @@
 #include "base/json.h"
 #include "lockstep/tokenizer.h"
 
-/* ---- strings by id and ids by string (vocab.c) */
+/* ---- characters (utf8.c, and ls_utf8_sound of lockstep/tokenizer.h) */
+
+/* Reads one character of valid UTF-8 into *c. Returns its length in bytes. */
+static inline size_t ls_utf8_next(const char *s, uint32_t *c)
+{
+    const uint8_t *p = (const uint8_t *)s;
+    if (p[0] < 0x80) {
+        *c = p[0];
+        return 1;
+    }
+    if (p[0] < 0xe0) {
+        *c = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+        return 2;
+    }
+    if (p[0] < 0xf0) {
+        *c = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+        return 3;
+    }
+    *c = (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu);
+    return 4;
+}
+void ls_utf8_add(ls_str *out, uint32_t c); /* appends one character */
+/* Appends `n` bytes as UTF-8: U+FFFD replaces each sequence that is invalid. */
+void ls_utf8_add_sound(ls_str *out, const char *text, size_t n);
+/* Characters with Unicode's property White_Space (since 6.3): first and last of each range. */
+enum { LS_WHITE_RANGES = 10 };
+extern const uint32_t ls_white_ranges[LS_WHITE_RANGES][2];
+bool ls_is_white(uint32_t c);
+
+/* ---- tokens by id and ids by token (vocab.c) */
 
 typedef struct ls_vocab {
     int32_t size;      /* largest id + 1 */
@@ -168,23 +197,7 @@ struct ls_tokenizer {
 ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
                              ls_str *out);
 bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id); /* a token, and no special one */
-void ls_utf8_add_sound(ls_str *out, const char *text, size_t n);
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path); /* read.c */
 ls_status ls_tokenizer_read_bytes(ls_tokenizer *t);                           /* bytes.c */
 /* sentencepiece.c */
 ls_status ls_tokenizer_read_sentencepiece(ls_tokenizer *t, const char *bytes, size_t n, const char *path);
-
-/* One character of UTF-8 that is known to be sound; returns its bytes. */
-static inline size_t ls_utf8_next(const char *s, uint32_t *c)
-{
-    const uint8_t *p = (const uint8_t *)s;
-    if (p[0] < 0x80)
-        return *c = p[0], 1;
-    if (p[0] < 0xe0)
-        return *c = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu), 2;
-    if (p[0] < 0xf0)
-        return *c = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu), 3;
-    return *c = (p[0] & 7u) << 18 | (p[1] & 0x3fu) << 12 | (p[2] & 0x3fu) << 6 | (p[3] & 0x3fu), 4;
-}
-void ls_utf8_add(ls_str *out, uint32_t c);
-bool ls_is_white(uint32_t c); /* White_Space of Unicode */

@@ -1,80 +1,11 @@
-/* tokenizer.c - text through all the parts, and back. */
+/* tokenizer.c - encodes a text as token ids and decodes token ids as a text, with the parts that read.c has
+ * made. */
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "base/argument.h"
-#include "base/sys.h"
-#include "base/file.h"
 #include "base/stop.h"
 #include "text.h"
-
-char *ls_tokenizer_file(const char *path)
-{
-    LS_ARG_OR(path, NULL);
-    static const char *const NAMES[] = { "tokenizer.json", "spiece.model" };
-    for (int i = 0; i < 2; i++) {
-        char *inside = ls_path_join(path, NAMES[i]);
-        if (ls_file_exists(inside))
-            return inside;
-        free(inside);
-    }
-    return ls_file_exists(path) ? strdup(path) : NULL;
-}
-
-static ls_status read_json(ls_tokenizer *t, const char *text, size_t size, const char *file)
-{
-    json_t *root = NULL;
-    LS_TRY(ls_json_parse(&root, text, size, file));
-    ls_status s = ls_tokenizer_read(t, root, file);
-    json_decref(root);
-    return s;
-}
-
-static ls_status read_file(ls_tokenizer *t, const char *path)
-{
-    char *file = ls_tokenizer_file(path), *text = NULL;
-    size_t size = 0, n = file ? strlen(file) : 0;
-    if (!file)
-        return ls_fail(LS_E_IO, "%s: no such file, and no folder with a tokenizer.json or spiece.model",
-                       path);
-    ls_status s = ls_file_read(&text, &size, file);
-    if (s == LS_OK)
-        s = (n > 6 && !strcmp(file + n - 6, ".model") ? ls_tokenizer_read_sentencepiece
-                                                      : read_json)(t, text, size, file);
-    free(text);
-    free(file);
-    return s;
-}
-
-ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
-{
-    LS_ARG(out);
-    LS_ARG(path);
-    ls_tokenizer *t = *out = ls_sys_calloc(1, sizeof *t);
-    if (!t)
-        return ls_fail(LS_E_MEMORY, "%s: no memory for a tokenizer", path);
-    ls_arena_init(&t->arena);
-    ls_status s = strcmp(path, "bytes") ? read_file(t, path) : ls_tokenizer_read_bytes(t);
-    if (s != LS_OK)
-        ls_tokenizer_close(&t);
-    *out = t;
-    return s;
-}
-
-void ls_tokenizer_close(ls_tokenizer **tp)
-{
-    if (!tp)
-        return;
-    ls_tokenizer *t = *tp;
-    if (!t)
-        return;
-    for (int i = 0; i < t->n_splitters; i++)
-        ls_regex_free(t->splitters[i].regex);
-    ls_arena_release(&t->arena);
-    free(t);
-    *tp = NULL;
-}
 
 int32_t ls_tokenizer_size(const ls_tokenizer *t)
 {
@@ -111,25 +42,6 @@ bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id)
 }
 
 /* ---- text to ids */
-
-size_t ls_utf8_sound(const char *text, size_t n)
-{
-    if (n)
-        LS_ARG_OR(text, 0);
-    utf8proc_int32_t c;
-    for (size_t i = 0; i < n;) {
-        if ((uint8_t)text[i] < 0x80) {
-            i++;
-            continue;
-        }
-        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                                        (utf8proc_ssize_t)(n - i), &c);
-        if (bytes < 0)
-            return i;
-        i += (size_t)bytes;
-    }
-    return n;
-}
 
 typedef struct work {
     ls_pieces in, out;
@@ -226,41 +138,6 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
 }
 
 /* ---- ids to text */
-
-/* How many bytes of a cut or wrong sequence one U+FFFD stands for: the longest beginning of a sound one, or
- * one byte. */
-static size_t wrong_bytes(const uint8_t *s, size_t n)
-{
-    const uint8_t c = s[0];
-    const size_t want = c >= 0xf0 && c <= 0xf4  ? 4
-                        : c >= 0xe0 && c < 0xf0 ? 3
-                        : c >= 0xc2 && c < 0xe0 ? 2
-                                                : 1;
-    const uint8_t low = c == 0xe0   ? 0xa0
-                        : c == 0xf0 ? 0x90
-                                    : 0x80,
-                  high = c == 0xed   ? 0x9f
-                         : c == 0xf4 ? 0x8f
-                                     : 0xbf;
-    size_t i = 1;
-    while (i < want && i < n && s[i] >= (i == 1 ? low : 0x80) && s[i] <= (i == 1 ? high : 0xbf))
-        i++;
-    return i;
-}
-
-void ls_utf8_add_sound(ls_str *out, const char *text, size_t n)
-{
-    utf8proc_int32_t c;
-    for (size_t i = 0; i < n;) {
-        const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                                        (utf8proc_ssize_t)(n - i), &c);
-        if (bytes > 0)
-            ls_str_add_n(out, text + i, (size_t)bytes);
-        else
-            ls_str_add(out, "\xef\xbf\xbd");
-        i += bytes > 0 ? (size_t)bytes : wrong_bytes((const uint8_t *)text + i, n - i);
-    }
-}
 
 ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
                              ls_str *out)

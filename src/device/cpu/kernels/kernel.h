@@ -91,5 +91,5 @@ SIMD_FN int threads_for(const ls_kernel_args *a, int64_t elements)
     return elements < 16384 ? 1 : a->threads;
 }
 
-/* supports: no tensor may be f64. */
+/* For `supports` of a kernel's row: refuses a tensor of f64 (supports.c). */
 const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a);

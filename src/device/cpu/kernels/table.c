@@ -1,18 +1,7 @@
-/* table.c - every kernel of this level but the matrix products. f64 belongs to device ref; only scalars like
- * the learning rate, and ops that merely move bytes, take it here. */
+/* table.c - the rows of every kernel of this level, except matrix products (gemm.c). Device ref computes in
+ * f64; here only scalars, such as the learning rate, and ops that move bytes take f64. */
 #include "table.h"
 #include "kernel.h"
-
-const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a)
-{
-    for (int i = 0; i < a->n_in; i++)
-        if (present(&a->in[i]) && a->in[i].type.dtype == LS_F64)
-            return "f64 is for device ref";
-    for (int i = 0; i < a->n_out; i++)
-        if (present(&a->out[i]) && a->out[i].type.dtype == LS_F64)
-            return "f64 is for device ref";
-    return NULL;
-}
 
 #define ROW(name, ...)                                      \
     {                                                       \

@@ -1,0 +1,13 @@
+/* supports.c - what several kernels of this folder say about types that they do not take. */
+#include "kernel.h"
+
+const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a)
+{
+    for (int i = 0; i < a->n_in; i++)
+        if (present(&a->in[i]) && a->in[i].type.dtype == LS_F64)
+            return "f64 is for device ref";
+    for (int i = 0; i < a->n_out; i++)
+        if (present(&a->out[i]) && a->out[i].type.dtype == LS_F64)
+            return "f64 is for device ref";
+    return NULL;
+}
