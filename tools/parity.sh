@@ -17,6 +17,7 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 "$PYTHON" tools/golden/pt.py check build/lockstep tests/golden/pt_*.pt
 "$PYTHON" tools/golden/dcp.py check build/lockstep
+"$PYTHON" tools/golden/strict.py check build/lockstep
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 exec "$PYTHON" tools/parity.py "$@"

@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Open weights do not change but by ls_weights_leave_out: any number of threads may read them. */
+/* Open weights do not change but by ls_weights_leave_out and ls_weights_add_name: any number of threads may
+ * read them. */
 typedef struct ls_weights ls_weights;
 
 /* One tensor of a file. Valid until ls_weights_close. */
@@ -54,6 +55,9 @@ LS_API const ls_weight *ls_weights_find(const ls_weights *w, const char *name); 
 /* Takes tensor `name` out of the list, if it is there, when it is the same as tensor `of`, or anyway (of
  * NULL): what a file holds twice, or for nobody. */
 LS_API void ls_weights_leave_out(ls_weights *w, const char *name, const char *of);
+/* Gives tensor `of` another name besides its own: a state dict of PyTorch's has a tied tensor under each of
+ * its names. LS_E_ARG where there is no tensor `of`, or one that is called `name`. */
+LS_API ls_status ls_weights_add_name(ls_weights *w, const char *name, const char *of);
 LS_API int ls_weights_file_count(const ls_weights *w);
 /* of the first file; NULL if there is none */
 LS_API const char *ls_weights_metadata(const ls_weights *w, const char *key);
@@ -102,9 +106,9 @@ LS_API ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t
 
 /* Writes the tensors of `w` with memory for one of them; the end of `path` says as what. One file,
  * .safetensors or .pt: what torch.save writes of an OrderedDict, which torch.load(..., weights_only=True)
- * reads. It replaces an old one atomically, also one of `w` itself. Or, with a slash at the end, a new
- * directory, which torch.distributed.checkpoint.load reads into { "model": model.state_dict() }; it appears
- * when it is whole. */
+ * reads; there the names of one tensor share a storage. It replaces an old one atomically, also one of `w`
+ * itself. Or, with a slash at the end, a new directory, which torch.distributed.checkpoint.load reads into
+ * { "model": model.state_dict() }; it appears when it is whole. */
 typedef struct ls_weights_export_opts {
     /* what tensors of float types become, rounding to nearest even; NULL: they stay as they are */
     const ls_dtype *floats;

@@ -21,6 +21,7 @@ typedef struct export
     const ls_dcp_optimizer *optimizer; /* DCP: beside the model; NULL: none */
     int64_t n;
     ls_named_tensor *tensors; /* as they will be; no data */
+    int64_t *storage;         /* number of each one's in a .pt file: that of the tensor's first name */
     void *buffer;
     uint64_t done, total;
 }
@@ -71,6 +72,51 @@ static ls_status check_range(const export *e, int64_t i)
                 "%s: element %" PRId64
                 " of tensor \"%s\" is beyond 65504, the largest number of f16: export as bf16 or f32",
                 ls_weights_at(e->from, i)->file, k, ls_shown_name(shown, e->tensors[i].name));
+    return LS_OK;
+}
+
+static ls_status out_of_memory(const export *e)
+{
+    return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", e->path, e->n);
+}
+
+/* Where the elements are. An empty tensor has none. */
+static uintptr_t place_of(const ls_weight *t)
+{
+    return !t->bytes ? (uintptr_t)t : t->data ? (uintptr_t)t->data : (uintptr_t)t->parts;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const ls_weight *x = *(const ls_weight *const *)a, *y = *(const ls_weight *const *)b;
+    const uintptr_t p = place_of(x), q = place_of(y);
+    return p != q ? (p < q ? -1 : 1) : (x > y) - (x < y);
+}
+
+static bool same_tensor(const ls_weight *a, const ls_weight *b)
+{
+    return a->strides == b->strides && a->stored == b->stored && ls_type_equal(&a->type, &b->type);
+}
+
+/* Finds the names of one tensor. */
+static ls_status share_storages(export *e)
+{
+    const ls_weight **list = ls_sys_malloc(sizeof *list * (size_t)(e->n + 1)),
+                    *all = ls_weights_at(e->from, 0);
+    if (!list)
+        return out_of_memory(e);
+    for (int64_t i = 0; i < e->n; i++)
+        list[i] = all + i;
+    if (e->n > 1)
+        qsort(list, (size_t)e->n, sizeof *list, by_place);
+    for (int64_t i = 0; i < e->n; i++) {
+        const int64_t at = list[i] - all;
+        e->storage[at] = at;
+        for (int64_t k = i - 1; k >= 0 && place_of(list[k]) == place_of(list[i]); k--)
+            if (same_tensor(list[k], list[i]))
+                e->storage[at] = e->storage[list[k] - all];
+    }
+    free(list);
     return LS_OK;
 }
 
@@ -127,7 +173,7 @@ static ls_status write_safetensors(export *e)
 static ls_status put_pt(export *e, ls_zip_writer *z)
 {
     ls_str pickle = { 0 };
-    ls_pt_pickle(&pickle, e->n, e->tensors);
+    ls_pt_pickle(&pickle, e->n, e->tensors, e->storage);
     ls_status s = ls_pt_put_head(z, &pickle);
     ls_str_release(&pickle);
     LS_TRY(s);
@@ -135,8 +181,10 @@ static ls_status put_pt(export *e, ls_zip_writer *z)
         char name[32];
         const void *data;
         snprintf(name, sizeof name, "data/%" PRId64, i);
-        LS_TRY(read_tensor(e, i, &data));
-        LS_TRY(ls_zip_add(z, name, data, ls_type_bytes(&e->tensors[i].tensor.type)));
+        if (e->storage[i] == i) {
+            LS_TRY(read_tensor(e, i, &data));
+            LS_TRY(ls_zip_add(z, name, data, ls_type_bytes(&e->tensors[i].tensor.type)));
+        }
         LS_TRY(advance(e, i));
     }
     return ls_pt_put_tail(z);
@@ -272,12 +320,14 @@ static ls_status run(export *e)
                        ls_dtype_name(*e->o->floats));
     e->n = ls_weights_count(e->from);
     e->tensors = ls_sys_calloc((size_t)e->n + 1, sizeof *e->tensors);
-    if (!e->tensors)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", e->path, e->n);
-    ls_status s = prepare(e);
+    e->storage = ls_sys_calloc((size_t)e->n + 1, sizeof *e->storage);
+    ls_status s = e->tensors && e->storage ? share_storages(e) : out_of_memory(e);
+    if (s == LS_OK)
+        s = prepare(e);
     if (s == LS_OK)
         s = e->format == DCP ? write_dcp(e) : e->format == PT ? write_pt(e) : write_safetensors(e);
     free(e->buffer);
+    free(e->storage);
     free(e->tensors);
     return s;
 }

@@ -22,9 +22,9 @@ ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const 
  * LS_E_UNSUPPORTED. */
 ls_status ls_pt_verify(const char *path, int64_t *entries);
 
-/* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at),
- * each with storage data/NUMBER of its own. */
-void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors);
+/* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at);
+ * tensor i is all of storage data/NUMBER, the number storages[i]. */
+void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors, const int64_t *storages);
 void ls_pt_pickle_tensor(ls_str *out, const ls_type *type); /* of one tensor alone, with storage data/0 */
 /* the records before the storages, as PyTorch 2.7 and later order them; */
 ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle);

@@ -41,14 +41,14 @@ void ls_pt_pickle_tensor(ls_str *out, const ls_type *type)
     ls_str_add(out, ".");
 }
 
-void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors)
+void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors, const int64_t *storages)
 {
     ls_str_add(out, "\x80\x02"); /* protocol 2 */
     add_ordered_dict(out);
     ls_str_add(out, "(");
     for (int64_t i = 0; i < n; i++) {
         ls_pickle_put_text(out, tensors[i].name);
-        add_tensor(out, i, &tensors[i].tensor.type);
+        add_tensor(out, storages[i], &tensors[i].tensor.type);
     }
     ls_str_add(out, "u."); /* set them, stop */
 }

@@ -351,6 +351,26 @@ const ls_weight *ls_weights_find(const ls_weights *w, const char *name)
     return found ? *found : NULL;
 }
 
+ls_status ls_weights_add_name(ls_weights *w, const char *name, const char *of)
+{
+    LS_ARG(w);
+    LS_ARG(name);
+    LS_ARG(of);
+    const ls_weight *t = ls_weights_find(w, of);
+    char shown[128];
+    if (!t || ls_weights_find(w, name))
+        return ls_fail(LS_E_ARG, "ls_weights_add_name: %s \"%s\"",
+                       t ? "there is a tensor named" : "there is no tensor",
+                       ls_shown_name(shown, t ? name : of));
+    ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->count + 1);
+    memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
+    all[w->count] = *t;
+    all[w->count++].name = ls_arena_strdup(&w->arena, name);
+    w->tensors = all;
+    w->room = w->count;
+    return index_names(w);
+}
+
 void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
 {
     LS_ARG_VOID(w);

@@ -124,3 +124,19 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
     }
     return LS_OK;
 }
+
+ls_status ls_folder_add_names(ls_weights *w, const char *dir)
+{
+    char *text;
+    json_t *config;
+    ls_status s = read_json(&config, &text, dir, "config.json");
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const ls_model_row *m = type ? ls_model_row_find(type) : NULL;
+    for (const ls_second_name *n = m ? m->second_names : NULL; s == LS_OK && n && n->name; n++)
+        if (n->same_as && ls_weights_find(w, n->same_as) &&
+            !ls_weights_find(w, n->name)) /* a head of its own is there */
+            s = ls_weights_add_name(w, n->name, n->same_as);
+    json_decref(config);
+    free(text);
+    return s;
+}
