@@ -5,9 +5,9 @@
  * fixed when the session was made, allocates nothing, and does not fail: whatever can be refused is refused
  * by `supports` when the step is compiled.
  *
- * Numbers (DESIGN §1.6): results must not depend on threads, nor a row's result on the rows beside it; sums
- * are cut into blocks of a size fixed per ISA level. Products and sums of bf16/f16 tensors are f32, rounded
- * to nearest even when stored. Kernels of one level give the same bits on every machine that has it. */
+ * Results must not depend on threads, nor a row's result on the rows beside it (ARCHITECTURE.md, "The same
+ * bits"): sums are cut into blocks of a size fixed per ISA level. Products and sums of bf16/f16 tensors are
+ * f32, rounded to nearest even when stored. Kernels of one level give the same bits on all such machines. */
 #pragma once
 #include "attrs.h"
 #include "base/box.h"

@@ -1,4 +1,4 @@
-/* compile.h - from a model to the programs of a step, in the one order of DESIGN §1: build, slices, units,
+/* compile.h - from a model to the programs of a step, in the order of ARCHITECTURE.md: build, slices, units,
  * backward, recompute, clean, fuse, plan. Needs no data and no session, so `plan` and `explain` use it on any
  * machine. */
 #pragma once

@@ -133,7 +133,7 @@ static void on_cpu(void **state)
     }
 }
 
-/* Weights and losses after two steps, as bytes: the promise of DESIGN 1.6. */
+/* Weights and losses after two steps, as bytes: the promise of ARCHITECTURE.md ("The same bits"). */
 static uint64_t digest(const ls_trainer_opts *o)
 {
     ls_trainer *t = training_start(training_build_vit, &training_vit, o);

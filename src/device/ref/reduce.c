@@ -1,6 +1,6 @@
-/* reduce.c - the gradient norm as an exact sum (DESIGN §1.6): each square is rounded on its own to a fixed
- * point chosen from the largest absolute value, and integers are added, so that neither order nor sharding
- * changes a bit.
+/* reduce.c - the gradient norm as an exact sum (ARCHITECTURE.md, "Why it can be trusted"): each square is
+ * rounded on its own to a fixed point chosen from the largest absolute value, and integers are added, so that
+ * neither order nor sharding changes a bit.
  *
  * With max = m * 2^e, 0.5 <= m < 1, the unit is 2^(2e - 87): every square is below 2^87 units, 2^40 of them
  * below 2^127. */

@@ -1,5 +1,5 @@
 /* totals.c - the gradient norm as an exact integer sum, so that neither order, threads nor sharding changes a
- * bit (DESIGN §1.6).
+ * bit (ARCHITECTURE.md, "Why it can be trusted").
  *
  * With max = m 2^e, 0.5 <= m < 1, each square is rounded to a multiple of 2^(2e - 87): below 2^87 units, so
  * 2^40 of them stay below 2^127. A square of units y is split as y = high 2^43 + low, both signed integers
