@@ -6,6 +6,18 @@
 #include "base/file.h"
 #include "cli.h"
 
+const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
+                                        { "--verbose", 'v', NULL, "more messages; twice: everything" },
+                                        { "--log", 0, "json|text", "format of messages (default text)" },
+                                        { "--no-progress", 0, NULL, "no progress line on a terminal" },
+                                        { "--help", 'h', NULL, "this text" },
+                                        { 0 } };
+
+const ls_option LS_RECIPE_OPTIONS[] = { { "--set", 0, "KEY=VALUE",
+                                          "change a key of the recipe, as train.epochs=3; may be repeated" },
+                                        { "--workers", 0, "N", "short for --set workers=N" },
+                                        { 0 } };
+
 static const ls_option *find_in(const ls_option *list, const char *name, size_t n, char letter)
 {
     for (; list && list->name; list++)
@@ -199,24 +211,4 @@ ls_status ls_args_number(const ls_args *a, const char *option, double least, dou
 ls_recipe_arg ls_args_recipe(const ls_args *a)
 {
     return (ls_recipe_arg){ .name = a->words[0], .n_sets = a->n_sets, .sets = a->sets };
-}
-
-const ls_verb *ls_verb_find(const char *name)
-{
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        if (!strcmp(v->name, name))
-            return v;
-    return NULL;
-}
-
-ls_status ls_verb_unknown(const char *name)
-{
-    const char *names[32];
-    int n = 0;
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        names[n++] = v->name;
-    const char *near = ls_nearest_name(name, names, n);
-    if (near)
-        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
-    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
 }

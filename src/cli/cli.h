@@ -42,10 +42,14 @@ typedef struct ls_verb {
     ls_status (*run)(const ls_args *a, const ls_ui *ui);
 } ls_verb;
 
+/* verbs.c */
 extern const ls_verb LS_VERBS[]; /* ended by name NULL */
-extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
+const ls_verb *ls_verb_find(const char *name);
+ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
 /* args.c. Errors are LS_E_USAGE with the nearest known name. */
+/* options of every verb; options of verbs that take a recipe; each ended by name NULL */
+extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words);
 void ls_args_release(ls_args *a);
 bool ls_args_has(const ls_args *a, const char *option);
@@ -57,8 +61,6 @@ ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64
 /* the same */
 ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out);
 ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word, with all `sets` */
-const ls_verb *ls_verb_find(const char *name);
-ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
 /* help.c */
 void ls_help_print(FILE *out);

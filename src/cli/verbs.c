@@ -1,5 +1,6 @@
 /* verbs.c - the table of verbs: the function of each, and the texts of `lockstep --help`, `lockstep VERB
  * --help`, completion and the manual page. */
+#include <string.h>
 #include "cli.h"
 
 #define END \
@@ -14,18 +15,6 @@
     {                                                                          \
         "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" \
     }
-
-const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
-                                        { "--verbose", 'v', NULL, "more messages; twice: everything" },
-                                        { "--log", 0, "json|text", "format of messages (default text)" },
-                                        { "--no-progress", 0, NULL, "no progress line on a terminal" },
-                                        { "--help", 'h', NULL, "this text" },
-                                        END };
-
-const ls_option LS_RECIPE_OPTIONS[] = { { "--set", 0, "KEY=VALUE",
-                                          "change a key of the recipe, as train.epochs=3; may be repeated" },
-                                        { "--workers", 0, "N", "short for --set workers=N" },
-                                        END };
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
@@ -181,3 +170,23 @@ const ls_verb LS_VERBS[] = {
       ls_verb_doctor },
     END
 };
+
+const ls_verb *ls_verb_find(const char *name)
+{
+    for (const ls_verb *v = LS_VERBS; v->name; v++)
+        if (!strcmp(v->name, name))
+            return v;
+    return NULL;
+}
+
+ls_status ls_verb_unknown(const char *name)
+{
+    const char *names[32];
+    int n = 0;
+    for (const ls_verb *v = LS_VERBS; v->name; v++)
+        names[n++] = v->name;
+    const char *near = ls_nearest_name(name, names, n);
+    if (near)
+        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
+    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
+}

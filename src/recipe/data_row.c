@@ -25,9 +25,11 @@ static ls_status check_idx(const ls_recipe *r)
 /* LS_E_USAGE, not LS_E_IO, for a missing file: the recipe names it. */
 static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
 {
-    return !path[0] || access(path, F_OK) == 0
-               ? LS_OK
-               : ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path, ls_recipe_origin(r, key));
+    if (!path[0] || access(path, F_OK) == 0)
+        return LS_OK;
+    /* the default is empty, so somebody set the key */
+    return ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path,
+                   ls_recipe_setting(r->state, key)->origin);
 }
 
 static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)

@@ -34,17 +34,24 @@ static void qwen2(ls_decoder_config *out, const ls_recipe *r)
     out->block = "Qwen2DecoderLayer";
 }
 
-static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status build_llama(ls_graph *g, const void *recipe, int64_t batch)
 {
     ls_decoder_config c;
-    ls_recipe_model(recipe)->decoder(&c, recipe);
+    llama(&c, recipe);
+    return ls_decoder_build(g, &c, batch);
+}
+
+static ls_status build_qwen2(ls_graph *g, const void *recipe, int64_t batch)
+{
+    ls_decoder_config c;
+    qwen2(&c, recipe);
     return ls_decoder_build(g, &c, batch);
 }
 
 static ls_status check(const ls_recipe *r)
 {
     const long long heads = r->model.heads, kv = r->model.kv_heads;
-    LS_TRY(ls_recipe_check_heads(r));
+    LS_TRY(ls_recipe_check_heads(r, true));
     if (ls_recipe_head_dim(r) % 2)
         return ls_fail(
             LS_E_USAGE,
@@ -153,7 +160,7 @@ extern const ls_model_row ls_llama_row, ls_qwen2_row;
 const ls_model_row ls_llama_row = { .name = "llama",
                                     .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
-                                    .build = build,
+                                    .build = build_llama,
                                     .check = check,
                                     .decoder = llama,
                                     .huggingface = &LLAMA,
@@ -161,7 +168,7 @@ const ls_model_row ls_llama_row = { .name = "llama",
 const ls_model_row ls_qwen2_row = { .name = "qwen2",
                                     .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
-                                    .build = build,
+                                    .build = build_qwen2,
                                     .check = check,
                                     .decoder = qwen2,
                                     .huggingface = &QWEN2,

@@ -43,18 +43,3 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
 
 bool ls_model_continues_text(const ls_model_row *m) { return m->decoder != NULL; }
 bool ls_model_is_huggingfaces(const ls_model_row *m) { return m->huggingface != NULL; }
-
-int64_t ls_recipe_head_dim(const ls_recipe *r)
-{
-    return r->model.head_dim ? r->model.head_dim : r->model.hidden_size / r->model.heads;
-}
-
-ls_status ls_recipe_check_heads(const ls_recipe *r)
-{
-    if (r->model.head_dim || r->model.hidden_size % r->model.heads == 0)
-        return LS_OK;
-    return ls_fail(LS_E_USAGE, "%s: %lld heads do not divide hidden_size %lld%s",
-                   ls_recipe_where_either(r, "model.heads", "model.hidden_size"), (long long)r->model.heads,
-                   (long long)r->model.hidden_size,
-                   ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES ? "" : "; or set model.head_dim");
-}

@@ -76,12 +76,13 @@ bool ls_model_is_huggingfaces(const ls_model_row *m);
  * transformers. For another model it has the recipe's sections `model` and `data`, and loads as a recipe. */
 char *ls_recipe_config_json(const ls_recipe *r);
 
-/* ---- for the files of the models */
+/* ---- model_common.c: for the rows of the models */
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */
 void ls_config_real(ls_json *j, const char *key, double x);
-int64_t ls_recipe_head_dim(const ls_recipe *r);
-/* LS_E_USAGE unless model.heads divides model.hidden_size or model.head_dim is set. */
-ls_status ls_recipe_check_heads(const ls_recipe *r);
+int64_t ls_recipe_head_dim(const ls_recipe *r); /* width of a head */
+/* LS_E_USAGE unless model.heads divides model.hidden_size or model.head_dim is set. `has_head_dim`: the model
+ * has that key, so the message names it. */
+ls_status ls_recipe_check_heads(const ls_recipe *r, bool has_head_dim);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */

@@ -36,7 +36,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 static ls_status check(const ls_recipe *r)
 {
     const long long buckets = r->model.position_buckets, far = r->model.position_distance;
-    LS_TRY(ls_recipe_check_heads(r));
+    LS_TRY(ls_recipe_check_heads(r, true));
     if (buckets % 2)
         return ls_fail(LS_E_USAGE,
                        "%s: %lld is odd, and must be even: half of the buckets are for later tokens",

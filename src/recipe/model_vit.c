@@ -27,7 +27,7 @@ static ls_status check(const ls_recipe *r)
         return ls_fail(
             LS_E_USAGE, "%s: patches of %lld do not divide an image of %lld; take a divisor of %lld",
             ls_recipe_where_either(r, "model.patch_size", "model.image_size"), patch, image, image);
-    LS_TRY(ls_recipe_check_heads(r));
+    LS_TRY(ls_recipe_check_heads(r, false));
     const double tokens = (double)(image / patch) * (double)(image / patch) + 1;
     if (tokens > 1e6)
         return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address",

@@ -1,6 +1,4 @@
-/* recipe.c - loads a recipe: its settings become checked values. Prints a loaded recipe as YAML, and compares
- * two. */
-#include <stdio.h>
+/* recipe.c - loads a recipe: its settings become checked values. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/argument.h"
@@ -210,86 +208,4 @@ ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys)
         r->state->set[row] = (ls_setting){ 0 };
     }
     return changed(r, before, LS_OK);
-}
-
-/* The table has the keys in the order of the page: the rows of a section stand together, and within it those
- * of a group ("parallel.prefetch"). */
-char *ls_recipe_yaml(const ls_recipe *r, bool origins)
-{
-    LS_ARG_OR(r, NULL);
-    ls_str out = { 0 };
-    char open[64] = "";
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
-        if (!ls_key_applies(k, r))
-            continue;
-        const char *rest = k->key;
-        int indent = 0;
-        for (const char *dot; (dot = strchr(rest, '.')); rest = dot + 1, indent += 2) {
-            int length = (int)(dot + 1 - k->key); /* "parallel.prefetch." */
-            if (strncmp(open, k->key, (size_t)length))
-                ls_str_printf(&out, "%*s%.*s:\n", indent, "", (int)(dot - rest), rest);
-        }
-        snprintf(open, sizeof open, "%.*s", (int)(rest - k->key), k->key);
-        size_t begin = out.len;
-        ls_str_printf(&out, "%*s%s: ", indent, "", rest);
-        ls_key_print(k, r, &out);
-        if (origins) {
-            int pad = 44 - (int)(out.len - begin);
-            ls_str_printf(&out, "%*s  # %s", pad > 0 ? pad : 0, "", ls_recipe_origin(r, k->key));
-        }
-        ls_str_add(&out, "\n");
-    }
-    return out.data;
-}
-
-char *ls_recipe_value(const ls_recipe *r, const char *key)
-{
-    LS_ARG_OR(r, NULL);
-    LS_ARG_OR(key, NULL);
-    int row = ls_key_find(key);
-    if (row < 0)
-        return NULL;
-    ls_str out = { 0 };
-    ls_key_print(&LS_KEYS[row], r, &out);
-    return out.data;
-}
-
-const char *ls_recipe_origin(const ls_recipe *r, const char *key)
-{
-    LS_ARG_OR(r, NULL);
-    LS_ARG_OR(key, NULL);
-    int row = ls_key_find(key);
-    if (row < 0)
-        return NULL;
-    if (!strcmp(key, "parallel.reshard_after_forward") && ls_recipe_resharding_is_implied(r))
-        row = ls_key_find("parallel.data");
-    return r->state->set[row].value ? r->state->set[row].origin : "default";
-}
-
-/* Two starts of one run have the same value of the key. */
-static bool is_identity(const ls_key *k, const ls_recipe *r)
-{
-    return !k->may_change && ls_key_applies(k, r);
-}
-
-char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
-{
-    LS_ARG_OR(here, NULL);
-    LS_ARG_OR(there, NULL);
-    ls_str out = { 0 };
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
-        ls_str a = { 0 }, b = { 0 };
-        if (is_identity(k, here))
-            ls_key_print(k, here, &a);
-        if (is_identity(k, there))
-            ls_key_print(k, there, &b);
-        if (strcmp(ls_str_text(&a), ls_str_text(&b)))
-            ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key,
-                          a.len ? a.data : "(none)", b.len ? b.data : "(none)");
-        ls_str_release(&a);
-        ls_str_release(&b);
-    }
-    return out.data;
 }

@@ -58,12 +58,14 @@ ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key
 void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out);  /* as YAML that reads back the same */
 void ls_yaml_print_text(ls_str *out, const char *text);               /* a scalar, quoted if it must be */
 bool ls_words_have(const char *words, const char *word);              /* "a b c" has "b" */
+
+/* recipe_types.c */
+bool ls_key_is_of(const ls_key *k,
+                  const char *word); /* the row with that name lists the key; it has a `type` */
 bool ls_key_applies(const ls_key *k, const ls_recipe *r); /* the recipe's model (data set, ...) has it */
 bool ls_key_condition(const char *condition, const ls_recipe *r); /* one of `needs`: it holds */
-
-/* recipe_types.c: the keys of one model, data set, optimizer or schedule. The key has a `type`. */
-bool ls_key_is_of(const ls_key *k, const char *word); /* the row with that name lists the key */
-void ls_key_types(ls_str *out, const ls_key *k);      /* names of all rows that list it: " vit mlp" */
+void ls_key_types(ls_str *out,
+                  const ls_key *k); /* names of all rows that list it: " vit mlp"; it has a `type` */
 
 /* recipe_reference.c: one of `needs` for people, "data.documents: json" */
 void ls_key_need_text(ls_str *out, const char *need);

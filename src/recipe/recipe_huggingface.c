@@ -1,6 +1,5 @@
 /* recipe_huggingface.c - config.json. Reads the one of Hugging Face beside the weights that model.init names,
  * and writes the one of a checkpoint. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,16 +246,6 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     free(path);
     free(folder);
     return s;
-}
-
-void ls_config_real(ls_json *j, const char *key, double x)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.1f", x);
-    if (x == floor(x) && x < 1e6)
-        ls_json_raw(j, key, text);
-    else
-        ls_json_f64(j, key, x);
 }
 
 static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingface *h)

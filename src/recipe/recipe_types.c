@@ -1,5 +1,6 @@
-/* recipe_types.c - which keys belong to which model, data set, optimizer and schedule. The row of each of
- * them lists its keys by their last names. */
+/* recipe_types.c - which keys a recipe has, and which of them have an effect. The row of a model, data set,
+ * optimizer or schedule lists its keys by their last names. */
+#include <stdio.h>
 #include <string.h>
 #include "base/check.h"
 #include "data_row.h"
@@ -47,4 +48,33 @@ void ls_key_types(ls_str *out, const ls_key *k)
     for (int i = 0; (name = row_at(k->type, i, &keys)); i++)
         if (ls_words_have(keys, last_name(k)))
             ls_str_printf(out, " %s", name);
+}
+
+bool ls_key_condition(const char *condition, const ls_recipe *r)
+{
+    char decider[64];
+    const size_t n = strcspn(condition, " ");
+    snprintf(decider, sizeof decider, "%.*s", (int)n, condition);
+    const char *wanted = condition + n + 1;
+    const bool other = *wanted == '!';
+    const int row = ls_key_find(decider);
+    if (*wanted == '@')
+        return ls_key_applies(&LS_KEYS[ls_key_find(wanted + 1)], r);
+    ls_str is = { 0 };
+    LS_CHECK(row >= 0, "%s: no such key", condition);
+    ls_key_print(&LS_KEYS[row], r, &is);
+    const bool holds = ls_words_have(wanted + other, ls_str_text(&is)) != other;
+    ls_str_release(&is);
+    return holds;
+}
+
+bool ls_key_applies(const ls_key *k, const ls_recipe *r)
+{
+    if (!k->type)
+        return true;
+    ls_str is = { 0 };
+    ls_key_print(&LS_KEYS[ls_key_find(k->type)], r, &is);
+    const bool applies = ls_key_is_of(k, ls_str_text(&is));
+    ls_str_release(&is);
+    return applies;
 }

@@ -413,35 +413,6 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     }
 }
 
-bool ls_key_condition(const char *condition, const ls_recipe *r)
-{
-    char decider[64];
-    const size_t n = strcspn(condition, " ");
-    snprintf(decider, sizeof decider, "%.*s", (int)n, condition);
-    const char *wanted = condition + n + 1;
-    const bool other = *wanted == '!';
-    const int row = ls_key_find(decider);
-    if (*wanted == '@')
-        return ls_key_applies(&LS_KEYS[ls_key_find(wanted + 1)], r);
-    ls_str is = { 0 };
-    LS_CHECK(row >= 0, "%s: no such key", condition);
-    ls_key_print(&LS_KEYS[row], r, &is);
-    const bool holds = ls_words_have(wanted + other, ls_str_text(&is)) != other;
-    ls_str_release(&is);
-    return holds;
-}
-
-bool ls_key_applies(const ls_key *k, const ls_recipe *r)
-{
-    if (!k->type)
-        return true;
-    ls_str is = { 0 };
-    ls_key_print(&LS_KEYS[ls_key_find(k->type)], r, &is);
-    const bool applies = ls_key_is_of(k, ls_str_text(&is));
-    ls_str_release(&is);
-    return applies;
-}
-
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a)
 {
     ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;

@@ -12,7 +12,7 @@
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "plan/describe.h"
-#include "state.h"
+#include "state_lists.h"
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
 

@@ -82,15 +82,6 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     return LS_OK;
 }
 
-ls_status ls_trainer_share_buffers(ls_trainer *t)
-{
-    for (int i = 0; t->group && t->buffers_moved && i < t->n_buffers; i++)
-        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data,
-                                  ls_type_bytes(&t->buffers[i].tensor.type), 0));
-    t->buffers_moved = false;
-    return LS_OK;
-}
-
 static size_t unit_bytes(const ls_unit *u, int64_t elements)
 {
     return (size_t)elements * ls_dtype_size(u->dtype);

@@ -1,236 +1,16 @@
-/* state.c - a trainer's state as lists of tensors. Units are an arrangement of this run's layout; files know
- * parameters only, so any layout can read what any other wrote. Every state of the programs lands in a list,
- * so a new one cannot be forgotten. */
+/* state.c - saves a trainer's state as a checkpoint, and loads one. */
 #include "state.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
 #include "base/thread_pool.h"
-#include "graph/identity.h"
 #include "trainer.h"
-#include "ops/rules.h"
-
-typedef struct listing {
-    const ls_compiled *compiled;
-    ls_session *session; /* NULL: without memory */
-    ls_arena *arena;
-    bool has_moment[LS_MOMENTS];
-    int n_moments;
-    const ls_node **others; /* states that belong to no unit */
-    int n_others;
-} listing;
-
-static const char *name_of(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }
-static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
-
-static void add_other(listing *l, const ls_node *n)
-{
-    for (int i = 0; i < l->n_others; i++)
-        if (!ls_identity_order(ls_source_is(l->others[i]), name_of(l->others[i]), ls_source_is(n),
-                               name_of(n)))
-            return; /* several programs use it */
-    l->others[l->n_others++] = n;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
-}
-
-/* Among the states of all programs: which moments there are, and what belongs to no unit. */
-static void find_states(listing *l)
-{
-    const ls_compiled *c = l->compiled;
-    int nodes = 0;
-    for (int p = 0; p < LS_PROGRAMS; p++)
-        nodes += c->plans[p] ? c->plans[p]->graph->n_nodes : 0;
-    l->others = LS_ARENA_ARRAY(l->arena, const ls_node *, nodes);
-    for (int p = 0; p < LS_PROGRAMS; p++) {
-        const ls_graph *g = c->plans[p] ? c->plans[p]->graph : NULL;
-        for (int i = 0; g && i < g->n_nodes; i++) {
-            const ls_node *n = g->nodes[i];
-            if (n->op != &ls_op_buffer && n->op != &ls_op_state)
-                continue;
-            if (ls_source_is(n).what == LS_IS_MOMENT)
-                l->has_moment[ls_source_is(n).moment] = true;
-            else if (ls_source_is(n).what != LS_IS_UNIT)
-                add_other(l, n);
-        }
-    }
-    for (int m = 0; m < LS_MOMENTS; m++)
-        l->n_moments += l->has_moment[m];
-    qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
-}
-
-typedef struct appending {
-    ls_named_tensor *tensors;
-    ls_range *mine;
-    ls_copies *copies;
-    int64_t n;
-} appending;
-
-static void append(appending *a, const char *name, const ls_type *type, ls_range mine)
-{
-    a->tensors[a->n] = (ls_named_tensor){ name, ls_tensor_of(NULL, type) };
-    a->mine[a->n++] = mine;
-}
-
-/* Parameters (LS_IS_UNIT), or a moment of theirs. */
-static ls_status append_slots(appending *a, listing *l, ls_identity is)
-{
-    const ls_units *u = &l->compiled->units;
-    const bool moments = is.what == LS_IS_MOMENT;
-    const char *prefix = moments ? ls_moment_name((ls_moment)is.moment) : "";
-    ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
-    for (int i = 0; i < u->n && l->session; i++) {
-        is.unit = i;
-        if (!moments || !u->units[i].frozen)
-            LS_TRY(ls_session_find(l->session, is, u->units[i].state, &flat[i]));
-    }
-    for (int i = 0; i < u->n_slots; i++) {
-        const ls_slot *s = &u->slots[i];
-        if (moments && s->frozen)
-            continue;
-        ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
-        *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
-        const size_t size = ls_dtype_size(s->type.dtype);
-        a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
-        append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
-               (ls_range){ .first = h->first,
-                           .count = h->count,
-                           .data = l->session ? (char *)flat[s->unit].data + (size_t)h->at * size : NULL,
-                           .box = &h->box });
-    }
-    return LS_OK;
-}
-
-/* What belongs to no unit is whole on every rank. */
-static ls_status append_others(appending *a, listing *l, bool buffers)
-{
-    for (int i = 0; i < l->n_others; i++) {
-        const ls_node *n = l->others[i];
-        ls_tensor x = { .type = ((const ls_source_attrs *)n->attrs)->type };
-        if (is_buffer(n) != buffers)
-            continue;
-        if (l->session)
-            LS_TRY(ls_session_find(l->session, ls_source_is(n), name_of(n), &x));
-        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
-               (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
-    }
-    return LS_OK;
-}
-
-static appending begin(ls_arena *arena, int64_t room)
-{
-    return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room),
-                        LS_ARENA_ARRAY(arena, ls_copies, room), 0 };
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* A file knows tensors by name, and a model's own state may have that of a moment or of the step counter. */
-static ls_status names_differ(ls_arena *arena, const appending *a)
-{
-    const char **names = LS_ARENA_ARRAY(arena, const char *, a->n + 1);
-    for (int64_t i = 0; i < a->n; i++)
-        names[i] = a->tensors[i].name;
-    qsort(names, (size_t)a->n, sizeof *names, by_text);
-    for (int64_t i = 1; i < a->n; i++)
-        if (!strcmp(names[i - 1], names[i]))
-            return ls_fail(LS_E_ARG,
-                           "the model has a state \"%s\", the name under which a checkpoint keeps the "
-                           "trainer's own; give it another",
-                           names[i]);
-    return LS_OK;
-}
-
-static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_session *session)
-{
-    listing l = { .compiled = c, .session = session, .arena = &out->arena };
-    find_states(&l);
-    appending model = begin(l.arena, c->units.n_slots + l.n_others);
-    appending optimizer = begin(l.arena, (int64_t)l.n_moments * c->units.n_slots + l.n_others);
-    LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
-    LS_TRY(append_others(&model, &l, true));
-    for (int m = 0; m < LS_MOMENTS; m++)
-        if (l.has_moment[m])
-            LS_TRY(append_slots(&optimizer, &l, (ls_identity){ .what = LS_IS_MOMENT, .moment = m }));
-    out->sliced_optimizer = optimizer.n;
-    LS_TRY(append_others(&optimizer, &l, false));
-    LS_TRY(names_differ(l.arena, &optimizer));
-    out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
-    out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
-    out->sliced_model = c->units.n_slots;
-    out->model_copies = model.copies;
-    out->optimizer_copies = optimizer.copies;
-    return LS_OK;
-}
-
-static ls_status lists_of(ls_state_lists *out, const ls_compiled *c, ls_session *session)
-{
-    *out = (ls_state_lists){ 0 };
-    ls_arena_init(&out->arena);
-    ls_status s = make_lists(out, c, session);
-    if (s != LS_OK)
-        ls_state_lists_release(out);
-    return s;
-}
 
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
 {
-    return lists_of(out, &t->compiled, t->session);
-}
-
-void ls_state_lists_release(ls_state_lists *l)
-{
-    ls_arena_release(&l->arena);
-    *l = (ls_state_lists){ 0 };
-}
-
-/* ---- saving */
-
-/* What of a list this rank writes. What several ranks store alike is cut between them, by elements, as one
- * piece for all tensors whose copies are on the same ranks; what is whole everywhere is rank 0's. */
-static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced,
-                               const ls_copies *copies)
-{
-    ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    int64_t all[1U << LS_MESH_AXES] = { 0 }, passed[1U << LS_MESH_AXES] = { 0 };
-    for (int64_t i = 0; i < sliced; i++)
-        all[copies[i].cut_by] += mine[i].count;
-    for (int64_t i = 0; i < sliced; i++) {
-        const ls_copies *s = &copies[i];
-        ls_range *r = &mine[i];
-        const int64_t at = passed[s->cut_by], from = all[s->cut_by] * s->copy / s->copies - at,
-                      to = all[s->cut_by] * (s->copy + 1) / s->copies - at;
-        const int64_t cut = from > 0 ? from : 0, end = to < r->count ? to : r->count;
-        passed[s->cut_by] += r->count;
-        r->first += cut;
-        if (r->data)
-            r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
-        r->count = end > cut ? end - cut : 0;
-    }
-    for (int64_t i = sliced; i < l->n && c->parallel.rank > 0; i++)
-        mine[i].count = 0;
-    return (ls_tensor_list){ l->n, l->tensors, mine };
-}
-
-static ls_checkpoint_contents contents(const ls_compiled *c, ls_state_lists *l, const char *config,
-                                       const char *trainer, uint64_t max_file)
-{
-    return (ls_checkpoint_contents){
-        .config = config,
-        .trainer = trainer,
-        .max_file = max_file,
-        .model = my_share(c, &l->arena, &l->model, l->sliced_model, l->model_copies),
-        .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies)
-    };
+    return ls_state_lists_make(out, &t->compiled, t->session);
 }
 
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json,
@@ -241,36 +21,13 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *conf
     ls_status s = ls_trainer_lists(&l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
-    const ls_checkpoint_contents c = contents(&t->compiled, &l, config_json, trainer_json, max_file);
+    const ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, config_json, trainer_json, max_file);
     s = ls_checkpoint_save(dir, &c, t->group, bytes);
     ls_state_lists_release(&l);
     return s;
 }
 
 /* ---- staging */
-
-static size_t range_bytes(const ls_tensor_list *l, int64_t i)
-{
-    return (size_t)l->mine[i].count * ls_dtype_size(l->tensors[i].tensor.type.dtype);
-}
-
-static size_t staged_bytes(const ls_tensor_list *l)
-{
-    size_t bytes = 0;
-    for (int64_t i = 0; i < l->n; i++)
-        bytes += (range_bytes(l, i) + 63) / 64 * 64;
-    return bytes;
-}
-
-ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c)
-{
-    ls_state_lists l;
-    LS_TRY(lists_of(&l, c, NULL));
-    const ls_checkpoint_contents share = contents(c, &l, "", "", 0);
-    *out = staged_bytes(&share.model) + staged_bytes(&share.optimizer);
-    ls_state_lists_release(&l);
-    return LS_OK;
-}
 
 typedef struct copying {
     char *to;
@@ -293,7 +50,7 @@ static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l,
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
     for (int64_t i = 0; i < l->n; i++) {
-        copying c = { *to, mine[i].data, range_bytes(l, i) };
+        copying c = { *to, mine[i].data, ls_state_range_bytes(l, i) };
         ls_parallel_for(threads, (int64_t)((c.bytes + COPY_BLOCK - 1) / COPY_BLOCK), copy_blocks, &c);
         mine[i].data = *to;
         *to += (c.bytes + 63) / 64 * 64;
@@ -308,7 +65,7 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
     ls_status s = ls_trainer_lists(l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
-    ls_checkpoint_contents c = contents(&t->compiled, l, config_json, trainer_json, max_file);
+    ls_checkpoint_contents c = ls_state_share(&t->compiled, l, config_json, trainer_json, max_file);
     char *to = t->staging;
     ls_background_wait(&t->prefault);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);

@@ -245,26 +245,6 @@ void ls_trainer_destroy(ls_trainer **tp)
     *tp = NULL;
 }
 
-ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function)
-{
-    static _Thread_local char me; /* its address is the thread's number */
-    const void *user = NULL;
-    if (atomic_compare_exchange_strong(&t->user, &user, &me))
-        *entered = t;
-    else if (user != &me) /* one function may call another */
-        return ls_fail(
-            LS_E_ARG,
-            "%s: another thread is in a call on this trainer; one thread at a time may use a trainer",
-            function);
-    return LS_OK;
-}
-
-void ls_trainer_leave(ls_trainer **entered)
-{
-    if (*entered)
-        atomic_store(&(*entered)->user, NULL);
-}
-
 static ls_status run(ls_trainer *t, int program)
 {
     t->used = true;
@@ -359,15 +339,6 @@ static ls_status exchange(ls_trainer *t)
             t->losses[share.first + k * share.stride] = in[(1 + count) * r + 1 + k];
     }
     return s;
-}
-
-ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call)
-{
-    return t->ready ? LS_OK
-                    : ls_fail(LS_E_ARG,
-                              "%s before the trainer has weights: call ls_trainer_init, ls_trainer_load or "
-                              "ls_trainer_load_checkpoint first",
-                              call);
 }
 
 /* The same on all ranks, as far as they pass the same. */

@@ -1,0 +1,35 @@
+/* state_lists.h - all that a trainer keeps between steps, by name: what a checkpoint holds. */
+#pragma once
+#include "base/arena.h"
+#include "ckpt/checkpoint.h"
+#include "compile.h"
+#include "execute/session.h"
+
+/* Which of the ranks that store the same of a tensor this is (ls_held). */
+typedef struct ls_copies {
+    int copy, copies;
+    unsigned cut_by; /* tensors with an equal one have their copies on the same ranks */
+} ls_copies;
+
+/* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them
+ * in memory. The model: parameters in the order of the model, then buffers. The optimizer: MOMENT.NAME for
+ * every parameter NAME, then what belongs to no parameter (step counter, loss scale). */
+typedef struct ls_state_lists {
+    ls_arena arena; /* owns the arrays and names */
+    ls_tensor_list model, optimizer;
+    /* the first so many tensors lie in units; the rest is whole on every rank */
+    int64_t sliced_model, sliced_optimizer;
+    const ls_copies *model_copies, *optimizer_copies; /* of those */
+} ls_state_lists;
+
+/* Makes the lists of a compiled step. `session` NULL: without memory, so the ranges have no data. Local. */
+ls_status ls_state_lists_make(ls_state_lists *out, const ls_compiled *c, ls_session *session);
+void ls_state_lists_release(ls_state_lists *l);
+
+/* What this rank writes of the lists: ranks that store the same divide the work. Local. */
+ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l, const char *config,
+                                      const char *trainer, uint64_t max_file);
+size_t ls_state_range_bytes(const ls_tensor_list *l, int64_t i); /* of this rank's range of tensor i */
+/* Bytes of what this rank writes, each range at a multiple of 64. Fails if a checkpoint cannot hold the
+ * state. Local. */
+ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c);

@@ -1,0 +1,41 @@
+/* trainer_use.c - what every call on a trainer begins with: one thread at a time uses it, it has weights, and
+ * its buffers are the same on all ranks. */
+#include "trainer.h"
+
+ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function)
+{
+    static _Thread_local char me; /* its address is the thread's number */
+    const void *user = NULL;
+    if (atomic_compare_exchange_strong(&t->user, &user, &me))
+        *entered = t;
+    else if (user != &me) /* one function may call another */
+        return ls_fail(
+            LS_E_ARG,
+            "%s: another thread is in a call on this trainer; one thread at a time may use a trainer",
+            function);
+    return LS_OK;
+}
+
+void ls_trainer_leave(ls_trainer **entered)
+{
+    if (*entered)
+        atomic_store(&(*entered)->user, NULL);
+}
+
+ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call)
+{
+    return t->ready ? LS_OK
+                    : ls_fail(LS_E_ARG,
+                              "%s before the trainer has weights: call ls_trainer_init, ls_trainer_load or "
+                              "ls_trainer_load_checkpoint first",
+                              call);
+}
+
+ls_status ls_trainer_share_buffers(ls_trainer *t)
+{
+    for (int i = 0; t->group && t->buffers_moved && i < t->n_buffers; i++)
+        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data,
+                                  ls_type_bytes(&t->buffers[i].tensor.type), 0));
+    t->buffers_moved = false;
+    return LS_OK;
+}
